@@ -1,0 +1,2 @@
+//! fabricsim
+pub mod units;
