@@ -1,2 +1,4 @@
 //! fabricsim
+pub mod report;
+pub mod topology;
 pub mod units;

@@ -1,1 +1,3 @@
+//! The command.
+
 fn main() {}

@@ -34,7 +34,9 @@ const VOCABULARY: Vocabulary = Vocabulary {
 };
 
 /// A rate in bytes per second, of one direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct Bandwidth(u64);
 

@@ -52,7 +52,9 @@ const FLAG_VOCABULARY: Vocabulary = Vocabulary {
 };
 
 /// An amount of data in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct Bytes(u64);
 
@@ -73,7 +75,7 @@ impl Bytes {
         Bytes(count)
     }
 
-    /// `count` × 2^10 bytes; `None` when it does not fit 64 bits.
+    /// `count` × 2^10 bytes.
     #[must_use]
     pub const fn from_kib(count: u64) -> Self {
         Bytes(count << 10)
@@ -131,7 +133,12 @@ impl fmt::Display for Bytes {
     /// Exact, in the largest binary unit that divides it, else the largest decimal one:
     /// reading the text gives the same value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let binary = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+        let binary = [
+            ("TiB", 1 << 40),
+            ("GiB", 1 << 30),
+            ("MiB", 1 << 20),
+            ("KiB", 1 << 10),
+        ];
         let text = binary
             .iter()
             .find(|(_, size)| self.0 >= *size && self.0.is_multiple_of(*size))

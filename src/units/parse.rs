@@ -68,9 +68,15 @@ impl Vocabulary {
         let unit = unit.trim_start();
         let (digits, scale) =
             decimal(number).ok_or_else(|| malformed("it does not start with a number".into()))?;
-        let Some(&(_, numerator, denominator)) = self.units.iter().find(|(name, _, _)| *name == unit)
+        let Some(&(_, numerator, denominator)) =
+            self.units.iter().find(|(name, _, _)| *name == unit)
         else {
-            let names: Vec<&str> = self.units.iter().map(|(name, _, _)| *name).filter(|n| !n.is_empty()).collect();
+            let names: Vec<&str> = self
+                .units
+                .iter()
+                .map(|(name, _, _)| *name)
+                .filter(|n| !n.is_empty())
+                .collect();
             let problem = if unit.is_empty() {
                 format!("it has no unit (one of {})", names.join(" "))
             } else {
@@ -78,12 +84,18 @@ impl Vocabulary {
             };
             return Err(malformed(problem));
         };
-        let too_large =
-            || UnitError::TooLarge { text: text.to_owned(), what: self.what, largest: self.largest };
+        let too_large = || UnitError::TooLarge {
+            text: text.to_owned(),
+            what: self.what,
+            largest: self.largest,
+        };
         let scaled = digits.checked_mul(numerator).ok_or_else(too_large)?;
         let divisor = scale.checked_mul(denominator).ok_or_else(too_large)?;
         if scaled % divisor != 0 {
-            return Err(UnitError::TooFine { text: text.to_owned(), base: self.base });
+            return Err(UnitError::TooFine {
+                text: text.to_owned(),
+                base: self.base,
+            });
         }
         u64::try_from(scaled / divisor).map_err(|_| too_large())
     }
@@ -101,7 +113,11 @@ fn decimal(number: &str) -> Option<(u128, u128)> {
     }
     let mut digits: u128 = 0;
     let mut scale: u128 = 1;
-    for (part, c) in whole.chars().map(|c| (false, c)).chain(fraction.chars().map(|c| (true, c))) {
+    for (part, c) in whole
+        .chars()
+        .map(|c| (false, c))
+        .chain(fraction.chars().map(|c| (true, c)))
+    {
         if c == '_' {
             continue;
         }

@@ -17,7 +17,13 @@ fn sizes_are_read_as_people_write_them() {
 
 #[test]
 fn flags_use_the_suffixes_of_nccl_tests() {
-    for (text, bytes) in [("8", 8), ("64K", 65536), ("8G", 8 << 30), ("1M", 1 << 20), ("8GB", 8_000_000_000)] {
+    for (text, bytes) in [
+        ("8", 8),
+        ("64K", 65536),
+        ("8G", 8 << 30),
+        ("1M", 1 << 20),
+        ("8GB", 8_000_000_000),
+    ] {
         assert_eq!(Bytes::parse_flag(text), Ok(Bytes::new(bytes)), "{text}");
     }
 }
@@ -30,13 +36,22 @@ fn rates_keep_bits_and_bytes_apart() {
         ("1GiB/s", 1 << 30),
         ("25.78125Gb/s", 3_222_656_250),
     ] {
-        assert_eq!(Bandwidth::parse(text), Ok(Bandwidth::from_bytes_per_sec(rate)), "{text}");
+        assert_eq!(
+            Bandwidth::parse(text),
+            Ok(Bandwidth::from_bytes_per_sec(rate)),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn times_are_exact() {
-    for (text, ps) in [("1.5us", 1_500_000), ("20ms", 20_000_000_000), ("3ps", 3), ("2 h", 7_200_000_000_000_000)] {
+    for (text, ps) in [
+        ("1.5us", 1_500_000),
+        ("20ms", 20_000_000_000),
+        ("3ps", 3),
+        ("2 h", 7_200_000_000_000_000),
+    ] {
         assert_eq!(Time::parse(text), Ok(Time::from_picos(ps)), "{text}");
     }
 }
@@ -60,9 +75,24 @@ fn nonsense_is_an_error_that_says_what_to_write() {
         let error = Bytes::parse(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
-    assert!(Bandwidth::parse("99999999TB/s").unwrap_err().to_string().contains("too large"));
-    assert!(Bandwidth::parse("3b/s").unwrap_err().to_string().contains("whole number of bytes per second"));
-    assert!(Time::parse("0.5ps").unwrap_err().to_string().contains("whole number of picoseconds"));
+    assert!(
+        Bandwidth::parse("99999999TB/s")
+            .unwrap_err()
+            .to_string()
+            .contains("too large")
+    );
+    assert!(
+        Bandwidth::parse("3b/s")
+            .unwrap_err()
+            .to_string()
+            .contains("whole number of bytes per second")
+    );
+    assert!(
+        Time::parse("0.5ps")
+            .unwrap_err()
+            .to_string()
+            .contains("whole number of picoseconds")
+    );
 }
 
 #[test]
@@ -70,12 +100,20 @@ fn a_megabyte_at_fifty_gigabytes_a_second_takes_twenty_microseconds() {
     // formulas.md P1 without its alpha: 1 MiB at 50 GB/s = 20.97152 us.
     let time = Bandwidth::from_gb_per_sec(50).time_for(Bytes::from_mib(1));
     assert_eq!(time, Time::parse("20.97152us").unwrap());
-    assert_eq!(Bandwidth::of(Bytes::from_mib(1), time), Bandwidth::from_gb_per_sec(50));
+    assert_eq!(
+        Bandwidth::of(Bytes::from_mib(1), time),
+        Bandwidth::from_gb_per_sec(50)
+    );
 }
 
 #[test]
 fn times_for_people_have_three_digits() {
-    for (ps, text) in [(0, "0 us"), (999, "999 ps"), (31_416_000, "31.4 us"), (5_067_550_000, "5.07 ms")] {
+    for (ps, text) in [
+        (0, "0 us"),
+        (999, "999 ps"),
+        (31_416_000, "31.4 us"),
+        (5_067_550_000, "5.07 ms"),
+    ] {
         assert_eq!(Time::from_picos(ps).human(), text);
     }
 }

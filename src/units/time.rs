@@ -25,7 +25,9 @@ const VOCABULARY: Vocabulary = Vocabulary {
 };
 
 /// A point in simulated time, or a duration, in whole picoseconds (64 bits: 213 days).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct Time(u64);
 
@@ -109,7 +111,11 @@ impl Time {
             1_000_000_000..1_000_000_000_000 => (self.0 as f64 / 1e9, "ms"),
             _ => (self.0 as f64 / 1e12, "s"),
         };
-        let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+        let decimals = if value < 10.0 {
+            2
+        } else {
+            usize::from(value < 100.0)
+        };
         format!("{value:.decimals$} {unit}")
     }
 }

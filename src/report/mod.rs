@@ -1,0 +1,3 @@
+//! Results for people and machines: tables, plots, timelines, pages.
+
+pub mod record;

@@ -1,0 +1,198 @@
+//! What a run leaves behind, as plain values: the report's only input.
+//!
+//! Everything is resolved to names and numbers with units, so that a report can be
+//! made from `summary.json` and the timeline alone, without a topology or an engine.
+
+use crate::units::{Bandwidth, Bytes, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A whole run: `summary.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Summary {
+    /// fabricsim's version.
+    pub version: String,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// What was run, in one line.
+    pub title: String,
+    /// The topology's name.
+    pub topology: String,
+    /// The topology in one line.
+    pub topology_title: String,
+    /// Nodes in use.
+    pub nodes: u32,
+    /// GPUs used in each node.
+    pub gpus_per_node: u32,
+    /// Ranks: nodes × GPUs per node.
+    pub ranks: u32,
+    /// The collective's name: `all-reduce`.
+    pub collective: String,
+    /// One row a size.
+    pub rows: Vec<Row>,
+    /// The row that the timeline, the link use and the attribution are of (an index).
+    pub traced_row: Option<usize>,
+    /// The answer in one sentence: what limits the traced row.
+    pub bottleneck: String,
+    /// Where the workers' time went, of the traced row.
+    pub attribution: Option<Attribution>,
+    /// Load of each link, of the traced row; only links that carried anything.
+    pub links: Vec<LinkUse>,
+    /// What the reader should know: unknown variables, features left out.
+    pub warnings: Vec<String>,
+    /// The scenario as it was read, with overrides applied.
+    pub spec: serde_json::Value,
+}
+
+/// One size of a collective; field names and units are those of the `--json` contract.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    /// nccl-tests' size column.
+    pub bytes: u64,
+    /// Elements (nccl-tests' count column, float).
+    pub count: u64,
+    /// What nccl-tests times, microseconds.
+    pub time_us: f64,
+    /// bytes / time, 1e9 bytes per second.
+    pub algbw_gbs: f64,
+    /// algbw × the collective's factor (nccl-tests).
+    pub busbw_gbs: f64,
+    /// `ring`, `tree` …
+    pub algo: String,
+    /// `simple`, `ll`, `ll128`.
+    pub proto: String,
+    /// Thread blocks per rank.
+    pub channels: u32,
+    /// No algorithm of this kind can be faster on this topology, microseconds.
+    pub bound_us: f64,
+    /// What limits this row, in a few words.
+    pub bottleneck: String,
+    /// Events simulated.
+    pub events: u64,
+    /// Wall-clock milliseconds of the simulation. Not reproducible; zero in `summary.json`.
+    pub wall_ms: f64,
+}
+
+/// Where the time of all workers went; the parts of a total add up to it exactly.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Attribution {
+    /// Of all workers together.
+    pub total: Vec<Part>,
+    /// Of the chain of events that ends last, walking back from the finish.
+    pub critical_path: Vec<Part>,
+    /// Per rank, in order: the same parts as `total`.
+    pub ranks: Vec<Vec<Part>>,
+}
+
+/// A part of some time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Part {
+    /// For people: `launch`, `waiting for data`, `limited by NVLink out of node0/gpu3` …
+    pub what: String,
+    /// How long.
+    pub time: Time,
+    /// The fraction of the total, 0 to 1.
+    pub fraction: f64,
+}
+
+/// How much a link carried.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkUse {
+    /// `node0/gpu3 > node0/nvswitch1`.
+    pub name: String,
+    /// `NVLink`, `PCIe`, `network` …
+    pub family: String,
+    /// Payload carried in the traced operation.
+    pub bytes: Bytes,
+    /// What payload can use of the link.
+    pub rate: Bandwidth,
+    /// bytes / (rate × duration), 0 to 1.
+    pub utilisation: f64,
+}
+
+/// What happened when, of the traced row: `timeline.json` and `links.csv`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// Names of the GPUs shown, by rank: `node0/gpu3`.
+    pub ranks: Vec<RankTrack>,
+    /// What each worker and proxy did, ordered by start.
+    pub spans: Vec<Span>,
+    /// Use of each link over time.
+    pub links: Vec<LinkSeries>,
+    /// Width of the bins of `links`.
+    pub bin: Time,
+    /// When the operation ended.
+    pub end: Time,
+    /// Ranks that were left out to keep the file small.
+    pub ranks_omitted: u32,
+}
+
+/// One GPU of a timeline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankTrack {
+    /// The rank.
+    pub rank: u32,
+    /// The GPU's full name.
+    pub name: String,
+}
+
+/// A stretch of one worker's or proxy's time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// The rank it belongs to.
+    pub rank: u32,
+    /// The thread within the rank: `channel 3` or `channel 3 proxy`.
+    pub track: Track,
+    /// What it did: `send`, `recv+reduce+send` …
+    pub what: String,
+    /// Bytes moved, if any.
+    pub bytes: Bytes,
+    /// The class of activity.
+    pub activity: Activity,
+    /// From.
+    pub start: Time,
+    /// To.
+    pub end: Time,
+}
+
+/// A thread of a timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Track {
+    /// A channel's thread block.
+    Worker(u16),
+    /// A channel's network proxy.
+    Proxy(u16),
+}
+
+/// What a worker's time is spent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    /// Kernel start and end.
+    Launch,
+    /// The data is on its way.
+    Latency,
+    /// The peer has not sent yet.
+    WaitData,
+    /// The peer has not freed a slot yet.
+    WaitCredit,
+    /// Waiting for, fencing and posting a slice; a proxy's cost per message.
+    Sync,
+    /// Bytes move.
+    Stream,
+    /// Finished; others still run.
+    Idle,
+}
+
+/// One link's use over time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkSeries {
+    /// `node0/gpu3 > node0/nvswitch1`.
+    pub name: String,
+    /// `NVLink`, `PCIe`, `network` …
+    pub family: String,
+    /// What payload can use of the link.
+    pub rate: Bandwidth,
+    /// Bytes in each bin.
+    pub bytes: Vec<f64>,
+}

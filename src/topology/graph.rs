@@ -1,0 +1,339 @@
+//! The machine as a graph of devices and directed links.
+//!
+//! A [`Topology`] is made by [`super::expand`] and never changes: faults are flags and
+//! factors that the engine applies, so ids stay valid. Ids are dense and index tables.
+
+use super::hardware::{DeviceModel, GpuModel, LinkFamily, LinkModel, NicModel};
+use super::spec::RoutingPolicy;
+use crate::units::{Bandwidth, Time};
+use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
+
+/// A device of one topology.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(pub u32);
+
+/// One direction of a bundle of parallel lanes between two devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u32);
+
+/// A node (one operating system), in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+impl DeviceId {
+    /// As an index into tables.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl LinkId {
+    /// As an index into tables.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl NodeId {
+    /// As an index into tables.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a device is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DeviceKind {
+    /// A GPU.
+    Gpu,
+    /// An NVSwitch ASIC.
+    NvSwitch,
+    /// A CPU socket or NUMA node with its root complex and memory.
+    Cpu,
+    /// A PCIe switch.
+    PcieSwitch,
+    /// A network interface.
+    Nic,
+    /// A switch of the network.
+    Switch,
+}
+
+impl DeviceKind {
+    /// The name used in reports.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            DeviceKind::Gpu => "GPU",
+            DeviceKind::NvSwitch => "NVSwitch",
+            DeviceKind::Cpu => "CPU",
+            DeviceKind::PcieSwitch => "PCIe switch",
+            DeviceKind::Nic => "NIC",
+            DeviceKind::Switch => "network switch",
+        }
+    }
+}
+
+/// A device: small, because a large machine has hundreds of thousands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Device {
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Its model, an index into [`Topology::device_models`].
+    pub model: u16,
+    /// The instance or fabric it belongs to, an index into [`Topology::places`].
+    pub place: u32,
+    /// Its device name within the place, an index into [`Topology::stems`].
+    pub stem: u16,
+    /// Its number among the devices of that name in that place.
+    pub index: u16,
+}
+
+/// One direction of a bundle of lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// Its model, an index into [`Topology::link_models`].
+    pub model: u16,
+    /// Lanes (PCIe), links (NVLink) or cables in the bundle.
+    pub lanes: u16,
+}
+
+/// An instance of a component, or a fabric: where devices are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Full name: `node3`, `rack0/tray5`, or the fabric's name. Empty for the root.
+    pub name: String,
+    /// The node this place is or belongs to.
+    pub node: Option<NodeId>,
+    /// The fabric's index, if this is a fabric.
+    pub fabric: Option<u16>,
+}
+
+/// One operating system's devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Full name: `node3` or `rack0/tray5`.
+    pub name: String,
+    /// Its GPUs in rank order.
+    pub gpus: Vec<DeviceId>,
+    /// Its NICs that face a fabric, in port order.
+    pub nics: Vec<DeviceId>,
+}
+
+/// A fabric as built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fabric {
+    /// Its name in the file.
+    pub name: String,
+    /// How paths are chosen.
+    pub routing: RoutingPolicy,
+    /// Its switches.
+    pub switches: Vec<DeviceId>,
+    /// The switches' tiers, in the order of `switches`: 0 leaf, 1 spine, 2 core.
+    pub tiers: Vec<u8>,
+    /// The NICs that it joins.
+    pub ports: Vec<DeviceId>,
+}
+
+/// A machine: devices, links, nodes, fabrics, and the models behind them.
+#[derive(Debug, Clone)]
+pub struct Topology {
+    /// Short name.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// Devices and directed links. Never remove from it: ids are positions.
+    pub graph: DiGraph<Device, Link, u32>,
+    /// Instances and fabrics.
+    pub places: Vec<Place>,
+    /// Device names without numbers.
+    pub stems: Vec<String>,
+    /// Nodes in order.
+    pub nodes: Vec<Node>,
+    /// Fabrics in order of name.
+    pub fabrics: Vec<Fabric>,
+    /// Device models with their names.
+    pub device_models: Vec<(String, DeviceModel)>,
+    /// Link models with their names.
+    pub link_models: Vec<(String, LinkModel)>,
+}
+
+impl Topology {
+    /// Number of devices.
+    #[must_use]
+    pub fn device_count(&self) -> usize {
+        self.graph.node_count()
+    }
+
+    /// Number of directed links.
+    #[must_use]
+    pub fn link_count(&self) -> usize {
+        self.graph.edge_count()
+    }
+
+    /// All devices in order of id.
+    pub fn devices(&self) -> impl Iterator<Item = (DeviceId, &Device)> {
+        self.graph
+            .node_weights()
+            .enumerate()
+            .map(|(i, d)| (DeviceId(i as u32), d))
+    }
+
+    /// All links in order of id.
+    pub fn links(&self) -> impl Iterator<Item = (LinkId, &Link)> {
+        self.graph
+            .edge_weights()
+            .enumerate()
+            .map(|(i, l)| (LinkId(i as u32), l))
+    }
+
+    /// A device.
+    ///
+    /// # Panics
+    /// If the id is of another topology.
+    #[must_use]
+    pub fn device(&self, id: DeviceId) -> &Device {
+        &self.graph[NodeIndex::new(id.index())]
+    }
+
+    /// A link.
+    ///
+    /// # Panics
+    /// If the id is of another topology.
+    #[must_use]
+    pub fn link(&self, id: LinkId) -> &Link {
+        &self.graph[EdgeIndex::new(id.index())]
+    }
+
+    /// Where a link leads from and to.
+    ///
+    /// # Panics
+    /// If the id is of another topology.
+    #[must_use]
+    pub fn ends(&self, id: LinkId) -> (DeviceId, DeviceId) {
+        let (from, to) = self
+            .graph
+            .edge_endpoints(EdgeIndex::new(id.index()))
+            .expect("link ids of a topology are its edges, which are never removed");
+        (DeviceId(from.index() as u32), DeviceId(to.index() as u32))
+    }
+
+    /// The links that leave a device, with their far ends, in order of id.
+    #[must_use]
+    pub fn links_from(&self, id: DeviceId) -> Vec<(LinkId, DeviceId)> {
+        use petgraph::visit::EdgeRef;
+        let mut links: Vec<_> = self
+            .graph
+            .edges(NodeIndex::new(id.index()))
+            .map(|e| {
+                (
+                    LinkId(e.id().index() as u32),
+                    DeviceId(e.target().index() as u32),
+                )
+            })
+            .collect();
+        links.sort_unstable();
+        links
+    }
+
+    /// Full name: `node0/gpu3`, `compute/leaf12`. Devices of a kind that its place has
+    /// only one of still carry their number.
+    #[must_use]
+    pub fn device_name(&self, id: DeviceId) -> String {
+        let device = self.device(id);
+        let place = &self.places[device.place as usize].name;
+        let stem = &self.stems[device.stem as usize];
+        if place.is_empty() {
+            format!("{stem}{}", device.index)
+        } else {
+            format!("{place}/{stem}{}", device.index)
+        }
+    }
+
+    /// Both ends: `node0/gpu3 > node0/nvswitch1`.
+    #[must_use]
+    pub fn link_name(&self, id: LinkId) -> String {
+        let (from, to) = self.ends(id);
+        format!("{} > {}", self.device_name(from), self.device_name(to))
+    }
+
+    /// The model of a link.
+    #[must_use]
+    pub fn link_model(&self, id: LinkId) -> &LinkModel {
+        &self.link_models[self.link(id).model as usize].1
+    }
+
+    /// The family of a link.
+    #[must_use]
+    pub fn family(&self, id: LinkId) -> LinkFamily {
+        self.link_model(id).family
+    }
+
+    /// What payload can use of a link: raw rate × lanes × what encoding and headers leave.
+    #[must_use]
+    pub fn rate(&self, id: LinkId) -> Bandwidth {
+        self.link_model(id).rate(u32::from(self.link(id).lanes))
+    }
+
+    /// The raw rate of a link.
+    #[must_use]
+    pub fn raw_rate(&self, id: LinkId) -> Bandwidth {
+        self.link_model(id).raw_rate(u32::from(self.link(id).lanes))
+    }
+
+    /// The latency of a link itself.
+    #[must_use]
+    pub fn latency(&self, id: LinkId) -> Time {
+        self.link_model(id).latency.value
+    }
+
+    /// The model of a device.
+    #[must_use]
+    pub fn device_model(&self, id: DeviceId) -> &DeviceModel {
+        &self.device_models[self.device(id).model as usize].1
+    }
+
+    /// The latency of passing through a device.
+    #[must_use]
+    pub fn transit_latency(&self, id: DeviceId) -> Time {
+        match self.device_model(id) {
+            DeviceModel::Gpu(_) => Time::ZERO,
+            DeviceModel::Nvswitch(m) | DeviceModel::Switch(m) => m.latency.value,
+            DeviceModel::Cpu(m) => m.latency.value,
+            DeviceModel::PcieSwitch(m) => m.latency.value,
+            DeviceModel::Nic(m) => m.latency.value,
+        }
+    }
+
+    /// The GPU model, if the device is a GPU.
+    #[must_use]
+    pub fn gpu_model(&self, id: DeviceId) -> Option<&GpuModel> {
+        match self.device_model(id) {
+            DeviceModel::Gpu(model) => Some(model),
+            _ => None,
+        }
+    }
+
+    /// The NIC model, if the device is a NIC.
+    #[must_use]
+    pub fn nic_model(&self, id: DeviceId) -> Option<&NicModel> {
+        match self.device_model(id) {
+            DeviceModel::Nic(model) => Some(model),
+            _ => None,
+        }
+    }
+
+    /// The node that a device belongs to; `None` for fabric switches and NVSwitches
+    /// that serve several nodes.
+    #[must_use]
+    pub fn node_of(&self, id: DeviceId) -> Option<NodeId> {
+        self.places[self.device(id).place as usize].node
+    }
+
+    /// All GPUs: node by node, each node's in rank order.
+    pub fn gpus(&self) -> impl Iterator<Item = DeviceId> {
+        self.nodes.iter().flat_map(|n| n.gpus.iter().copied())
+    }
+}

@@ -1,0 +1,297 @@
+//! What devices and links are made of: the figures, each with its source.
+//!
+//! A hardware file (`topologies/hardware.json`, embedded, or the `hardware` part of
+//! a topology file) gives models names; a topology file then refers to them. Every
+//! figure is a [`Sourced`] value: a number with a unit and where it comes from.
+
+use crate::units::{Bandwidth, Bytes, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A figure and where it comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sourced<T> {
+    /// The figure, with its unit.
+    pub value: T,
+    /// Data sheet, manual, published constant or measurement.
+    pub source: String,
+    /// Anything else worth knowing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// Named models of links and devices.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hardware {
+    /// JSON Schema of this file, for editors; ignored.
+    #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Kinds of link, by name.
+    #[serde(default)]
+    pub links: BTreeMap<String, LinkModel>,
+    /// Kinds of device, by name.
+    #[serde(default)]
+    pub devices: BTreeMap<String, DeviceModel>,
+}
+
+/// What a link belongs to; decides which paths may use it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkFamily {
+    /// NVLink, between GPUs or between a GPU and an NVSwitch.
+    Nvlink,
+    /// NVLink-C2C, between a GPU and its CPU.
+    C2c,
+    /// PCI Express.
+    Pcie,
+    /// Between CPU sockets or NUMA nodes (UPI, xGMI).
+    Socket,
+    /// InfiniBand or Ethernet cables.
+    Network,
+}
+
+impl LinkFamily {
+    /// Every family, in the order in which reports list them.
+    pub const ALL: [LinkFamily; 5] = [
+        LinkFamily::Nvlink,
+        LinkFamily::C2c,
+        LinkFamily::Pcie,
+        LinkFamily::Socket,
+        LinkFamily::Network,
+    ];
+
+    /// The name used in reports.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            LinkFamily::Nvlink => "NVLink",
+            LinkFamily::C2c => "C2C",
+            LinkFamily::Pcie => "PCIe",
+            LinkFamily::Socket => "socket link",
+            LinkFamily::Network => "network",
+        }
+    }
+}
+
+/// A kind of link: its raw rate and what is lost on the way, as separate physical terms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkModel {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// What the link belongs to.
+    pub family: LinkFamily,
+    /// Raw rate of one lane (PCIe), one link (NVLink) or one cable, one direction.
+    pub lane_rate: Sourced<Bandwidth>,
+    /// What encoding, headers and flow control leave of it; the usable rate is the product.
+    #[serde(default)]
+    pub keeps: Vec<Keep>,
+    /// From the first bit in at one end to the first bit out at the other, without
+    /// the devices at the ends.
+    pub latency: Sourced<Time>,
+}
+
+/// One physical loss on a link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Keep {
+    /// The mechanism: encoding, packet headers, flow control …
+    pub what: String,
+    /// The fraction that remains, above 0 and at most 1.
+    pub fraction: f64,
+    /// Where the fraction comes from.
+    pub source: String,
+}
+
+impl LinkModel {
+    /// The fraction of the raw rate that payload can use.
+    #[must_use]
+    pub fn efficiency(&self) -> f64 {
+        self.keeps.iter().map(|k| k.fraction).product()
+    }
+
+    /// Usable rate of `lanes` lanes, one direction.
+    #[must_use]
+    pub fn rate(&self, lanes: u32) -> Bandwidth {
+        self.lane_rate
+            .value
+            .scaled(f64::from(lanes) * self.efficiency())
+    }
+
+    /// Raw rate of `lanes` lanes, one direction.
+    #[must_use]
+    pub fn raw_rate(&self, lanes: u32) -> Bandwidth {
+        self.lane_rate.value.scaled(f64::from(lanes))
+    }
+}
+
+/// A kind of device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceModel {
+    /// A GPU.
+    Gpu(GpuModel),
+    /// An NVSwitch ASIC.
+    Nvswitch(SwitchModel),
+    /// A CPU socket or NUMA node, with its root complex.
+    Cpu(CpuModel),
+    /// A PCIe switch.
+    PcieSwitch(PcieSwitchModel),
+    /// A network interface (one port).
+    Nic(NicModel),
+    /// A switch of the network.
+    Switch(SwitchModel),
+}
+
+/// A GPU and what a NCCL thread block achieves on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GpuModel {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// For people: "NVIDIA H100 SXM 80 GB".
+    pub title: String,
+    /// CUDA compute capability × 10, as NCCL writes it: 80, 90, 100.
+    pub compute_capability: u32,
+    /// Device memory.
+    pub memory: Sourced<Bytes>,
+    /// Device memory bandwidth.
+    pub memory_bandwidth: Sourced<Bandwidth>,
+    /// Dense BF16 rate in 1e12 operations per second.
+    pub bf16_tflops: Sourced<f64>,
+    /// What a collective's thread block (a worker) costs and reaches, by protocol.
+    pub workers: WorkerModel,
+}
+
+/// Costs and rates of NCCL's thread blocks on one GPU generation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerModel {
+    /// Copy from a FIFO to user memory on the same GPU, per thread block.
+    pub local_copy_rate: Sourced<Bandwidth>,
+    /// The Simple protocol.
+    pub simple: ProtocolModel,
+    /// The LL protocol.
+    pub ll: ProtocolModel,
+    /// The LL128 protocol.
+    pub ll128: ProtocolModel,
+}
+
+/// What one protocol costs a thread block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProtocolModel {
+    /// Start and end of the kernel, once per operation.
+    pub launch: Sourced<Time>,
+    /// Waiting for, fencing and posting one slice; occupies the thread block.
+    pub slice_sync: Sourced<Time>,
+    /// From a slice being posted to the peer seeing it, beyond the wires' own latency.
+    pub hop: Sourced<Time>,
+    /// Payload rate of one thread block towards another GPU.
+    pub rate: Sourced<Bandwidth>,
+}
+
+/// A switch: of NVLink or of the network.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchModel {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// For people.
+    pub title: String,
+    /// How many links (of one lane) it takes.
+    pub ports: Sourced<u32>,
+    /// Port to port.
+    pub latency: Sourced<Time>,
+    /// Whether it can reduce and multicast (NVLink SHARP, SHARP).
+    #[serde(default)]
+    pub reduces: bool,
+}
+
+/// A CPU's make, as NCCL distinguishes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CpuVendor {
+    /// Intel.
+    Intel,
+    /// AMD.
+    Amd,
+    /// NVIDIA Grace and other Arm CPUs.
+    Arm,
+}
+
+/// A CPU socket or NUMA node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CpuModel {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// For people.
+    pub title: String,
+    /// The maker.
+    pub vendor: CpuVendor,
+    /// Whether GPUs may reach each other's memory through this root complex.
+    #[serde(default)]
+    pub peer_to_peer: bool,
+    /// Memory bandwidth of the socket, shared by reads and writes.
+    pub memory_bandwidth: Sourced<Bandwidth>,
+    /// Through the root complex, one way.
+    pub latency: Sourced<Time>,
+}
+
+/// A PCIe switch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PcieSwitchModel {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// For people.
+    pub title: String,
+    /// Port to port.
+    pub latency: Sourced<Time>,
+}
+
+/// What a NIC speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NicProtocol {
+    /// InfiniBand verbs.
+    Infiniband,
+    /// RDMA over converged Ethernet.
+    Roce,
+    /// TCP sockets.
+    Tcp,
+}
+
+/// A network interface.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NicModel {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// For people.
+    pub title: String,
+    /// What it speaks.
+    pub protocol: NicProtocol,
+    /// Whether it reads and writes GPU memory directly (GPUDirect RDMA).
+    pub gpu_direct: bool,
+    /// One way through the interface: doorbell, reading the descriptor, first byte on the wire.
+    pub latency: Sourced<Time>,
+    /// What the CPU's proxy thread and the interface spend on each message; the next
+    /// message of the same connection waits for it.
+    pub message_overhead: Sourced<Time>,
+}

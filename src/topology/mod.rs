@@ -1,0 +1,13 @@
+//! The machine: what it is made of, how it is wired, and which way data goes.
+
+pub mod graph;
+pub mod hardware;
+pub mod route;
+pub mod spec;
+
+pub use graph::{
+    Device, DeviceId, DeviceKind, Fabric, Link, LinkId, Node, NodeId, Place, Topology,
+};
+pub use hardware::{DeviceModel, GpuModel, Hardware, LinkFamily, LinkModel, Sourced};
+pub use route::{Hop, Route, Share};
+pub use spec::TopologySpec;

@@ -1,0 +1,254 @@
+//! The topology file: components, instances and fabrics.
+//!
+//! A **component** is a reusable block (one server): devices, links between them, and
+//! groups of devices that face outwards (**ports**). An **instance** is a component
+//! repeated `count` times. A **fabric** joins ports by a network of switches. Thirty-two
+//! servers take no more lines than one.
+//!
+//! Strict JSON: unknown fields are refused, variants are externally tagged (so that an
+//! error keeps its path), quantities are strings with units, every object may carry a
+//! `"comment"`.
+//!
+//! **Selectors** name devices: `gpu[*]` all, `gpu[3]` one, `gpu[0-3]` a range (inclusive),
+//! `gpu[0,2,5-7]` a list, `cpu` the same as `cpu[*]`. Inside a component with
+//! instances, `tray[*]/gpu[*]` reaches into them.
+
+use super::hardware::Hardware;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A topology file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TopologySpec {
+    /// JSON Schema of this file, for editors; ignored.
+    #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Short name, as given to `--topology`.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// Where the wiring comes from.
+    pub source: String,
+    /// Models of this file's own; they take precedence over the shipped ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
+    /// The blocks, by name.
+    pub components: BTreeMap<String, ComponentSpec>,
+    /// What the machine consists of.
+    pub instances: Vec<InstanceSpec>,
+    /// The networks that join the instances, by name.
+    #[serde(default)]
+    pub fabrics: BTreeMap<String, FabricSpec>,
+}
+
+/// A reusable block.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ComponentSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// True for the block that is one node (one operating system): `--nodes` counts these.
+    #[serde(default)]
+    pub node: bool,
+    /// Devices, by name; GPUs are ranked in this order of names, then by index.
+    #[serde(default)]
+    pub devices: BTreeMap<String, DeviceSpec>,
+    /// Blocks inside this one.
+    #[serde(default)]
+    pub instances: Vec<InstanceSpec>,
+    /// Wires. Each stands for both directions.
+    #[serde(default)]
+    pub links: Vec<LinkSpec>,
+    /// Groups of devices that fabrics may join, by name; each is a selector.
+    #[serde(default)]
+    pub ports: BTreeMap<String, String>,
+}
+
+/// Some equal devices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// A name among the hardware's devices.
+    pub model: String,
+    /// How many; 1 if absent.
+    #[serde(default = "one")]
+    pub count: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A component, repeated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// What the copies are called: `node` gives `node0`, `node1` …
+    pub name: String,
+    /// A name among the components.
+    pub component: String,
+    /// How many; 1 if absent.
+    #[serde(default = "one")]
+    pub count: u32,
+}
+
+/// How the two ends of a [`LinkSpec`] pair up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Match {
+    /// Every device of `from` with every device of `to`.
+    #[default]
+    All,
+    /// The first with the first, the second with the second …; both ends have the same number.
+    Each,
+}
+
+/// Wires between devices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// A selector.
+    pub from: String,
+    /// A selector.
+    pub to: String,
+    /// A name among the hardware's links.
+    pub link: String,
+    /// Lanes (PCIe) or parallel links (NVLink) of each wire; 1 if absent.
+    #[serde(default = "one")]
+    pub lanes: u32,
+    /// How the ends pair up; `all` if absent.
+    #[serde(default, rename = "match")]
+    pub pairing: Match,
+}
+
+/// A network that joins ports.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FabricSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// A port group by name: every device that any instance declares under it takes part.
+    pub ports: String,
+    /// The cable between a port and its switch: a name among the hardware's links.
+    pub port_link: String,
+    /// The cable between switches; the same as `port_link` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch_link: Option<String>,
+    /// The switch: a name among the hardware's devices.
+    pub switch: String,
+    /// How the switches are wired.
+    pub shape: FabricShape,
+    /// How a path is chosen among equals; `adaptive` if absent.
+    #[serde(default)]
+    pub routing: RoutingPolicy,
+}
+
+/// How a fabric's switches are wired.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FabricShape {
+    /// One switch with as many ports as needed (its `ports` are not checked).
+    SingleSwitch(SingleSwitch),
+    /// Leaves that take consecutive ports, joined by spines (and cores, when the leaves
+    /// outnumber a spine's ports).
+    LeafSpine(LeafSpine),
+    /// A unit of nodes has one leaf per rail: leaf `r` takes port `r` of each node. Leaves are
+    /// joined by spines, and cores when needed.
+    RailOptimized(RailOptimized),
+    /// Each rail is a network of its own; rails meet only inside the nodes.
+    RailOnly(RailOptimized),
+    /// Switches and cables one by one.
+    Explicit(ExplicitFabric),
+}
+
+/// See [`FabricShape::SingleSwitch`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SingleSwitch {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// See [`FabricShape::LeafSpine`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeafSpine {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Ports per leaf; half the switch's ports if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports_per_leaf: Option<u32>,
+    /// Spines; if absent, what a non-blocking fabric needs, divided by `oversubscription`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spines: Option<u32>,
+    /// Ports down : up of a leaf; 1 (non-blocking) if absent.
+    #[serde(default = "unity")]
+    pub oversubscription: f64,
+}
+
+/// See [`FabricShape::RailOptimized`] and [`FabricShape::RailOnly`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RailOptimized {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Nodes that share a set of leaves; half the switch's ports if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes_per_unit: Option<u32>,
+    /// Spines; if absent, what a non-blocking fabric needs, divided by `oversubscription`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spines: Option<u32>,
+    /// Ports down : up of a leaf; 1 (non-blocking) if absent.
+    #[serde(default = "unity")]
+    pub oversubscription: f64,
+}
+
+fn unity() -> f64 {
+    1.0
+}
+
+/// See [`FabricShape::Explicit`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExplicitFabric {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Number of switches: `switch[0]` …
+    pub switches: u32,
+    /// Cables. `from` is `switch[i]`, or a device by its full name (`node0/nic3`);
+    /// `to` is `switch[j]`.
+    pub cables: Vec<LinkSpec>,
+}
+
+/// How a path is chosen among equally short ones through a fabric.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RoutingPolicy {
+    /// Every packet picks the least loaded path: a flow spreads evenly over all of them.
+    #[default]
+    Adaptive,
+    /// A hash of the flow picks one path, whatever its load: flows may collide.
+    Ecmp,
+    /// The destination picks the path (d-mod-k, as InfiniBand's `ftree` does).
+    Deterministic,
+}
