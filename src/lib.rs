@@ -5,6 +5,8 @@
 //! (what moves), [`report`] (results for people).
 
 pub mod collective;
+pub mod engine;
+pub mod plan;
 pub mod report;
 pub mod topology;
 pub mod units;

@@ -96,6 +96,15 @@ impl Peers {
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
+
+    /// The same number of others.
+    #[must_use]
+    pub fn map(mut self, f: impl Fn(ConnId) -> ConnId) -> Self {
+        for id in &mut self.ids[..usize::from(self.len)] {
+            *id = f(*id);
+        }
+        self
+    }
 }
 
 /// A rank's memory as a collective sees it.
