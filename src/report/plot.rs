@@ -209,29 +209,27 @@ fn link_use(summary: &Summary, timeline: &Timeline) -> Chart {
         })
         .collect()
     };
-    let mut areas = Vec::new();
-    let mut lines = Vec::new();
+    let mut series = Vec::new();
     for (index, family) in families.iter().take(FAMILIES).enumerate() {
         let colour = PALETTE[index % PALETTE.len()];
-        areas.push(Series {
+        series.push(Series {
             label: Some(match family.links {
-                1 => format!("{}: one link", family.name),
-                links => format!("{}: mean of {links} links", family.name),
+                1 => family.name.to_owned(),
+                links => format!("{}: busiest of {links} links", family.name),
             }),
             colour,
-            style: Style::Area,
-            points: steps(&family.mean),
+            style: Style::Line,
+            points: steps(&family.max),
         });
         if family.links > 1 {
-            lines.push(Series {
-                label: Some(format!("{}: busiest link", family.name)),
+            series.push(Series {
+                label: Some(format!("{}: mean", family.name)),
                 colour,
-                style: Style::Line,
-                points: steps(&family.max),
+                style: Style::Dashed,
+                points: steps(&family.mean),
             });
         }
     }
-    let series: Vec<Series> = areas.into_iter().chain(lines).collect();
     let values = series.iter().flat_map(|series| &series.points);
     let max = values.map(|point| point.1).fold(100.0, f64::max);
     let size = summary
@@ -248,7 +246,7 @@ fn link_use(summary: &Summary, timeline: &Timeline) -> Chart {
         title: format!("{}{size}: use of the links over time", summary.collective),
         subtitle: format!("{}{omitted}", subtitle(summary)),
         x: Axis::linear_to(&format!("time, {unit}"), at(end)),
-        y: Axis::linear("use of what payload can use, %", max),
+        y: Axis::linear("link utilisation, %", max),
         series,
     }
 }

@@ -233,8 +233,8 @@ pub fn attribution_table(attribution: &Attribution, colour: bool) -> String {
             let bar = paint(&bar(part.fraction), BAR, colour);
             let (what, time) = (&part.what, part.time.human());
             let share = percent(part.fraction);
-            // Writing to a String cannot fail.
-            let _ = writeln!(out, "  {what:<width$}  {time:>8}  {share:>6}  {bar}");
+            let line = format!("  {what:<width$}  {time:>8}  {share:>6}  {bar}");
+            out += &(line.trim_end().to_owned() + "\n");
         }
     }
     out
@@ -255,6 +255,7 @@ pub fn links_table(links: &[LinkUse], top: usize, colour: bool) -> String {
         let moved = super::numbers::size(link.bytes.get() as f64);
         let rate = format!("{:.1} GB/s", link.rate.gb_per_sec());
         let share = percent(link.utilisation);
+        // Writing to a String cannot fail.
         let _ = writeln!(
             out,
             "  {:<width$}  {:<family$}  {moved:>9}  {rate:>11}  {share:>6}  {bar}",

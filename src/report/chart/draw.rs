@@ -27,7 +27,7 @@ pub fn draw_svg(chart: &Chart) -> Result<String, ReportError> {
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        draw(chart, &root, 1)?;
+        draw(chart, &root, 1, 0)?;
         root.present().map_err(failed)?;
     }
     Ok(text)
@@ -43,7 +43,9 @@ pub fn draw_png(chart: &Chart, path: &Path) -> Result<(), ReportError> {
     let mut pixels = vec![0; (large.0 * large.1 * 3) as usize];
     {
         let root = BitMapBackend::with_buffer(&mut pixels, large).into_drawing_area();
-        draw(chart, &root, (PNG_SCALE * SMOOTHING) as i32)?;
+        let scale = (PNG_SCALE * SMOOTHING) as i32;
+        // Bitmaps centre text by the line's box, which is higher than its letters.
+        draw(chart, &root, scale, 2 * scale)?;
         root.present().map_err(failed)?;
     }
     let pixels = averaged(&pixels, (width, height));
@@ -97,6 +99,7 @@ fn draw<B: DrawingBackend>(
     chart: &Chart,
     root: &Area<'_, B>,
     scale: i32,
+    drop: i32,
 ) -> Result<(), ReportError> {
     font::register()?;
     root.fill(&WHITE).map_err(failed)?;
@@ -115,7 +118,7 @@ fn draw<B: DrawingBackend>(
         (left, 47 * scale),
         width,
     )?;
-    let below = legend(chart, root, (left, 76 * scale), width, scale)?;
+    let below = legend(chart, root, (left, 76 * scale), width, (scale, drop))?;
 
     let (x, y) = (&chart.x, &chart.y);
     let mut builder = ChartBuilder::on(root);
@@ -164,7 +167,6 @@ fn draw<B: DrawingBackend>(
                 5 * scale,
                 colour.stroke_width(2 * scale as u32),
             )),
-            Style::Area => area.draw_series(AreaSeries::new(points(), y.range.0, colour.mix(0.25))),
             Style::Marks(shape) => {
                 let elements =
                     points().map(|at| EmptyElement::at(at) + mark(shape, (0, 0), colour, scale));
@@ -197,13 +199,14 @@ fn line<B: DrawingBackend>(
     root.draw_text(&shown, style, at).map_err(failed)
 }
 
-/// Swatches and names in rows from `at`; returns where the rows end.
+/// Swatches and names in rows from `at`; returns where the rows end. Names stand `drop`
+/// pixels lower than they would by themselves.
 fn legend<B: DrawingBackend>(
     chart: &Chart,
     root: &Area<'_, B>,
     at: (i32, i32),
     width: i32,
-    scale: i32,
+    (scale, drop): (i32, i32),
 ) -> Result<i32, ReportError> {
     const ROW: i32 = 22;
     let style = style(13, INK, scale).pos(Pos::new(HPos::Left, VPos::Center));
@@ -212,12 +215,13 @@ fn legend<B: DrawingBackend>(
     for series in &chart.series {
         let Some(label) = &series.label else { continue };
         let text = root.estimate_text_size(label, &style).map_err(failed)?.0 as i32;
-        let whole = 34 * scale + text;
+        let room = swatch_width(series.style) * scale;
+        let whole = room + text;
         if drawn && x + whole > at.0 + width {
             (x, y) = (at.0, y + ROW * scale);
         }
         swatch(root, series, (x, y), scale)?;
-        root.draw_text(label, &style, (x + 34 * scale, y))
+        root.draw_text(label, &style, (x + room, y + drop))
             .map_err(failed)?;
         x += whole + 24 * scale;
         drawn = true;
@@ -225,7 +229,15 @@ fn legend<B: DrawingBackend>(
     Ok(if drawn { y + ROW / 2 * scale } else { at.1 })
 }
 
-/// A piece of the series, 26 units wide, centred on the line of the text.
+/// The room of a swatch with the gap after it.
+fn swatch_width(style: Style) -> i32 {
+    match style {
+        Style::Line | Style::Thin | Style::Dashed => 34,
+        Style::Marks(_) => 18,
+    }
+}
+
+/// A piece of the series, centred on the line of the text.
 fn swatch<B: DrawingBackend>(
     root: &Area<'_, B>,
     series: &Series,
@@ -247,13 +259,8 @@ fn swatch<B: DrawingBackend>(
         Style::Dashed => stroke(0, 7, 2)
             .and_then(|()| stroke(10, 17, 2))
             .and_then(|()| stroke(20, 26, 2)),
-        Style::Area => {
-            let corners = [(x, y - 6 * scale), (x + 26 * scale, y + 6 * scale)];
-            root.draw(&Rectangle::new(corners, colour.mix(0.25).filled()))
-                .map_err(failed)
-        }
         Style::Marks(shape) => root
-            .draw(&(EmptyElement::at((x + 13 * scale, y)) + mark(shape, (0, 0), colour, scale)))
+            .draw(&(EmptyElement::at((x + 6 * scale, y)) + mark(shape, (0, 0), colour, scale)))
             .map_err(failed),
     }
 }

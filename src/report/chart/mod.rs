@@ -60,8 +60,6 @@ pub enum Style {
     Thin,
     /// A dashed line, for bounds and models.
     Dashed,
-    /// A filled area down to the axis.
-    Area,
     /// A mark at each point.
     Marks(Mark),
 }
