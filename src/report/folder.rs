@@ -1,52 +1,41 @@
-//! A run's folder, whole or not at all.
+//! A folder of results, whole or not at all.
 //!
 //! Everything is written into a hidden folder beside the target and renamed when it is
-//! complete and on disk. A former run in its place is moved aside first and comes back
+//! complete and on disk. A former one in its place is moved aside first and comes back
 //! if the new one cannot take the name; it is deleted only after that.
 
-use super::record::{Summary, Timeline};
-use super::{ReportError, html, links_csv, perfetto, plot, summary_json};
+use super::ReportError;
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// All that a run's folder is made from.
-#[derive(Debug, Clone)]
-pub struct Run {
-    /// The results.
-    pub summary: Summary,
-    /// What happened when; empty if no row was traced.
-    pub timeline: Timeline,
-    /// A drawing of the topology as SVG, if there is one.
-    pub topology_svg: Option<String>,
+/// What a folder of one kind holds, by which an older one is known and may be replaced.
+#[derive(Debug, Clone, Copy)]
+pub struct FolderKind {
+    /// The files that it can hold. Anything else in a folder is someone's work.
+    pub files: &'static [&'static str],
+    /// The one of them, a JSON object, that is always there.
+    pub mark: &'static str,
+    /// Fields of that object. It is looked at no closer, since it may have been written
+    /// by another version of fabricsim.
+    pub fields: &'static [&'static str],
 }
 
-/// The files that a run's folder can hold. Anything else in a folder is someone's work.
-const FILES: [&str; 7] = [
-    "summary.json",
-    "timeline.json",
-    "links.csv",
-    "bandwidth.svg",
-    "bandwidth.png",
-    "topology.svg",
-    "report.html",
-];
-
-/// Writes `run` as the folder `target`, making its parents if needed. What differs
-/// between two runs of one spec (wall-clock times) is left out of the files.
+/// Makes the folder `target`, and its parents if needed, with what `fill` writes into
+/// the (other) folder that it is given. An older folder of this kind is replaced.
 ///
 /// # Errors
-/// A target that exists and is not such a folder, a parent that cannot be written, or
-/// results that cannot be shown; what was there before stays as it was.
-pub fn write_run(target: &Path, run: &Run) -> Result<(), ReportError> {
-    let place = Place::check(target)?;
+/// A target that exists and is not of this kind, a parent that cannot be written, or
+/// what `fill` gives; what was there before stays as it was.
+pub fn write_folder(
+    target: &Path,
+    kind: &FolderKind,
+    fill: impl FnOnce(&Path) -> Result<(), ReportError>,
+) -> Result<(), ReportError> {
+    let place = Place::check(target, kind)?;
     let made = make_parents(&place.parent)?;
-    let written = write_and_swap(&place, run);
+    let written = write_and_swap(&place, fill);
     if written.is_err() {
-        // Best effort: an empty folder left behind harms no one.
-        for folder in made.iter().rev() {
-            let _ = fs::remove_dir(folder);
-        }
+        remove_empty(&made);
     }
     written
 }
@@ -60,7 +49,7 @@ struct Place {
 }
 
 impl Place {
-    fn check(target: &Path) -> Result<Place, ReportError> {
+    fn check(target: &Path, kind: &FolderKind) -> Result<Place, ReportError> {
         let exists = match fs::symlink_metadata(target) {
             Ok(_) => true,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
@@ -82,7 +71,7 @@ impl Place {
             None => return Err(unnamed()),
         };
         if exists {
-            check_ours(&target)?;
+            check_kind(&target, kind)?;
             let current = std::env::current_dir().and_then(fs::canonicalize);
             if current.is_ok_and(|current| current.starts_with(&target)) {
                 return Err(ReportError::Current { path: target });
@@ -96,8 +85,8 @@ impl Place {
     }
 }
 
-/// Accepts an empty folder, and one that holds a run's files and nothing else.
-fn check_ours(target: &Path) -> Result<(), ReportError> {
+/// Accepts an empty folder, and one that holds files of this kind and nothing else.
+fn check_kind(target: &Path, kind: &FolderKind) -> Result<(), ReportError> {
     let foreign = |found: String| ReportError::Foreign {
         path: target.to_owned(),
         found,
@@ -110,7 +99,7 @@ fn check_ours(target: &Path) -> Result<(), ReportError> {
     for entry in entries {
         let entry = entry.map_err(ReportError::io("read", target))?;
         let name = entry.file_name();
-        if !FILES.iter().any(|file| name == *file) || entry.path().is_dir() {
+        if !kind.files.iter().any(|file| name == *file) || entry.path().is_dir() {
             return Err(foreign(format!("it holds `{}`", name.to_string_lossy())));
         }
         empty = false;
@@ -118,22 +107,19 @@ fn check_ours(target: &Path) -> Result<(), ReportError> {
     if empty {
         return Ok(());
     }
-    let path = target.join("summary.json");
+    let path = target.join(kind.mark);
     if !path.exists() {
-        return Err(foreign("it has no summary.json".into()));
+        return Err(foreign(format!("it has no {}", kind.mark)));
     }
     let text = fs::read(&path).map_err(ReportError::io("read", &path))?;
-    // Looked at loosely: the summary may be of another version of fabricsim.
-    let ours = serde_json::from_slice::<serde_json::Value>(&text).is_ok_and(|summary| {
-        let has = |field: &str| summary.get(field).is_some();
-        ["version", "seed", "topology", "collective", "rows", "spec"]
-            .into_iter()
-            .all(has)
+    let ours = serde_json::from_slice::<serde_json::Value>(&text).is_ok_and(|mark| {
+        let fields = kind.fields.iter();
+        fields.copied().all(|field| mark.get(field).is_some())
     });
     if ours {
         Ok(())
     } else {
-        Err(foreign("its summary.json is not fabricsim's".into()))
+        Err(foreign(format!("its {} is not fabricsim's", kind.mark)))
     }
 }
 
@@ -144,11 +130,24 @@ fn make_parents(parent: &Path) -> Result<Vec<PathBuf>, ReportError> {
         .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
     let mut missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
     missing.reverse();
-    fs::create_dir_all(parent).map_err(ReportError::io("create", parent))?;
+    fs::create_dir_all(parent).map_err(|source| {
+        remove_empty(&missing);
+        ReportError::io("create", parent)(source)
+    })?;
     Ok(missing)
 }
 
-fn write_and_swap(place: &Place, run: &Run) -> Result<(), ReportError> {
+/// Undoes [`make_parents`], as far as that goes: an empty folder left behind harms no one.
+fn remove_empty(folders: &[PathBuf]) {
+    for folder in folders.iter().rev() {
+        let _ = fs::remove_dir(folder);
+    }
+}
+
+fn write_and_swap(
+    place: &Place,
+    fill: impl FnOnce(&Path) -> Result<(), ReportError>,
+) -> Result<(), ReportError> {
     let aside = tempfile::Builder::new()
         .prefix(".fabricsim-")
         .tempdir_in(&place.parent)
@@ -157,7 +156,7 @@ fn write_and_swap(place: &Place, run: &Run) -> Result<(), ReportError> {
     // permissions that the user's folders have.
     let new = aside.path().join("new");
     fs::create_dir(&new).map_err(ReportError::io("create", &new))?;
-    write_files(&new, run)?;
+    fill(&new)?;
     sync_folder(&new)?;
 
     if place.occupied {
@@ -184,59 +183,15 @@ fn write_and_swap(place: &Place, run: &Run) -> Result<(), ReportError> {
         .map_err(ReportError::io("clean up in", &place.parent))
 }
 
-fn write_files(folder: &Path, run: &Run) -> Result<(), ReportError> {
-    let summary = summary_json::reproducible(&run.summary);
-    let timeline = &run.timeline;
-    summary_json::check_finite_timeline(timeline)?;
-    let svg = plot::bandwidth_svg(&summary, timeline)?;
-    let page = html::report(&summary, timeline, run.topology_svg.as_deref())?;
-
-    write_text(
-        &folder.join("summary.json"),
-        &summary_json::summary_json(&summary)?,
-    )?;
-    write_with(&folder.join("timeline.json"), |out| {
-        perfetto::write_trace(timeline, out)
-    })?;
-    write_with(&folder.join("links.csv"), |out| {
-        links_csv::write_links_csv(timeline, out)
-    })?;
-    write_text(&folder.join("bandwidth.svg"), &svg)?;
-    plot::bandwidth_png(&summary, timeline, &folder.join("bandwidth.png"))?;
-    if let Some(drawing) = &run.topology_svg {
-        write_text(&folder.join("topology.svg"), drawing)?;
-    }
-    write_text(&folder.join("report.html"), &page)
-}
-
-fn write_text(path: &Path, text: &str) -> Result<(), ReportError> {
-    write_with(path, |out| {
-        out.write_all(text.as_bytes())
-            .map_err(ReportError::io("write", path))
-    })
-}
-
-fn write_with(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), ReportError>,
-) -> Result<(), ReportError> {
-    let file = File::create(path).map_err(ReportError::io("create", path))?;
-    let mut out = BufWriter::new(file);
-    write(&mut out)?;
-    out.flush().map_err(ReportError::io("write", path))?;
-    let file = out.get_ref();
-    file.sync_all().map_err(ReportError::io("write", path))
-}
-
 /// A rename is on disk only when the folder that holds the name is.
 #[cfg(unix)]
-fn sync_folder(folder: &Path) -> Result<(), ReportError> {
+pub(super) fn sync_folder(folder: &Path) -> Result<(), ReportError> {
     let opened = File::open(folder).map_err(ReportError::io("open", folder))?;
     opened.sync_all().map_err(ReportError::io("write", folder))
 }
 
 /// Folders cannot be opened as files here; the system orders renames itself.
 #[cfg(not(unix))]
-fn sync_folder(_: &Path) -> Result<(), ReportError> {
+pub(super) fn sync_folder(_: &Path) -> Result<(), ReportError> {
     Ok(())
 }

@@ -25,19 +25,23 @@ pub fn size(bytes: f64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    format!("{} {}", three_digits(value), units[unit])
+    format!("{} {}", trimmed(value, decimals(value)), units[unit])
 }
 
-/// A number with about three significant digits and no exponent: `0.123`, `4.57`, `31.4`, `480`.
+/// A number with about three significant digits and no exponent: `0.120`, `4.57`, `31.0`, `480`.
 #[must_use]
 pub fn three_digits(value: f64) -> String {
-    let decimals = match value.abs() {
+    format!("{value:.0$}", decimals(value))
+}
+
+/// How many decimals give `value` three digits.
+fn decimals(value: f64) -> usize {
+    match value.abs() {
         v if v >= 99.95 => 0,
         v if v >= 9.995 => 1,
         v if v >= 0.9995 => 2,
         _ => 3,
-    };
-    trimmed(value, decimals)
+    }
 }
 
 /// A number with up to `decimals` decimals, without trailing zeros.
@@ -65,17 +69,30 @@ pub fn percent(fraction: f64) -> String {
     format!("{value:.decimals$} %")
 }
 
-/// Microseconds for people, in a fitting unit: `830 ns`, `31.4 µs`, `5.07 ms`, `1.2 s`.
+/// Microseconds for people, in a fitting unit: `830 ns`, `31.4 µs`, `5.07 ms`, `1.20 s`.
 #[must_use]
 pub fn micros(value: f64) -> String {
-    let (value, unit) = match value.abs() {
-        0.0 => (0.0, "µs"),
-        v if v < 0.9995 => (value * 1e3, "ns"),
-        v if v < 999.5 => (value, "µs"),
-        v if v < 999_500.0 => (value / 1e3, "ms"),
-        _ => (value / 1e6, "s"),
-    };
+    if value == 0.0 {
+        return "0 µs".to_owned();
+    }
+    let (value, unit) = fitting_unit(value);
     format!("{} {unit}", three_digits(value))
+}
+
+/// The same without trailing zeros, for marks on an axis: `10 µs`.
+#[must_use]
+pub fn micros_mark(value: f64) -> String {
+    let (value, unit) = fitting_unit(value);
+    format!("{} {unit}", trimmed(value, decimals(value)))
+}
+
+fn fitting_unit(micros: f64) -> (f64, &'static str) {
+    match micros.abs() {
+        v if v < 0.999_5 => (micros * 1e3, "ns"),
+        v if v < 999.5 => (micros, "µs"),
+        v if v < 999_500.0 => (micros / 1e3, "ms"),
+        _ => (micros / 1e6, "s"),
+    }
 }
 
 /// A whole number with thin groups of three: `8 589 934 592`.

@@ -134,7 +134,7 @@ fn pid(rank: u32) -> u64 {
 }
 
 /// A channel's proxy is listed below its thread block.
-fn tid(track: Track) -> u32 {
+pub(super) fn tid(track: Track) -> u32 {
     match track {
         Track::Worker(channel) => u32::from(channel) * 2 + 1,
         Track::Proxy(channel) => u32::from(channel) * 2 + 2,

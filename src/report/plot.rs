@@ -104,7 +104,7 @@ fn time(summary: &Summary) -> Chart {
     let min = shown().fold(f64::INFINITY, f64::min).max(floor);
     let max = shown().fold(0.0, f64::max);
     let min = if min.is_finite() { min } else { 1.0 };
-    let y = Axis::decades("time", min, max, numbers::micros);
+    let y = Axis::decades("time", min, max, numbers::micros_mark);
     let lowest = 10f64.powf(min.log10().floor());
     let series = series.into_iter().map(|mut series| {
         series.points.retain(|point| point.1 >= lowest);

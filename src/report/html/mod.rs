@@ -109,6 +109,15 @@ fn operation(summary: &Summary, row: &Row) -> String {
     format!("{} of {}", summary.collective, size(row.bytes as f64))
 }
 
+/// `An all-reduce`, `A broadcast`.
+fn article(noun: &str) -> &'static str {
+    if noun.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        "An"
+    } else {
+        "A"
+    }
+}
+
 fn answer(summary: &Summary) -> Markup {
     let largest = || summary.rows.iter().max_by_key(|row| row.bytes);
     let row = traced(summary).or_else(largest);
@@ -117,7 +126,7 @@ fn answer(summary: &Summary) -> Markup {
             @if !summary.bottleneck.is_empty() { p.lead { (summary.bottleneck) } }
             @if let Some(row) = row {
                 p {
-                    (operation(summary, row)) " takes " strong { (micros(row.time_us)) }
+                    (article(&summary.collective)) " " (operation(summary, row)) " takes " strong { (micros(row.time_us)) }
                     ", a bus bandwidth of " strong { (three_digits(row.busbw_gbs)) " GB/s" } "."
                     @if row.bound_us > 0.0 && row.time_us > 0.0 {
                         " No algorithm could be faster than " (micros(row.bound_us)) " on this topology; this is "

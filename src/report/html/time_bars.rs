@@ -6,18 +6,18 @@ use crate::report::table::by_time;
 use crate::units::Time;
 use maud::{Markup, html};
 
-/// Kinds of time that get a colour of their own; the others share grey.
-const MOST_KINDS: usize = 9;
+/// Limits that get a colour of their own, the largest; the others share grey.
+const MOST_LIMITS: usize = 5;
 /// Ranks that get a bar of their own.
-const MOST_RANKS: usize = 64;
+const MOST_RANKS: usize = 32;
 
-/// A kind of time and the colour that it has in all the bars.
+/// The kinds of time that are told apart, and the colours that they have in all bars.
 struct Kinds<'a> {
     names: Vec<(&'a str, String)>,
 }
 
 impl<'a> Kinds<'a> {
-    /// The kinds that matter most: by their largest share of the two bars that lead.
+    /// By their largest share of the two bars that lead.
     fn of(attribution: &'a Attribution) -> Kinds<'a> {
         let mut shares: Vec<(&str, f64)> = Vec::new();
         for part in attribution.critical_path.iter().chain(&attribution.total) {
@@ -27,26 +27,41 @@ impl<'a> Kinds<'a> {
             }
         }
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-        shares.truncate(MOST_KINDS);
         let mut limits = 0;
-        let names = shares.into_iter().map(|(name, _)| {
-            let colour = usual_colour(name).map_or_else(
-                || {
-                    limits += 1;
-                    format!("var(--limit{})", (limits - 1) % 5)
-                },
-                |known| format!("var(--{known})"),
-            );
-            (name, colour)
-        });
+        let colour = |(name, _)| {
+            if let Some(known) = usual_colour(name) {
+                return Some((name, format!("var(--{known})")));
+            }
+            limits += 1;
+            (limits <= MOST_LIMITS).then(|| (name, format!("var(--limit{})", limits - 1)))
+        };
         Kinds {
-            names: names.collect(),
+            names: shares.into_iter().filter_map(colour).collect(),
         }
     }
 
+    /// Where a kind stands in the legend; the others come last.
+    fn place(&self, what: &str) -> usize {
+        let known = self.names.iter().position(|(name, _)| *name == what);
+        known.unwrap_or(self.names.len())
+    }
+
     fn colour(&self, what: &str) -> &str {
-        let known = self.names.iter().find(|(name, _)| *name == what);
-        known.map_or("var(--other)", |(_, colour)| colour)
+        let named = self.names.get(self.place(what));
+        named.map_or("var(--other)", |(_, colour)| colour)
+    }
+
+    /// The parts that are not told apart, as one; nothing if there are none.
+    fn rest(&self, parts: &[Part]) -> Option<Part> {
+        let rest = || {
+            let parts = parts.iter();
+            parts.filter(|part| self.place(&part.what) == self.names.len())
+        };
+        (rest().count() > 0).then(|| Part {
+            what: format!("{} other limits", rest().count()),
+            time: rest().map(|part| part.time).sum(),
+            fraction: rest().map(|part| part.fraction).sum(),
+        })
     }
 }
 
@@ -91,6 +106,13 @@ pub(super) fn bars(attribution: &Attribution) -> Markup {
                         td.number { (share(&attribution.total, name)) }
                     }
                 }
+                @let rests = [kinds.rest(&attribution.critical_path), kinds.rest(&attribution.total)];
+                @if rests.iter().any(Option::is_some) {
+                    tr {
+                        td { span.swatch style="background:var(--other)" {} "other limits" }
+                        @for rest in &rests { td.number { (rest.as_ref().map_or_else(none, text)) } }
+                    }
+                }
             }
         }
         @if !attribution.ranks.is_empty() {
@@ -109,10 +131,15 @@ pub(super) fn bars(attribution: &Attribution) -> Markup {
 
 fn share(parts: &[Part], what: &str) -> String {
     let part = parts.iter().find(|part| part.what == what);
-    part.map_or_else(
-        || "–".to_owned(),
-        |part| format!("{} · {}", percent(part.fraction), human(part.time)),
-    )
+    part.map_or_else(none, text)
+}
+
+fn text(part: &Part) -> String {
+    format!("{} · {}", percent(part.fraction), human(part.time))
+}
+
+fn none() -> String {
+    "–".to_owned()
 }
 
 /// As [`Time::human`], with the sign that print has for micro.
@@ -122,18 +149,19 @@ fn human(time: Time) -> String {
 
 fn bar(name: &str, parts: &[Part], kinds: &Kinds<'_>, labelled: bool) -> Markup {
     // In the order of the legend, so that bars can be compared down the page.
-    let place = |part: &Part| {
-        let known = kinds.names.iter().position(|(name, _)| *name == part.what);
-        known.unwrap_or(kinds.names.len())
-    };
-    let mut parts = by_time(parts);
-    parts.sort_by_key(|part| place(part));
+    let told_apart = by_time(parts).into_iter();
+    let mut shown: Vec<Part> = told_apart
+        .filter(|part| kinds.place(&part.what) < kinds.names.len())
+        .cloned()
+        .collect();
+    shown.sort_by_key(|part| kinds.place(&part.what));
+    shown.extend(kinds.rest(parts));
     let total: Time = parts.iter().map(|part| part.time).sum();
     html! {
         div.bar {
             span.what { (name) @if labelled { span.total { (human(total)) } } }
             div.stack {
-                @for part in parts.iter().filter(|part| part.fraction > 0.0) {
+                @for part in shown.iter().filter(|part| part.fraction > 0.0) {
                     span style={ "width:" (format!("{:.3}", part.fraction * 100.0)) "%;background:" (kinds.colour(&part.what)) }
                         title={ (part.what) ": " (human(part.time)) ", " (percent(part.fraction)) } {
                         @if labelled && part.fraction >= 0.06 { b { (percent(part.fraction)) } }

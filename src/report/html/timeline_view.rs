@@ -2,8 +2,8 @@
 
 use super::page;
 use crate::report::numbers::grouped;
-use crate::report::perfetto::{category, track_name};
-use crate::report::record::{Activity, Span, Timeline, Track};
+use crate::report::perfetto::{self, category};
+use crate::report::record::{Activity, Span, Timeline};
 use crate::report::{ReportError, bins};
 use maud::{Markup, html};
 use serde::Serialize;
@@ -47,6 +47,9 @@ struct Lane {
     /// Five numbers a span: activity, name, bytes, time since the end of the one before
     /// (or since zero), duration.
     spans: Vec<i64>,
+    /// The end of the last of `spans`, while they are collected.
+    #[serde(skip)]
+    before: u64,
 }
 
 /// The timeline's section, or a note if nothing was traced.
@@ -136,31 +139,31 @@ fn left_out(timeline: &Timeline, shown: &[&Span]) -> Option<String> {
 fn collect<'a>(timeline: &'a Timeline, shown: &[&'a Span]) -> Data<'a> {
     let mut names: Vec<&str> = Vec::new();
     let mut name_ids: BTreeMap<&str, i64> = BTreeMap::new();
-    // A channel's proxy stands below its thread block.
-    let order = |track: Track| match track {
-        Track::Worker(channel) => (channel, false),
-        Track::Proxy(channel) => (channel, true),
-    };
-    let mut lanes: BTreeMap<(u32, (u16, bool)), (Track, Vec<i64>, u64)> = BTreeMap::new();
+    let mut lanes: BTreeMap<(u32, u32), Lane> = BTreeMap::new();
     for span in shown {
         let name = *name_ids.entry(&span.what).or_insert_with(|| {
             names.push(&span.what);
             names.len() as i64 - 1
         });
-        let lane = lanes.entry((span.rank, order(span.track)));
-        let (_, numbers, before) = lane.or_insert_with(|| (span.track, Vec::new(), 0));
+        let key = (span.rank, perfetto::tid(span.track));
+        let lane = lanes.entry(key).or_insert_with(|| Lane {
+            rank: 0,
+            name: perfetto::track_name(span.track),
+            spans: Vec::new(),
+            before: 0,
+        });
         let (start, end) = (span.start.picos(), span.end.picos());
         let activity = ACTIVITIES
             .iter()
             .position(|(known, _)| *known == span.activity);
-        numbers.extend([
+        lane.spans.extend([
             activity.map_or(0, |index| index as i64),
             name,
             span.bytes.get() as i64,
-            start.wrapping_sub(*before) as i64,
+            start.wrapping_sub(lane.before) as i64,
             end.saturating_sub(start) as i64,
         ]);
-        *before = end;
+        lane.before = end;
     }
     let mut ranks: Vec<u32> = lanes.keys().map(|(rank, _)| *rank).collect();
     ranks.dedup();
@@ -180,10 +183,9 @@ fn collect<'a>(timeline: &'a Timeline, shown: &[&'a Span]) -> Data<'a> {
         ranks: ranks.iter().map(rank_name).collect(),
         lanes: lanes
             .into_iter()
-            .map(|((rank, _), (track, spans, _))| Lane {
+            .map(|((rank, _), lane)| Lane {
                 rank: ranks.binary_search(&rank).unwrap_or(0),
-                name: track_name(track),
-                spans,
+                ..lane
             })
             .collect(),
         names,

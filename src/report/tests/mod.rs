@@ -1,1 +1,4 @@
+mod files;
 mod samples;
+mod texts;
+mod trace;

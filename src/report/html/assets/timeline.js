@@ -38,7 +38,7 @@
     rows.push({ ...row, y: height, size });
     height += size;
   };
-  data.uses.slice(0, 4).forEach(([name, values], index) => add({ use: values, name, index }, 34));
+  data.uses.slice(0, 4).forEach(([name, values]) => add({ use: values, name }, 34));
   let rank = -1;
   for (const lane of lanes) {
     if (lane.rank !== rank) {
@@ -48,11 +48,15 @@
     add({ lane, name: lane.name }, LANE);
   }
   height += 6;
-  const viewHeight = Math.min(height, 640);
+  const viewHeight = Math.min(height, 780);
+  // Room for the thumb of a view that scrolls.
+  const MARGIN = viewHeight < height ? 10 : 0;
 
   let from = 0;
   let to = END;
   let scroll = 0;
+  // Of the canvas, and of it without the margin.
+  let full = 0;
   let width = 0;
   let gutter = 0;
   let colours = {};
@@ -60,8 +64,7 @@
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const readColours = () => {
     colours = { kinds: data.activities.map(([name]) => css("--" + name)) };
-    for (const name of ["ink", "muted", "line", "faint", "card"]) colours[name] = css("--" + name);
-    colours.uses = [0, 1, 2, 3].map((index) => css("--limit" + index));
+    for (const name of ["ink", "muted", "line", "card", "other"]) colours[name] = css("--" + name);
   };
 
   const UNITS = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]];
@@ -153,8 +156,7 @@
     const base = y + row.size - 4;
     const tall = row.size - 8;
     const shape = (time, value) => [x(time), base - Math.min(value / 1000, 1) * tall];
-    pen.fillStyle = colours.uses[row.index];
-    pen.globalAlpha = 0.85;
+    pen.fillStyle = colours.other;
     pen.beginPath();
     const first = Math.max(0, Math.floor(from / data.bin));
     pen.moveTo(x(first * data.bin), base);
@@ -166,7 +168,6 @@
     }
     pen.lineTo(x(last), base);
     pen.fill();
-    pen.globalAlpha = 1;
     pen.strokeStyle = colours.line;
     pen.beginPath();
     pen.moveTo(gutter, Math.round(base) + 0.5);
@@ -176,15 +177,16 @@
 
   function draw() {
     const ratio = window.devicePixelRatio || 1;
-    width = root.clientWidth - 2;
+    full = root.clientWidth - 2;
+    width = full - MARGIN;
     gutter = width < 560 ? 96 : 150;
     const total = viewHeight + AXIS;
-    canvas.width = Math.round(width * ratio);
+    canvas.width = Math.round(full * ratio);
     canvas.height = Math.round(total * ratio);
     canvas.style.height = `${total + 2}px`;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.fillStyle = colours.card;
-    pen.fillRect(0, 0, width, total);
+    pen.fillRect(0, 0, full, total);
     pen.textBaseline = "middle";
     pen.font = "12px system-ui, sans-serif";
     drawAxis();
@@ -230,7 +232,7 @@
     if (viewHeight < height) {
       const size = (viewHeight * viewHeight) / height;
       pen.fillStyle = colours.muted;
-      pen.fillRect(width - 5, AXIS + (scroll / height) * viewHeight, 4, size);
+      pen.fillRect(full - 7, AXIS + (scroll / height) * viewHeight, 5, size);
     }
   }
 
