@@ -38,7 +38,8 @@ pub fn collective_table(summary: &Summary, colour: bool) -> String {
     out
 }
 
-/// The lines above the rows, for printing rows one by one as they come.
+/// The lines above the rows, for printing rows one by one as they come (then the column
+/// of the algorithm is as wide as the rows in `summary` ask for, at least 10).
 #[must_use]
 pub fn table_header(summary: &Summary, colour: bool) -> String {
     let gpus = match (summary.nodes, summary.gpus_per_node) {
@@ -52,36 +53,42 @@ pub fn table_header(summary: &Summary, colour: bool) -> String {
             summary.collective, gpus, summary.topology_title
         ),
         "#".to_owned(),
-        columns([
-            "size",
-            "count",
-            "type",
-            "redop",
-            "root",
-            "time",
-            "algbw",
-            "busbw",
-            "algo",
-            "proto",
-            "channels",
-            "bound",
-            "bottleneck",
-        ]),
-        columns([
-            "(B)",
-            "(elements)",
-            "",
-            "",
-            "",
-            "(us)",
-            "(GB/s)",
-            "(GB/s)",
-            "",
-            "",
-            "",
-            "(us)",
-            "",
-        ]),
+        columns(
+            [
+                "size",
+                "count",
+                "type",
+                "redop",
+                "root",
+                "time",
+                "algbw",
+                "busbw",
+                "algo",
+                "proto",
+                "channels",
+                "bound",
+                "bottleneck",
+            ],
+            algo_width(summary),
+        ),
+        columns(
+            [
+                "(B)",
+                "(elements)",
+                "",
+                "",
+                "",
+                "(us)",
+                "(GB/s)",
+                "(GB/s)",
+                "",
+                "",
+                "",
+                "(us)",
+                "",
+            ],
+            algo_width(summary),
+        ),
     ];
     lines
         .iter()
@@ -93,9 +100,10 @@ pub fn table_header(summary: &Summary, colour: bool) -> String {
 #[must_use]
 pub fn table_row(summary: &Summary, row: &Row, colour: bool) -> String {
     let (redop, root) = operation(&summary.collective);
+    let algo_width = algo_width(summary);
     let busbw = paint(&nccl_float(row.busbw_gbs, 6), STRONG, colour);
     format!(
-        "{:>12}  {:>12}  {:>8}  {redop:>6}  {root:>6}  {}  {}  {busbw}  {:>10}  {:>6}  {:>8}  {}  {}\n",
+        "{:>12}  {:>12}  {:>8}  {redop:>6}  {root:>6}  {}  {}  {busbw}  {:>algo_width$}  {:>6}  {:>8}  {}  {}\n",
         row.bytes,
         row.count,
         "float",
@@ -130,8 +138,14 @@ pub fn table_footer(summary: &Summary, colour: bool) -> String {
     out
 }
 
+/// The width of the algorithm's column: that of the longest name, if it is long.
+fn algo_width(summary: &Summary) -> usize {
+    let names = summary.rows.iter().map(|row| row.algo.chars().count());
+    names.fold(10, usize::max)
+}
+
 /// The header's cells, aligned with those of a row.
-fn columns(cells: [&str; 13]) -> String {
+fn columns(cells: [&str; 13], algo_width: usize) -> String {
     let [
         size,
         count,
@@ -148,7 +162,7 @@ fn columns(cells: [&str; 13]) -> String {
         bottleneck,
     ] = cells;
     format!(
-        "# {size:>10}  {count:>12}  {kind:>8}  {redop:>6}  {root:>6}  {time:>7}  {algbw:>6}  {busbw:>6}  {algo:>10}  {proto:>6}  {channels:>8}  {bound:>7}  {bottleneck}"
+        "# {size:>10}  {count:>12}  {kind:>8}  {redop:>6}  {root:>6}  {time:>7}  {algbw:>6}  {busbw:>6}  {algo:>algo_width$}  {proto:>6}  {channels:>8}  {bound:>7}  {bottleneck}"
     )
 }
 

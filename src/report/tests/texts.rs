@@ -71,6 +71,12 @@ fn a_table_has_the_columns_of_nccl_tests() {
     assert_eq!(collective_table(&summary, false), golden);
     let coloured = collective_table(&summary, true);
     assert!(coloured.contains("\u{1b}["));
+    summary.rows[1].algo = "recursive-doubling".to_owned();
+    let wide = collective_table(&summary, false);
+    let ends = |line: &str, word: &str| line.find(word).map(|at| at + word.len());
+    let lines: Vec<&str> = wide.lines().collect();
+    assert_eq!(ends(lines[3], "algo"), ends(lines[6], "recursive-doubling"));
+    assert_eq!(ends(lines[3], "proto"), ends(lines[7], "simple"));
     summary.collective = "broadcast".to_owned();
     assert!(collective_table(&summary, false).contains("float    none       0"));
 }
