@@ -5,6 +5,9 @@ pub mod hardware;
 pub mod route;
 pub mod spec;
 
+#[cfg(test)]
+mod catalogue_tests;
+
 pub use graph::{
     Device, DeviceId, DeviceKind, Fabric, Link, LinkId, Node, NodeId, Place, Topology,
 };
