@@ -2,6 +2,7 @@
 
 pub mod graph;
 pub mod hardware;
+pub mod paths;
 pub mod route;
 pub mod spec;
 
@@ -12,5 +13,6 @@ pub use graph::{
     Device, DeviceId, DeviceKind, Fabric, Link, LinkId, Node, NodeId, Place, Topology,
 };
 pub use hardware::{DeviceModel, GpuModel, Hardware, LinkFamily, LinkModel, Sourced};
-pub use route::{Hop, Route, Share};
+pub use paths::{PathMatrix, PathType};
+pub use route::{Hop, Route, RouteError, Router, Share};
 pub use spec::TopologySpec;
