@@ -441,3 +441,7 @@ impl PathMatrix {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "paths_tests.rs"]
+mod tests;
