@@ -205,11 +205,10 @@ impl Machine {
                 continue;
             }
             let full = join(&prefix, &spot.name);
-            if let Some(node) = spot.node {
-                if node_base + node == self.node_names.len() as u32 {
+            if let Some(node) = spot.node
+                && node_base + node == self.node_names.len() as u32 {
                     self.node_names.push(full.clone());
                 }
-            }
             spots.push(self.places.len() as u32);
             self.places.push(Place {
                 name: full,
@@ -534,11 +533,10 @@ impl Machine {
             })
             .collect();
         for (id, device) in self.graph.node_weights().enumerate() {
-            if device.kind == DeviceKind::Gpu {
-                if let Some(node) = self.places[device.place as usize].node {
+            if device.kind == DeviceKind::Gpu
+                && let Some(node) = self.places[device.place as usize].node {
                     nodes[node.index()].gpus.push(DeviceId(id as u32));
                 }
-            }
         }
         let tables = models.into_tables();
         Topology {

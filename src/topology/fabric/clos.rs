@@ -119,7 +119,7 @@ fn two_tiers(
     let count = leaves.len() as u32;
     let least = (count * uplinks).div_ceil(radix);
     let spines = match sizing.spines {
-        Some(spines) if spines < least || uplinks % spines != 0 => {
+        Some(spines) if spines < least || !uplinks.is_multiple_of(spines) => {
             return Err(Fault::new(
                 format!("{at}.spines"),
                 format!("{spines} spines for {count} leaves with {uplinks} cables up each"),
@@ -190,6 +190,6 @@ fn connect(plan: &mut Plan, from: u32, to: Range<u32>, lanes: u32) {
 /// The smallest divisor of `number` that is at least `least`, which is at most `number`.
 fn divisor_from(number: u32, least: u32) -> u32 {
     (least.max(1)..=number)
-        .find(|d| number % d == 0)
+        .find(|d| number.is_multiple_of(*d))
         .unwrap_or(number)
 }
