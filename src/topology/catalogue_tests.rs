@@ -94,12 +94,13 @@ fn gpus_spread_their_links_over_the_switches_as_documented() {
         let topology = built(name, None);
         assert!(topology.gpus().count() > 0);
         for gpu in topology.gpus() {
-            let lanes: Vec<u16> = topology
+            let lanes: BTreeMap<_, u16> = topology
                 .links_from(gpu)
                 .into_iter()
                 .filter(|&(link, _)| topology.family(link) == LinkFamily::Nvlink)
-                .map(|(link, _)| topology.link(link).lanes)
+                .map(|(link, switch)| (switch, topology.link(link).lanes))
                 .collect();
+            let lanes: Vec<u16> = lanes.into_values().collect();
             assert_eq!(lanes, expected, "{name} {}", topology.device_name(gpu));
         }
     }

@@ -33,8 +33,15 @@ fn dgx_h100_is_all_nvlink_with_a_nic_beside_each_gpu() {
     let matrix = first(&built("dgx-h100", None));
     for from in 0..8 {
         for to in 0..8 {
-            let (smi, nccl) = if from == to { ("X", "LOC") } else { ("NV18", "NVL") };
-            check(&matrix, &[(&format!("GPU{from}"), &format!("GPU{to}"), smi, nccl)]);
+            let (smi, nccl) = if from == to {
+                ("X", "LOC")
+            } else {
+                ("NV18", "NVL")
+            };
+            check(
+                &matrix,
+                &[(&format!("GPU{from}"), &format!("GPU{to}"), smi, nccl)],
+            );
         }
     }
     // A DGX H100 prints PXB for PIX: its switches are two in one case, which NCCL flattens.
@@ -52,7 +59,10 @@ fn dgx_h100_is_all_nvlink_with_a_nic_beside_each_gpu() {
     );
     assert_eq!(matrix.devices[5].cpu.as_deref(), Some("node0/cpu1"));
     let bandwidth = matrix.cells[0][1].bandwidth.unwrap().gb_per_sec();
-    assert!((bandwidth - 18.0 * 25.0 * 0.825).abs() < 1e-6, "{bandwidth}");
+    assert!(
+        (bandwidth - 18.0 * 25.0 * 0.825).abs() < 1e-6,
+        "{bandwidth}"
+    );
 }
 
 #[test]
@@ -130,7 +140,20 @@ fn matrices_are_printed_as_nvidia_smi_does_and_as_json() {
     let row = text.lines().find(|line| line.starts_with("GPU2 ")).unwrap();
     assert_eq!(
         row.split_whitespace().collect::<Vec<_>>(),
-        ["GPU2", "NODE", "NODE", "X", "PIX", "SYS", "SYS", "SYS", "SYS", "NODE", "SYS", "node0/cpu0"]
+        [
+            "GPU2",
+            "NODE",
+            "NODE",
+            "X",
+            "PIX",
+            "SYS",
+            "SYS",
+            "SYS",
+            "SYS",
+            "NODE",
+            "SYS",
+            "node0/cpu0"
+        ]
     );
     assert!(text.contains("Legend:"));
     let json = serde_json::to_value(&matrix).unwrap();

@@ -40,7 +40,11 @@ fn assert_conserves(topology: &Topology, route: &Route, from: DeviceId, to: Devi
     let mut balance: BTreeMap<DeviceId, i128> = BTreeMap::new();
     let mut seen = std::collections::BTreeSet::new();
     for hop in &route.hops {
-        assert!(seen.insert(hop.link), "{} twice", topology.link_name(hop.link));
+        assert!(
+            seen.insert(hop.link),
+            "{} twice",
+            topology.link_name(hop.link)
+        );
         let (start, end) = topology.ends(hop.link);
         let amount = i128::from(lcm / u64::from(hop.share.den) * u64::from(hop.share.num));
         assert!(amount > 0);
@@ -91,9 +95,9 @@ fn pcie_peers_stay_below_the_cpus() {
             .peer(gpu(&topology, 0, 0), gpu(&topology, 0, far))
             .unwrap_err();
         assert!(
-            error
-                .to_string()
-                .starts_with(&format!("node0/gpu0 cannot reach the memory of node0/gpu{far}")),
+            error.to_string().starts_with(&format!(
+                "node0/gpu0 cannot reach the memory of node0/gpu{far}"
+            )),
             "{error}"
         );
     }
@@ -227,7 +231,10 @@ fn answers_do_not_depend_on_earlier_questions() {
     let pairs: Vec<_> = (0..96)
         .map(|node| {
             let other = (node * 37 + 11) % 96;
-            (nic(&topology, node, node % 8), nic(&topology, other, node % 3))
+            (
+                nic(&topology, node, node % 8),
+                nic(&topology, other, node % 3),
+            )
         })
         .collect();
     let mut warm = Router::new(&topology, 0);
@@ -260,9 +267,10 @@ fn failed_links_are_avoided_until_none_is_left() {
         })
     );
     let (a, b) = (gpu(&topology, 0, 0), gpu(&topology, 0, 1));
-    let dead = topology.links_from(a).into_iter().filter_map(|(link, _)| {
-        (topology.family(link) == LinkFamily::Nvlink).then_some(link)
-    });
+    let dead = topology
+        .links_from(a)
+        .into_iter()
+        .filter_map(|(link, _)| (topology.family(link) == LinkFamily::Nvlink).then_some(link));
     let router = Router::new(&topology, 0).avoiding(dead);
     assert!(matches!(
         router.peer(a, b),
@@ -276,8 +284,14 @@ fn devices_without_a_way_are_named() {
     let mut router = Router::new(&topology, 0);
     let (a, b) = (gpu(&topology, 0, 0), nic(&topology, 1, 0));
     let cases = [
-        (router.network(a, b, 0), "no fabric joins node0/gpu0 and node1/nic0"),
-        (router.local(a, b), "no PCIe, C2C or socket links lead from node0/gpu0 to node1/nic0"),
+        (
+            router.network(a, b, 0),
+            "no fabric joins node0/gpu0 and node1/nic0",
+        ),
+        (
+            router.local(a, b),
+            "no PCIe, C2C or socket links lead from node0/gpu0 to node1/nic0",
+        ),
     ];
     for (answer, text) in cases {
         assert_eq!(answer.unwrap_err().to_string(), text);
