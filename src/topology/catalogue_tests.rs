@@ -16,7 +16,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(folder().join(format!("{name}.json"))).unwrap()
 }
 
-fn names() -> Vec<String> {
+pub(super) fn names() -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder())
         .unwrap()
         .filter_map(|entry| {

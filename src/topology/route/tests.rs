@@ -1,5 +1,5 @@
 use super::*;
-use crate::topology::catalogue_tests::{built, built_from, spec};
+use crate::topology::catalogue_tests::{built, built_from, names, spec};
 use crate::topology::spec::RoutingPolicy;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -341,6 +341,24 @@ fn nics_are_ranked_by_bandwidth_then_type_then_order() {
     assert_eq!(nics("dgx-a100", 3)[..2], [2, 3]);
     assert_eq!(nics("gb200-nvl72", 3)[..2], [2, 3]);
     assert_eq!(nics("x86-h100-pcie", 5), [1, 0]);
+}
+
+#[test]
+fn in_every_shipped_machine_a_gpu_reaches_the_next_node() {
+    for name in names() {
+        let topology = built(&name, Some(40));
+        let mut router = Router::new(&topology, 0);
+        for node in 0..40 {
+            for &gpu in &topology.nodes[node].gpus {
+                let near = router.nic_candidates(gpu)[0];
+                let route = router.local(gpu, near).unwrap();
+                assert_conserves(&topology, &route, gpu, near);
+                let far = nic(&topology, (node + 1) % 40, 0);
+                let route = router.network(near, far, 0).unwrap();
+                assert_conserves(&topology, &route, near, far);
+            }
+        }
+    }
 }
 
 proptest! {
