@@ -206,9 +206,10 @@ impl Machine {
             }
             let full = join(&prefix, &spot.name);
             if let Some(node) = spot.node
-                && node_base + node == self.node_names.len() as u32 {
-                    self.node_names.push(full.clone());
-                }
+                && node_base + node == self.node_names.len() as u32
+            {
+                self.node_names.push(full.clone());
+            }
             spots.push(self.places.len() as u32);
             self.places.push(Place {
                 name: full,
@@ -534,9 +535,10 @@ impl Machine {
             .collect();
         for (id, device) in self.graph.node_weights().enumerate() {
             if device.kind == DeviceKind::Gpu
-                && let Some(node) = self.places[device.place as usize].node {
-                    nodes[node.index()].gpus.push(DeviceId(id as u32));
-                }
+                && let Some(node) = self.places[device.place as usize].node
+            {
+                nodes[node.index()].gpus.push(DeviceId(id as u32));
+            }
         }
         let tables = models.into_tables();
         Topology {

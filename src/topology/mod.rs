@@ -4,6 +4,8 @@
 //! checked on the way ([`mod@check`], [`error`]). Shipped files are in the [`catalogue`].
 
 pub mod catalogue;
+#[cfg(test)]
+mod catalogue_tests;
 pub mod check;
 pub mod error;
 pub mod expand;
@@ -12,6 +14,7 @@ pub mod graph;
 pub mod hardware;
 pub mod load;
 mod models;
+pub mod paths;
 pub mod route;
 mod selector;
 pub mod spec;
@@ -27,5 +30,6 @@ pub use graph::{
 };
 pub use hardware::{DeviceModel, GpuModel, Hardware, LinkFamily, LinkModel, Sourced};
 pub use load::load;
-pub use route::{Hop, Route, Share};
+pub use paths::{PathMatrix, PathType};
+pub use route::{Hop, Route, RouteError, Router, Share};
 pub use spec::TopologySpec;

@@ -47,9 +47,10 @@ pub(in crate::topology) fn plan<'a>(
         match (from, to) {
             (Ok(from), Ok(to)) => {
                 if let (Some((model, _)), Some(lanes)) = (model, lanes)
-                    && let Err(fault) = add(&mut plan, cable, &from, &to, model, lanes, &at) {
-                        faults.push(fault);
-                    }
+                    && let Err(fault) = add(&mut plan, cable, &from, &to, model, lanes, &at)
+                {
+                    faults.push(fault);
+                }
             }
             (from, to) => faults.extend([from.err(), to.err()].into_iter().flatten()),
         }
@@ -177,13 +178,14 @@ fn check_ports(
     }
     // One switch alone is the exported form of `single_switch`, whose ports are not counted.
     if shape.switches > 1
-        && let Some((switch, count)) = taken.iter().enumerate().find(|&(_, &n)| n > radix.into()) {
-            faults.push(Fault::new(
-                format!("{at}.cables"),
-                format!("{count} cables at `switch[{switch}]`"),
-                format!("at most {radix}, the ports of the switch"),
-            ));
-        }
+        && let Some((switch, count)) = taken.iter().enumerate().find(|&(_, &n)| n > radix.into())
+    {
+        faults.push(Fault::new(
+            format!("{at}.cables"),
+            format!("{count} cables at `switch[{switch}]`"),
+            format!("at most {radix}, the ports of the switch"),
+        ));
+    }
 }
 
 /// The switches' names and tiers: as the file says, or by their distance from the ports.
