@@ -14,10 +14,17 @@ macro_rules! shipped {
 }
 
 /// Every shipped topology, in the order in which `topology list` shows them.
-const SHIPPED: &[(&str, &str)] = shipped![];
+const SHIPPED: &[(&str, &str)] = shipped![
+    "dgx-a100",
+    "dgx-h100",
+    "dgx-b200",
+    "gb200-nvl72",
+    "superpod-h100",
+    "x86-h100-pcie",
+];
 
 /// The shipped hardware.
-const HARDWARE: &str = "{}";
+const HARDWARE: &str = include_str!("../../topologies/hardware.json");
 
 /// The names of the shipped topologies.
 pub fn names() -> impl Iterator<Item = &'static str> {
