@@ -1,13 +1,35 @@
 //! The machine: what it is made of, how it is wired, and which way data goes.
+//!
+//! A file ([`spec`]) is read ([`load`]), expanded ([`mod@expand`]) into a [`Topology`], and
+//! checked on the way ([`mod@check`], [`error`]). Shipped files are in the [`catalogue`].
 
+pub mod catalogue;
+#[cfg(test)]
+mod catalogue_tests;
+pub mod check;
+pub mod error;
+pub mod expand;
+mod fabric;
 pub mod graph;
 pub mod hardware;
+pub mod load;
+mod models;
+pub mod paths;
 pub mod route;
+mod selector;
 pub mod spec;
+mod template;
+#[cfg(test)]
+mod tests;
 
+pub use check::{Finding, Severity, check};
+pub use error::{Fault, TopologyError};
+pub use expand::{Overrides, expand};
 pub use graph::{
     Device, DeviceId, DeviceKind, Fabric, Link, LinkId, Node, NodeId, Place, Topology,
 };
 pub use hardware::{DeviceModel, GpuModel, Hardware, LinkFamily, LinkModel, Sourced};
-pub use route::{Hop, Route, Share};
+pub use load::load;
+pub use paths::{PathMatrix, PathType};
+pub use route::{Hop, Route, RouteError, Router, Share};
 pub use spec::TopologySpec;

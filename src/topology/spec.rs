@@ -11,7 +11,11 @@
 //!
 //! **Selectors** name devices: `gpu[*]` all, `gpu[3]` one, `gpu[0-3]` a range (inclusive),
 //! `gpu[0,2,5-7]` a list, `cpu` the same as `cpu[*]`. Inside a component with
-//! instances, `tray[*]/gpu[*]` reaches into them.
+//! instances, `tray[*]/gpu[*]` reaches into them. Several selectors are joined by commas:
+//! `nic[0-3], hca[0]`; the order written is the order selected.
+//!
+//! Instances of one name in one list share a numbering, so `rack` × 2 of one component and
+//! `rack` × 1 of another are `rack0`, `rack1` and `rack2`.
 
 use super::hardware::Hardware;
 use schemars::JsonSchema;
@@ -238,6 +242,22 @@ pub struct ExplicitFabric {
     /// Cables. `from` is `switch[i]`, or a device by its full name (`node0/nic3`);
     /// `to` is `switch[j]`.
     pub cables: Vec<LinkSpec>,
+    /// What the switches are called and where they stand, in their order; if absent, all are
+    /// called `switch` and stand by their distance from the ports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<TierSpec>,
+}
+
+/// Consecutive switches of an explicit fabric.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TierSpec {
+    /// Their name without a number: `leaf`.
+    pub name: String,
+    /// 0 leaf, 1 spine, 2 core.
+    pub tier: u8,
+    /// How many.
+    pub count: u32,
 }
 
 /// How a path is chosen among equally short ones through a fabric.

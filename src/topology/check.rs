@@ -1,0 +1,344 @@
+//! Whether a machine makes sense: its models one by one, and the machine as a whole.
+
+use super::error::Fault;
+use super::graph::{DeviceId, DeviceKind, Topology};
+use super::hardware::{DeviceModel, Hardware, LinkFamily, LinkModel, ProtocolModel, SwitchModel};
+use crate::units::Bandwidth;
+use std::fmt;
+
+/// How bad a [`Finding`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth knowing; the machine can be simulated.
+    Warning,
+    /// Not a machine: [`super::expand`] refuses it.
+    Error,
+}
+
+/// Something about a whole machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The full name of the device or link that shows it, or of the machine.
+    pub place: String,
+    /// What was found.
+    pub found: String,
+    /// What was expected.
+    pub expected: String,
+    /// How many places show the same; `place` is the first.
+    pub count: u64,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        };
+        write!(f, "{severity}: {}", self.place)?;
+        if self.count > 1 {
+            write!(f, " and {} more", self.count - 1)?;
+        }
+        write!(f, ": {}; expected {}", self.found, self.expected)
+    }
+}
+
+/// Looks at a whole machine: GPUs without links, nodes that cannot reach each other,
+/// NVSwitches with more links than ports, NICs that are faster than their slots.
+/// Findings of one kind are told once, with their number.
+#[must_use]
+pub fn check(topology: &Topology) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if topology.gpus().next().is_none() {
+        findings.push(Finding {
+            severity: Severity::Error,
+            place: topology.name.clone(),
+            found: "no GPU".into(),
+            expected: "at least one GPU in a node".into(),
+            count: 1,
+        });
+    }
+    lost_gpus(topology, &mut findings);
+    unreachable(topology, &mut findings);
+    crowded_switches(topology, &mut findings);
+    slow_slots(topology, &mut findings);
+    findings
+}
+
+/// GPUs that no node has, or without any link.
+fn lost_gpus(topology: &Topology, findings: &mut Vec<Finding>) {
+    let mut linked = vec![false; topology.device_count()];
+    for edge in topology.graph.raw_edges() {
+        linked[edge.source().index()] = true;
+    }
+    let gpus = || {
+        topology
+            .devices()
+            .filter(|(_, d)| d.kind == DeviceKind::Gpu)
+    };
+    tell(
+        topology,
+        findings,
+        Severity::Error,
+        gpus()
+            .filter(|&(id, _)| topology.node_of(id).is_none())
+            .map(|(id, _)| id),
+        "a GPU outside of any node",
+        "GPUs inside a component with `\"node\": true`",
+    );
+    // A machine of a single GPU needs no link.
+    if gpus().nth(1).is_some() {
+        tell(
+            topology,
+            findings,
+            Severity::Error,
+            gpus()
+                .filter(|&(id, _)| !linked[id.index()])
+                .map(|(id, _)| id),
+            "a GPU without any link",
+            "a link to a switch, a CPU or another GPU",
+        );
+    }
+}
+
+/// GPUs that cannot reach the first one.
+fn unreachable(topology: &Topology, findings: &mut Vec<Finding>) {
+    // Groups of connected devices, as a forest with paths halved on the way up.
+    let mut parent: Vec<u32> = (0..topology.device_count() as u32).collect();
+    fn root(parent: &mut [u32], mut at: u32) -> u32 {
+        while parent[at as usize] != at {
+            let above = parent[parent[at as usize] as usize];
+            parent[at as usize] = above;
+            at = above;
+        }
+        at
+    }
+    // Both directions of a wire are there, so every other link tells as much.
+    for edge in topology.graph.raw_edges().iter().step_by(2) {
+        let a = root(&mut parent, edge.source().index() as u32);
+        let b = root(&mut parent, edge.target().index() as u32);
+        parent[a.max(b) as usize] = a.min(b);
+    }
+    let mut gpus = topology.gpus();
+    let Some(first) = gpus.next() else {
+        return;
+    };
+    let home = root(&mut parent, first.0);
+    let lost: Vec<DeviceId> = gpus.filter(|g| root(&mut parent, g.0) != home).collect();
+    let found = format!("no path to `{}`", topology.device_name(first));
+    let hint = if topology.nodes.len() > 1 && topology.fabrics.is_empty() {
+        "a path between any two GPUs; a fabric joins the nodes"
+    } else {
+        "a path between any two GPUs"
+    };
+    tell(
+        topology,
+        findings,
+        Severity::Error,
+        lost.into_iter(),
+        &found,
+        hint,
+    );
+}
+
+/// NVSwitches with more links than ports.
+fn crowded_switches(topology: &Topology, findings: &mut Vec<Finding>) {
+    let mut taken = vec![0u64; topology.device_count()];
+    for edge in topology.graph.raw_edges() {
+        if topology.link_models[edge.weight.model as usize].1.family == LinkFamily::Nvlink {
+            taken[edge.source().index()] += u64::from(edge.weight.lanes);
+        }
+    }
+    let mut worst = Vec::new();
+    for (id, device) in topology.devices() {
+        if let DeviceModel::Nvswitch(model) = &topology.device_models[device.model as usize].1 {
+            let ports = model.ports.value;
+            if taken[id.index()] > u64::from(ports) {
+                worst.push((id, taken[id.index()], ports));
+            }
+        }
+    }
+    if let Some(&(_, taken, ports)) = worst.first() {
+        tell(
+            topology,
+            findings,
+            Severity::Error,
+            worst.iter().map(|&(id, _, _)| id),
+            &format!("{taken} NVLinks at an NVSwitch"),
+            &format!("at most {ports}, its ports"),
+        );
+    }
+}
+
+/// NICs whose cables carry more than their PCIe links.
+fn slow_slots(topology: &Topology, findings: &mut Vec<Finding>) {
+    let mut network = vec![0u64; topology.device_count()];
+    let mut host = vec![0u64; topology.device_count()];
+    for (id, edge) in topology
+        .links()
+        .map(|(id, _)| id)
+        .zip(topology.graph.raw_edges())
+    {
+        let table = match topology.family(id) {
+            LinkFamily::Network => &mut network,
+            LinkFamily::Pcie | LinkFamily::C2c => &mut host,
+            LinkFamily::Nvlink | LinkFamily::Socket => continue,
+        };
+        let sum = &mut table[edge.source().index()];
+        *sum = sum.saturating_add(topology.rate(id).bytes_per_sec());
+    }
+    let nics = topology
+        .devices()
+        .filter(|(_, d)| d.kind == DeviceKind::Nic);
+    let (mut slow, mut bare) = (Vec::new(), Vec::new());
+    for (id, _) in nics {
+        let (out, slot) = (network[id.index()], host[id.index()]);
+        if slot == 0 {
+            bare.push(id);
+        } else if out > slot {
+            slow.push(id);
+        }
+    }
+    if let Some(first) = slow.first() {
+        let rate = |table: &[u64]| Bandwidth::from_bytes_per_sec(table[first.index()]);
+        let found = format!(
+            "a NIC of {:.1} GB/s in a slot of {:.1} GB/s",
+            rate(&network).gb_per_sec(),
+            rate(&host).gb_per_sec()
+        );
+        let slow = slow.iter().copied();
+        tell(
+            topology,
+            findings,
+            Severity::Warning,
+            slow,
+            &found,
+            "a slot as fast as the NIC",
+        );
+    }
+    tell(
+        topology,
+        findings,
+        Severity::Warning,
+        bare.into_iter(),
+        "a NIC without a PCIe link",
+        "a link to a PCIe switch or a CPU",
+    );
+}
+
+/// Adds one finding for all of `devices`, if there are any.
+fn tell(
+    topology: &Topology,
+    findings: &mut Vec<Finding>,
+    severity: Severity,
+    mut devices: impl Iterator<Item = DeviceId>,
+    found: &str,
+    expected: &str,
+) {
+    if let Some(first) = devices.next() {
+        findings.push(Finding {
+            severity,
+            place: topology.device_name(first),
+            found: found.to_owned(),
+            expected: expected.to_owned(),
+            count: 1 + devices.count() as u64,
+        });
+    }
+}
+
+/// Checks every model of a file's own.
+pub(super) fn hardware(hardware: &Hardware, faults: &mut Vec<Fault>) {
+    for (name, model) in &hardware.links {
+        link_model(name, model, faults);
+    }
+    for (name, model) in &hardware.devices {
+        device_model(name, model, faults);
+    }
+}
+
+/// Rates above zero, fractions in (0, 1].
+pub(super) fn link_model(name: &str, model: &LinkModel, faults: &mut Vec<Fault>) {
+    let at = format!("hardware.links.{name}");
+    rate(&format!("{at}.lane_rate"), model.lane_rate.value, faults);
+    for (i, keep) in model.keeps.iter().enumerate() {
+        if !(keep.fraction > 0.0 && keep.fraction <= 1.0) {
+            faults.push(Fault::new(
+                format!("{at}.keeps[{i}].fraction"),
+                keep.fraction.to_string(),
+                "a fraction above 0 and at most 1",
+            ));
+        }
+    }
+    if model.lane_rate.value.bytes_per_sec() > 0 && model.rate(1).bytes_per_sec() == 0 {
+        faults.push(Fault::new(
+            format!("{at}.keeps"),
+            format!("fractions that leave nothing of {}", model.lane_rate.value),
+            "a usable rate of at least 1B/s",
+        ));
+    }
+}
+
+/// Rates, sizes and ports above zero.
+pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fault>) {
+    let at = format!("hardware.devices.{name}");
+    match model {
+        DeviceModel::Gpu(m) => {
+            let at = format!("{at}.gpu");
+            rate(
+                &format!("{at}.memory_bandwidth"),
+                m.memory_bandwidth.value,
+                faults,
+            );
+            if m.memory.value.get() == 0 {
+                faults.push(zero(&format!("{at}.memory"), "0B"));
+            }
+            if !(m.bf16_tflops.value.is_finite() && m.bf16_tflops.value > 0.0) {
+                faults.push(zero(
+                    &format!("{at}.bf16_tflops"),
+                    &m.bf16_tflops.value.to_string(),
+                ));
+            }
+            let at = format!("{at}.workers");
+            rate(
+                &format!("{at}.local_copy_rate"),
+                m.workers.local_copy_rate.value,
+                faults,
+            );
+            protocol(&format!("{at}.simple"), &m.workers.simple, faults);
+            protocol(&format!("{at}.ll"), &m.workers.ll, faults);
+            protocol(&format!("{at}.ll128"), &m.workers.ll128, faults);
+        }
+        DeviceModel::Nvswitch(m) => switch(&format!("{at}.nvswitch"), m, faults),
+        DeviceModel::Switch(m) => switch(&format!("{at}.switch"), m, faults),
+        DeviceModel::Cpu(m) => {
+            let at = format!("{at}.cpu.memory_bandwidth");
+            rate(&at, m.memory_bandwidth.value, faults);
+        }
+        DeviceModel::PcieSwitch(_) | DeviceModel::Nic(_) => {}
+    }
+}
+
+fn protocol(at: &str, model: &ProtocolModel, faults: &mut Vec<Fault>) {
+    rate(&format!("{at}.rate"), model.rate.value, faults);
+}
+
+fn switch(at: &str, model: &SwitchModel, faults: &mut Vec<Fault>) {
+    if model.ports.value == 0 || model.ports.value > u32::from(u16::MAX) {
+        faults.push(Fault::new(
+            format!("{at}.ports.value"),
+            model.ports.value.to_string(),
+            "a number from 1 to 65535",
+        ));
+    }
+}
+
+fn rate(at: &str, rate: Bandwidth, faults: &mut Vec<Fault>) {
+    if rate.bytes_per_sec() == 0 {
+        faults.push(zero(at, &rate.to_string()));
+    }
+}
+
+fn zero(at: &str, found: &str) -> Fault {
+    Fault::new(format!("{at}.value"), found, "more than 0")
+}

@@ -1,0 +1,186 @@
+//! What can be wrong with a topology, said so that it can be mended.
+//!
+//! A file is read in two steps. Text that is not JSON, or JSON of the wrong shape, stops
+//! at the first place ([`TopologyError::Json`]). Everything else is collected, so that one
+//! run shows all [`Fault`]s of a file.
+
+use std::fmt;
+use thiserror::Error;
+
+/// One thing that is wrong, with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The place in the file (`components.server.links[3].lanes`), or the full name of a
+    /// device when the fault shows only in the machine as a whole.
+    pub path: String,
+    /// What is there.
+    pub found: String,
+    /// What belongs there.
+    pub expected: String,
+    /// The valid name that is closest to what was found.
+    pub nearest: Option<String>,
+}
+
+impl Fault {
+    /// A fault without a suggestion.
+    pub(super) fn new(
+        path: impl Into<String>,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
+        Fault {
+            path: path.into(),
+            found: found.into(),
+            expected: expected.into(),
+            nearest: None,
+        }
+    }
+
+    /// A name that is none of `known`.
+    pub(super) fn unknown<'a>(
+        path: impl Into<String>,
+        what: &str,
+        name: &str,
+        known: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let known: Vec<&str> = known.collect();
+        let expected = match known.len() {
+            0 => format!("a {what}, of which there is none here"),
+            1..=LISTED => format!("a {what}: {}", known.join(", ")),
+            n => format!("a {what}: {}, … ({n} in all)", known[..LISTED].join(", ")),
+        };
+        Fault {
+            path: path.into(),
+            found: format!("`{name}`"),
+            expected,
+            nearest: nearest(name, known.iter().copied()),
+        }
+    }
+}
+
+/// How many names an error lists before it only counts them.
+const LISTED: usize = 12;
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.path)?;
+        writeln!(f, "    found:    {}", self.found)?;
+        write!(f, "    expected: {}", self.expected)?;
+        if let Some(name) = &self.nearest {
+            write!(f, "\n    did you mean `{name}`?")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why there is no topology.
+#[derive(Debug, Error)]
+pub enum TopologyError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Neither a shipped topology nor a file.
+    #[error("there is no topology `{name}`{}\nshipped: {}", did_you_mean(nearest.as_deref()), known.join(", "))]
+    UnknownName {
+        /// What was asked for.
+        name: String,
+        /// The closest shipped name.
+        nearest: Option<String>,
+        /// All shipped names.
+        known: Vec<String>,
+    },
+    /// The text is not JSON, or has a field or type that the format does not know.
+    #[error("{origin}, line {line}, column {column}{}\n    {message}{}", at(path), did_you_mean(nearest.as_deref()))]
+    Json {
+        /// The file, or where else the text comes from.
+        origin: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column in bytes, from 1; right after the value for a quantity that cannot be read.
+        column: usize,
+        /// The place in the file; empty at its root.
+        path: String,
+        /// What is wrong.
+        message: String,
+        /// The closest valid field or variant.
+        nearest: Option<String>,
+    },
+    /// The file is well formed, but does not describe a machine.
+    #[error("{origin}: {}", list(faults))]
+    Faults {
+        /// The file, or where else the topology comes from.
+        origin: String,
+        /// Everything that is wrong, in order of the file.
+        faults: Vec<Fault>,
+    },
+}
+
+impl TopologyError {
+    /// The same error, said to come from `origin`.
+    #[must_use]
+    pub fn with_origin(mut self, name: &str) -> Self {
+        match &mut self {
+            TopologyError::Json { origin, .. } | TopologyError::Faults { origin, .. } => {
+                name.clone_into(origin);
+            }
+            TopologyError::Read { .. } | TopologyError::UnknownName { .. } => {}
+        }
+        self
+    }
+
+    /// The places in the file that the error names; none if the file cannot be read.
+    #[must_use]
+    pub fn places(&self) -> Vec<String> {
+        match self {
+            TopologyError::Json { line, column, .. } => vec![format!("{line}:{column}")],
+            TopologyError::Faults { faults, .. } => faults.iter().map(|f| f.path.clone()).collect(),
+            TopologyError::Read { .. } | TopologyError::UnknownName { .. } => Vec::new(),
+        }
+    }
+}
+
+fn at(path: &str) -> String {
+    if path.is_empty() {
+        String::new()
+    } else {
+        format!(", at {path}")
+    }
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!("\n    did you mean `{name}`?"))
+}
+
+/// How many faults are printed before the rest is only counted.
+const SHOWN: usize = 50;
+
+fn list(faults: &[Fault]) -> String {
+    let mut text = match faults.len() {
+        1 => "1 fault".to_owned(),
+        n => format!("{n} faults"),
+    };
+    for fault in faults.iter().take(SHOWN) {
+        text.push_str(&format!("\n  {fault}"));
+    }
+    if faults.len() > SHOWN {
+        text.push_str(&format!("\n  … and {} more", faults.len() - SHOWN));
+    }
+    text
+}
+
+/// The one of `known` that is closest to `name`, if any is close enough to be meant.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let allowed = (name.chars().count() / 3).max(2);
+    known
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|&(distance, candidate)| {
+            distance <= allowed && distance < candidate.chars().count()
+        })
+        .min()
+        .map(|(_, candidate)| candidate.to_owned())
+}

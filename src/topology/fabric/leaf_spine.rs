@@ -1,0 +1,31 @@
+//! Leaves that take consecutive ports, joined by spines.
+
+use super::clos::{Sizing, join};
+use super::{Parts, Plan, Port};
+use crate::topology::error::Fault;
+use crate::topology::spec::LeafSpine;
+
+/// Plans the fabric. `at` is the place of the shape in the file.
+pub(super) fn plan(
+    shape: &LeafSpine,
+    ports: &[Port],
+    parts: Parts,
+    at: &str,
+) -> Result<Plan, Fault> {
+    let sizing = Sizing {
+        parts,
+        down: shape.ports_per_leaf.unwrap_or(parts.radix / 2),
+        oversubscription: shape.oversubscription,
+        spines: shape.spines,
+        down_field: "ports_per_leaf",
+    };
+    sizing.check(at)?;
+    let mut plan = Plan::default();
+    let leaves = super::leaves((ports.len() as u64).div_ceil(sizing.down.into()), at)?;
+    let first = plan.add_switches("leaf", 0, leaves);
+    for (i, &port) in ports.iter().enumerate() {
+        plan.add_port(port, first + i as u32 / sizing.down);
+    }
+    join(&mut plan, first..first + leaves, &sizing, at)?;
+    Ok(plan)
+}

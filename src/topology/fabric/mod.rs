@@ -1,0 +1,144 @@
+//! Building the networks that join nodes: which switches, and which cables.
+//!
+//! Each shape turns the ports that take part into a [`Plan`]; the shapes know nothing of
+//! the graph. What they leave out: cable lengths, and switches of several sizes in one fabric.
+
+mod clos;
+mod explicit;
+mod leaf_spine;
+mod rail;
+mod single_switch;
+#[cfg(test)]
+mod tests;
+
+use super::error::Fault;
+use super::spec::{FabricShape, FabricSpec};
+
+pub(super) use explicit::plan as explicit_plan;
+
+/// A NIC that a fabric joins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Port {
+    /// Its device number.
+    pub(super) device: u32,
+    /// Its node, counted among the nodes that take part.
+    pub(super) node: u32,
+    /// Its number among the node's ports.
+    pub(super) rail: u32,
+}
+
+/// A switch of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PlannedSwitch {
+    /// Its name without a number: `leaf`.
+    pub(super) stem: String,
+    /// 0 leaf, 1 spine, 2 core.
+    pub(super) tier: u8,
+}
+
+/// What a cable is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CableKind {
+    /// The fabric's `port_link`.
+    Port,
+    /// The fabric's `switch_link`.
+    Switch,
+    /// A link model of its own.
+    Model(u16),
+}
+
+/// Where a cable starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// At a device of this number.
+    Device(u32),
+    /// At a switch of the plan.
+    Switch(u32),
+}
+
+/// Parallel cables to a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cable {
+    pub(super) from: End,
+    /// A switch of the plan.
+    pub(super) to: u32,
+    pub(super) lanes: u16,
+    pub(super) kind: CableKind,
+}
+
+/// A fabric's switches and cables.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) switches: Vec<PlannedSwitch>,
+    pub(super) cables: Vec<Cable>,
+}
+
+/// What a shape needs to know beyond the ports.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parts {
+    /// Ports of one switch.
+    pub(super) radix: u32,
+    /// Raw rate of a port's cable over that of a cable between switches.
+    pub(super) rate_ratio: f64,
+}
+
+/// The most switches of one name that a fabric may have: their numbers have 16 bits.
+pub(super) const MAX_SWITCHES: u64 = 1 << 16;
+
+/// A number of leaves, if a fabric can have as many.
+fn leaves(count: u64, at: &str) -> Result<u32, Fault> {
+    u32::try_from(count)
+        .ok()
+        .filter(|&n| u64::from(n) <= MAX_SWITCHES)
+        .ok_or_else(|| {
+            Fault::new(
+                at,
+                format!("{count} leaves"),
+                format!("at most {MAX_SWITCHES}"),
+            )
+        })
+}
+
+impl Plan {
+    /// Adds `count` switches and returns the number of the first.
+    fn add_switches(&mut self, stem: &str, tier: u8, count: u32) -> u32 {
+        let first = self.switches.len() as u32;
+        self.switches.extend((0..count).map(|_| PlannedSwitch {
+            stem: stem.to_owned(),
+            tier,
+        }));
+        first
+    }
+
+    fn add_port(&mut self, port: Port, leaf: u32) {
+        self.cables.push(Cable {
+            from: End::Device(port.device),
+            to: leaf,
+            lanes: 1,
+            kind: CableKind::Port,
+        });
+    }
+}
+
+/// Plans a fabric of any shape but the explicit one, which needs names:
+/// see [`explicit_plan`]. `at` is the place of the fabric in the file.
+pub(super) fn plan(
+    spec: &FabricSpec,
+    ports: &[Port],
+    parts: Parts,
+    at: &str,
+) -> Result<Plan, Fault> {
+    match &spec.shape {
+        FabricShape::SingleSwitch(_) => Ok(single_switch::plan(ports)),
+        FabricShape::LeafSpine(shape) => {
+            leaf_spine::plan(shape, ports, parts, &format!("{at}.shape.leaf_spine"))
+        }
+        FabricShape::RailOptimized(shape) => {
+            rail::optimized(shape, ports, parts, &format!("{at}.shape.rail_optimized"))
+        }
+        FabricShape::RailOnly(shape) => {
+            rail::only(shape, ports, parts, &format!("{at}.shape.rail_only"))
+        }
+        FabricShape::Explicit(_) => Ok(Plan::default()),
+    }
+}

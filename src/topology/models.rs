@@ -1,0 +1,168 @@
+//! The names that a topology uses, as numbers: models of devices and links, and stems.
+
+use super::check;
+use super::error::Fault;
+use super::graph::DeviceKind;
+use super::hardware::{DeviceModel, Hardware, LinkModel};
+use std::collections::BTreeMap;
+
+/// Models and device names met so far, numbered in the order of first use.
+pub(super) struct Models<'a> {
+    own: Option<&'a Hardware>,
+    shipped: &'a Hardware,
+    devices: Vec<(&'a str, &'a DeviceModel)>,
+    links: Vec<(&'a str, &'a LinkModel)>,
+    stems: Vec<String>,
+    device_numbers: BTreeMap<&'a str, u16>,
+    link_numbers: BTreeMap<&'a str, u16>,
+    stem_numbers: BTreeMap<String, u16>,
+}
+
+/// The models and stems as a topology keeps them.
+pub(super) struct Tables {
+    pub(super) devices: Vec<(String, DeviceModel)>,
+    pub(super) links: Vec<(String, LinkModel)>,
+    pub(super) stems: Vec<String>,
+}
+
+impl<'a> Models<'a> {
+    /// `own` takes precedence over `shipped`.
+    pub(super) fn new(own: Option<&'a Hardware>, shipped: &'a Hardware) -> Self {
+        Models {
+            own,
+            shipped,
+            devices: Vec::new(),
+            links: Vec::new(),
+            stems: Vec::new(),
+            device_numbers: BTreeMap::new(),
+            link_numbers: BTreeMap::new(),
+            stem_numbers: BTreeMap::new(),
+        }
+    }
+
+    /// The number of a device model; a fault at `path` if there is none of this name.
+    pub(super) fn device(
+        &mut self,
+        name: &str,
+        path: &str,
+        faults: &mut Vec<Fault>,
+    ) -> Option<(u16, &'a DeviceModel)> {
+        let found = self
+            .own
+            .and_then(|h| h.devices.get_key_value(name))
+            .map(|pair| (pair, true))
+            .or_else(|| {
+                self.shipped
+                    .devices
+                    .get_key_value(name)
+                    .map(|pair| (pair, false))
+            });
+        let Some(((name, model), own)) = found else {
+            let known = self.own.into_iter().chain([self.shipped]);
+            let known = known.flat_map(|h| h.devices.keys().map(String::as_str));
+            faults.push(Fault::unknown(path, "device model", name, known));
+            return None;
+        };
+        if let Some(&number) = self.device_numbers.get(name.as_str()) {
+            return Some((number, model));
+        }
+        if !own {
+            check::device_model(name, model, faults);
+        }
+        let number = number(self.devices.len(), "device models", path, faults)?;
+        self.devices.push((name, model));
+        self.device_numbers.insert(name, number);
+        Some((number, model))
+    }
+
+    /// The number of a link model; a fault at `path` if there is none of this name.
+    pub(super) fn link(
+        &mut self,
+        name: &str,
+        path: &str,
+        faults: &mut Vec<Fault>,
+    ) -> Option<(u16, &'a LinkModel)> {
+        let found = self
+            .own
+            .and_then(|h| h.links.get_key_value(name))
+            .map(|pair| (pair, true))
+            .or_else(|| {
+                self.shipped
+                    .links
+                    .get_key_value(name)
+                    .map(|pair| (pair, false))
+            });
+        let Some(((name, model), own)) = found else {
+            let known = self.own.into_iter().chain([self.shipped]);
+            let known = known.flat_map(|h| h.links.keys().map(String::as_str));
+            faults.push(Fault::unknown(path, "link model", name, known));
+            return None;
+        };
+        if let Some(&number) = self.link_numbers.get(name.as_str()) {
+            return Some((number, model));
+        }
+        if !own {
+            check::link_model(name, model, faults);
+        }
+        let number = number(self.links.len(), "link models", path, faults)?;
+        self.links.push((name, model));
+        self.link_numbers.insert(name, number);
+        Some((number, model))
+    }
+
+    /// The number of a device name.
+    pub(super) fn stem(&mut self, name: &str, path: &str, faults: &mut Vec<Fault>) -> Option<u16> {
+        if let Some(&number) = self.stem_numbers.get(name) {
+            return Some(number);
+        }
+        let number = number(self.stems.len(), "device names", path, faults)?;
+        self.stems.push(name.to_owned());
+        self.stem_numbers.insert(name.to_owned(), number);
+        Some(number)
+    }
+
+    /// The device names so far, by number.
+    pub(super) fn stem_names(&self) -> Vec<String> {
+        self.stems.clone()
+    }
+
+    /// What has been used.
+    pub(super) fn into_tables(self) -> Tables {
+        Tables {
+            devices: owned(self.devices),
+            links: owned(self.links),
+            stems: self.stems,
+        }
+    }
+}
+
+fn owned<T: Clone>(models: Vec<(&str, &T)>) -> Vec<(String, T)> {
+    models
+        .into_iter()
+        .map(|(name, model)| (name.to_owned(), model.clone()))
+        .collect()
+}
+
+fn number(used: usize, what: &str, path: &str, faults: &mut Vec<Fault>) -> Option<u16> {
+    let number = u16::try_from(used).ok();
+    if number.is_none() {
+        faults.push(Fault::new(
+            path,
+            format!("more than 65536 different {what}"),
+            "at most 65536",
+        ));
+    }
+    number
+}
+
+/// What a model makes of a device.
+pub(super) fn kind(model: &DeviceModel) -> DeviceKind {
+    match model {
+        DeviceModel::Gpu(_) => DeviceKind::Gpu,
+        DeviceModel::Nvswitch(_) => DeviceKind::NvSwitch,
+        DeviceModel::Cpu(_) => DeviceKind::Cpu,
+        DeviceModel::PcieSwitch(_) => DeviceKind::PcieSwitch,
+        DeviceModel::Nic(_) => DeviceKind::Nic,
+        DeviceModel::Switch(_) => DeviceKind::Switch,
+    }
+}

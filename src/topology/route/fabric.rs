@@ -1,0 +1,444 @@
+//! Paths through a fabric's switches.
+//!
+//! Shortest paths are found from both ends: distances from a NIC's edge switches are
+//! remembered, and grown only as far as the middle of some path asked for. In a fat tree
+//! that is half-way up, so neither a large number of NICs nor of switches makes a route
+//! expensive.
+
+use super::spread::{Edge, Levels};
+use super::{Route, Router};
+use crate::topology::graph::{DeviceId, LinkId, Topology};
+use crate::topology::hardware::LinkFamily;
+use crate::topology::spec::RoutingPolicy;
+use petgraph::Direction;
+use std::collections::BTreeMap;
+
+/// No such port or switch, in tables by device.
+const NONE: u32 = u32::MAX;
+
+/// A fabric's switches and ports, numbered densely, and what has been searched.
+#[derive(Debug)]
+pub(super) struct FabricIndex {
+    policy: RoutingPolicy,
+    /// By switch number.
+    switches: Vec<DeviceId>,
+    /// By switch number: links to other switches.
+    onward: Adjacency,
+    /// By switch number: links from other switches.
+    backward: Adjacency,
+    /// By device: its port number.
+    port_of: Vec<u32>,
+    ports: Vec<Port>,
+    /// Distances from sets of edge switches, by group number.
+    from_edge: Searches,
+    /// Distances towards sets of edge switches, by group number.
+    to_edge: Searches,
+    /// By switch number, all [`NONE`] between uses: a switch's position in its level.
+    slots: Vec<u32>,
+}
+
+/// A NIC's place in a fabric.
+#[derive(Debug)]
+struct Port {
+    device: DeviceId,
+    /// Links to switches, by switch number.
+    up: Vec<(u32, LinkId)>,
+    /// Links from switches, by switch number.
+    down: Vec<(u32, LinkId)>,
+    /// Group of the switches that `up` leads to.
+    sources: usize,
+    /// Group of the switches that `down` comes from.
+    targets: usize,
+    /// Its position among the ports of its first switch.
+    rank: u64,
+}
+
+impl FabricIndex {
+    pub(super) fn new(router: &Router<'_>, number: usize) -> Self {
+        let topology = router.topology;
+        let fabric = &topology.fabrics[number];
+        let mut switch_of = vec![NONE; topology.device_count()];
+        for (position, switch) in fabric.switches.iter().enumerate() {
+            switch_of[switch.index()] = position as u32;
+        }
+        let mut port_of = vec![NONE; topology.device_count()];
+        for (position, port) in fabric.ports.iter().enumerate() {
+            port_of[port.index()] = position as u32;
+        }
+        let to_switches = |device: DeviceId, direction| {
+            let mut links: Vec<(u32, LinkId)> = router
+                .links_of(device, direction)
+                .filter(|&(link, _)| topology.family(link) == LinkFamily::Network)
+                .map(|(link, far)| (switch_of[far.index()], link))
+                .filter(|&(switch, _)| switch != NONE)
+                .collect();
+            links.sort_unstable();
+            links
+        };
+        let (mut from_edge, mut to_edge) = (Searches::default(), Searches::default());
+        let mut ranks = vec![0; fabric.switches.len()];
+        let ports = fabric
+            .ports
+            .iter()
+            .map(|&device| {
+                let up = to_switches(device, Direction::Outgoing);
+                let down = to_switches(device, Direction::Incoming);
+                let rank = down.first().map_or(0, |&(switch, _)| {
+                    let next = &mut ranks[switch as usize];
+                    *next += 1;
+                    *next - 1
+                });
+                Port {
+                    device,
+                    sources: from_edge.group(&up),
+                    targets: to_edge.group(&down),
+                    up,
+                    down,
+                    rank,
+                }
+            })
+            .collect();
+        let all = |direction| {
+            Adjacency::new(
+                fabric
+                    .switches
+                    .iter()
+                    .map(|&switch| to_switches(switch, direction)),
+            )
+        };
+        FabricIndex {
+            policy: fabric.routing,
+            onward: all(Direction::Outgoing),
+            backward: all(Direction::Incoming),
+            slots: vec![NONE; fabric.switches.len()],
+            switches: fabric.switches.clone(),
+            port_of,
+            ports,
+            from_edge,
+            to_edge,
+        }
+    }
+
+    /// Whether a device is a port of this fabric.
+    pub(super) fn has(&self, device: DeviceId) -> bool {
+        self.port_of[device.index()] != NONE
+    }
+
+    /// Between two ports of this fabric; `None` if its switches do not join them.
+    pub(super) fn route(
+        &mut self,
+        topology: &Topology,
+        seed: u64,
+        from: DeviceId,
+        to: DeviceId,
+        flow: u64,
+    ) -> Option<Route> {
+        let from_port = self.port_of[from.index()] as usize;
+        let to_port = self.port_of[to.index()] as usize;
+        let (before, middle) = self.meeting(from_port, to_port)?;
+        let levels = self.levels(from_port, to_port, before, middle);
+        Some(match self.policy {
+            RoutingPolicy::Adaptive => levels.spread(topology),
+            RoutingPolicy::Ecmp => {
+                let ends = mixed(
+                    mixed(mixed(mixed(0, seed), flow), u64::from(from.0)),
+                    u64::from(to.0),
+                );
+                levels.single(topology, |device, lanes| {
+                    // Every switch hashes with a key of its own, as real ones do to avoid
+                    // that flows which met once meet for ever.
+                    mixed(ends, u64::from(device.0)) % lanes
+                })
+            }
+            RoutingPolicy::Deterministic => {
+                let mut key = self.ports[to_port].rank;
+                levels.single(topology, |_, lanes| {
+                    let lane = key % lanes;
+                    key /= lanes;
+                    lane
+                })
+            }
+        })
+    }
+
+    /// How many links lie before the middle of the shortest paths between two ports' edge
+    /// switches, and the switches there.
+    fn meeting(&mut self, from: usize, to: usize) -> Option<(usize, Vec<u32>)> {
+        let source = self
+            .from_edge
+            .get(self.ports[from].sources, self.switches.len());
+        let target = self
+            .to_edge
+            .get(self.ports[to].targets, self.switches.len());
+        let (mut before, mut after) = (0, 0);
+        loop {
+            source.grow(before, &self.onward);
+            target.grow(after, &self.backward);
+            let middle: Vec<u32> = source
+                .level(before)
+                .iter()
+                .copied()
+                .filter(|&switch| target.distance[switch as usize] == after as u32)
+                .collect();
+            if !middle.is_empty() {
+                return Some((before, middle));
+            }
+            // All lengths are tried in turn, so when one side has no farther switches,
+            // longer paths do not exist.
+            if source.level(before).is_empty() || target.level(after).is_empty() {
+                return None;
+            }
+            if before <= after {
+                before += 1;
+            } else {
+                after += 1;
+            }
+        }
+    }
+
+    /// All shortest paths between two ports, from the switches in their middle outwards.
+    fn levels(&mut self, from: usize, to: usize, before: usize, middle: Vec<u32>) -> Levels {
+        let (source, target) = (&self.ports[from], &self.ports[to]);
+        let nearer = self.from_edge.search(source.sources);
+        let farther = self.to_edge.search(target.targets);
+        let mut middle = middle;
+        middle.sort_unstable();
+        // Towards the source.
+        let mut levels = vec![middle.clone()];
+        let mut edges: Vec<Vec<Edge>> = Vec::new();
+        let mut here = middle.clone();
+        for distance in (0..before as u32).rev() {
+            let mut links = Vec::new();
+            for (position, &switch) in here.iter().enumerate() {
+                for &(far, link) in self.backward.of(switch) {
+                    if nearer.is_at(far, distance) {
+                        links.push((far, link, position as u32));
+                    }
+                }
+            }
+            here = numbered(links.iter().map(|link| link.0), &mut self.slots);
+            let mut level: Vec<Edge> = links
+                .iter()
+                .map(|&(far, link, to)| Edge {
+                    from: self.slots[far as usize],
+                    link,
+                    to,
+                })
+                .collect();
+            level.sort_unstable();
+            clear(&here, &mut self.slots);
+            edges.push(level);
+            levels.push(here.clone());
+        }
+        edges.push(attached(&source.up, &here, |position, link| Edge {
+            from: 0,
+            link,
+            to: position,
+        }));
+        levels.reverse();
+        edges.reverse();
+        // Towards the destination.
+        here = middle;
+        let mut distance = here
+            .first()
+            .map_or(0, |&switch| farther.distance_of(switch));
+        while distance > 0 {
+            distance -= 1;
+            let mut links = Vec::new();
+            for (position, &switch) in here.iter().enumerate() {
+                for &(far, link) in self.onward.of(switch) {
+                    if farther.is_at(far, distance) {
+                        links.push((far, link, position as u32));
+                    }
+                }
+            }
+            here = numbered(links.iter().map(|link| link.0), &mut self.slots);
+            let mut level: Vec<Edge> = links
+                .iter()
+                .map(|&(far, link, from)| Edge {
+                    from,
+                    link,
+                    to: self.slots[far as usize],
+                })
+                .collect();
+            level.sort_unstable();
+            clear(&here, &mut self.slots);
+            edges.push(level);
+            levels.push(here.clone());
+        }
+        edges.push(attached(&target.down, &here, |position, link| Edge {
+            from: position,
+            link,
+            to: 0,
+        }));
+        let mut devices = vec![vec![source.device]];
+        devices.extend(levels.iter().map(|level| {
+            level
+                .iter()
+                .map(|&switch| self.switches[switch as usize])
+                .collect()
+        }));
+        devices.push(vec![target.device]);
+        Levels { devices, edges }
+    }
+}
+
+/// The links of a port that join it to the switches of a level (sorted).
+fn attached(
+    links: &[(u32, LinkId)],
+    level: &[u32],
+    edge: impl Fn(u32, LinkId) -> Edge,
+) -> Vec<Edge> {
+    let mut edges: Vec<Edge> = links
+        .iter()
+        .filter_map(|&(switch, link)| {
+            let position = level.binary_search(&switch).ok()?;
+            Some(edge(position as u32, link))
+        })
+        .collect();
+    edges.sort_unstable();
+    edges
+}
+
+/// The distinct switches in order, each one's position noted in `slots`.
+fn numbered(switches: impl Iterator<Item = u32>, slots: &mut [u32]) -> Vec<u32> {
+    let mut distinct = Vec::new();
+    for switch in switches {
+        let slot = &mut slots[switch as usize];
+        if *slot == NONE {
+            *slot = 0;
+            distinct.push(switch);
+        }
+    }
+    distinct.sort_unstable();
+    for (position, &switch) in distinct.iter().enumerate() {
+        slots[switch as usize] = position as u32;
+    }
+    distinct
+}
+
+fn clear(switches: &[u32], slots: &mut [u32]) {
+    for &switch in switches {
+        slots[switch as usize] = NONE;
+    }
+}
+
+/// Neighbours by switch, in one table.
+#[derive(Debug, Default)]
+struct Adjacency {
+    starts: Vec<u32>,
+    links: Vec<(u32, LinkId)>,
+}
+
+impl Adjacency {
+    fn new(switches: impl Iterator<Item = Vec<(u32, LinkId)>>) -> Self {
+        let mut table = Adjacency {
+            starts: vec![0],
+            links: Vec::new(),
+        };
+        for links in switches {
+            table.links.extend(links);
+            table.starts.push(table.links.len() as u32);
+        }
+        table
+    }
+
+    fn of(&self, switch: u32) -> &[(u32, LinkId)] {
+        let switch = switch as usize;
+        &self.links[self.starts[switch] as usize..self.starts[switch + 1] as usize]
+    }
+}
+
+/// Breadth-first searches from sets of switches; each set of the fabric's ports has one.
+#[derive(Debug, Default)]
+struct Searches {
+    groups: BTreeMap<Vec<u32>, usize>,
+    searches: Vec<Search>,
+}
+
+impl Searches {
+    /// The number of the group of switches that these links are of.
+    fn group(&mut self, links: &[(u32, LinkId)]) -> usize {
+        let mut switches: Vec<u32> = links.iter().map(|&(switch, _)| switch).collect();
+        switches.dedup();
+        let next = self.searches.len();
+        let searches = &mut self.searches;
+        *self.groups.entry(switches).or_insert_with_key(|switches| {
+            searches.push(Search {
+                distance: Vec::new(),
+                order: switches.clone(),
+                ends: vec![switches.len()],
+            });
+            next
+        })
+    }
+
+    /// The search from a group, ready to grow in a fabric of so many switches.
+    fn get(&mut self, group: usize, switches: usize) -> &mut Search {
+        let search = &mut self.searches[group];
+        if search.distance.is_empty() {
+            search.distance = vec![NONE; switches];
+            for &switch in &search.order {
+                search.distance[switch as usize] = 0;
+            }
+        }
+        search
+    }
+
+    fn search(&self, group: usize) -> &Search {
+        &self.searches[group]
+    }
+}
+
+/// A breadth-first search as far as it was needed.
+#[derive(Debug)]
+struct Search {
+    /// By switch; [`NONE`] where it has not come yet. Empty before the first use.
+    distance: Vec<u32>,
+    /// Switches as they were reached.
+    order: Vec<u32>,
+    /// By distance: where in `order` the switches at that distance end.
+    ends: Vec<usize>,
+}
+
+impl Search {
+    fn grow(&mut self, level: usize, links: &Adjacency) {
+        while self.ends.len() <= level {
+            let next = self.ends.len();
+            let mut position = next.checked_sub(2).map_or(0, |before| self.ends[before]);
+            let end = self.order.len();
+            while position < end {
+                for &(far, _) in links.of(self.order[position]) {
+                    let distance = &mut self.distance[far as usize];
+                    if *distance == NONE {
+                        *distance = next as u32;
+                        self.order.push(far);
+                    }
+                }
+                position += 1;
+            }
+            self.ends.push(self.order.len());
+        }
+    }
+
+    fn level(&self, level: usize) -> &[u32] {
+        let start = level.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.order[start..self.ends[level]]
+    }
+
+    fn is_at(&self, switch: u32, distance: u32) -> bool {
+        self.distance_of(switch) == distance
+    }
+
+    fn distance_of(&self, switch: u32) -> u32 {
+        self.distance.get(switch as usize).copied().unwrap_or(NONE)
+    }
+}
+
+/// One round of splitmix64 (Steele, Lea, Flood 2014) over a running value and a new one.
+fn mixed(value: u64, new: u64) -> u64 {
+    let mut z = (value ^ new).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,187 @@
+//! Paths inside a node, over PCIe, C2C and socket links.
+
+use super::Router;
+use crate::topology::graph::{DeviceId, DeviceKind, LinkId, Topology};
+use crate::topology::hardware::{CpuModel, DeviceModel, LinkFamily};
+use crate::topology::paths::PathType;
+use crate::units::Bandwidth;
+use petgraph::Direction;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A chain of links inside a node.
+#[derive(Debug, Clone)]
+pub(in crate::topology) struct LocalPath {
+    /// Where it ends.
+    pub(in crate::topology) to: DeviceId,
+    /// In order.
+    pub(in crate::topology) links: Vec<LinkId>,
+    /// Of its slowest link; the largest rate for a path without links.
+    pub(in crate::topology) rate: Bandwidth,
+}
+
+impl LocalPath {
+    /// NCCL's type: the worst of its steps (NCCL 2.30.7 `src/graph/paths.cc`).
+    pub(in crate::topology) fn kind(&self, topology: &Topology) -> PathType {
+        let mut kind = PathType::Loc;
+        for &link in &self.links {
+            let (from, to) = topology.ends(link);
+            let (from, to) = (topology.device(from).kind, topology.device(to).kind);
+            let step = match topology.family(link) {
+                LinkFamily::Nvlink => PathType::Nvl,
+                LinkFamily::C2c => PathType::C2c,
+                LinkFamily::Socket => PathType::Sys,
+                LinkFamily::Network => PathType::Net,
+                LinkFamily::Pcie if from == DeviceKind::Cpu || to == DeviceKind::Cpu => {
+                    PathType::Phb
+                }
+                LinkFamily::Pcie
+                    if from == DeviceKind::PcieSwitch && to == DeviceKind::PcieSwitch =>
+                {
+                    PathType::Pxb
+                }
+                LinkFamily::Pcie => PathType::Pix,
+            };
+            kind = kind.max(step);
+        }
+        kind
+    }
+}
+
+/// What a path costs so far; smaller is better, field by field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Cost {
+    sockets: u16,
+    cpus: u16,
+    links: u16,
+    rate: Reverse<Bandwidth>,
+}
+
+struct Label {
+    cost: Cost,
+    /// The last link and where it came from; `None` at the source.
+    last: Option<(LinkId, DeviceId)>,
+    settled: bool,
+}
+
+impl Router<'_> {
+    /// The best path between two devices of a node that passes only PCIe switches and those
+    /// CPUs that `passable` lets through.
+    pub(in crate::topology) fn local_path(
+        &self,
+        from: DeviceId,
+        to: DeviceId,
+        passable: impl Fn(&CpuModel) -> bool,
+    ) -> Option<LocalPath> {
+        self.search(from, Some(to), passable).pop()
+    }
+
+    /// The best paths from a device to all that it reaches, best first.
+    pub(in crate::topology) fn local_paths(
+        &self,
+        from: DeviceId,
+        passable: impl Fn(&CpuModel) -> bool,
+    ) -> Vec<LocalPath> {
+        self.search(from, None, passable)
+    }
+
+    /// Dijkstra's algorithm. A node has a few dozen devices, so nothing is remembered; ties
+    /// go to the smaller device and link, so that the answer does not depend on edge order.
+    fn search(
+        &self,
+        from: DeviceId,
+        target: Option<DeviceId>,
+        passable: impl Fn(&CpuModel) -> bool,
+    ) -> Vec<LocalPath> {
+        let start = Cost {
+            sockets: 0,
+            cpus: 0,
+            links: 0,
+            rate: Reverse(Bandwidth::from_bytes_per_sec(u64::MAX)),
+        };
+        let mut labels: FxHashMap<DeviceId, Label> = FxHashMap::default();
+        let mut queue = BinaryHeap::from([Reverse((start, from))]);
+        let mut found = Vec::new();
+        labels.insert(
+            from,
+            Label {
+                cost: start,
+                last: None,
+                settled: false,
+            },
+        );
+        while let Some(Reverse((cost, device))) = queue.pop() {
+            match labels.get_mut(&device) {
+                Some(label) if !label.settled && label.cost == cost => label.settled = true,
+                _ => continue,
+            }
+            if target.is_none_or(|target| target == device) {
+                found.push(traced(device, cost.rate.0, &labels));
+                if target.is_some() {
+                    break;
+                }
+            }
+            let cpus = match self.topology.device_model(device) {
+                _ if device == from => 0,
+                DeviceModel::PcieSwitch(_) => 0,
+                DeviceModel::Cpu(cpu) if passable(cpu) => 1,
+                DeviceModel::Cpu(_)
+                | DeviceModel::Gpu(_)
+                | DeviceModel::Nvswitch(_)
+                | DeviceModel::Nic(_)
+                | DeviceModel::Switch(_) => continue,
+            };
+            for (link, next) in self.links_of(device, Direction::Outgoing) {
+                let sockets = match self.topology.family(link) {
+                    LinkFamily::Pcie | LinkFamily::C2c => 0,
+                    LinkFamily::Socket => 1,
+                    LinkFamily::Nvlink | LinkFamily::Network => continue,
+                };
+                let cost = Cost {
+                    sockets: cost.sockets + sockets,
+                    cpus: cost.cpus + cpus,
+                    links: cost.links + 1,
+                    rate: Reverse(cost.rate.0.min(self.topology.rate(link))),
+                };
+                let last = Some((link, device));
+                let better = match labels.get(&next) {
+                    None => true,
+                    Some(old) => {
+                        !old.settled
+                            && (cost, device, link)
+                                < (
+                                    old.cost,
+                                    old.last.map_or(from, |(_, device)| device),
+                                    old.last.map_or(link, |(link, _)| link),
+                                )
+                    }
+                };
+                if better {
+                    labels.insert(
+                        next,
+                        Label {
+                            cost,
+                            last,
+                            settled: false,
+                        },
+                    );
+                    queue.push(Reverse((cost, next)));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The path that the labels lead back along.
+fn traced(to: DeviceId, rate: Bandwidth, labels: &FxHashMap<DeviceId, Label>) -> LocalPath {
+    let mut links = Vec::new();
+    let mut device = to;
+    while let Some((link, previous)) = labels.get(&device).and_then(|label| label.last) {
+        links.push(link);
+        device = previous;
+    }
+    links.reverse();
+    LocalPath { to, links, rate }
+}

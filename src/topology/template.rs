@@ -1,0 +1,637 @@
+//! A component, worked out once: its devices, wires and ports by relative number.
+//!
+//! Every instance of a component is a copy of one template, shifted. So a machine of
+//! thousands of nodes resolves its selectors once.
+
+use super::error::Fault;
+use super::graph::DeviceKind;
+use super::models::{Models, kind};
+use super::selector::{self, Indices, Segment};
+use super::spec::{ComponentSpec, InstanceSpec, LinkSpec, Match, TopologySpec};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// More devices and instances than this are refused, before any memory is taken for them.
+pub(super) const MAX_DEVICES: u64 = 20_000_000;
+/// More wires (of two directions each) than this are refused.
+pub(super) const MAX_WIRES: u64 = 30_000_000;
+/// Components may contain components this many times over.
+const MAX_DEPTH: usize = 32;
+
+/// A device of a template.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) kind: DeviceKind,
+    pub(super) model: u16,
+    pub(super) stem: u16,
+    pub(super) index: u16,
+    /// Its place among the template's.
+    pub(super) place: u32,
+}
+
+/// Both directions of one connection between devices, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wire {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) model: u16,
+    pub(super) lanes: u16,
+}
+
+/// The template itself, or an instance within it.
+#[derive(Debug, Clone)]
+pub(super) struct Spot {
+    /// Relative name: empty for the template itself, `tray5`.
+    pub(super) name: String,
+    /// The node that it is or belongs to, counted within the template.
+    pub(super) node: Option<u32>,
+    /// The nodes inside it, counted within the template.
+    pub(super) inside: Range<u32>,
+}
+
+/// One copy of a component inside another.
+#[derive(Debug, Clone)]
+pub(super) struct Copy {
+    /// Number of its first device.
+    pub(super) base: u32,
+    pub(super) template: Rc<Template>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Template {
+    pub(super) parts: Vec<Part>,
+    pub(super) wires: Vec<Wire>,
+    pub(super) spots: Vec<Spot>,
+    /// How many nodes are inside.
+    pub(super) nodes: u32,
+    /// Devices by port group, in port order.
+    pub(super) ports: BTreeMap<String, Vec<u32>>,
+    /// Its own devices: first number and count.
+    devices: BTreeMap<String, (u32, u32)>,
+    /// The instances directly within it, in order of number.
+    copies: BTreeMap<String, Vec<Copy>>,
+}
+
+impl Template {
+    /// Devices and instances: what a copy costs.
+    pub(super) fn size(&self) -> u64 {
+        (self.parts.len() + self.spots.len()) as u64
+    }
+
+    /// The devices that a selector names, in its order.
+    fn select(&self, text: &str, at: &str, faults: &mut Vec<Fault>) -> Option<Vec<u32>> {
+        let paths = match selector::parse(text) {
+            Ok(paths) => paths,
+            Err(problem) => {
+                faults.push(Fault::new(
+                    at,
+                    format!("`{text}`: {problem}"),
+                    "a selector such as `gpu[*]`, `gpu[0-3]` or `tray[*]/gpu[0]`",
+                ));
+                return None;
+            }
+        };
+        let mut selected = Vec::new();
+        for path in &paths {
+            if let Err(fault) = self.resolve(path, 0, at, &mut selected) {
+                faults.push(fault);
+                return None;
+            }
+            // Checked at each step, so that repetition cannot fill the memory.
+            if selected.len() > self.parts.len() {
+                break;
+            }
+        }
+        let mut sorted = selected.clone();
+        sorted.sort_unstable();
+        if sorted.windows(2).any(|w| w[0] == w[1]) {
+            faults.push(Fault::new(
+                at,
+                format!("`{text}`, which selects a device twice"),
+                "each device once",
+            ));
+            return None;
+        }
+        Some(selected)
+    }
+
+    /// Adds the devices that `path` names, shifted by `base`.
+    pub(super) fn resolve(
+        &self,
+        path: &[Segment],
+        base: u32,
+        at: &str,
+        selected: &mut Vec<u32>,
+    ) -> Result<(), Fault> {
+        let Some((segment, deeper)) = path.split_first() else {
+            return Ok(());
+        };
+        if deeper.is_empty() {
+            let Some((name, indices)) = choose(segment, |n| self.devices.contains_key(n)) else {
+                let known = self.devices.keys().map(String::as_str);
+                return Err(Fault::unknown(at, "device here", &segment.name, known));
+            };
+            let (first, count) = self.devices[name];
+            for range in ranges(&indices, count, name, at)? {
+                selected.extend(range.map(|i| base + first + i));
+            }
+            return Ok(());
+        }
+        let Some((name, indices)) = choose(segment, |n| self.copies.contains_key(n)) else {
+            let known = self.copies.keys().map(String::as_str);
+            return Err(Fault::unknown(at, "instance here", &segment.name, known));
+        };
+        let copies = &self.copies[name];
+        for range in ranges(&indices, copies.len() as u32, name, at)? {
+            for i in range {
+                let copy = &copies[i as usize];
+                copy.template
+                    .resolve(deeper, base + copy.base, at, selected)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A segment's name and numbers: `gpu[3]`, or `gpu3` as full names have it.
+pub(super) fn choose(segment: &Segment, known: impl Fn(&str) -> bool) -> Option<(&str, Indices)> {
+    if known(&segment.name) {
+        return Some((&segment.name, segment.indices.clone()));
+    }
+    if !segment.bare {
+        return None;
+    }
+    let (name, number) = selector::split_number(&segment.name, known)?;
+    Some((name, Indices::Ranges(vec![(number, number)])))
+}
+
+/// The numbers selected out of `count`.
+pub(super) fn ranges(
+    indices: &Indices,
+    count: u32,
+    name: &str,
+    at: &str,
+) -> Result<Vec<Range<u32>>, Fault> {
+    match indices {
+        Indices::All => Ok(vec![0..count]),
+        Indices::Ranges(list) => list
+            .iter()
+            .map(|&(low, high)| {
+                if high < count {
+                    Ok(low..high + 1)
+                } else {
+                    let last = count.saturating_sub(1);
+                    Err(Fault::new(
+                        at,
+                        format!("`{name}[{high}]`"),
+                        format!("a number from 0 to {last}: there are {count} of `{name}`"),
+                    ))
+                }
+            })
+            .collect(),
+    }
+}
+
+/// Pairs up the two ends of a link; a fault if they do not fit.
+pub(super) fn pair(
+    link: &LinkSpec,
+    from: &[u32],
+    to: &[u32],
+    at: &str,
+) -> Result<Vec<(u32, u32)>, Fault> {
+    let pairs: Vec<(u32, u32)> = match link.pairing {
+        Match::Each if from.len() != to.len() => {
+            return Err(Fault::new(
+                format!("{at}.match"),
+                format!(
+                    "`each` between {} devices of `{}` and {} of `{}`",
+                    from.len(),
+                    link.from,
+                    to.len(),
+                    link.to
+                ),
+                "the same number at both ends",
+            ));
+        }
+        Match::Each => from.iter().copied().zip(to.iter().copied()).collect(),
+        Match::All => {
+            let count = from.len() as u64 * to.len() as u64;
+            if count > MAX_WIRES {
+                return Err(too_many_wires(at, count));
+            }
+            from.iter()
+                .flat_map(|&f| to.iter().map(move |&t| (f, t)))
+                .collect()
+        }
+    };
+    Ok(pairs)
+}
+
+/// The lanes of a link, in the range that a [`super::graph::Link`] can hold.
+pub(super) fn lanes(link: &LinkSpec, at: &str, faults: &mut Vec<Fault>) -> Option<u16> {
+    match u16::try_from(link.lanes) {
+        Ok(lanes) if lanes > 0 => Some(lanes),
+        _ => {
+            faults.push(Fault::new(
+                format!("{at}.lanes"),
+                link.lanes.to_string(),
+                "a number from 1 to 65535",
+            ));
+            None
+        }
+    }
+}
+
+/// A fault of size.
+pub(super) fn too_many_wires(at: &str, count: u64) -> Fault {
+    Fault::new(
+        at,
+        format!("{count} wires"),
+        format!("at most {MAX_WIRES} in one machine"),
+    )
+}
+
+/// A fault of size.
+pub(super) fn too_many_devices(at: &str, count: u64) -> Fault {
+    Fault::new(
+        at,
+        format!("{count} devices and instances"),
+        format!("at most {MAX_DEVICES} in one machine"),
+    )
+}
+
+/// Makes templates on demand, each component once.
+pub(super) struct Builder<'a> {
+    spec: &'a TopologySpec,
+    made: BTreeMap<&'a str, Option<Rc<Template>>>,
+    /// Components being made, outermost first.
+    open: Vec<&'a str>,
+    /// Size of everything made.
+    built: u64,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(spec: &'a TopologySpec) -> Self {
+        Builder {
+            spec,
+            made: BTreeMap::new(),
+            open: Vec::new(),
+            built: 0,
+        }
+    }
+
+    /// The template of the component that `instance` (at `at`) names. `None` if it has
+    /// faults, which are told once.
+    pub(super) fn of_instance(
+        &mut self,
+        instance: &'a InstanceSpec,
+        at: &str,
+        models: &mut Models<'a>,
+        faults: &mut Vec<Fault>,
+    ) -> Option<Rc<Template>> {
+        check_instance(instance, at, faults);
+        let at = format!("{at}.component");
+        let Some((name, _)) = self.spec.components.get_key_value(&instance.component) else {
+            let known = self.spec.components.keys().map(String::as_str);
+            faults.push(Fault::unknown(at, "component", &instance.component, known));
+            return None;
+        };
+        if let Some(position) = self.open.iter().position(|open| open == name) {
+            let mut chain = self.open[position..].to_vec();
+            chain.push(name);
+            faults.push(Fault::new(
+                at,
+                format!("`{name}`, which contains itself: {}", chain.join(" > ")),
+                "a component that does not lead back here",
+            ));
+            return None;
+        }
+        if self.open.len() >= MAX_DEPTH {
+            faults.push(Fault::new(
+                at,
+                format!("components within components {MAX_DEPTH} deep"),
+                format!("at most {MAX_DEPTH} levels"),
+            ));
+            return None;
+        }
+        self.of_component(name, models, faults)
+    }
+
+    /// The template of a component of this name.
+    pub(super) fn of_component(
+        &mut self,
+        name: &'a str,
+        models: &mut Models<'a>,
+        faults: &mut Vec<Fault>,
+    ) -> Option<Rc<Template>> {
+        if let Some(made) = self.made.get(name) {
+            return made.clone();
+        }
+        let component = self.spec.components.get(name)?;
+        self.open.push(name);
+        let before = faults.len();
+        let template = self.make(name, component, models, faults);
+        self.open.pop();
+        let made = template.filter(|_| faults.len() == before).map(Rc::new);
+        self.made.insert(name, made.clone());
+        made
+    }
+
+    fn make(
+        &mut self,
+        name: &str,
+        component: &'a ComponentSpec,
+        models: &mut Models<'a>,
+        faults: &mut Vec<Fault>,
+    ) -> Option<Template> {
+        let at = format!("components.{name}");
+        check_component_names(component, &at, faults);
+        let mut template = Template {
+            spots: vec![Spot {
+                name: String::new(),
+                node: component.node.then_some(0),
+                inside: 0..u32::from(component.node),
+            }],
+            nodes: u32::from(component.node),
+            ..Template::default()
+        };
+        self.add_devices(component, &at, &mut template, models, faults)?;
+        self.add_instances(component, &at, &mut template, models, faults)?;
+        self.built += template.size();
+        for (i, link) in component.links.iter().enumerate() {
+            add_link(
+                link,
+                &format!("{at}.links[{i}]"),
+                &mut template,
+                models,
+                faults,
+            );
+        }
+        for (group, text) in &component.ports {
+            let at = format!("{at}.ports.{group}");
+            if let Some(selected) = template.select(text, &at, faults) {
+                add_ports(group, selected, &at, &mut template, faults);
+            }
+        }
+        Some(template)
+    }
+
+    fn add_devices(
+        &mut self,
+        component: &'a ComponentSpec,
+        at: &str,
+        template: &mut Template,
+        models: &mut Models<'a>,
+        faults: &mut Vec<Fault>,
+    ) -> Option<()> {
+        for (name, device) in &component.devices {
+            let at = format!("{at}.devices.{name}");
+            let model = models.device(&device.model, &format!("{at}.model"), faults);
+            let stem = models.stem(name, &at, faults);
+            if device.count == 0 || device.count > 1 << 16 {
+                faults.push(Fault::new(
+                    format!("{at}.count"),
+                    device.count.to_string(),
+                    "a number from 1 to 65536",
+                ));
+                continue;
+            }
+            let size = self.built + template.size() + u64::from(device.count);
+            if size > MAX_DEVICES {
+                faults.push(too_many_devices(&format!("{at}.count"), size));
+                return None;
+            }
+            let first = template.parts.len() as u32;
+            template.devices.insert(name.clone(), (first, device.count));
+            // Faults make the template void; the numbers only keep later checks going.
+            let (number, kind) = model.map_or((0, DeviceKind::Cpu), |(n, m)| (n, kind(m)));
+            template.parts.extend((0..device.count).map(|index| Part {
+                kind,
+                model: number,
+                stem: stem.unwrap_or(0),
+                index: index as u16,
+                place: 0,
+            }));
+        }
+        Some(())
+    }
+
+    fn add_instances(
+        &mut self,
+        component: &'a ComponentSpec,
+        at: &str,
+        template: &mut Template,
+        models: &mut Models<'a>,
+        faults: &mut Vec<Fault>,
+    ) -> Option<()> {
+        for (i, instance) in component.instances.iter().enumerate() {
+            let at = format!("{at}.instances[{i}]");
+            let inner = self.of_instance(instance, &at, models, faults)?;
+            if component.node && inner.nodes > 0 {
+                faults.push(Fault::new(
+                    format!("{at}.component"),
+                    format!(
+                        "`{}`, which holds a node, inside a node",
+                        instance.component
+                    ),
+                    "a component without `\"node\": true`",
+                ));
+                return None;
+            }
+            let count = u64::from(instance.count);
+            let size = self.built + template.size() + count * inner.size();
+            if size > MAX_DEVICES {
+                faults.push(too_many_devices(&format!("{at}.count"), size));
+                return None;
+            }
+            let wires = template.wires.len() as u64 + count * inner.wires.len() as u64;
+            if wires > MAX_WIRES {
+                faults.push(too_many_wires(&format!("{at}.count"), wires));
+                return None;
+            }
+            template.add_copies(instance, &inner, component.node);
+        }
+        Some(())
+    }
+}
+
+impl Template {
+    fn add_copies(&mut self, instance: &InstanceSpec, inner: &Rc<Template>, in_node: bool) {
+        // Instances of one name share one numbering, whatever component each is.
+        let copies = self.copies.entry(instance.name.clone()).or_default();
+        for _ in 0..instance.count {
+            let name = format!("{}{}", instance.name, copies.len());
+            let base = self.parts.len() as u32;
+            copies.push(Copy {
+                base,
+                template: Rc::clone(inner),
+            });
+            let spot_base = self.spots.len() as u32;
+            let node_base = self.nodes;
+            self.parts.extend(inner.parts.iter().map(|part| Part {
+                place: part.place + spot_base,
+                ..*part
+            }));
+            self.wires.extend(inner.wires.iter().map(|wire| Wire {
+                from: wire.from + base,
+                to: wire.to + base,
+                ..*wire
+            }));
+            self.spots.extend(inner.spots.iter().map(|spot| Spot {
+                name: join(&name, &spot.name),
+                node: if in_node {
+                    Some(0)
+                } else {
+                    spot.node.map(|n| n + node_base)
+                },
+                inside: if in_node {
+                    0..1
+                } else {
+                    spot.inside.start + node_base..spot.inside.end + node_base
+                },
+            }));
+            for (group, members) in &inner.ports {
+                self.ports
+                    .entry(group.clone())
+                    .or_default()
+                    .extend(members.iter().map(|m| m + base));
+            }
+            self.nodes += inner.nodes;
+        }
+        self.spots[0].inside = 0..self.nodes;
+    }
+}
+
+/// A relative name behind its prefix.
+pub(super) fn join(prefix: &str, name: &str) -> String {
+    if name.is_empty() {
+        prefix.to_owned()
+    } else {
+        format!("{prefix}/{name}")
+    }
+}
+
+fn add_link<'a>(
+    link: &'a LinkSpec,
+    at: &str,
+    template: &mut Template,
+    models: &mut Models<'a>,
+    faults: &mut Vec<Fault>,
+) {
+    let from = template.select(&link.from, &format!("{at}.from"), faults);
+    let to = template.select(&link.to, &format!("{at}.to"), faults);
+    let model = models.link(&link.link, &format!("{at}.link"), faults);
+    let lanes = lanes(link, at, faults);
+    let (Some(from), Some(to)) = (from, to) else {
+        return;
+    };
+    let pairs = match pair(link, &from, &to, at) {
+        Ok(pairs) => pairs,
+        Err(fault) => {
+            faults.push(fault);
+            return;
+        }
+    };
+    if pairs.iter().any(|(f, t)| f == t) {
+        faults.push(Fault::new(
+            at,
+            format!(
+                "a link of a device to itself, between `{}` and `{}`",
+                link.from, link.to
+            ),
+            "two different devices at each wire's ends",
+        ));
+        return;
+    }
+    let wires = template.wires.len() as u64 + pairs.len() as u64;
+    if wires > MAX_WIRES {
+        faults.push(too_many_wires(at, wires));
+        return;
+    }
+    if let (Some((model, _)), Some(lanes)) = (model, lanes) {
+        template
+            .wires
+            .extend(pairs.into_iter().map(|(from, to)| Wire {
+                from,
+                to,
+                model,
+                lanes,
+            }));
+    }
+}
+
+fn add_ports(
+    group: &str,
+    selected: Vec<u32>,
+    at: &str,
+    template: &mut Template,
+    faults: &mut Vec<Fault>,
+) {
+    if let Some(&other) = selected
+        .iter()
+        .find(|&&d| template.parts[d as usize].kind != DeviceKind::Nic)
+    {
+        faults.push(Fault::new(
+            at,
+            format!("a {}", template.parts[other as usize].kind.label()),
+            "NICs only: a fabric joins NICs",
+        ));
+        return;
+    }
+    let members = template.ports.entry(group.to_owned()).or_default();
+    members.extend(selected);
+    let mut sorted = members.clone();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|w| w[0] == w[1]) {
+        faults.push(Fault::new(
+            at,
+            format!("a device that an instance inside has in its own ports `{group}` already"),
+            "each device once in a group",
+        ));
+    }
+}
+
+/// What can be wrong with an instance by itself.
+fn check_instance(instance: &InstanceSpec, at: &str, faults: &mut Vec<Fault>) {
+    if let Err(problem) = selector::check_name(&instance.name) {
+        faults.push(Fault::new(
+            format!("{at}.name"),
+            problem,
+            "letters, digits, `_`, `-` and `.`",
+        ));
+    }
+    if instance.name.ends_with(|c: char| c.is_ascii_digit()) {
+        faults.push(Fault::new(
+            format!("{at}.name"),
+            format!("`{}`", instance.name),
+            "a name that does not end in a digit: copies are numbered",
+        ));
+    }
+    if instance.count == 0 {
+        faults.push(Fault::new(format!("{at}.count"), "0", "at least 1"));
+    }
+}
+
+/// Names that selectors cannot hold, and device names that number into each other.
+fn check_component_names(component: &ComponentSpec, at: &str, faults: &mut Vec<Fault>) {
+    for name in component.devices.keys() {
+        if let Err(problem) = selector::check_name(name) {
+            faults.push(Fault::new(
+                format!("{at}.devices"),
+                problem,
+                "letters, digits, `_`, `-` and `.`",
+            ));
+        }
+        if let Some((other, _)) =
+            selector::split_number(name, |n| component.devices.contains_key(n))
+        {
+            faults.push(Fault::new(
+                format!("{at}.devices.{name}"),
+                format!("`{name}`, beside `{other}`: their numbered names could be the same"),
+                "names of which none is another with digits added",
+            ));
+        }
+    }
+}

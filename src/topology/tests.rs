@@ -1,0 +1,154 @@
+//! Machines made of small files.
+
+use super::*;
+use crate::topology::spec::TopologySpec;
+use std::time::Instant;
+
+/// Round figures, shared with the integration tests.
+pub(super) fn hardware() -> Hardware {
+    let text = include_str!("../../tests/cases/topologies/hardware.json");
+    load::parse_hardware(text, "hardware.json").unwrap()
+}
+
+/// One server of eight GPUs with a rail-optimised fabric.
+pub(super) fn server() -> TopologySpec {
+    let text = include_str!("../../tests/cases/topologies/server.json");
+    load::parse(text, "server.json").unwrap()
+}
+
+/// Racks of 18 nodes that share NVSwitches.
+pub(super) fn rack() -> TopologySpec {
+    let text = include_str!("../../tests/cases/topologies/rack.json");
+    load::parse(text, "rack.json").unwrap()
+}
+
+/// Two GPUs at two sockets, no fabric.
+pub(super) fn pair() -> TopologySpec {
+    let text = include_str!("../../tests/cases/topologies/pair.json");
+    load::parse(text, "pair.json").unwrap()
+}
+
+pub(super) fn build(spec: &TopologySpec, nodes: u32) -> Topology {
+    let nodes = Some(nodes);
+    expand(spec, &hardware(), &Overrides { nodes }).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn count(topology: &Topology, kind: DeviceKind) -> usize {
+    topology.devices().filter(|(_, d)| d.kind == kind).count()
+}
+
+#[test]
+fn a_server_has_its_devices_links_and_names() {
+    let t = build(&server(), 1);
+    assert_eq!(t.nodes.len(), 1);
+    assert_eq!(t.nodes[0].name, "node0");
+    let names: Vec<_> = t.nodes[0].gpus.iter().map(|&g| t.device_name(g)).collect();
+    assert_eq!(names[0], "node0/gpu0");
+    assert_eq!(names[7], "node0/gpu7");
+    assert_eq!(t.nodes[0].nics.len(), 8);
+    // 18 NVLinks leave each GPU: 5 + 4 + 4 + 5.
+    for gpu in t.gpus() {
+        let lanes: u32 = t
+            .links_from(gpu)
+            .into_iter()
+            .filter(|&(link, _)| t.family(link) == LinkFamily::Nvlink)
+            .map(|(link, _)| u32::from(t.link(link).lanes))
+            .sum();
+        assert_eq!(lanes, 18);
+    }
+    assert_eq!(check(&t), Vec::new());
+}
+
+#[test]
+fn both_directions_of_a_wire_are_neighbours() {
+    let t = build(&rack(), 20);
+    for id in (0..t.link_count() as u32).step_by(2) {
+        let (forward, back) = (LinkId(id), LinkId(id + 1));
+        let (from, to) = t.ends(forward);
+        assert_eq!(t.ends(back), (to, from));
+        assert_eq!(t.link(back), t.link(forward));
+    }
+}
+
+#[test]
+fn nodes_fill_a_rack_before_the_next() {
+    let t = build(&rack(), 20);
+    assert_eq!(t.nodes.len(), 20);
+    assert_eq!(t.nodes[17].name, "rack0/tray17");
+    assert_eq!(t.nodes[18].name, "rack1/tray0");
+    assert_eq!(t.nodes[19].name, "rack1/tray1");
+    assert_eq!(t.gpus().count(), 80);
+    assert_eq!(count(&t, DeviceKind::NvSwitch), 36);
+    for (id, device) in t.devices() {
+        let in_node = matches!(
+            device.kind,
+            DeviceKind::Gpu | DeviceKind::Cpu | DeviceKind::Nic
+        );
+        assert_eq!(t.node_of(id).is_some(), in_node, "{}", t.device_name(id));
+    }
+    // A switch of the second rack sees only its 8 GPUs.
+    let (id, _) = t
+        .devices()
+        .filter(|(_, d)| d.kind == DeviceKind::NvSwitch)
+        .last()
+        .unwrap();
+    assert_eq!(t.device_name(id), "rack1/nvswitch17");
+    assert_eq!(t.links_from(id).len(), 8);
+    assert_eq!(build(&rack(), 36).nodes.len(), 36);
+    assert_eq!(build(&rack(), 1).gpus().count(), 4);
+}
+
+#[test]
+fn ranks_go_node_by_node() {
+    let t = build(&server(), 3);
+    let names: Vec<_> = t.gpus().map(|g| t.device_name(g)).collect();
+    assert_eq!(names.len(), 24);
+    assert_eq!(names[8], "node1/gpu0");
+    assert_eq!(names[23], "node2/gpu7");
+}
+
+#[test]
+fn the_files_own_models_take_precedence() {
+    let mut spec = server();
+    let mut own = Hardware::default();
+    let mut nvlink = hardware().links["nvlink"].clone();
+    nvlink.keeps.clear();
+    own.links.insert("nvlink".into(), nvlink);
+    spec.hardware = Some(own);
+    let t = build(&spec, 1);
+    let (link, _) = t.links().next().unwrap();
+    assert_eq!(t.rate(link).bytes_per_sec(), 125_000_000_000);
+}
+
+#[test]
+fn several_nodes_without_a_fabric_are_refused() {
+    let error = expand(&pair(), &hardware(), &Overrides { nodes: Some(2) })
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("a fabric joins the nodes"), "{error}");
+}
+
+#[test]
+fn far_too_many_nodes_are_refused_before_memory_is_taken() {
+    let nodes = Some(u32::MAX);
+    let error = expand(&server(), &hardware(), &Overrides { nodes }).unwrap_err();
+    assert!(error.to_string().contains("at most 20000000"), "{error}");
+}
+
+#[test]
+fn a_large_machine_is_built_at_once() {
+    let start = Instant::now();
+    let t = build(&server(), 8192);
+    let took = start.elapsed();
+    assert_eq!(t.gpus().count(), 65_536);
+    // 2048 leaves of 32 NICs, 64 pods of 32 spines, 32 × 32 cores: k^3/4 ports of k = 64.
+    let tier = |n| t.fabrics[0].tiers.iter().filter(|&&t| t == n).count();
+    assert_eq!((tier(0), tier(1), tier(2)), (2048, 2048, 1024));
+    // Unoptimised and on a busy machine; the point is that it is not quadratic.
+    assert!(took.as_secs() < 10, "{took:?}");
+    println!(
+        "{} devices, {} links in {took:?}",
+        t.device_count(),
+        t.link_count()
+    );
+}
