@@ -175,6 +175,12 @@ impl Machine {
         if !faults.is_empty() {
             return;
         }
+        // A group exists even if the nodes that were asked for have no port of it.
+        for template in &templates {
+            for group in template.ports.keys() {
+                self.ports.entry(group.clone()).or_default();
+            }
+        }
         self.graph = DiGraph::with_capacity(devices as usize, 2 * wires as usize);
         for ((instance, template), (count, last)) in
             spec.instances.iter().zip(&templates).zip(fills)
@@ -253,11 +259,8 @@ impl Machine {
         }
         for (group, members) in &template.ports {
             let present = members.iter().filter_map(|&m| stamp.device(m));
-            match self.ports.get_mut(group) {
-                Some(ports) => ports.extend(present),
-                None => {
-                    self.ports.insert(group.clone(), present.collect());
-                }
+            if let Some(ports) = self.ports.get_mut(group) {
+                ports.extend(present);
             }
         }
         stamps.push(stamp);
@@ -362,14 +365,19 @@ impl Machine {
         };
         let ports = self.numbered_ports(&spec.ports);
         let plan = if let FabricShape::Explicit(shape) = &spec.shape {
-            let at = format!("{at}.shape.explicit");
-            let find = |path: &SelectorPath, at: &str| self.find(path, at);
             let names = Names {
                 machine: self,
                 spec_stems: models.stem_names(),
             };
-            let name_of = |device| names.of(device);
-            fabric::explicit_plan(shape, &ports, radix, &at, &find, &name_of, models, faults)
+            let site = fabric::Site {
+                shape,
+                at: format!("{at}.shape.explicit"),
+                ports: &ports,
+                radix,
+                find: &|path, at| self.find(path, at),
+                name_of: &|device| names.of(device),
+            };
+            fabric::explicit_plan(&site, models, faults)
         } else {
             let rate =
                 |model: &super::hardware::LinkModel| model.lane_rate.value.bytes_per_sec() as f64;

@@ -9,6 +9,7 @@ mod catalogue_tests;
 pub mod check;
 pub mod error;
 pub mod expand;
+pub mod export;
 mod fabric;
 pub mod graph;
 pub mod hardware;
@@ -16,11 +17,13 @@ pub mod load;
 mod models;
 pub mod paths;
 pub mod route;
+pub mod schema;
 mod selector;
 pub mod spec;
 mod template;
 #[cfg(test)]
 mod tests;
+mod unique;
 
 pub use check::{Finding, Severity, check};
 pub use error::{Fault, TopologyError};

@@ -174,24 +174,26 @@ pub(super) fn ranges(
     name: &str,
     at: &str,
 ) -> Result<Vec<Range<u32>>, Fault> {
-    match indices {
-        Indices::All => Ok(vec![0..count]),
-        Indices::Ranges(list) => list
-            .iter()
-            .map(|&(low, high)| {
-                if high < count {
-                    Ok(low..high + 1)
-                } else {
-                    let last = count.saturating_sub(1);
-                    Err(Fault::new(
-                        at,
-                        format!("`{name}[{high}]`"),
-                        format!("a number from 0 to {last}: there are {count} of `{name}`"),
-                    ))
-                }
-            })
-            .collect(),
-    }
+    let all = [(0, count.saturating_sub(1))];
+    let list = match indices {
+        Indices::All if count == 0 => return Ok(Vec::new()),
+        Indices::All => all.as_slice(),
+        Indices::Ranges(list) => list,
+    };
+    list.iter()
+        .map(|&(low, high)| {
+            if high < count {
+                Ok(low..high + 1)
+            } else {
+                let last = count.saturating_sub(1);
+                Err(Fault::new(
+                    at,
+                    format!("`{name}[{high}]`"),
+                    format!("a number from 0 to {last}: there are {count} of `{name}`"),
+                ))
+            }
+        })
+        .collect()
 }
 
 /// Pairs up the two ends of a link; a fault if they do not fit.
