@@ -274,7 +274,7 @@ impl Machine {
         };
         let Some((name, indices)) = choose(segment, |n| self.stamps.contains_key(n)) else {
             let known = self.stamps.keys().map(String::as_str);
-            return Err(Fault::unknown(at, "instance", &segment.name, known));
+            return Err(Fault::unknown(at, "instances", &segment.name, known));
         };
         let stamps = &self.stamps[name];
         let in_file = self.in_file.get(name).copied().unwrap_or(0);
@@ -331,7 +331,7 @@ impl Machine {
             let known = self.ports.keys().map(String::as_str);
             faults.push(Fault::unknown(
                 format!("{at}.ports"),
-                "port group of some instance",
+                "port groups of the instances",
                 &spec.ports,
                 known,
             ));

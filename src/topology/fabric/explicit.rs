@@ -41,6 +41,7 @@ pub(in crate::topology) fn plan<'a>(
     faults: &mut Vec<Fault>,
 ) -> Plan {
     let (shape, at, find) = (site.shape, site.at.as_str(), site.find);
+    let before = faults.len();
     let mut plan = Plan::default();
     if shape.switches == 0 || shape.switches > 1 << 16 {
         faults.push(Fault::new(
@@ -67,7 +68,9 @@ pub(in crate::topology) fn plan<'a>(
             (from, to) => faults.extend([from.err(), to.err()].into_iter().flatten()),
         }
     }
-    check_ports(&plan, site, faults);
+    if faults.len() == before {
+        check_ports(&plan, site, faults);
+    }
     plan.switches = switches(shape, &plan.cables, at, faults);
     plan
 }
@@ -87,7 +90,7 @@ fn ends(text: &str, switches: u32, at: &str, find: Lookup<'_>) -> Result<Vec<u32
             let Some((name, indices)) = choose(segment, |n| n == "switch") else {
                 return Err(Fault::unknown(
                     at,
-                    "switch, or a device by its full name such as `node0/nic3`",
+                    "fabric's switches (a device has a full name such as `node0/nic3`)",
                     &segment.name,
                     ["switch"].into_iter(),
                 ));
