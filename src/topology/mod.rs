@@ -7,6 +7,7 @@ pub mod catalogue;
 #[cfg(test)]
 mod catalogue_tests;
 pub mod check;
+pub mod draw;
 pub mod error;
 pub mod expand;
 pub mod export;
