@@ -59,15 +59,15 @@ pub fn check(topology: &Topology) -> Vec<Finding> {
             count: 1,
         });
     }
-    lost_gpus(topology, &mut findings);
-    unreachable(topology, &mut findings);
+    let linked = lost_gpus(topology, &mut findings);
+    unreachable(topology, &linked, &mut findings);
     crowded_switches(topology, &mut findings);
     slow_slots(topology, &mut findings);
     findings
 }
 
-/// GPUs that no node has, or without any link.
-fn lost_gpus(topology: &Topology, findings: &mut Vec<Finding>) {
+/// GPUs that no node has, or without any link. Returns which devices have one.
+fn lost_gpus(topology: &Topology, findings: &mut Vec<Finding>) -> Vec<bool> {
     let mut linked = vec![false; topology.device_count()];
     for edge in topology.graph.raw_edges() {
         linked[edge.source().index()] = true;
@@ -100,10 +100,11 @@ fn lost_gpus(topology: &Topology, findings: &mut Vec<Finding>) {
             "a link to a switch, a CPU or another GPU",
         );
     }
+    linked
 }
 
-/// GPUs that cannot reach the first one.
-fn unreachable(topology: &Topology, findings: &mut Vec<Finding>) {
+/// GPUs with links that cannot reach the first such.
+fn unreachable(topology: &Topology, linked: &[bool], findings: &mut Vec<Finding>) {
     // Groups of connected devices, as a forest with paths halved on the way up.
     let mut parent: Vec<u32> = (0..topology.device_count() as u32).collect();
     fn root(parent: &mut [u32], mut at: u32) -> u32 {
@@ -120,7 +121,7 @@ fn unreachable(topology: &Topology, findings: &mut Vec<Finding>) {
         let b = root(&mut parent, edge.target().index() as u32);
         parent[a.max(b) as usize] = a.min(b);
     }
-    let mut gpus = topology.gpus();
+    let mut gpus = topology.gpus().filter(|g| linked[g.index()]);
     let Some(first) = gpus.next() else {
         return;
     };
@@ -261,6 +262,7 @@ pub(super) fn hardware(hardware: &Hardware, faults: &mut Vec<Fault>) {
 pub(super) fn link_model(name: &str, model: &LinkModel, faults: &mut Vec<Fault>) {
     let at = format!("hardware.links.{name}");
     rate(&format!("{at}.lane_rate"), model.lane_rate.value, faults);
+    let before = faults.len();
     for (i, keep) in model.keeps.iter().enumerate() {
         if !(keep.fraction > 0.0 && keep.fraction <= 1.0) {
             faults.push(Fault::new(
@@ -270,7 +272,10 @@ pub(super) fn link_model(name: &str, model: &LinkModel, faults: &mut Vec<Fault>)
             ));
         }
     }
-    if model.lane_rate.value.bytes_per_sec() > 0 && model.rate(1).bytes_per_sec() == 0 {
+    if faults.len() == before
+        && model.lane_rate.value.bytes_per_sec() > 0
+        && model.rate(1).bytes_per_sec() == 0
+    {
         faults.push(Fault::new(
             format!("{at}.keeps"),
             format!("fractions that leave nothing of {}", model.lane_rate.value),

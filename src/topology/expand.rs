@@ -175,6 +175,12 @@ impl Machine {
         if !faults.is_empty() {
             return;
         }
+        // A group exists even if the nodes that were asked for have no port of it.
+        for template in &templates {
+            for group in template.ports.keys() {
+                self.ports.entry(group.clone()).or_default();
+            }
+        }
         self.graph = DiGraph::with_capacity(devices as usize, 2 * wires as usize);
         for ((instance, template), (count, last)) in
             spec.instances.iter().zip(&templates).zip(fills)
@@ -253,11 +259,8 @@ impl Machine {
         }
         for (group, members) in &template.ports {
             let present = members.iter().filter_map(|&m| stamp.device(m));
-            match self.ports.get_mut(group) {
-                Some(ports) => ports.extend(present),
-                None => {
-                    self.ports.insert(group.clone(), present.collect());
-                }
+            if let Some(ports) = self.ports.get_mut(group) {
+                ports.extend(present);
             }
         }
         stamps.push(stamp);
@@ -271,7 +274,7 @@ impl Machine {
         };
         let Some((name, indices)) = choose(segment, |n| self.stamps.contains_key(n)) else {
             let known = self.stamps.keys().map(String::as_str);
-            return Err(Fault::unknown(at, "instance", &segment.name, known));
+            return Err(Fault::unknown(at, "instances", &segment.name, known));
         };
         let stamps = &self.stamps[name];
         let in_file = self.in_file.get(name).copied().unwrap_or(0);
@@ -328,7 +331,7 @@ impl Machine {
             let known = self.ports.keys().map(String::as_str);
             faults.push(Fault::unknown(
                 format!("{at}.ports"),
-                "port group of some instance",
+                "port groups of the instances",
                 &spec.ports,
                 known,
             ));
@@ -362,14 +365,19 @@ impl Machine {
         };
         let ports = self.numbered_ports(&spec.ports);
         let plan = if let FabricShape::Explicit(shape) = &spec.shape {
-            let at = format!("{at}.shape.explicit");
-            let find = |path: &SelectorPath, at: &str| self.find(path, at);
             let names = Names {
                 machine: self,
                 spec_stems: models.stem_names(),
             };
-            let name_of = |device| names.of(device);
-            fabric::explicit_plan(shape, &ports, radix, &at, &find, &name_of, models, faults)
+            let site = fabric::Site {
+                shape,
+                at: format!("{at}.shape.explicit"),
+                ports: &ports,
+                radix,
+                find: &|path, at| self.find(path, at),
+                name_of: &|device| names.of(device),
+            };
+            fabric::explicit_plan(&site, models, faults)
         } else {
             let rate =
                 |model: &super::hardware::LinkModel| model.lane_rate.value.bytes_per_sec() as f64;

@@ -69,7 +69,8 @@ fn from_json<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T, Topolog
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
-        let path = if path == "." { String::new() } else { path };
+        // Parts of the path that are not known yet at the fault are question marks.
+        let path = path.trim_end_matches(['.', '?']).to_owned();
         json_error(origin, path, error.inner())
     })?;
     reader

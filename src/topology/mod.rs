@@ -7,8 +7,10 @@ pub mod catalogue;
 #[cfg(test)]
 mod catalogue_tests;
 pub mod check;
+pub mod draw;
 pub mod error;
 pub mod expand;
+pub mod export;
 mod fabric;
 pub mod graph;
 pub mod hardware;
@@ -16,11 +18,13 @@ pub mod load;
 mod models;
 pub mod paths;
 pub mod route;
+pub mod schema;
 mod selector;
 pub mod spec;
 mod template;
 #[cfg(test)]
 mod tests;
+mod unique;
 
 pub use check::{Finding, Severity, check};
 pub use error::{Fault, TopologyError};

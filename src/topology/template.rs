@@ -131,7 +131,7 @@ impl Template {
         if deeper.is_empty() {
             let Some((name, indices)) = choose(segment, |n| self.devices.contains_key(n)) else {
                 let known = self.devices.keys().map(String::as_str);
-                return Err(Fault::unknown(at, "device here", &segment.name, known));
+                return Err(Fault::unknown(at, "devices here", &segment.name, known));
             };
             let (first, count) = self.devices[name];
             for range in ranges(&indices, count, name, at)? {
@@ -141,7 +141,7 @@ impl Template {
         }
         let Some((name, indices)) = choose(segment, |n| self.copies.contains_key(n)) else {
             let known = self.copies.keys().map(String::as_str);
-            return Err(Fault::unknown(at, "instance here", &segment.name, known));
+            return Err(Fault::unknown(at, "instances here", &segment.name, known));
         };
         let copies = &self.copies[name];
         for range in ranges(&indices, copies.len() as u32, name, at)? {
@@ -174,24 +174,26 @@ pub(super) fn ranges(
     name: &str,
     at: &str,
 ) -> Result<Vec<Range<u32>>, Fault> {
-    match indices {
-        Indices::All => Ok(vec![0..count]),
-        Indices::Ranges(list) => list
-            .iter()
-            .map(|&(low, high)| {
-                if high < count {
-                    Ok(low..high + 1)
-                } else {
-                    let last = count.saturating_sub(1);
-                    Err(Fault::new(
-                        at,
-                        format!("`{name}[{high}]`"),
-                        format!("a number from 0 to {last}: there are {count} of `{name}`"),
-                    ))
-                }
-            })
-            .collect(),
-    }
+    let all = [(0, count.saturating_sub(1))];
+    let list = match indices {
+        Indices::All if count == 0 => return Ok(Vec::new()),
+        Indices::All => all.as_slice(),
+        Indices::Ranges(list) => list,
+    };
+    list.iter()
+        .map(|&(low, high)| {
+            if high < count {
+                Ok(low..high + 1)
+            } else {
+                let last = count.saturating_sub(1);
+                Err(Fault::new(
+                    at,
+                    format!("`{name}[{high}]`"),
+                    format!("a number from 0 to {last}: there are {count} of `{name}`"),
+                ))
+            }
+        })
+        .collect()
 }
 
 /// Pairs up the two ends of a link; a fault if they do not fit.
@@ -201,6 +203,10 @@ pub(super) fn pair(
     to: &[u32],
     at: &str,
 ) -> Result<Vec<(u32, u32)>, Fault> {
+    // Only a fault that is told elsewhere leaves an end empty.
+    if from.is_empty() || to.is_empty() {
+        return Ok(Vec::new());
+    }
     let pairs: Vec<(u32, u32)> = match link.pairing {
         Match::Each if from.len() != to.len() => {
             return Err(Fault::new(
@@ -295,7 +301,7 @@ impl<'a> Builder<'a> {
         let at = format!("{at}.component");
         let Some((name, _)) = self.spec.components.get_key_value(&instance.component) else {
             let known = self.spec.components.keys().map(String::as_str);
-            faults.push(Fault::unknown(at, "component", &instance.component, known));
+            faults.push(Fault::unknown(at, "components", &instance.component, known));
             return None;
         };
         if let Some(position) = self.open.iter().position(|open| open == name) {
@@ -390,12 +396,15 @@ impl<'a> Builder<'a> {
             let at = format!("{at}.devices.{name}");
             let model = models.device(&device.model, &format!("{at}.model"), faults);
             let stem = models.stem(name, &at, faults);
+            let first = template.parts.len() as u32;
             if device.count == 0 || device.count > 1 << 16 {
                 faults.push(Fault::new(
                     format!("{at}.count"),
                     device.count.to_string(),
                     "a number from 1 to 65536",
                 ));
+                // Known but empty, so that selectors of it are no faults too.
+                template.devices.insert(name.clone(), (first, 0));
                 continue;
             }
             let size = self.built + template.size() + u64::from(device.count);
@@ -403,7 +412,6 @@ impl<'a> Builder<'a> {
                 faults.push(too_many_devices(&format!("{at}.count"), size));
                 return None;
             }
-            let first = template.parts.len() as u32;
             template.devices.insert(name.clone(), (first, device.count));
             // Faults make the template void; the numbers only keep later checks going.
             let (number, kind) = model.map_or((0, DeviceKind::Cpu), |(n, m)| (n, kind(m)));
