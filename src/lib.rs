@@ -6,6 +6,7 @@
 
 pub mod collective;
 pub mod engine;
+pub mod nccl;
 pub mod plan;
 pub mod report;
 pub mod topology;

@@ -100,6 +100,16 @@ impl Rings {
             .expect("0..ranks visits every rank once")
     }
 
+    /// The same rings for `channels` channels, used again from the first when they run out.
+    #[must_use]
+    pub fn repeated(&self, channels: u16) -> Self {
+        let channels = (0..usize::from(channels)).map(|c| self.channels[c % self.channels.len()]);
+        Rings {
+            orders: self.orders.clone(),
+            channels: channels.collect(),
+        }
+    }
+
     /// How many channels there are.
     #[must_use]
     pub fn channels(&self) -> u16 {

@@ -28,12 +28,20 @@ impl Env {
     ///
     /// # Errors
     /// [`NcclError::Env`] for a known variable whose value NCCL would refuse.
-    pub fn parse<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, NcclError> {
+    pub fn parse<'a>(
+        variables: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, NcclError> {
         let mut env = Env::default();
         for (name, value) in variables {
             match name {
                 "NCCL_ALGO" => {
-                    env.algorithms = Some(list(name, value, &Algorithm::ALL, Algorithm::nccl_name, &mut env.warnings)?);
+                    env.algorithms = Some(list(
+                        name,
+                        value,
+                        &Algorithm::ALL,
+                        Algorithm::nccl_name,
+                        &mut env.warnings,
+                    )?);
                 }
                 "NCCL_PROTO" => {
                     let nccl_name = |p: ProtocolKind| match p {
@@ -41,11 +49,23 @@ impl Env {
                         ProtocolKind::Ll128 => "LL128",
                         ProtocolKind::Simple => "Simple",
                     };
-                    env.protocols = Some(list(name, value, &ProtocolKind::ALL, nccl_name, &mut env.warnings)?);
+                    env.protocols = Some(list(
+                        name,
+                        value,
+                        &ProtocolKind::ALL,
+                        nccl_name,
+                        &mut env.warnings,
+                    )?);
                 }
-                "NCCL_MIN_NCHANNELS" | "NCCL_MIN_CTAS" => env.min_channels = Some(channels(name, value)?),
-                "NCCL_MAX_NCHANNELS" | "NCCL_MAX_CTAS" => env.max_channels = Some(channels(name, value)?),
-                _ => env.warnings.push(format!("{name} is set, but its effect is not modelled")),
+                "NCCL_MIN_NCHANNELS" | "NCCL_MIN_CTAS" => {
+                    env.min_channels = Some(channels(name, value)?)
+                }
+                "NCCL_MAX_NCHANNELS" | "NCCL_MAX_CTAS" => {
+                    env.max_channels = Some(channels(name, value)?)
+                }
+                _ => env
+                    .warnings
+                    .push(format!("{name} is set, but its effect is not modelled")),
             }
         }
         Ok(env)
@@ -53,15 +73,26 @@ impl Env {
 }
 
 fn channels(name: &str, value: &str) -> Result<u16, NcclError> {
-    value.parse().ok().filter(|n| (1..=MOST_CHANNELS).contains(n)).ok_or_else(|| NcclError::Env {
-        name: name.into(),
-        value: value.into(),
-        problem: format!("expected a number from 1 to {MOST_CHANNELS}"),
-    })
+    value
+        .parse()
+        .ok()
+        .filter(|n| (1..=MOST_CHANNELS).contains(n))
+        .ok_or_else(|| NcclError::Env {
+            name: name.into(),
+            value: value.into(),
+            problem: format!("expected a number from 1 to {MOST_CHANNELS}"),
+        })
 }
 
 /// Other algorithms of NCCL, which may be named without being modelled yet.
-const LATER: [&str; 6] = ["Tree", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"];
+const LATER: [&str; 6] = [
+    "Tree",
+    "CollNetDirect",
+    "CollNetChain",
+    "NVLS",
+    "NVLSTree",
+    "PAT",
+];
 
 /// A comma-separated list, `^` in front to exclude.
 fn list<T: Copy + PartialEq>(
@@ -77,7 +108,10 @@ fn list<T: Copy + PartialEq>(
     };
     let mut named = Vec::new();
     for word in names.split(',').map(str::trim).filter(|w| !w.is_empty()) {
-        let found = all.iter().copied().find(|&t| label(t).eq_ignore_ascii_case(word));
+        let found = all
+            .iter()
+            .copied()
+            .find(|&t| label(t).eq_ignore_ascii_case(word));
         match found {
             Some(t) => named.push(t),
             None if name == "NCCL_ALGO" && LATER.iter().any(|l| l.eq_ignore_ascii_case(word)) => {
@@ -88,10 +122,17 @@ fn list<T: Copy + PartialEq>(
                 return Err(NcclError::Env {
                     name: name.into(),
                     value: value.into(),
-                    problem: format!("`{word}` is unknown; expected a list of {}", known.join(", ")),
+                    problem: format!(
+                        "`{word}` is unknown; expected a list of {}",
+                        known.join(", ")
+                    ),
                 });
             }
         }
     }
-    Ok(all.iter().copied().filter(|t| named.contains(t) != exclude).collect())
+    Ok(all
+        .iter()
+        .copied()
+        .filter(|t| named.contains(t) != exclude)
+        .collect())
 }

@@ -18,7 +18,9 @@ pub enum NcclError {
         has: usize,
     },
     /// Two hosts have to talk, and one has no network interface.
-    #[error("{node} has no network interface that a fabric joins, so its GPUs cannot reach those of other nodes; add `ports` and a fabric to the topology")]
+    #[error(
+        "{node} has no network interface that a fabric joins, so its GPUs cannot reach those of other nodes; add `ports` and a fabric to the topology"
+    )]
     NoNic {
         /// The node's name.
         node: String,

@@ -48,7 +48,9 @@ pub(super) fn channels_for(kind: ProtocolKind, ranks: u32, channels: u16, bytes:
         ProtocolKind::Ll128 => 640 * 8,
         ProtocolKind::Simple => 512 * 64,
     };
-    u16::try_from(bytes / per_channel).unwrap_or(u16::MAX).clamp(1, channels)
+    u16::try_from(bytes / per_channel)
+        .unwrap_or(u16::MAX)
+        .clamp(1, channels)
 }
 
 /// Deals an operation of `bytes` (nccl-tests' size) to at most `channels` channels.
@@ -67,12 +69,23 @@ pub(super) fn ring_parts(
         Collective::AllGather | Collective::ReduceScatter => (bytes / n, n),
         Collective::Broadcast | Collective::Reduce => (bytes, 1),
     };
-    let weight = if kind == ProtocolKind::Ll { 4 * weight } else { weight };
+    let weight = if kind == ProtocolKind::Ll {
+        4 * weight
+    } else {
+        weight
+    };
     let cell = CELL.div_ceil(weight).next_multiple_of(16);
     let cells = len.div_ceil(cell).max(1);
-    let per_channel = (len * weight).max(CELL).div_ceil(u64::from(channels)).next_multiple_of(16);
+    let per_channel = (len * weight)
+        .max(CELL)
+        .div_ceil(u64::from(channels))
+        .next_multiple_of(16);
     let each = per_channel.div_ceil(cell * weight).clamp(1, cells) * cell;
     (0..len.div_ceil(each).max(1))
-        .map(|c| Part { offset: c * each, len: each.min(len - c * each), chunk })
+        .map(|c| Part {
+            offset: c * each,
+            len: each.min(len - c * each),
+            chunk,
+        })
         .collect()
 }

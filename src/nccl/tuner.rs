@@ -74,8 +74,12 @@ const NET: [f64; 3] = [2.7, 4.0, 14.0];
 const NET_ONE_RANK: [f64; 3] = [5.0, 8.5, 14.0];
 
 /// GB/s of LL by GPU generation (Volta, Ampere, Hopper, Blackwell), for 1, 2 and more hosts.
-const LL_MOST: [[f64; 3]; 4] =
-    [[39.0, 39.0, 20.4], [87.7, 22.5, 19.0], [141.0, 45.0, 35.0], [282.0, 90.0, 70.0]];
+const LL_MOST: [[f64; 3]; 4] = [
+    [39.0, 39.0, 20.4],
+    [87.7, 22.5, 19.0],
+    [141.0, 45.0, 35.0],
+    [282.0, 90.0, 70.0],
+];
 /// GB/s of LL128 per search channel, by GPU generation.
 const LL128_PER_CHANNEL: [f64; 4] = [20.0, 20.0, 36.7, 40.0];
 
@@ -95,7 +99,12 @@ impl Setup {
     }
 
     /// What NCCL expects a ring to take, in microseconds.
-    pub(super) fn ring_micros(&self, collective: Collective, protocol: ProtocolKind, bytes: u64) -> f64 {
+    pub(super) fn ring_micros(
+        &self,
+        collective: Collective,
+        protocol: ProtocolKind,
+        bytes: u64,
+    ) -> f64 {
         let (n, hosts) = (f64::from(self.ranks), f64::from(self.hosts));
         let p = index(protocol);
         let generation = match self.compute_capability {
@@ -105,12 +114,20 @@ impl Setup {
             _ => 0,
         };
         let hop = if self.nvlink { NVLINK } else { PCI }[p];
-        let net = if self.ranks == self.hosts { NET_ONE_RANK } else { NET }[p];
+        let net = if self.ranks == self.hosts {
+            NET_ONE_RANK
+        } else {
+            NET
+        }[p];
         let post = match (self.hosts > 1, self.amd) {
             (false, _) => 0.0,
             (true, amd) => {
                 let once = if amd { 2.0 } else { 1.0 };
-                if protocol == ProtocolKind::Simple { 3.0 * once } else { once }
+                if protocol == ProtocolKind::Simple {
+                    3.0 * once
+                } else {
+                    once
+                }
             }
         };
         let (steps, net_steps) = match collective {
@@ -121,11 +138,19 @@ impl Setup {
         let mut latency = BASE[p]
             + match collective {
                 Collective::Broadcast | Collective::Reduce => {
-                    if self.hosts > 1 { NET[p] } else { hop }
+                    if self.hosts > 1 {
+                        NET[p]
+                    } else {
+                        hop
+                    }
                 }
                 _ => (steps - net_steps) * hop.max(post) + net_steps * net,
             };
-        let per_channel = if self.hosts <= 2 { self.intra } else { self.inter };
+        let per_channel = if self.hosts <= 2 {
+            self.intra
+        } else {
+            self.inter
+        };
         let plain = f64::from(self.channels) * per_channel;
         let column = (self.hosts.clamp(1, 3) - 1) as usize;
         let ll_row = match (self.hosts, self.amd) {
@@ -146,7 +171,11 @@ impl Setup {
             && bytes as f64 / (f64::from(self.channels) * n) >= 64.0;
         if doubled_latency {
             // "Plateau": network pipelines of Simple rings are slower to fill.
-            latency *= if self.compute_capability < 80 { 1.9 } else { 1.4 };
+            latency *= if self.compute_capability < 80 {
+                1.9
+            } else {
+                1.4
+            };
         }
         let rate = bus * n / steps.max(1.0);
         latency + bytes as f64 / (1000.0 * rate)

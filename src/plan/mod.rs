@@ -3,6 +3,10 @@
 //! The plan knows costs of single actions, but nothing of time passing: that is the
 //! engine's.
 
+mod bound;
+
+pub use bound::bound;
+
 use crate::collective::Program;
 use crate::topology::{DeviceId, Route};
 use crate::units::{Bandwidth, Bytes, Time};
