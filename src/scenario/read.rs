@@ -99,7 +99,9 @@ fn apply(json: &mut Value, text: &str) -> Result<(), String> {
                 })?
             }
             other => {
-                return Err(format!("`{passed}` is {other}, which has no field `{name}`"));
+                return Err(format!(
+                    "`{passed}` is {other}, which has no field `{name}`"
+                ));
             }
         };
         if !passed.is_empty() {

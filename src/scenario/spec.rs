@@ -6,7 +6,7 @@
 use crate::collective::Collective;
 use crate::nccl::Algorithm;
 use crate::plan::ProtocolKind;
-use crate::topology::TopologySpec;
+use crate::topology::{TopologySpec, unique};
 use crate::units::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::de::{Deserializer, Error, Visitor};
@@ -41,7 +41,11 @@ pub struct ScenarioSpec {
     /// What runs on the machine.
     pub job: JobSpec,
     /// NCCL's environment variables.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "unique::map",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub environment: BTreeMap<String, EnvValue>,
     /// The seed of every random choice (such as which path a flow hashes onto).
     #[serde(default)]

@@ -24,7 +24,7 @@ pub mod spec;
 mod template;
 #[cfg(test)]
 mod tests;
-mod unique;
+pub(crate) mod unique;
 
 pub use check::{Finding, Severity, check};
 pub use error::{Fault, TopologyError};

@@ -7,7 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// Reads a map and refuses a name that stands twice.
-pub(super) fn map<'de, D, T>(deserializer: D) -> Result<BTreeMap<String, T>, D::Error>
+pub(crate) fn map<'de, D, T>(deserializer: D) -> Result<BTreeMap<String, T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,

@@ -75,7 +75,10 @@ fn legs(
         && kind(b) == DeviceKind::Gpu
         && let Ok(route) = router.peer(a, b)
     {
-        return Ok(vec![(format!("{} to the memory of {}", name(a), name(b)), route)]);
+        return Ok(vec![(
+            format!("{} to the memory of {}", name(a), name(b)),
+            route,
+        )]);
     }
     if same_node {
         // Between GPUs that is through host memory: each half is a copy of its own.
@@ -86,10 +89,7 @@ fn legs(
                     format!("{} to the memory of {}", name(a), name(cpu)),
                     router.local(a, cpu)?,
                 ),
-                (
-                    format!("from there to {}", name(b)),
-                    router.local(cpu, b)?,
-                ),
+                (format!("from there to {}", name(b)), router.local(cpu, b)?),
             ]),
             _ => Ok(vec![(
                 format!("{} to {}", name(a), name(b)),
@@ -145,7 +145,10 @@ fn links(topology: &Topology, route: &Route) -> String {
 
 /// A device by its full name, or by its name in the first node.
 fn device(topology: &Topology, text: &str) -> Result<DeviceId, CliError> {
-    let first = topology.nodes.first().map(|node| format!("{}/{text}", node.name));
+    let first = topology
+        .nodes
+        .first()
+        .map(|node| format!("{}/{text}", node.name));
     let mut local = None;
     for (id, _) in topology.devices() {
         let name = topology.device_name(id);
@@ -160,7 +163,10 @@ fn device(topology: &Topology, text: &str) -> Result<DeviceId, CliError> {
 }
 
 fn unknown(topology: &Topology, text: &str) -> CliError {
-    let names: Vec<String> = topology.devices().map(|(id, _)| topology.device_name(id)).collect();
+    let names: Vec<String> = topology
+        .devices()
+        .map(|(id, _)| topology.device_name(id))
+        .collect();
     let near = nearest(text, names.iter().map(String::as_str));
     let near = near.map_or_else(String::new, |name| format!("\n    did you mean `{name}`?"));
     let example = names.first().map_or("node0/gpu0", String::as_str);

@@ -25,7 +25,11 @@ fn nodes(topology: &Topology) -> String {
         let sizes = (node.gpus.len(), node.nics.len());
         kinds.entry(sizes).or_insert((0, &node.name)).0 += 1;
     }
-    let mut out = format!("{}, {}\n", plural(topology.nodes.len(), "node"), plural(gpus, "GPU"));
+    let mut out = format!(
+        "{}, {}\n",
+        plural(topology.nodes.len(), "node"),
+        plural(gpus, "GPU")
+    );
     for ((gpus, nics), (count, first)) in kinds {
         out += &format!(
             "  {} with {} and {} ({first}{})\n",
@@ -86,7 +90,10 @@ fn links(topology: &Topology) -> String {
     for (&(_, model, a, b, lanes), &count) in &counts {
         let (name, model) = &topology.link_models[usize::from(model)];
         let width = u32::from(lanes);
-        let (usable, raw) = (model.rate(width).gb_per_sec(), model.raw_rate(width).gb_per_sec());
+        let (usable, raw) = (
+            model.rate(width).gb_per_sec(),
+            model.raw_rate(width).gb_per_sec(),
+        );
         rows.push([
             count.to_string(),
             format!("{name} x{lanes}"),
@@ -107,7 +114,10 @@ fn links(topology: &Topology) -> String {
         );
         for keep in &model.keeps {
             let percent = keep.fraction * 100.0;
-            out += &format!("    {percent:.1} % left by {} ({})\n", keep.what, keep.source);
+            out += &format!(
+                "    {percent:.1} % left by {} ({})\n",
+                keep.what, keep.source
+            );
         }
         out += &format!(
             "    latency {} ({})\n",
