@@ -9,5 +9,6 @@ pub mod engine;
 pub mod nccl;
 pub mod plan;
 pub mod report;
+pub mod scenario;
 pub mod topology;
 pub mod units;
