@@ -3,9 +3,13 @@
 use super::fifo::FifoId;
 use super::resources::PathId;
 use super::sharing::Limit;
+use crate::collective::Peers;
 use crate::units::Time;
 
-/// An actor: a worker of the program, or (after those) a connection's proxy.
+/// An actor: a worker of the program, or (after those, in the order of their connections)
+/// the proxy of a connection with a network. Queues are numbered alike: each connection's
+/// own (with a network: from the worker to its proxy), then those from the proxies to the
+/// receivers.
 pub type ActorId = u32;
 
 /// What let a slice begin when it did.
@@ -42,6 +46,10 @@ pub struct Slice {
     pub bytes: u64,
     /// The primitive.
     pub name: &'static str,
+    /// The queues of which it took one slice each, as ids of [`FifoId`].
+    pub recv: Peers,
+    /// The queues into which it put one slice each, as ids of [`FifoId`].
+    pub send: Peers,
 }
 
 /// A stretch of a slice with one rate.

@@ -620,6 +620,8 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
                 cause: actor.cause,
                 bytes: actor.slice,
                 name: actor.name,
+                recv: actor.recv,
+                send: actor.send,
             });
         }
         actor.cause = Cause::Own;

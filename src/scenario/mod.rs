@@ -5,6 +5,7 @@
 
 mod error;
 mod read;
+pub mod recorder;
 mod run;
 mod spec;
 mod valid;

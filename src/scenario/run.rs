@@ -7,14 +7,15 @@
 //! that returns at once.
 
 use super::error::ScenarioError;
+use super::recorder::{Limits, Recorder, short_bottleneck};
 use super::valid::ValidSpec;
 use crate::collective::Collective;
-use crate::engine::{Options, Outcome, simulate};
+use crate::engine::{Options, Outcome, SimError, simulate, simulate_with};
 use crate::nccl::{Communicator, Planned};
 use crate::plan::{Plan, bound};
 use crate::report::Run;
 use crate::report::record::{Row, Summary, Timeline};
-use crate::topology::{LinkId, Topology, draw};
+use crate::topology::{LinkId, draw};
 use crate::units::{Bytes, Time};
 use std::collections::BTreeMap;
 use std::io;
@@ -233,16 +234,12 @@ fn elements(collective: Collective, bytes: u64, ranks: u32) -> u64 {
     }
 }
 
-fn stopped(spec: &ValidSpec, planned: &Planned, source: crate::engine::SimError) -> ScenarioError {
+fn stopped(spec: &ValidSpec, planned: &Planned, source: SimError) -> ScenarioError {
     ScenarioError::Simulation {
         collective: spec.collective.name(),
         bytes: planned.bytes,
         source,
     }
-}
-
-fn short_bottleneck(_: &Topology, _: &Plan, _: &Outcome) -> String {
-    String::new()
 }
 
 /// One more operation, alone, with all that happens written down.
@@ -258,10 +255,18 @@ fn record(
         operations: 1,
         progress: Some(progress),
     };
-    let outcome = simulate(&planned.plan, |link| topology.rate(link), options)
+    let plan = &planned.plan;
+    let mut recorder = Recorder::new(topology, plan, Limits::default());
+    let outcome = simulate_with(plan, |link| topology.rate(link), options, &mut recorder)
         .map_err(|source| stopped(spec, planned, source))?;
-    run.summary.traced_row = Some(index);
-    run.topology_svg = Some(drawing(spec, &planned.plan, &outcome));
+    let record = recorder.finish(topology, plan, &outcome);
+    run.timeline = record.timeline;
+    run.topology_svg = Some(drawing(spec, plan, &outcome));
+    let summary = &mut run.summary;
+    summary.traced_row = Some(index);
+    summary.bottleneck = record.bottleneck;
+    summary.attribution = Some(record.attribution);
+    summary.links = record.links;
     Ok(())
 }
 

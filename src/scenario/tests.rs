@@ -95,7 +95,7 @@ fn wrong_sizes_are_told_with_their_place() {
         ),
         (
             r#"{ "list": ["1TiB"] }"#,
-            &["1TiB", "a GPU's memory of 80GB"],
+            &["1TiB", "a GPU's memory of 80 GB"],
         ),
         (r#"{ "list": ["1"] }"#, &[".list[0]", "no unit", "line 4"]),
         (
@@ -120,7 +120,7 @@ fn wrong_values_are_told_with_their_place() {
         (r#", "nodes": 0"#, &["nodes"]),
         (
             r#", "nods": 1"#,
-            &["unknown field `nods`", "did you mean `nodes`", "line 5"],
+            &["unknown field `nods`", "did you mean `nodes`", "line 4"],
         ),
         (
             r#", "environment": { "NCCL_ALGO": "Rong" }"#,

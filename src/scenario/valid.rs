@@ -75,7 +75,10 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
         faults.push(fault(
             "job.collective.sizes",
             Bytes::new(large).to_string(),
-            format!("sizes that fit a GPU's memory of {memory}"),
+            format!(
+                "sizes that fit a GPU's memory of {:.0} GB",
+                memory.get() as f64 / 1e9
+            ),
         ));
         return Err(TopologyError::Faults { origin, faults }.into());
     }

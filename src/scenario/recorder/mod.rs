@@ -1,0 +1,262 @@
+//! From what the engine tells to what a report shows: a [`Recorder`] looks inside one
+//! simulation and makes of it a timeline, the use of links over time, where the workers'
+//! time went, and the chain of events that set the finish.
+//!
+//! Memory is bounded by [`Limits`], whatever the size of the machine: spans by leaving
+//! out whole ranks, bins of time by doubling their width, the critical path by giving it
+//! up. Bytes are those on the wire, protocol overhead included.
+
+mod attribution;
+mod critical_path;
+mod link_use;
+mod spans;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use attribution::short_bottleneck;
+
+use crate::collective::{ConnId, WorkerId};
+use crate::engine::Outcome;
+use crate::engine::probe::{ActorId, Probe, Segment, Slice};
+use crate::engine::resources::ResourceId;
+use crate::engine::sharing::Limit;
+use crate::plan::Plan;
+use crate::report::record::{Attribution, LinkUse, Timeline};
+use crate::topology::Topology;
+use crate::units::Time;
+use critical_path::Chain;
+use link_use::RouteUse;
+use smallvec::SmallVec;
+use spans::Spans;
+
+/// How much may be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Spans of the timeline. Beyond it whole ranks are left out, highest ranks first.
+    pub spans: usize,
+    /// Bins of time for the use of links; at least one.
+    pub bins: usize,
+    /// Slices remembered for the critical path, of about 33 bytes each. Beyond it there
+    /// is no critical path.
+    pub slices: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            spans: 200_000,
+            bins: 200,
+            slices: 20_000_000,
+        }
+    }
+}
+
+/// What was recorded, for the report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// What happened when.
+    pub timeline: Timeline,
+    /// Where the time went. The critical path is empty if it was given up.
+    pub attribution: Attribution,
+    /// Every link that carried anything, in order of id.
+    pub links: Vec<LinkUse>,
+    /// What limited the run, in one sentence.
+    pub bottleneck: String,
+}
+
+/// Who the engine's actors and queues are.
+#[derive(Debug)]
+struct Cast {
+    workers: u32,
+    /// Of each actor; a proxy is of the rank and channel that sends through it.
+    place: Vec<(u32, u16)>,
+    /// What a proxy spends on a message; by number of proxy.
+    overhead: Vec<Time>,
+    /// The route that a proxy drives.
+    leg: Vec<u32>,
+    /// The connection of each queue.
+    connection: Vec<u32>,
+    /// The ranks that put into and take out of each connection.
+    ends: Vec<(u32, u32)>,
+    /// What putting into a queue loads, and taking out of it.
+    store: Vec<Option<u32>>,
+    load: Vec<Option<u32>>,
+}
+
+impl Cast {
+    fn new(plan: &Plan) -> Self {
+        let program = plan.program.as_ref();
+        let workers = program.workers();
+        let connections = program.connections();
+        let place_of = |worker| {
+            let place = program.worker(worker);
+            (place.rank.0, place.channel)
+        };
+        let mut cast = Cast {
+            workers,
+            place: (0..workers).map(|w| place_of(WorkerId(w))).collect(),
+            overhead: Vec::new(),
+            leg: Vec::new(),
+            connection: (0..connections).collect(),
+            ends: Vec::with_capacity(connections as usize),
+            store: plan
+                .transports
+                .iter()
+                .map(|t| t.store.map(|r| r.0))
+                .collect(),
+            load: plan
+                .transports
+                .iter()
+                .map(|t| t.load.map(|r| r.0))
+                .collect(),
+        };
+        for (id, transport) in (0..connections).zip(&plan.transports) {
+            let ends = program.connection(ConnId(id));
+            let (from, to) = (place_of(ends.from), place_of(ends.to));
+            cast.ends.push((from.0, to.0));
+            if let Some(leg) = transport.network {
+                cast.place.push(from);
+                cast.overhead.push(leg.message_overhead);
+                cast.leg.push(leg.route.0);
+                cast.connection.push(id);
+                // The receiver takes from the proxy's queue, not from the connection's own.
+                let load = cast.load[id as usize].take();
+                cast.load.push(load);
+                cast.store.push(None);
+            }
+        }
+        cast
+    }
+
+    fn is_proxy(&self, actor: ActorId) -> bool {
+        actor >= self.workers
+    }
+
+    /// When a slice stopped waiting: a proxy then handles the message before it starts.
+    fn ready(&self, slice: &Slice) -> Time {
+        if !self.is_proxy(slice.actor) {
+            return slice.start;
+        }
+        let overhead = self.overhead[(slice.actor - self.workers) as usize];
+        let busy = slice.start.saturating_sub(slice.free).min(overhead);
+        slice.start.saturating_sub(busy)
+    }
+
+    /// The routes that a slice's bytes cross, each as often as they do.
+    fn routes(&self, slice: &Slice) -> SmallVec<[u32; 8]> {
+        if self.is_proxy(slice.actor) {
+            return SmallVec::from_slice(&[self.leg[(slice.actor - self.workers) as usize]]);
+        }
+        let loads = slice.recv.as_slice().iter().map(|f| self.load[f.index()]);
+        let stores = slice.send.as_slice().iter().map(|f| self.store[f.index()]);
+        loads.chain(stores).flatten().collect()
+    }
+}
+
+/// A stretch of the slice that an actor is at.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    start: Time,
+    end: Time,
+    rate: u64,
+    limit: Limit,
+}
+
+/// Collects what the engine tells it; hand it to [`crate::engine::simulate_with`].
+#[derive(Debug)]
+pub struct Recorder {
+    cast: Cast,
+    /// Of the slice that each actor is at.
+    stretches: Vec<SmallVec<[Stretch; 1]>>,
+    spans: Spans,
+    routes: RouteUse,
+    chain: Chain,
+    /// How long each resource held up actors, all together, in picoseconds.
+    held_up: Vec<u64>,
+}
+
+impl Recorder {
+    /// Ready to record a simulation of `plan`.
+    #[must_use]
+    pub fn new(_topology: &Topology, plan: &Plan, limits: Limits) -> Self {
+        let cast = Cast::new(plan);
+        let actors = cast.place.len();
+        Recorder {
+            stretches: vec![SmallVec::new(); actors],
+            spans: Spans::new(&cast, plan.program.ranks(), limits.spans),
+            routes: RouteUse::new(plan.routes.len(), limits.bins),
+            chain: Chain::new(&cast, plan, limits.slices),
+            held_up: Vec::new(),
+            cast,
+        }
+    }
+
+    /// Puts together what was recorded. `outcome` is that of the recorded simulation.
+    #[must_use]
+    pub fn finish(self, topology: &Topology, plan: &Plan, outcome: &Outcome) -> Record {
+        let end = outcome.end();
+        let path = self.chain.walk(outcome);
+        let account = attribution::Account {
+            topology,
+            plan,
+            outcome,
+            held_up: &self.held_up,
+        };
+        let (attribution, bottleneck) = account.tell(path.as_ref());
+        let (ranks, spans, ranks_omitted) = self.spans.finish(&self.cast, topology, plan, end);
+        let links = self.routes.into_links(plan, end);
+        let timeline = Timeline {
+            ranks,
+            spans,
+            bin: links.width,
+            links: links.series(topology),
+            end,
+            ranks_omitted,
+        };
+        Record {
+            timeline,
+            attribution,
+            links: link_use::totals(topology, plan, outcome),
+            bottleneck,
+        }
+    }
+
+    fn holds_up(&mut self, resource: ResourceId, time: Time) {
+        let index = resource as usize;
+        if index >= self.held_up.len() {
+            self.held_up.resize(index + 1, 0);
+        }
+        self.held_up[index] += time.picos();
+    }
+}
+
+impl Probe for Recorder {
+    const ACTIVE: bool = true;
+
+    fn slice(&mut self, slice: &Slice) {
+        let stretches = std::mem::take(&mut self.stretches[slice.actor as usize]);
+        for route in self.cast.routes(slice) {
+            self.routes.add_slice(route, slice, &stretches);
+        }
+        self.spans.slice(&self.cast, slice);
+        self.chain.slice(&self.cast, slice, &stretches);
+    }
+
+    fn segment(&mut self, segment: &Segment) {
+        if let Limit::Resource(resource) = segment.limit {
+            self.holds_up(resource, segment.end - segment.start);
+        }
+        self.stretches[segment.actor as usize].push(Stretch {
+            start: segment.start,
+            end: segment.end,
+            rate: segment.rate,
+            limit: segment.limit,
+        });
+    }
+
+    fn launch(&mut self, actor: ActorId, from: Time, to: Time) {
+        self.spans.launch(&self.cast, actor, from, to);
+        self.chain.launch(&self.cast, actor);
+    }
+}

@@ -1,0 +1,201 @@
+//! What resources and stretches of time are called, and sentences of them.
+
+use super::critical_path::Kind;
+use crate::topology::{DeviceId, DeviceKind, LinkFamily, LinkId, Topology};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a resource is called: alone, and together with others of its kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Words {
+    /// `NVLink out of node0/gpu3`.
+    pub(super) name: String,
+    /// `NVLink out of ` and `GPUs`.
+    class: (String, String),
+}
+
+impl Words {
+    /// `NVLink out of GPUs`.
+    pub(super) fn class(&self) -> String {
+        format!("{}{}", self.class.0, self.class.1)
+    }
+
+    /// `NVLink out of other GPUs`.
+    pub(super) fn others(&self) -> String {
+        format!("{}other {}", self.class.0, self.class.1)
+    }
+}
+
+const fn plural(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Gpu => "GPUs",
+        DeviceKind::NvSwitch => "NVSwitches",
+        DeviceKind::Cpu => "CPUs",
+        DeviceKind::PcieSwitch => "PCIe switches",
+        DeviceKind::Nic => "NICs",
+        DeviceKind::Switch => "network switches",
+    }
+}
+
+const fn only_forwards(kind: DeviceKind) -> bool {
+    matches!(
+        kind,
+        DeviceKind::NvSwitch | DeviceKind::PcieSwitch | DeviceKind::Switch
+    )
+}
+
+fn families(topology: &Topology, links: &[LinkId]) -> String {
+    let families: BTreeSet<LinkFamily> = links.iter().map(|&l| topology.family(l)).collect();
+    let words = families.into_iter().map(|family| match family {
+        LinkFamily::Network => "the network",
+        LinkFamily::Socket => "the socket link",
+        other => other.label(),
+    });
+    words.collect::<Vec<_>>().join(" and ")
+}
+
+/// Names the links that a resource stands for, by where they lead from and to.
+pub(super) fn describe(topology: &Topology, links: &[LinkId]) -> Words {
+    let family = families(topology, links);
+    let ends: Vec<_> = links.iter().map(|&link| topology.ends(link)).collect();
+    let from: BTreeSet<DeviceId> = ends.iter().map(|e| e.0).collect();
+    let to: BTreeSet<DeviceId> = ends.iter().map(|e| e.1).collect();
+    let kind = |device| topology.device(device).kind;
+    let name = |device| topology.device_name(device);
+    let only = |set: &BTreeSet<DeviceId>| match set.len() {
+        1 => set.first().copied(),
+        _ => None,
+    };
+    // All links of one side of a device. Wires have both directions, so those that leave
+    // it are as many as those that enter.
+    let whole = |device: DeviceId| {
+        let same = |l| links.first().map(|&f| topology.family(f)) == Some(topology.family(l));
+        let own = topology.links_from(device);
+        own.into_iter().filter(|&(l, _)| same(l)).count() <= links.len()
+    };
+    let side = |word: &str, device: DeviceId| Words {
+        name: format!("{family} {word} {}", name(device)),
+        class: (format!("{family} {word} "), plural(kind(device)).to_owned()),
+    };
+    match (only(&from), only(&to)) {
+        (Some(a), _) if !only_forwards(kind(a)) && whole(a) => return side("out of", a),
+        (_, Some(b)) if !only_forwards(kind(b)) && whole(b) => return side("into", b),
+        (Some(a), None) => return side("out of", a),
+        (None, Some(b)) => return side("into", b),
+        _ => {}
+    }
+    let sources: Vec<_> = from.difference(&to).copied().collect();
+    let sinks: Vec<_> = to.difference(&from).copied().collect();
+    let class = if let ([a], [b]) = (sources.as_slice(), sinks.as_slice()) {
+        let (a, b) = (kind(*a), kind(*b));
+        let (word, kinds) = match (only_forwards(a), only_forwards(b)) {
+            _ if a == b => ("between", plural(a).to_owned()),
+            (false, true) => ("out of", plural(a).to_owned()),
+            (true, false) => ("into", plural(b).to_owned()),
+            _ => ("from", format!("{} to {}", plural(a), plural(b))),
+        };
+        (format!("{family} {word} "), kinds)
+    } else {
+        let kinds: BTreeSet<&str> = sources
+            .iter()
+            .chain(&sinks)
+            .map(|&d| plural(kind(d)))
+            .collect();
+        let kinds: Vec<&str> = kinds.into_iter().collect();
+        (format!("{family} between "), kinds.join(" and "))
+    };
+    let chains = chains(&sources, &ends);
+    let text = |&(a, b): &(DeviceId, DeviceId)| format!("from {} to {}", name(a), name(b));
+    let name = match chains.as_slice() {
+        // A closed circle: any link will do.
+        [] => links
+            .first()
+            .map_or_else(String::new, |&link| text(&topology.ends(link))),
+        [one] => text(one),
+        [one, two] => format!("{} and {}", text(one), text(two)),
+        [one, more @ ..] => format!("{} and {} more", text(one), more.len()),
+    };
+    Words {
+        name: format!("{family} {name}"),
+        class,
+    }
+}
+
+/// Where one gets from each source, taking the first link of several.
+fn chains(sources: &[DeviceId], ends: &[(DeviceId, DeviceId)]) -> Vec<(DeviceId, DeviceId)> {
+    let mut next: BTreeMap<DeviceId, DeviceId> = BTreeMap::new();
+    for &(from, to) in ends {
+        next.entry(from).or_insert(to);
+    }
+    let follow = |&source: &DeviceId| {
+        let mut at = source;
+        // No chain is longer than there are links; a circle ends somewhere in it.
+        for _ in ends {
+            let Some(&to) = next.get(&at) else { break };
+            at = to;
+        }
+        (source, at)
+    };
+    sources.iter().map(follow).collect()
+}
+
+/// What a part of an attribution is called; resources are named by the caller.
+pub(super) fn part(kind: Kind, resource: impl FnOnce() -> String) -> String {
+    match kind {
+        Kind::Launch => "launch".to_owned(),
+        Kind::Latency => "latency".to_owned(),
+        Kind::WaitData => "waiting for data".to_owned(),
+        Kind::WaitCredit => "waiting for credit".to_owned(),
+        Kind::Sync => "slice synchronisation".to_owned(),
+        Kind::Message => "handling of network messages".to_owned(),
+        Kind::Worker => "streaming at the workers' own rate".to_owned(),
+        Kind::Connection => "streaming at the connections' own rate".to_owned(),
+        Kind::Limited(_) => format!("limited by {}", resource()),
+        Kind::Idle => "finished".to_owned(),
+    }
+}
+
+/// A part as the subject of a sentence, with its verb.
+pub(super) fn clause(kind: Kind, resource: &str) -> (String, &'static str) {
+    let (subject, verb) = match kind {
+        Kind::Launch => ("launching kernels", "takes"),
+        Kind::Latency => ("latency", "takes"),
+        Kind::WaitData => ("waiting for data", "takes"),
+        Kind::WaitCredit => ("waiting for credit", "takes"),
+        Kind::Sync => ("slice synchronisation", "takes"),
+        Kind::Message => ("handling of network messages", "takes"),
+        Kind::Worker => ("the workers' own rate", "limits"),
+        Kind::Connection => ("the network connections' own rate", "limits"),
+        Kind::Limited(_) => (resource, "limits"),
+        Kind::Idle => ("being finished", "takes"),
+    };
+    (subject.to_owned(), verb)
+}
+
+/// Parts below this are not worth a mention.
+const WORTH_IT: f64 = 0.03;
+/// Parts mentioned besides the largest.
+const MORE: usize = 3;
+
+/// One sentence of the largest shares, largest first, of `whole`.
+pub(super) fn sentence(shares: &[(String, &'static str, f64)], whole: &str) -> String {
+    let Some((subject, verb, share)) = shares.first() else {
+        return "Nothing takes any time.".to_owned();
+    };
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let mut text = format!("{subject} {verb} {} of {whole}", percent(*share));
+    if let Some(first) = text.get(..1) {
+        let first = first.to_uppercase();
+        text.replace_range(..1, &first);
+    }
+    let mut before = *verb;
+    let worth = shares[1..].iter().filter(|s| s.2 >= WORTH_IT);
+    for (subject, verb, share) in worth.take(MORE) {
+        if *verb == before {
+            text += &format!(", {subject} {}", percent(*share));
+        } else {
+            text += &format!("; {subject} {verb} {}", percent(*share));
+            before = verb;
+        }
+    }
+    text + "."
+}
