@@ -3,6 +3,7 @@
 use super::fifo::FifoId;
 use super::resources::PathId;
 use super::sharing::Limit;
+use crate::collective::Peers;
 use crate::units::Time;
 
 /// An actor: a worker of the program, or (after those) a connection's proxy.
@@ -42,6 +43,11 @@ pub struct Slice {
     pub bytes: u64,
     /// The primitive.
     pub name: &'static str,
+    /// Queues that it was taken from and put into (as connection ids). A network
+    /// connection's second queue comes after all connections.
+    pub recv: Peers,
+    /// As `recv`.
+    pub send: Peers,
 }
 
 /// A stretch of a slice with one rate.
