@@ -22,7 +22,7 @@ pub enum Limit {
     Resource(ResourceId),
 }
 
-/// A transfer whose rate or limit is new, with what it had before.
+/// A transfer whose rate is new, with what it had before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
     /// Which.
@@ -174,7 +174,7 @@ impl Sharing {
     }
 
     /// Computes the rates of all transfers that the changes can reach, and lists in
-    /// `changed` (cleared first) each whose rate or limit is new, with what it had.
+    /// `changed` (cleared first) each whose rate is new, with what it had.
     pub fn solve(&mut self, resources: &Resources, changed: &mut Vec<Change>) {
         changed.clear();
         self.solve += 1;
@@ -186,7 +186,7 @@ impl Sharing {
             Change { flow, rate, limit }
         }));
         self.fill(resources, &flows);
-        changed.retain(|c| self.rate(c.flow) != (c.rate, c.limit));
+        changed.retain(|c| self.rate(c.flow).0 != c.rate);
         self.part_flows = flows;
     }
 
