@@ -189,7 +189,10 @@ pub(super) fn ranges(
                 Err(Fault::new(
                     at,
                     format!("`{name}[{high}]`"),
-                    format!("a number from 0 to {last}: there are {count} of `{name}`"),
+                    match count {
+                        1 => format!("`{name}[0]`, the only one"),
+                        _ => format!("a number from 0 to {last}"),
+                    },
                 ))
             }
         })
