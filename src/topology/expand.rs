@@ -52,7 +52,14 @@ pub fn expand(
     let mut machine = Machine::default();
     machine.add_instances(spec, overrides, &mut models, &mut faults);
     if faults.is_empty() {
-        for (name, fabric) in &spec.fabrics {
+        if spec.fabrics.len() > MAX_FABRICS {
+            faults.push(Fault::new(
+                "fabrics",
+                format!("{} fabrics", spec.fabrics.len()),
+                format!("at most {MAX_FABRICS}"),
+            ));
+        }
+        for (name, fabric) in spec.fabrics.iter().take(MAX_FABRICS) {
             machine.add_fabric(name, fabric, &mut models, &mut faults);
         }
     }
@@ -78,6 +85,9 @@ pub fn expand(
         Err(error(faults))
     }
 }
+
+/// More fabrics than any machine has; keeps their numbers within 16 bits.
+const MAX_FABRICS: usize = 1000;
 
 /// A copy of a template at the top of the machine.
 struct Stamp {
@@ -110,8 +120,8 @@ struct Machine {
     node_names: Vec<String>,
     ports: BTreeMap<String, Vec<u32>>,
     stamps: BTreeMap<String, Vec<Stamp>>,
-    /// How many of each instance the file has, if fewer nodes were asked for.
-    in_file: BTreeMap<String, u64>,
+    /// The instances of the file, with the number after each entry's last copy.
+    in_file: BTreeMap<String, Vec<(u64, Rc<Template>)>>,
     fabrics: Vec<Fabric>,
     /// NICs of each node that face a fabric, by fabric and rail.
     node_nics: Vec<Vec<DeviceId>>,
@@ -185,10 +195,9 @@ impl Machine {
         for ((instance, template), (count, last)) in
             spec.instances.iter().zip(&templates).zip(fills)
         {
-            if overrides.nodes.is_some() {
-                *self.in_file.entry(instance.name.clone()).or_default() +=
-                    u64::from(instance.count);
-            }
+            let entries = self.in_file.entry(instance.name.clone()).or_default();
+            let before = entries.last().map_or(0, |&(end, _)| end);
+            entries.push((before + u64::from(instance.count), Rc::clone(template)));
             for i in 0..count {
                 let part = last.filter(|_| i + 1 == count);
                 self.stamp(&instance.name, template, part);
@@ -272,12 +281,13 @@ impl Machine {
         let Some((segment, deeper)) = path.split_first() else {
             return Ok(Vec::new());
         };
-        let Some((name, indices)) = choose(segment, |n| self.stamps.contains_key(n)) else {
-            let known = self.stamps.keys().map(String::as_str);
+        let Some((name, indices)) = choose(segment, |n| self.in_file.contains_key(n)) else {
+            let known = self.in_file.keys().map(String::as_str);
             return Err(Fault::unknown(at, "instances", &segment.name, known));
         };
-        let stamps = &self.stamps[name];
-        let in_file = self.in_file.get(name).copied().unwrap_or(0);
+        let stamps = self.stamps.get(name).map_or(&[][..], Vec::as_slice);
+        let entries = &self.in_file[name];
+        let in_file = entries.last().map_or(0, |&(end, _)| end);
         let count = in_file.max(stamps.len() as u64);
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let mut found = Vec::new();
@@ -285,12 +295,14 @@ impl Machine {
             for i in range {
                 let stamp = stamps.get(i as usize);
                 // A copy that is not there is asked for its devices all the same, so that
-                // pairs still fit; any template of the name can tell.
-                let Some(asked) = stamp.or(stamps.last()) else {
+                // pairs still fit.
+                let entry = entries.iter().find(|&&(end, _)| u64::from(i) < end);
+                let template = stamp.map(|s| &s.template).or(entry.map(|(_, t)| t));
+                let Some(template) = template else {
                     continue;
                 };
                 let mut relative = Vec::new();
-                asked.template.resolve(deeper, 0, at, &mut relative)?;
+                template.resolve(deeper, 0, at, &mut relative)?;
                 found.extend(
                     relative
                         .into_iter()

@@ -152,3 +152,23 @@ fn a_large_machine_is_built_at_once() {
         t.link_count()
     );
 }
+
+/// A rack of the file that the machine has not is dropped from explicit cables, whatever
+/// it holds.
+#[test]
+fn explicit_cables_to_nodes_that_were_not_asked_for_are_left_out() {
+    let exported = export::export(&build(&rack(), 20));
+    let nodes = Some(18);
+    let smaller = expand(&exported, &hardware(), &Overrides { nodes }).unwrap();
+    assert_eq!(smaller.nodes.len(), 18);
+    assert_eq!(smaller.fabrics[0].ports.len(), 72);
+    // The other way around there are nodes without cables, and that is said.
+    let nodes = Some(40);
+    let error = expand(&exported, &hardware(), &Overrides { nodes }).unwrap_err();
+    let expected = "no cable at `rack1/tray2/nic0`, which is among the ports";
+    let text = error.to_string();
+    assert!(
+        text.contains(expected) || text.contains("no cable at"),
+        "{text}"
+    );
+}

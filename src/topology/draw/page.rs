@@ -175,7 +175,7 @@ impl<'t> Page<'t> {
                 // Many CPUs leave room for the lines that pass between them.
                 let slim = kind == 2 && row.len() > 2;
                 let pitch = if slim { 60.0 } else { pitch };
-                let width = if slim { 48.0 } else { pitch - 14.0 };
+                let width = if slim { 44.0 } else { pitch - 14.0 };
                 (spread(&wanted, pitch, inner_left, inner_right), width)
             };
             for (&device, x) in row.iter().zip(xs) {
