@@ -3,6 +3,8 @@
 //! A file ([`spec`]) is read ([`load`]), expanded ([`mod@expand`]) into a [`Topology`], and
 //! checked on the way ([`mod@check`], [`error`]). Shipped files are in the [`catalogue`].
 
+mod attach;
+mod builder;
 pub mod catalogue;
 #[cfg(test)]
 mod catalogue_tests;
@@ -15,6 +17,7 @@ mod fabric;
 pub mod graph;
 pub mod hardware;
 pub mod load;
+mod machine;
 mod models;
 pub mod paths;
 pub mod route;
