@@ -1,3 +1,37 @@
 //! Results for people and machines: tables, plots, timelines, pages.
+//!
+//! Everything here is made from a [`Summary`](record::Summary) and a
+//! [`Timeline`](record::Timeline) alone. [`write_run`] makes a run's whole folder
+//! and [`write_file`] a single file; the other functions make one thing each, as text.
 
+mod bins;
+pub mod chart;
+mod error;
+mod file;
+mod folder;
+mod font;
+pub mod html;
+mod links_csv;
+pub mod numbers;
+mod perfetto;
+mod plot;
 pub mod record;
+mod run;
+mod summary_json;
+mod table;
+
+pub use error::ReportError;
+pub use file::write_file;
+pub use folder::{FolderKind, write_folder};
+pub use links_csv::write_links_csv;
+pub use perfetto::write_trace;
+pub use plot::{bandwidth_png, bandwidth_svg};
+pub use run::{Run, write_run};
+pub use summary_json::{reproducible, summary_json, summary_schema};
+pub use table::{
+    attribution_table, collective_table, links_table, rows_csv, table_footer, table_header,
+    table_row,
+};
+
+#[cfg(test)]
+mod tests;

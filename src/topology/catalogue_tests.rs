@@ -1,5 +1,11 @@
-use super::hardware::Hardware;
+//! The shipped files, and helpers to build machines from them for other tests.
+
+use super::check::check;
+use super::expand::{Overrides, expand};
+use super::graph::{DeviceKind, Topology};
+use super::hardware::{DeviceModel, Hardware, LinkFamily};
 use super::spec::TopologySpec;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {
@@ -10,7 +16,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(folder().join(format!("{name}.json"))).unwrap()
 }
 
-fn names() -> Vec<String> {
+pub(super) fn names() -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder())
         .unwrap()
         .filter_map(|entry| {
@@ -23,14 +29,34 @@ fn names() -> Vec<String> {
     names
 }
 
+pub(super) fn hardware() -> Hardware {
+    serde_json::from_str(&read("hardware")).unwrap()
+}
+
+pub(super) fn spec(name: &str) -> TopologySpec {
+    serde_json::from_str(&read(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+pub(super) fn built_from(spec: &TopologySpec, nodes: Option<u32>) -> Topology {
+    expand(spec, &hardware(), &Overrides { nodes }).unwrap_or_else(|e| panic!("{e}"))
+}
+
+pub(super) fn built(name: &str, nodes: Option<u32>) -> Topology {
+    built_from(&spec(name), nodes)
+}
+
 #[test]
-fn the_shipped_files_are_read_and_bear_their_names() {
-    let hardware: Hardware = serde_json::from_str(&read("hardware")).unwrap();
-    assert!(!hardware.links.is_empty() && !hardware.devices.is_empty());
+fn shipped_files_bear_their_names_and_are_sound_machines_of_any_size() {
     for name in names() {
-        let spec: TopologySpec =
-            serde_json::from_str(&read(&name)).unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert_eq!(spec.name, name);
+        assert_eq!(spec(&name).name, name);
+        for nodes in [None, Some(1), Some(2), Some(40)] {
+            let topology = built(&name, nodes);
+            let findings = check(&topology);
+            assert!(findings.is_empty(), "{name} {nodes:?}: {}", findings[0]);
+            if let Some(nodes) = nodes {
+                assert_eq!(topology.nodes.len(), nodes as usize, "{name}");
+            }
+        }
     }
 }
 
@@ -38,7 +64,7 @@ fn the_shipped_files_are_read_and_bear_their_names() {
 /// Ampere 237–243, 18 of Blackwell 705–730, x16 of PCIe 24–26.8 and 54–57.4, NDR 49, HDR 24.5.
 #[test]
 fn usable_rates_lie_within_what_was_measured() {
-    let hardware: Hardware = serde_json::from_str(&read("hardware")).unwrap();
+    let hardware = hardware();
     let cases = [
         ("nvlink3", 12, 237.0, 243.0),
         ("nvlink4", 18, 369.0, 373.0),
@@ -52,5 +78,84 @@ fn usable_rates_lie_within_what_was_measured() {
     for (name, lanes, low, high) in cases {
         let rate = hardware.links[name].rate(lanes).gb_per_sec();
         assert!((low..=high).contains(&rate), "{name}: {rate}");
+    }
+}
+
+/// NVLinks of each GPU, by NVSwitch in order; all GPUs of a machine are alike.
+#[test]
+fn gpus_spread_their_links_over_the_switches_as_documented() {
+    let cases: [(&str, Vec<u16>); 4] = [
+        ("dgx-a100", vec![2; 6]),
+        ("dgx-h100", vec![5, 4, 4, 5]),
+        ("dgx-b200", vec![9; 2]),
+        ("gb200-nvl72", vec![1; 18]),
+    ];
+    for (name, expected) in cases {
+        let topology = built(name, None);
+        assert!(topology.gpus().count() > 0);
+        for gpu in topology.gpus() {
+            let lanes: BTreeMap<_, u16> = topology
+                .links_from(gpu)
+                .into_iter()
+                .filter(|&(link, _)| topology.family(link) == LinkFamily::Nvlink)
+                .map(|(link, switch)| (switch, topology.link(link).lanes))
+                .collect();
+            let lanes: Vec<u16> = lanes.into_values().collect();
+            assert_eq!(lanes, expected, "{name} {}", topology.device_name(gpu));
+        }
+    }
+    assert_eq!(built("gb200-nvl72", None).gpus().count(), 72);
+}
+
+/// Used ports of an NVSwitch: 16 of 36; 40 and 32 of 64; 72 of 72; 72 of 72. No switch has
+/// more links than ports.
+#[test]
+fn switches_have_a_port_for_every_link() {
+    let cases: [(&str, Vec<u32>); 4] = [
+        ("dgx-a100", vec![16; 6]),
+        ("dgx-h100", vec![40, 32, 32, 40]),
+        ("dgx-b200", vec![72; 2]),
+        ("gb200-nvl72", vec![72; 18]),
+    ];
+    let used = |topology: &Topology| {
+        let mut used: BTreeMap<_, u32> = BTreeMap::new();
+        for (link, about) in topology.links() {
+            *used.entry(topology.ends(link).0).or_default() += u32::from(about.lanes);
+        }
+        used
+    };
+    for (name, expected) in cases {
+        let topology = built(name, None);
+        let used = used(&topology);
+        let nvswitches: Vec<u32> = topology
+            .devices()
+            .filter(|(_, device)| device.kind == DeviceKind::NvSwitch)
+            .map(|(id, _)| used[&id])
+            .collect();
+        assert_eq!(nvswitches, expected, "{name}");
+    }
+    for name in names() {
+        for nodes in [None, Some(100)] {
+            let topology = built(&name, nodes);
+            for (device, links) in used(&topology) {
+                if let DeviceModel::Nvswitch(model) | DeviceModel::Switch(model) =
+                    topology.device_model(device)
+                {
+                    let ports = model.ports.value;
+                    assert!(links <= ports, "{name} {}", topology.device_name(device));
+                }
+            }
+        }
+    }
+}
+
+/// Leaves and spines of the published reference design, with all slots of a unit filled.
+#[test]
+fn superpods_have_the_switches_of_the_reference_design() {
+    for (nodes, leaves, spines) in [(32, 8, 4), (64, 16, 8), (96, 24, 16), (128, 32, 16)] {
+        let topology = built("superpod-h100", Some(nodes));
+        let tiers = &topology.fabrics[0].tiers;
+        let count = |tier| tiers.iter().filter(|&&t| t == tier).count();
+        assert_eq!((count(0), count(1)), (leaves, spines), "{nodes} nodes");
     }
 }

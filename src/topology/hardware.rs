@@ -119,12 +119,11 @@ impl LinkModel {
         self.keeps.iter().map(|k| k.fraction).product()
     }
 
-    /// Usable rate of `lanes` lanes, one direction.
+    /// Usable rate of `lanes` lanes, one direction: exactly `lanes` times that of one.
     #[must_use]
     pub fn rate(&self, lanes: u32) -> Bandwidth {
-        self.lane_rate
-            .value
-            .scaled(f64::from(lanes) * self.efficiency())
+        let one = self.lane_rate.value.scaled(self.efficiency());
+        Bandwidth::from_bytes_per_sec(one.bytes_per_sec().saturating_mul(u64::from(lanes)))
     }
 
     /// Raw rate of `lanes` lanes, one direction.

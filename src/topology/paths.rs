@@ -312,15 +312,21 @@ impl<'t> Survey<'t> {
     /// near to it, has NVLink to this one, and does better.
     fn improved(&self, gpu: usize, nic: DeviceId) -> Option<PathType> {
         let own = self.rank_of(gpu, nic);
-        let relay = self.preferred_gpu(nic).filter(|&relay| relay != gpu)?;
-        let relayed = self.rank_of(relay, nic)?;
-        let near = relayed.1 <= PathType::P2c
-            && self
-                .router
-                .nvlink(self.gpus[relay], self.gpus[gpu])
-                .is_some();
-        let gains = own.is_none_or(|own| own.0 < relayed.0 || PathType::Pxn < own.1);
-        if near && gains {
+        let relayed = self
+            .preferred_gpu(nic)
+            .filter(|&relay| {
+                relay != gpu
+                    && self
+                        .router
+                        .nvlink(self.gpus[relay], self.gpus[gpu])
+                        .is_some()
+            })
+            .and_then(|relay| self.rank_of(relay, nic))
+            .filter(|&(_, kind)| kind <= PathType::P2c);
+        let gains = relayed.is_some_and(|relayed| {
+            own.is_none_or(|own| own.0 < relayed.0 || PathType::Pxn < own.1)
+        });
+        if gains {
             Some(PathType::Pxn)
         } else {
             own.map(|(_, kind)| kind)
@@ -423,21 +429,29 @@ impl PathMatrix {
         let first = labels().map(str::len).chain([title.len()]).max();
         let first = first.unwrap_or_default();
         let width = labels().map(str::len).max().unwrap_or_default().max(4);
-        write!(f, "{title:<first$}")?;
+        let mut line = format!("{title:<first$}");
         for label in labels() {
-            write!(f, "  {label:<width$}")?;
+            line += &format!("  {label:<width$}");
         }
-        writeln!(f, "{}", if with_cpu { "  CPU" } else { "" })?;
+        if with_cpu {
+            line += "  CPU";
+        }
+        writeln!(f, "{}", line.trim_end())?;
         for (device, row) in self.devices.iter().zip(&self.cells) {
-            write!(f, "{:<first$}", device.label)?;
+            let mut line = format!("{:<first$}", device.label);
             for cell in row {
-                write!(f, "  {:<width$}", text(cell))?;
+                line += &format!("  {:<width$}", text(cell));
             }
-            match &device.cpu {
-                Some(cpu) if with_cpu => writeln!(f, "  {cpu}")?,
-                _ => writeln!(f)?,
+            if let (true, Some(cpu)) = (with_cpu, &device.cpu) {
+                line += "  ";
+                line += cpu;
             }
+            writeln!(f, "{}", line.trim_end())?;
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "paths_tests.rs"]
+mod tests;

@@ -38,6 +38,9 @@ impl Levels {
     /// level upon level) every device divides evenly instead, and where even that does not
     /// fit, one path takes all.
     pub(super) fn spread(&self, topology: &Topology) -> Route {
+        if self.edges.iter().all(|edges| edges.len() == 1) {
+            return self.single(topology, |_, _| 0);
+        }
         let hops = self
             .shares(topology, Split::Capacity)
             .or_else(|| self.shares(topology, Split::Even));

@@ -1,0 +1,15 @@
+//! What moves: programs of steps over chunks, builders for algorithms, and the proof
+//! that a program computes what it says. Nothing here knows of time or of links.
+
+pub mod goal;
+pub mod program;
+pub mod ring;
+pub mod verify;
+
+pub use goal::{Collective, ROOT};
+pub use program::{At, Buffer, ConnId, Connection, Peers, Program, Rank, Step, Worker, WorkerId};
+pub use ring::{Part, RingProgram, Rings};
+pub use verify::{VerifyError, verify};
+
+#[cfg(test)]
+mod tests;

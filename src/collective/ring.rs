@@ -1,0 +1,385 @@
+//! Ring algorithms, step for step as NCCL runs them.
+//!
+//! Each channel is a ring over all ranks and handles its own part of the data, in loops
+//! of one chunk per rank (all-reduce) or one chunk (the others). Step lists: NCCL
+//! 2.30 `all_reduce.h`, `all_gather.h`, `reduce_scatter.h`, `broadcast.h`, `reduce.h`,
+//! restated. Left out: in-place shortcuts and registered buffers.
+
+use super::goal::{Collective, ROOT};
+use super::program::{
+    At, Buffer, ConnId, Connection, Peers, Program, Rank, Step, Worker, WorkerId,
+};
+use std::sync::Arc;
+
+/// The order of ranks on each channel's ring. Channels may share an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rings {
+    orders: Vec<RingOrder>,
+    channels: Vec<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RingOrder {
+    /// Rank at each position.
+    ranks: Vec<u32>,
+    /// Position of each rank.
+    positions: Vec<u32>,
+}
+
+/// Why a list of ranks is no ring.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RingError {
+    /// A channel refers to an order that does not exist, or there is no channel.
+    #[error("channel {channel} names ring {ring}, but there are {rings}")]
+    NoSuchRing {
+        /// The channel.
+        channel: usize,
+        /// What it names.
+        ring: u16,
+        /// How many there are.
+        rings: usize,
+    },
+    /// An order is no permutation of the ranks.
+    #[error("ring {ring} does not visit every rank of 0..{ranks} exactly once")]
+    NoPermutation {
+        /// The ring.
+        ring: usize,
+        /// How many ranks there are.
+        ranks: usize,
+    },
+}
+
+impl Rings {
+    /// Rings by their orders of ranks, and for each channel the ring that it uses.
+    ///
+    /// # Errors
+    /// An order that does not visit each rank once; a channel without a ring.
+    pub fn new(orders: Vec<Vec<u32>>, channels: Vec<u16>) -> Result<Self, RingError> {
+        let ranks = orders.first().map_or(0, Vec::len);
+        if let Some((channel, &ring)) = channels
+            .iter()
+            .enumerate()
+            .find(|(_, r)| usize::from(**r) >= orders.len())
+        {
+            return Err(RingError::NoSuchRing {
+                channel,
+                ring,
+                rings: orders.len(),
+            });
+        }
+        let orders = orders
+            .into_iter()
+            .enumerate()
+            .map(|(ring, order)| {
+                let mut positions = vec![u32::MAX; ranks];
+                for (position, &rank) in order.iter().enumerate() {
+                    match positions.get_mut(rank as usize) {
+                        Some(slot) if *slot == u32::MAX => *slot = position as u32,
+                        _ => return Err(RingError::NoPermutation { ring, ranks }),
+                    }
+                }
+                if order.len() != ranks || ranks == 0 {
+                    return Err(RingError::NoPermutation { ring, ranks });
+                }
+                Ok(RingOrder {
+                    ranks: order,
+                    positions,
+                })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Rings { orders, channels })
+    }
+
+    /// `channels` equal rings 0 → 1 → 2 …
+    ///
+    /// # Panics
+    /// If `ranks` is zero.
+    #[must_use]
+    pub fn consecutive(ranks: u32, channels: u16) -> Self {
+        Rings::new(vec![(0..ranks).collect()], vec![0; usize::from(channels)])
+            .expect("0..ranks visits every rank once")
+    }
+
+    /// The same rings for `channels` channels, used again from the first when they run out.
+    #[must_use]
+    pub fn repeated(&self, channels: u16) -> Self {
+        let channels = (0..usize::from(channels)).map(|c| self.channels[c % self.channels.len()]);
+        Rings {
+            orders: self.orders.clone(),
+            channels: channels.collect(),
+        }
+    }
+
+    /// How many channels there are.
+    #[must_use]
+    pub fn channels(&self) -> u16 {
+        self.channels.len() as u16
+    }
+
+    /// How many ranks each ring visits.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.orders[0].ranks.len() as u32
+    }
+
+    /// The ranks of a channel's ring in order.
+    #[must_use]
+    pub fn order(&self, channel: u16) -> &[u32] {
+        &self.ring(channel).ranks
+    }
+
+    fn ring(&self, channel: u16) -> &RingOrder {
+        &self.orders[usize::from(self.channels[usize::from(channel)])]
+    }
+}
+
+/// A channel's part of the data, in bytes. For all-gather and reduce-scatter it is a
+/// part of each rank's block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// From the start of the buffer (or block).
+    pub offset: u64,
+    /// How much.
+    pub len: u64,
+    /// The largest chunk; a multiple of 16.
+    pub chunk: u64,
+}
+
+/// A collective on rings.
+#[derive(Debug, Clone)]
+pub struct RingProgram {
+    collective: Collective,
+    bytes: u64,
+    rings: Arc<Rings>,
+    parts: Vec<Part>,
+}
+
+/// Chunks of the last loop are rounded up to this many bytes (NCCL: 16).
+const GRAIN: u64 = 16;
+
+impl RingProgram {
+    /// `collective` over `bytes` (nccl-tests' size), `parts[c]` of it on channel `c`.
+    /// Only the first `parts.len()` channels of `rings` are used.
+    ///
+    /// # Panics
+    /// If there are more parts than rings, or a part's chunk is zero.
+    #[must_use]
+    pub fn new(collective: Collective, bytes: u64, rings: Arc<Rings>, parts: Vec<Part>) -> Self {
+        assert!(
+            parts.len() <= usize::from(rings.channels()),
+            "a ring for each part"
+        );
+        assert!(parts.iter().all(|p| p.chunk > 0), "chunks hold something");
+        RingProgram {
+            collective,
+            bytes,
+            rings,
+            parts,
+        }
+    }
+
+    /// The rings that it runs on.
+    #[must_use]
+    pub fn rings(&self) -> &Rings {
+        &self.rings
+    }
+
+    fn channels(&self) -> u32 {
+        self.parts.len() as u32
+    }
+
+    /// Bytes that one loop of a channel covers at most.
+    fn loop_len(&self, part: &Part) -> u64 {
+        match self.collective {
+            Collective::AllReduce => part.chunk * u64::from(self.ranks()),
+            _ => part.chunk,
+        }
+    }
+
+    fn steps_per_loop(&self) -> u64 {
+        let n = u64::from(self.ranks());
+        match self.collective {
+            _ if n == 1 => 1,
+            Collective::AllReduce => 2 * n - 1,
+            Collective::AllGather | Collective::ReduceScatter => n,
+            Collective::Broadcast | Collective::Reduce => 1,
+        }
+    }
+
+    /// The chunk that is due: where (relative to the buffer's or block's start) and how long.
+    fn chunk(&self, part: &Part, round: u64, index: u64) -> (u64, u64) {
+        let done = round * self.loop_len(part);
+        let rest = part.len - done;
+        match self.collective {
+            Collective::AllReduce => {
+                let even = rest
+                    .div_ceil(u64::from(self.ranks()))
+                    .next_multiple_of(GRAIN);
+                let chunk = part.chunk.min(even);
+                let start = (chunk * index).min(rest);
+                (part.offset + done + start, chunk.min(rest - start))
+            }
+            _ => (part.offset + done, part.chunk.min(rest)),
+        }
+    }
+}
+
+impl Program for RingProgram {
+    fn collective(&self) -> Collective {
+        self.collective
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn ranks(&self) -> u32 {
+        self.rings.ranks()
+    }
+
+    fn workers(&self) -> u32 {
+        self.ranks() * self.channels()
+    }
+
+    fn worker(&self, id: WorkerId) -> Worker {
+        Worker {
+            rank: Rank(id.0 / self.channels()),
+            channel: (id.0 % self.channels()) as u16,
+        }
+    }
+
+    fn connections(&self) -> u32 {
+        if self.ranks() == 1 { 0 } else { self.workers() }
+    }
+
+    /// Connection `w` leads from worker `w` to the next rank's worker of its channel.
+    fn connection(&self, id: ConnId) -> Connection {
+        let Worker { rank, channel } = self.worker(WorkerId(id.0));
+        let ring = self.rings.ring(channel);
+        let position = ring.positions[rank.index()] + 1;
+        let next = ring.ranks[(position % self.ranks()) as usize];
+        Connection {
+            from: WorkerId(id.0),
+            to: WorkerId(next * self.channels() + u32::from(channel)),
+        }
+    }
+
+    fn steps(&self, worker: WorkerId) -> u64 {
+        let part = &self.parts[usize::from(self.worker(worker).channel)];
+        part.len.div_ceil(self.loop_len(part)) * self.steps_per_loop()
+    }
+
+    fn step(&self, worker: WorkerId, index: u64) -> Step {
+        let Worker { rank, channel } = self.worker(worker);
+        let part = &self.parts[usize::from(channel)];
+        let ring = self.rings.ring(channel);
+        let n = u64::from(self.ranks());
+        let me = u64::from(ring.positions[rank.index()]);
+        let per_loop = self.steps_per_loop();
+        let (round, k) = (index / per_loop, index % per_loop);
+        let send = ConnId(worker.0);
+        let before = ring.ranks[((me + n - 1) % n) as usize];
+        let recv = ConnId(before * self.channels() + u32::from(channel));
+        let ends = Ends { recv, send };
+        let input = |offset| {
+            Some(At {
+                buffer: Buffer::Input,
+                offset,
+            })
+        };
+        let output = |offset| {
+            Some(At {
+                buffer: Buffer::Output,
+                offset,
+            })
+        };
+        // A block's place in memory goes by rank, its turn by position in the ring.
+        let block =
+            |position: u64| u64::from(ring.ranks[(position % n) as usize]) * (self.bytes / n);
+        if n == 1 {
+            let (at, len) = self.chunk(part, round, 0);
+            return ends.step(false, false, input(at), output(at), len);
+        }
+        match self.collective {
+            Collective::AllReduce => {
+                // First turn: my own chunk of the rank before me; then n-1 reductions, the
+                // last of which finishes chunk `me`; then n-1 finished chunks pass by.
+                let chunk = (me + 2 * n - 1 - k) % n;
+                let (at, len) = self.chunk(part, round, chunk);
+                match k {
+                    0 => ends.step(false, true, input(at), None, len),
+                    k if k < n - 1 => ends.step(true, true, input(at), None, len),
+                    k if k == n - 1 => ends.step(true, true, input(at), output(at), len),
+                    k if k < 2 * n - 2 => ends.step(true, true, None, output(at), len),
+                    _ => ends.step(true, false, None, output(at), len),
+                }
+            }
+            Collective::AllGather => {
+                let (at, len) = self.chunk(part, round, 0);
+                let place = block(me + n - k) + at;
+                match k {
+                    0 => ends.step(false, true, input(at), output(place), len),
+                    k if k < n - 1 => ends.step(true, true, None, output(place), len),
+                    _ => ends.step(true, false, None, output(place), len),
+                }
+            }
+            Collective::ReduceScatter => {
+                let (at, len) = self.chunk(part, round, 0);
+                let place = block(me + 2 * n - 1 - k) + at;
+                match k {
+                    0 => ends.step(false, true, input(place), None, len),
+                    k if k < n - 1 => ends.step(true, true, input(place), None, len),
+                    _ => ends.step(true, false, input(place), output(at), len),
+                }
+            }
+            Collective::Broadcast => {
+                let (at, len) = self.chunk(part, round, 0);
+                let root = u64::from(ring.positions[ROOT.index()]);
+                if me == root {
+                    ends.step(false, true, input(at), output(at), len)
+                } else if (me + 1) % n == root {
+                    ends.step(true, false, None, output(at), len)
+                } else {
+                    ends.step(true, true, None, output(at), len)
+                }
+            }
+            Collective::Reduce => {
+                let (at, len) = self.chunk(part, round, 0);
+                let root = u64::from(ring.positions[ROOT.index()]);
+                if me == root {
+                    ends.step(true, false, input(at), output(at), len)
+                } else if me == (root + 1) % n {
+                    ends.step(false, true, input(at), None, len)
+                } else {
+                    ends.step(true, true, input(at), None, len)
+                }
+            }
+        }
+    }
+}
+
+/// A ring worker's two connections.
+struct Ends {
+    recv: ConnId,
+    send: ConnId,
+}
+
+impl Ends {
+    fn step(
+        &self,
+        recv: bool,
+        send: bool,
+        source: Option<At>,
+        target: Option<At>,
+        len: u64,
+    ) -> Step {
+        let peers = |used, id| if used { Peers::one(id) } else { Peers::NONE };
+        Step {
+            recv: peers(recv, self.recv),
+            send: peers(send, self.send),
+            source,
+            target,
+            len,
+        }
+    }
+}

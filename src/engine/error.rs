@@ -1,0 +1,30 @@
+//! Why a simulation ended without a result.
+
+use crate::units::Time;
+use thiserror::Error;
+
+/// Why a simulation ended without a result.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// Nothing can happen any more, and workers still wait: what NCCL would do is hang.
+    #[error(
+        "nothing moves after {}: {waiting} workers wait for ever; the first is channel {channel} of rank {rank}, {why}",
+        at.human()
+    )]
+    Stalled {
+        /// When the last event happened.
+        at: Time,
+        /// How many workers wait.
+        waiting: usize,
+        /// The first one's rank.
+        rank: u32,
+        /// Its channel.
+        channel: u16,
+        /// What it waits for.
+        why: String,
+    },
+    /// A plan's tables do not fit its program.
+    #[error("the plan is inconsistent: {0}")]
+    BadPlan(String),
+}

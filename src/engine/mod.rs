@@ -1,0 +1,28 @@
+//! Time: what a plan takes on a machine.
+//!
+//! Integer picoseconds; all events of one instant are handled together and their effect
+//! does not depend on their order; rates are computed once per instant. The engine knows
+//! programs, routes and costs, and nothing of NCCL.
+//!
+//! What it models: workers that handle one slice at a time, queues with eight slots and
+//! credits that take their time, transfers that share links max–min fairly, rates of
+//! single workers, proxies that drive networks. What it leaves out: packets (a transfer
+//! is a fluid), queueing inside switches, memory bandwidth of GPUs.
+
+mod actor;
+mod error;
+mod fifo;
+mod outcome;
+pub mod probe;
+pub mod queue;
+pub mod resources;
+mod run;
+pub mod sharing;
+
+pub use error::SimError;
+pub use fifo::FifoId;
+pub use outcome::{Bins, Outcome};
+pub use run::{Options, simulate, simulate_with};
+
+#[cfg(test)]
+mod tests;

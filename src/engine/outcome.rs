@@ -1,0 +1,120 @@
+//! What a simulation finds out.
+
+use super::resources::{ResourceId, Resources};
+use crate::plan::Plan;
+use crate::topology::LinkId;
+use crate::units::{Bytes, Time};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+/// Where a worker's time went: every picosecond from the start to the end of the
+/// simulation is in exactly one part.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bins {
+    /// Kernel start and end.
+    pub launch: Time,
+    /// Data or credit was on its way.
+    pub latency: Time,
+    /// The sender had not posted the data yet.
+    pub wait_data: Time,
+    /// The receiver had not freed a slot yet.
+    pub wait_credit: Time,
+    /// Fencing and posting slices.
+    pub sync: Time,
+    /// Bytes moved at the worker's own rate.
+    pub at_cap: Time,
+    /// Bytes moved as fast as a full resource allowed, by resource.
+    pub limited: SmallVec<[(ResourceId, Time); 2]>,
+    /// Done, while others were not.
+    pub idle: Time,
+}
+
+impl Bins {
+    /// The sum of all parts.
+    #[must_use]
+    pub fn total(&self) -> Time {
+        let limited: Time = self.limited.iter().map(|&(_, t)| t).sum();
+        self.launch
+            + self.latency
+            + self.wait_data
+            + self.wait_credit
+            + self.sync
+            + self.at_cap
+            + limited
+            + self.idle
+    }
+
+    pub(super) fn add_limited(&mut self, resource: ResourceId, time: Time) {
+        match self.limited.iter_mut().find(|(r, _)| *r == resource) {
+            Some((_, total)) => *total += time,
+            None => self.limited.push((resource, time)),
+        }
+    }
+}
+
+/// The result of a simulation.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// When each rank finished each operation: `finish[operation][rank]`.
+    pub finish: Vec<Vec<Time>>,
+    /// Where each worker's time went, in the program's order of workers.
+    pub workers: Vec<Bins>,
+    /// For each connection: how long its receiver waited for data not yet posted, and its
+    /// sender for credit not yet given.
+    pub waits: Vec<(Time, Time)>,
+    /// Payload that each connection carried, all operations together.
+    pub connection_bytes: Vec<u64>,
+    /// What transfers shared.
+    pub resources: Resources,
+    /// Events handled.
+    pub events: u64,
+    /// Slices moved over a link or network.
+    pub transfers: u64,
+}
+
+impl Outcome {
+    /// When the last rank finished the last operation.
+    #[must_use]
+    pub fn end(&self) -> Time {
+        self.finish_of(self.finish.len().saturating_sub(1))
+    }
+
+    /// When the last rank finished an operation.
+    #[must_use]
+    pub fn finish_of(&self, operation: usize) -> Time {
+        self.finish
+            .get(operation)
+            .and_then(|f| f.iter().max().copied())
+            .unwrap_or(Time::ZERO)
+    }
+
+    /// Bytes that crossed each link (protocol overhead included), all operations together.
+    /// Fractions of a byte, which shares may leave, are rounded to the nearest.
+    #[must_use]
+    pub fn link_bytes(&self, plan: &Plan) -> BTreeMap<LinkId, Bytes> {
+        let mut of_route = vec![0u64; plan.routes.len()];
+        for (transport, &bytes) in plan.transports.iter().zip(&self.connection_bytes) {
+            let network = transport.network.map(|n| n.route);
+            for route in [transport.store, transport.load, network]
+                .into_iter()
+                .flatten()
+            {
+                of_route[route.0 as usize] += bytes;
+            }
+        }
+        let (num, den) = plan.protocol.wire;
+        let mut links: BTreeMap<LinkId, f64> = BTreeMap::new();
+        for (route, &bytes) in plan.routes.iter().zip(&of_route) {
+            for hop in &route.hops {
+                let share = f64::from(hop.share.num) / f64::from(hop.share.den);
+                *links.entry(hop.link).or_default() +=
+                    bytes as f64 * share * f64::from(num) / f64::from(den);
+            }
+        }
+        links
+            .into_iter()
+            .filter(|(_, b)| *b > 0.0)
+            .map(|(l, b)| (l, Bytes::new(b.round() as u64)))
+            .collect()
+    }
+}

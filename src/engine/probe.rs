@@ -1,0 +1,83 @@
+//! Looking inside a running simulation, at no cost when nobody looks.
+
+use super::fifo::FifoId;
+use super::resources::PathId;
+use super::sharing::Limit;
+use crate::units::Time;
+
+/// An actor: a worker of the program, or (after those) a connection's proxy.
+pub type ActorId = u32;
+
+/// What let a slice begin when it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The kernel started.
+    Launch,
+    /// Its own previous slice ended; nothing else was late.
+    Own,
+    /// Data arrived through this queue last.
+    Data(FifoId),
+    /// A slot of this queue was freed last.
+    Credit(FifoId),
+}
+
+/// One slice of one actor, from being free for it to being free for the next.
+#[derive(Debug, Clone, Copy)]
+pub struct Slice {
+    /// Whose.
+    pub actor: ActorId,
+    /// When the actor was done with what came before.
+    pub free: Time,
+    /// When the peer posted the data (or freed the slot) that came last; at least `free`.
+    pub posted: Time,
+    /// When bytes began to move.
+    pub start: Time,
+    /// When the last byte had moved.
+    pub end: Time,
+    /// When the actor was free again, having posted the slice.
+    pub done: Time,
+    /// What let it begin.
+    pub cause: Cause,
+    /// Bytes of payload.
+    pub bytes: u64,
+    /// The primitive.
+    pub name: &'static str,
+}
+
+/// A stretch of a slice with one rate.
+#[derive(Debug, Clone, Copy)]
+pub struct Segment {
+    /// Whose.
+    pub actor: ActorId,
+    /// Over which resources.
+    pub path: PathId,
+    /// From.
+    pub start: Time,
+    /// To.
+    pub end: Time,
+    /// Payload bytes per second.
+    pub rate: u64,
+    /// What limits it.
+    pub limit: Limit,
+}
+
+/// Something that wants to know. Every method does nothing by default, and calls are
+/// compiled away where `ACTIVE` is false.
+pub trait Probe {
+    /// False if nothing is to be called.
+    const ACTIVE: bool;
+    /// An actor finished a slice. Slices of one actor come in order.
+    fn slice(&mut self, _slice: &Slice) {}
+    /// A stretch of constant rate ended; comes before its slice.
+    fn segment(&mut self, _segment: &Segment) {}
+    /// A worker's kernel started (`launch` before it, idle before that).
+    fn launch(&mut self, _actor: ActorId, _from: Time, _to: Time) {}
+}
+
+/// Nobody looks.
+#[derive(Debug, Default)]
+pub struct Blind;
+
+impl Probe for Blind {
+    const ACTIVE: bool = false;
+}

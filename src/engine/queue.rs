@@ -1,0 +1,137 @@
+//! The event queue: a monotone radix heap over integer time.
+//!
+//! Nothing may be pushed before the last popped time, which a discrete-event simulation
+//! obeys by nature. All events of one instant come out together: their order within it
+//! must not matter (and does not, see `run.rs`). Costs O(64) moves per event at worst,
+//! 10–50 ns measured, whatever the number held. (Ahuja et al. 1990, "Faster algorithms
+//! for the shortest path problem".)
+
+/// Buckets by the highest bit in which a time differs from the last popped one.
+const BUCKETS: usize = 65;
+
+/// A monotone priority queue of (time, item).
+#[derive(Debug)]
+pub struct EventQueue<T> {
+    buckets: [Vec<(u64, T)>; BUCKETS],
+    /// Bit `b` is set if bucket `b + 1` holds something (bucket 0 is only filled to be popped).
+    occupied: u64,
+    last: u64,
+    len: usize,
+}
+
+impl<T: Copy> Default for EventQueue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Copy> EventQueue<T> {
+    /// An empty queue at time zero.
+    #[must_use]
+    pub fn new() -> Self {
+        EventQueue {
+            buckets: std::array::from_fn(|_| Vec::new()),
+            occupied: 0,
+            last: 0,
+            len: 0,
+        }
+    }
+
+    /// How many events are held.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if none is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds an event. Times before the last popped one count as that one.
+    #[inline]
+    pub fn push(&mut self, time: u64, item: T) {
+        debug_assert!(time >= self.last, "events lie in the future");
+        let time = time.max(self.last);
+        self.put(time, item);
+        self.len += 1;
+    }
+
+    #[inline]
+    fn put(&mut self, time: u64, item: T) {
+        let bucket = (u64::BITS - (time ^ self.last).leading_zeros()) as usize;
+        self.buckets[bucket].push((time, item));
+        if bucket > 0 {
+            self.occupied |= 1 << (bucket - 1);
+        }
+    }
+
+    /// Moves all events of the earliest time into `batch` (cleared first) and returns the
+    /// time; `None` when there are none.
+    pub fn pop_instant(&mut self, batch: &mut Vec<T>) -> Option<u64> {
+        batch.clear();
+        if self.buckets[0].is_empty() {
+            if self.occupied == 0 {
+                return None;
+            }
+            let bucket = self.occupied.trailing_zeros() as usize + 1;
+            self.occupied &= !(1 << (bucket - 1));
+            let mut moved = std::mem::take(&mut self.buckets[bucket]);
+            // The bucket was marked occupied, so it has a minimum.
+            self.last = moved
+                .iter()
+                .map(|&(time, _)| time)
+                .min()
+                .unwrap_or(self.last);
+            for (time, item) in moved.drain(..) {
+                self.put(time, item);
+            }
+            // Keeps the allocation for the next round.
+            self.buckets[bucket] = moved;
+        }
+        self.len -= self.buckets[0].len();
+        batch.extend(self.buckets[0].drain(..).map(|(_, item)| item));
+        Some(self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+
+    proptest! {
+        /// Against a binary heap: push some, pop an instant, and so on.
+        #[test]
+        fn pops_instants_in_order(steps in prop::collection::vec((prop::collection::vec(0u64..1 << 40, 0..20), 0u8..4), 1..60)) {
+            let mut queue = EventQueue::new();
+            let mut heap = BinaryHeap::new();
+            let (mut now, mut serial, mut batch) = (0, 0u32, Vec::new());
+            for (delays, shift) in steps {
+                for delay in delays {
+                    let time = now + (delay >> (10 * shift));
+                    queue.push(time, serial);
+                    heap.push(Reverse((time, serial)));
+                    serial += 1;
+                }
+                prop_assert_eq!(queue.len(), heap.len());
+                if let Some(time) = queue.pop_instant(&mut batch) {
+                    now = time;
+                    batch.sort_unstable();
+                    let mut expected = Vec::new();
+                    while heap.peek().is_some_and(|Reverse((t, _))| *t == time) {
+                        expected.extend(heap.pop().map(|Reverse((_, s))| s));
+                    }
+                    expected.sort_unstable();
+                    prop_assert_eq!(&batch, &expected);
+                    prop_assert!(heap.peek().is_none_or(|Reverse((t, _))| *t > time));
+                } else {
+                    prop_assert!(heap.is_empty());
+                }
+            }
+        }
+    }
+}

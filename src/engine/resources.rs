@@ -1,0 +1,295 @@
+//! From links to what can be a bottleneck.
+//!
+//! A [`Route`] lists every link that a transfer crosses. Most of them can never differ:
+//! the four bundles from a GPU to its four NVSwitches carry the same transfers in the
+//! same proportion as their rates, so one constraint stands for all. [`Resources`]
+//! merges such links, exactly, and turns shares into integer weights, so that sharing
+//! can be computed without rounding that depends on order.
+
+use crate::topology::{LinkId, Route};
+use crate::units::Bandwidth;
+use rustc_hash::FxHashMap;
+
+/// Something that transfers share: one link, or several that always fill together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    /// The links it stands for, in order of id.
+    pub links: Vec<LinkId>,
+    /// Capacity in units of which each transfer takes `weight` for each byte per second.
+    pub capacity: u64,
+}
+
+/// A resource, an index into [`Resources::all`].
+pub type ResourceId = u32;
+
+/// What a transfer takes of one resource for each byte per second of its rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Use {
+    /// The resource.
+    pub resource: ResourceId,
+    /// Units of its capacity.
+    pub weight: u32,
+}
+
+/// Paths as lists of [`Use`], and the resources behind them.
+#[derive(Debug, Clone, Default)]
+pub struct Resources {
+    /// The resources.
+    pub all: Vec<Resource>,
+    ranges: Vec<(u32, u32)>,
+    uses: Vec<Use>,
+}
+
+/// A path, an index into [`Resources`]. The paths of routes come first, in their order.
+pub type PathId = u32;
+
+/// Above this, the least common multiple of shares' denominators is replaced by it, and
+/// shares are rounded to it.
+const LARGEST_UNIT: u64 = 1 << 20;
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl Resources {
+    /// Builds the resources of `routes`. Each route's bytes are first multiplied by
+    /// `wire.0 / wire.1` (protocol overhead). `rate` gives what a link can carry.
+    #[must_use]
+    pub fn new(routes: &[Route], wire: (u32, u32), rate: impl Fn(LinkId) -> Bandwidth) -> Self {
+        // Who crosses each link, and with which share: (route, numerator, denominator).
+        let mut crossings: Vec<(LinkId, u32, u64, u64)> = routes
+            .iter()
+            .enumerate()
+            .flat_map(|(route, r)| r.hops.iter().map(move |hop| (route as u32, hop)))
+            .map(|(route, hop)| {
+                let num = u64::from(hop.share.num) * u64::from(wire.0);
+                let den = u64::from(hop.share.den) * u64::from(wire.1);
+                let common = gcd(num, den);
+                (hop.link, route, num / common, den / common)
+            })
+            .collect();
+        crossings.sort_unstable();
+        // Links with the same transfers in the same proportion of their rates are one.
+        let mut merged: FxHashMap<Vec<(u32, u64, u64)>, u32> = FxHashMap::default();
+        let mut all: Vec<Resource> = Vec::new();
+        let mut uses_of: Vec<(u32, Use)> = Vec::with_capacity(crossings.len());
+        for group in crossings.chunk_by(|a, b| a.0 == b.0) {
+            let link = group[0].0;
+            let capacity = rate(link).bytes_per_sec();
+            let signature: Vec<(u32, u64, u64)> = group
+                .iter()
+                .map(|&(_, route, num, den)| {
+                    let common = gcd(num, capacity.max(1));
+                    (
+                        route,
+                        num / common,
+                        den.saturating_mul(capacity.max(1) / common),
+                    )
+                })
+                .collect();
+            if let Some(&resource) = merged.get(&signature) {
+                all[resource as usize].links.push(link);
+                continue;
+            }
+            let id = all.len() as u32;
+            merged.insert(signature, id);
+            let (capacity, weights) = integer_weights(capacity, group);
+            uses_of.extend(group.iter().zip(weights).map(|(&(_, route, ..), weight)| {
+                (
+                    route,
+                    Use {
+                        resource: id,
+                        weight,
+                    },
+                )
+            }));
+            all.push(Resource {
+                links: vec![link],
+                capacity,
+            });
+        }
+        uses_of.sort_unstable_by_key(|&(route, u)| (route, u.resource));
+        let mut resources = Resources {
+            all,
+            ranges: Vec::new(),
+            uses: Vec::new(),
+        };
+        let mut rest = uses_of.as_slice();
+        for route in 0..routes.len() as u32 {
+            let own = rest.partition_point(|(r, _)| *r == route);
+            let (head, tail) = rest.split_at(own);
+            resources.add_path(head.iter().map(|(_, u)| *u));
+            rest = tail;
+        }
+        resources
+    }
+
+    /// Adds a path of its own, such as the sum of two routes that fill together.
+    pub fn add_path(&mut self, uses: impl Iterator<Item = Use>) -> PathId {
+        let start = self.uses.len() as u32;
+        self.uses.extend(uses);
+        self.ranges.push((start, self.uses.len() as u32));
+        self.ranges.len() as u32 - 1
+    }
+
+    /// The uses of several paths at once; a resource on two of them is used by both.
+    pub fn add_sum(&mut self, paths: &[PathId]) -> PathId {
+        let mut uses: Vec<Use> = paths
+            .iter()
+            .flat_map(|&p| self.path(p).iter().copied())
+            .collect();
+        uses.sort_unstable_by_key(|u| u.resource);
+        let mut summed: Vec<Use> = Vec::with_capacity(uses.len());
+        for u in uses {
+            match summed.last_mut() {
+                Some(last) if last.resource == u.resource => last.weight += u.weight,
+                _ => summed.push(u),
+            }
+        }
+        self.add_path(summed.into_iter())
+    }
+
+    /// What a path uses.
+    #[must_use]
+    #[inline]
+    pub fn path(&self, path: PathId) -> &[Use] {
+        let (start, end) = self.ranges[path as usize];
+        &self.uses[start as usize..end as usize]
+    }
+
+    /// How many paths there are.
+    #[must_use]
+    pub fn paths(&self) -> usize {
+        self.ranges.len()
+    }
+}
+
+/// Shares as integers, and the capacity in the same unit.
+fn integer_weights(capacity: u64, group: &[(LinkId, u32, u64, u64)]) -> (u64, Vec<u32>) {
+    let unit = group
+        .iter()
+        .try_fold(1u64, |lcm, &(.., den)| {
+            (lcm / gcd(lcm, den))
+                .checked_mul(den)
+                .filter(|&l| l <= LARGEST_UNIT)
+        })
+        .unwrap_or(LARGEST_UNIT);
+    let weights: Vec<u64> = group
+        .iter()
+        .map(|&(_, _, num, den)| {
+            ((u128::from(num) * u128::from(unit)) / u128::from(den)).max(1) as u64
+        })
+        .collect();
+    let common = weights.iter().fold(0, |g, &w| gcd(g, w)).max(1);
+    let scaled = u128::from(capacity) * u128::from(unit) / u128::from(common);
+    let capacity = u64::try_from(scaled).unwrap_or(u64::MAX);
+    (
+        capacity,
+        weights
+            .iter()
+            .map(|w| u32::try_from(w / common).unwrap_or(u32::MAX))
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{Hop, Share};
+
+    fn route(hops: &[(u32, u32, u32)]) -> Route {
+        Route {
+            hops: hops
+                .iter()
+                .map(|&(link, num, den)| Hop {
+                    link: LinkId(link),
+                    share: Share { num, den },
+                })
+                .collect(),
+            ..Route::default()
+        }
+    }
+
+    #[test]
+    fn links_that_fill_together_are_one_resource() {
+        // 18 links spread 5/4/4/5 over four switches, up (0-3) and down (4-7): one
+        // constraint, as long as nothing else crosses any of them.
+        let hops: Vec<_> = [5, 4, 4, 5]
+            .iter()
+            .chain(&[5, 4, 4, 5])
+            .enumerate()
+            .map(|(i, &n)| (i as u32, n, 18))
+            .collect();
+        let rate = |l: LinkId| Bandwidth::from_gb_per_sec([5, 4, 4, 5][l.index() % 4]);
+        let r = Resources::new(&[route(&hops)], (1, 1), rate);
+        assert_eq!(r.all.len(), 1);
+        // Weight 1, capacity 5 GB/s * 18 / 5.
+        assert_eq!(
+            r.path(0),
+            [Use {
+                resource: 0,
+                weight: 1
+            }]
+        );
+        assert_eq!(r.all[0].capacity, 18_000_000_000);
+    }
+
+    #[test]
+    fn a_second_route_over_some_of_them_keeps_these_apart() {
+        let rate = |_| Bandwidth::from_gb_per_sec(10);
+        let r = Resources::new(
+            &[route(&[(0, 1, 1), (1, 1, 1)]), route(&[(1, 1, 3)])],
+            (2, 1),
+            rate,
+        );
+        assert_eq!(r.all.len(), 2);
+        assert_eq!(
+            r.path(0),
+            [
+                Use {
+                    resource: 0,
+                    weight: 1
+                },
+                Use {
+                    resource: 1,
+                    weight: 3
+                }
+            ]
+        );
+        assert_eq!(
+            r.path(1),
+            [Use {
+                resource: 1,
+                weight: 1
+            }]
+        );
+        // LL doubles the bytes: link 0 takes half of 10 GB/s payload.
+        assert_eq!(r.all[0].capacity, 5_000_000_000);
+        // Link 1: weights 2 and 2/3 are 3 and 1 in units of 2/3.
+        assert_eq!(r.all[1].capacity, 15_000_000_000);
+    }
+
+    #[test]
+    fn sums_add_up() {
+        let rate = |_| Bandwidth::from_gb_per_sec(10);
+        let mut r = Resources::new(
+            &[route(&[(0, 1, 1)]), route(&[(0, 1, 2), (1, 1, 1)])],
+            (1, 1),
+            rate,
+        );
+        let sum = r.add_sum(&[0, 1]);
+        assert_eq!(
+            r.path(sum),
+            [
+                Use {
+                    resource: 0,
+                    weight: 3
+                },
+                Use {
+                    resource: 1,
+                    weight: 1
+                }
+            ]
+        );
+    }
+}

@@ -1,0 +1,514 @@
+//! Max–min fair sharing of resources among transfers, with a cap for each transfer.
+//!
+//! Progressive filling: all rates rise together; whoever meets its cap or a full
+//! resource stops there. Rates are whole bytes per second and every step is integer
+//! arithmetic, so the result does not depend on the order in which transfers came:
+//! resources that fill at the same level are settled together. After a change only the
+//! part of the sharing graph that is connected to it is computed anew.
+
+use super::resources::{PathId, ResourceId, Resources};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A transfer's slot, chosen by the caller; ids are dense.
+pub type FlowId = u32;
+
+/// What stops a transfer from going faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Limit {
+    /// Its own cap.
+    Cap,
+    /// A full resource.
+    Resource(ResourceId),
+}
+
+/// A transfer whose rate or limit is new, with what it had before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// Which.
+    pub flow: FlowId,
+    /// Its old rate, zero if it just started.
+    pub rate: u64,
+    /// Its old limit.
+    pub limit: Limit,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Flow {
+    path: PathId,
+    cap: u64,
+    rate: u64,
+    limit: Limit,
+    active: bool,
+    /// The solve that last saw it.
+    seen: u32,
+    settled: bool,
+}
+
+const IDLE: Flow = Flow {
+    path: 0,
+    cap: 0,
+    rate: 0,
+    limit: Limit::Cap,
+    active: false,
+    seen: 0,
+    settled: false,
+};
+
+#[derive(Debug, Clone, Default)]
+struct Pool {
+    capacity: u64,
+    active: Vec<FlowId>,
+    dirty: bool,
+    /// The solve that last saw it.
+    seen: u32,
+    /// What is left, and the weight of those who still rise; valid during a solve.
+    rest: u64,
+    rising: u64,
+}
+
+impl Pool {
+    /// The rate at which it would be full, if all who rise went on together.
+    fn level(&self) -> u64 {
+        self.rest.checked_div(self.rising).unwrap_or(u64::MAX)
+    }
+}
+
+/// The state of sharing.
+#[derive(Debug)]
+pub struct Sharing {
+    pools: Vec<Pool>,
+    flows: Vec<Flow>,
+    dirty: Vec<ResourceId>,
+    solve: u32,
+    // Scratch of one solve, kept to avoid allocation.
+    part_pools: Vec<ResourceId>,
+    part_flows: Vec<FlowId>,
+    full: Vec<ResourceId>,
+    heap: BinaryHeap<Reverse<(u64, ResourceId)>>,
+    /// How many times transfers were given a rate; a measure of work.
+    pub assignments: u64,
+}
+
+/// Up to this many resources, looking at all of them beats a heap.
+const SCAN: usize = 48;
+
+impl Sharing {
+    /// Nothing flows.
+    #[must_use]
+    pub fn new(resources: &Resources, flows: usize) -> Self {
+        let pools = resources
+            .all
+            .iter()
+            .map(|r| Pool {
+                capacity: r.capacity,
+                ..Pool::default()
+            })
+            .collect();
+        Sharing {
+            pools,
+            flows: vec![IDLE; flows],
+            dirty: Vec::new(),
+            solve: 0,
+            part_pools: Vec::new(),
+            part_flows: Vec::new(),
+            full: Vec::new(),
+            heap: BinaryHeap::new(),
+            assignments: 0,
+        }
+    }
+
+    /// A transfer begins; it has no rate before the next [`Sharing::solve`]. The path
+    /// must use at least one resource.
+    #[inline]
+    pub fn start(&mut self, resources: &Resources, flow: FlowId, path: PathId, cap: u64) {
+        debug_assert!(!self.flows[flow as usize].active);
+        self.flows[flow as usize] = Flow {
+            path,
+            cap,
+            active: true,
+            ..IDLE
+        };
+        for u in resources.path(path) {
+            self.pools[u.resource as usize].active.push(flow);
+            self.touch(u.resource);
+        }
+    }
+
+    /// A transfer ends.
+    #[inline]
+    pub fn stop(&mut self, resources: &Resources, flow: FlowId) {
+        let path = self.flows[flow as usize].path;
+        self.flows[flow as usize].active = false;
+        for u in resources.path(path) {
+            let active = &mut self.pools[u.resource as usize].active;
+            if let Some(at) = active.iter().position(|&f| f == flow) {
+                active.swap_remove(at);
+            }
+            self.touch(u.resource);
+        }
+    }
+
+    #[inline]
+    fn touch(&mut self, resource: ResourceId) {
+        let pool = &mut self.pools[resource as usize];
+        if !pool.dirty {
+            pool.dirty = true;
+            self.dirty.push(resource);
+        }
+    }
+
+    /// A transfer's rate in bytes per second, and what limits it.
+    #[must_use]
+    #[inline]
+    pub fn rate(&self, flow: FlowId) -> (u64, Limit) {
+        let f = &self.flows[flow as usize];
+        (f.rate, f.limit)
+    }
+
+    /// True if something changed since the last solve.
+    #[must_use]
+    #[inline]
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Computes the rates of all transfers that the changes can reach, and lists in
+    /// `changed` (cleared first) each whose rate or limit is new, with what it had.
+    pub fn solve(&mut self, resources: &Resources, changed: &mut Vec<Change>) {
+        changed.clear();
+        self.solve += 1;
+        self.collect(resources);
+        self.assignments += self.part_flows.len() as u64;
+        let flows = std::mem::take(&mut self.part_flows);
+        changed.extend(flows.iter().map(|&flow| {
+            let (rate, limit) = self.rate(flow);
+            Change { flow, rate, limit }
+        }));
+        self.fill(resources, &flows);
+        changed.retain(|c| self.rate(c.flow) != (c.rate, c.limit));
+        self.part_flows = flows;
+    }
+
+    /// Finds the resources and transfers connected to what changed.
+    fn collect(&mut self, resources: &Resources) {
+        self.part_flows.clear();
+        self.part_pools.clear();
+        for resource in self.dirty.drain(..) {
+            let pool = &mut self.pools[resource as usize];
+            pool.dirty = false;
+            pool.seen = self.solve;
+            self.part_pools.push(resource);
+        }
+        let mut next = 0;
+        while let Some(&resource) = self.part_pools.get(next) {
+            next += 1;
+            for i in 0..self.pools[resource as usize].active.len() {
+                let id = self.pools[resource as usize].active[i];
+                let flow = &mut self.flows[id as usize];
+                if flow.seen == self.solve {
+                    continue;
+                }
+                flow.seen = self.solve;
+                flow.settled = false;
+                self.part_flows.push(id);
+                for u in resources.path(flow.path) {
+                    let pool = &mut self.pools[u.resource as usize];
+                    if pool.seen != self.solve {
+                        pool.seen = self.solve;
+                        self.part_pools.push(u.resource);
+                    }
+                }
+            }
+        }
+        for &resource in &self.part_pools {
+            let pool = &mut self.pools[resource as usize];
+            pool.rest = pool.capacity;
+            pool.rising = 0;
+        }
+        for &flow in &self.part_flows {
+            for u in resources.path(self.flows[flow as usize].path) {
+                self.pools[u.resource as usize].rising += u64::from(u.weight);
+            }
+        }
+    }
+
+    /// Progressive filling of the collected part.
+    fn fill(&mut self, resources: &Resources, flows: &[FlowId]) {
+        let mut by_cap: Vec<FlowId> = Vec::new();
+        let first_cap = flows.first().map_or(0, |&f| self.flows[f as usize].cap);
+        let one_cap = flows
+            .iter()
+            .all(|&f| self.flows[f as usize].cap == first_cap);
+        let by_cap: &[FlowId] = if one_cap {
+            flows
+        } else {
+            by_cap.extend_from_slice(flows);
+            by_cap.sort_unstable_by_key(|&f| self.flows[f as usize].cap);
+            &by_cap
+        };
+        let scan = self.part_pools.len() <= SCAN;
+        if !scan {
+            self.heap.clear();
+            let levels = self
+                .part_pools
+                .iter()
+                .map(|&r| Reverse((self.pools[r as usize].level(), r)));
+            self.heap.extend(levels);
+        }
+        let (mut rising, mut next_cap) = (flows.len(), 0);
+        while rising > 0 {
+            let level = if scan {
+                self.lowest_by_scan()
+            } else {
+                self.lowest_by_heap()
+            };
+            while self.flows[by_cap[next_cap] as usize].settled {
+                next_cap += 1;
+            }
+            let cap = self.flows[by_cap[next_cap] as usize].cap;
+            if cap <= level {
+                // The heap's entries stay valid: levels only rise.
+                if !scan {
+                    self.heap
+                        .extend(self.full.iter().map(|&r| Reverse((level, r))));
+                }
+                for &id in &by_cap[next_cap..] {
+                    if self.flows[id as usize].cap != cap {
+                        break;
+                    }
+                    if !self.flows[id as usize].settled {
+                        self.settle(resources, id, cap, Limit::Cap);
+                        rising -= 1;
+                    }
+                }
+                continue;
+            }
+            let full = std::mem::take(&mut self.full);
+            for &resource in &full {
+                for i in 0..self.pools[resource as usize].active.len() {
+                    let id = self.pools[resource as usize].active[i];
+                    if self.flows[id as usize].settled {
+                        continue;
+                    }
+                    self.settle(resources, id, level, Limit::Resource(resource));
+                    rising -= 1;
+                }
+            }
+            self.full = full;
+        }
+    }
+
+    fn settle(&mut self, resources: &Resources, id: FlowId, rate: u64, limit: Limit) {
+        let flow = &mut self.flows[id as usize];
+        flow.settled = true;
+        flow.rate = rate;
+        flow.limit = limit;
+        for u in resources.path(flow.path) {
+            let pool = &mut self.pools[u.resource as usize];
+            pool.rest -= rate * u64::from(u.weight);
+            pool.rising -= u64::from(u.weight);
+        }
+    }
+
+    /// The lowest level; `full` becomes the resources that have it.
+    fn lowest_by_scan(&mut self) -> u64 {
+        let mut lowest = u64::MAX;
+        self.full.clear();
+        for &resource in &self.part_pools {
+            let pool = &self.pools[resource as usize];
+            if pool.rising == 0 {
+                continue;
+            }
+            let level = pool.level();
+            if level < lowest {
+                lowest = level;
+                self.full.clear();
+            }
+            if level == lowest {
+                self.full.push(resource);
+            }
+        }
+        // Who counts as the limit of a transfer that meets two at once must not depend on
+        // the order of events.
+        self.full.sort_unstable();
+        lowest
+    }
+
+    /// As [`Sharing::lowest_by_scan`], from a heap of levels that may be too low (a level
+    /// only rises while others settle), each corrected when it comes to the top.
+    fn lowest_by_heap(&mut self) -> u64 {
+        self.full.clear();
+        let mut lowest = u64::MAX;
+        while let Some(&Reverse((level, resource))) = self.heap.peek() {
+            if level > lowest {
+                break;
+            }
+            self.heap.pop();
+            let pool = &self.pools[resource as usize];
+            if pool.rising == 0 {
+                continue;
+            }
+            let now = pool.level();
+            if now > level {
+                self.heap.push(Reverse((now, resource)));
+            } else {
+                lowest = level;
+                self.full.push(resource);
+            }
+        }
+        self.full.sort_unstable();
+        lowest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::resources::{Resource, Use};
+    use proptest::prelude::*;
+
+    /// Resources with these capacities, and paths with these (resource, weight).
+    fn resources(capacities: &[u64], paths: &[Vec<(u32, u32)>]) -> Resources {
+        let mut r = Resources::default();
+        r.all.extend(capacities.iter().map(|&capacity| Resource {
+            links: Vec::new(),
+            capacity,
+        }));
+        for path in paths {
+            r.add_path(
+                path.iter()
+                    .map(|&(resource, weight)| Use { resource, weight }),
+            );
+        }
+        r
+    }
+
+    fn rates(r: &Resources, caps: &[u64]) -> Vec<u64> {
+        let mut sharing = Sharing::new(r, caps.len());
+        for (flow, &cap) in caps.iter().enumerate() {
+            sharing.start(r, flow as u32, flow as u32, cap);
+        }
+        sharing.solve(r, &mut Vec::new());
+        (0..caps.len()).map(|f| sharing.rate(f as u32).0).collect()
+    }
+
+    #[test]
+    fn three_flows_on_two_links() {
+        // formulas.md L8: A on l1, B on l1 and l2, C on l2; l1 = 10, l2 = 4: B = C = 2, A = 8.
+        let r = resources(
+            &[10, 4],
+            &[vec![(0, 1)], vec![(0, 1), (1, 1)], vec![(1, 1)]],
+        );
+        assert_eq!(rates(&r, &[u64::MAX; 3]), [8, 2, 2]);
+    }
+
+    #[test]
+    fn a_capped_flow_leaves_its_rest_to_others() {
+        let r = resources(&[90], &[vec![(0, 1)], vec![(0, 1)], vec![(0, 1)]]);
+        assert_eq!(rates(&r, &[10, 1000, 1000]), [10, 40, 40]);
+    }
+
+    #[test]
+    fn a_flow_of_weight_two_takes_double() {
+        // Equal rates; the second loads the link twice: 30 = r + 2 r.
+        let r = resources(&[30], &[vec![(0, 1)], vec![(0, 2)]]);
+        assert_eq!(rates(&r, &[u64::MAX; 2]), [10, 10]);
+    }
+
+    /// Max–min by its definition, in floating point: repeatedly the smallest of all caps
+    /// and fair shares, over all resources and flows.
+    fn naive(capacities: &[u64], paths: &[Vec<(u32, u32)>], caps: &[u64]) -> Vec<f64> {
+        let mut rate: Vec<Option<f64>> = vec![None; paths.len()];
+        while rate.iter().any(Option::is_none) {
+            let mut best = (f64::INFINITY, Vec::new());
+            for (resource, &capacity) in capacities.iter().enumerate() {
+                let (mut rest, mut weight, mut who) = (capacity as f64, 0.0, Vec::new());
+                for (flow, path) in paths.iter().enumerate() {
+                    for &(res, w) in path {
+                        if res as usize == resource {
+                            match rate[flow] {
+                                Some(r) => rest -= r * f64::from(w),
+                                None => {
+                                    weight += f64::from(w);
+                                    who.push(flow);
+                                }
+                            }
+                        }
+                    }
+                }
+                if weight > 0.0 && rest / weight < best.0 {
+                    best = (rest / weight, who);
+                }
+            }
+            for (flow, &cap) in caps.iter().enumerate() {
+                if rate[flow].is_none() && (cap as f64) < best.0 {
+                    best = (cap as f64, vec![flow]);
+                }
+            }
+            for flow in best.1 {
+                rate[flow] = Some(best.0);
+            }
+        }
+        rate.into_iter().flatten().collect()
+    }
+
+    fn instance() -> impl Strategy<Value = (Vec<u64>, Vec<Vec<(u32, u32)>>, Vec<u64>)> {
+        (1usize..70, 1usize..60).prop_flat_map(|(resources, flows)| {
+            let path = prop::collection::btree_map(0..resources as u32, 1u32..4, 1..5)
+                .prop_map(|m| m.into_iter().collect::<Vec<_>>());
+            (
+                prop::collection::vec(1_000_000_000u64..1_000_000_000_000, resources),
+                prop::collection::vec(path, flows),
+                prop::collection::vec(
+                    prop_oneof![Just(u64::MAX), 1_000_000_000u64..400_000_000_000],
+                    flows,
+                ),
+            )
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn equals_the_naive_solver((capacities, paths, caps) in instance()) {
+            let r = resources(&capacities, &paths);
+            let fast = rates(&r, &caps);
+            for (flow, (fast, slow)) in fast.iter().zip(naive(&capacities, &paths, &caps)).enumerate() {
+                let fast = *fast as f64;
+                prop_assert!((fast - slow).abs() <= 1e-7 * slow, "flow {}: {} against {}", flow, fast, slow);
+            }
+        }
+
+        /// After any starts and stops, in any order, the rates are those of a fresh solve.
+        #[test]
+        fn changes_equal_a_fresh_solve(
+            (capacities, paths, caps) in instance(),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 1..40),
+        ) {
+            let r = resources(&capacities, &paths);
+            let mut sharing = Sharing::new(&r, caps.len());
+            let mut active = vec![false; caps.len()];
+            for (which, solve) in changes {
+                let flow = which.index(caps.len());
+                if active[flow] {
+                    sharing.stop(&r, flow as u32);
+                } else {
+                    sharing.start(&r, flow as u32, flow as u32, caps[flow]);
+                }
+                active[flow] = !active[flow];
+                if solve {
+                    sharing.solve(&r, &mut Vec::new());
+                }
+            }
+            sharing.solve(&r, &mut Vec::new());
+            let mut fresh = Sharing::new(&r, caps.len());
+            for flow in (0..caps.len()).rev().filter(|&f| active[f]) {
+                fresh.start(&r, flow as u32, flow as u32, caps[flow]);
+            }
+            fresh.solve(&r, &mut Vec::new());
+            for flow in (0..caps.len()).filter(|&f| active[f]) {
+                prop_assert_eq!(sharing.rate(flow as u32), fresh.rate(flow as u32));
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Why NCCL could not be set up on a machine.
+
+use crate::topology::RouteError;
+use thiserror::Error;
+
+/// Why NCCL could not be set up on a machine.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum NcclError {
+    /// More GPUs were asked for than some node has, or none.
+    #[error("{asked} GPUs per node were asked for, but {node} has {has}")]
+    GpusPerNode {
+        /// What was asked for.
+        asked: u32,
+        /// The node's name.
+        node: String,
+        /// What it has.
+        has: usize,
+    },
+    /// Two hosts have to talk, and one has no network interface.
+    #[error(
+        "{node} has no network interface that a fabric joins, so its GPUs cannot reach those of other nodes; add `ports` and a fabric to the topology"
+    )]
+    NoNic {
+        /// The node's name.
+        node: String,
+    },
+    /// No way between two devices.
+    #[error(transparent)]
+    Route(#[from] RouteError),
+    /// A variable's value makes no sense.
+    #[error("{name}={value}: {problem}")]
+    Env {
+        /// The variable.
+        name: String,
+        /// Its value.
+        value: String,
+        /// What is wrong, and what may stand there.
+        problem: String,
+    },
+    /// What was forced excludes every choice.
+    #[error("nothing is left to run {collective} with: {reason}")]
+    NothingLeft {
+        /// The collective.
+        collective: &'static str,
+        /// Which restriction excludes what.
+        reason: String,
+    },
+}

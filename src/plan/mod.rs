@@ -1,0 +1,144 @@
+//! A plan: a program laid onto a machine. Who sends what to whom (the program), over
+//! which links, by which transport and protocol, and what each step costs a worker.
+//! The plan knows costs of single actions, but nothing of time passing: that is the
+//! engine's.
+
+mod bound;
+
+pub use bound::bound;
+
+use crate::collective::Program;
+use crate::topology::{DeviceId, Route};
+use crate::units::{Bandwidth, Bytes, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// A route of a plan, an index into [`Plan::routes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RouteId(pub u32);
+
+/// A program with all that its execution needs.
+#[derive(Clone)]
+pub struct Plan {
+    /// Who sends what to whom.
+    pub program: Arc<dyn Program>,
+    /// The GPU of each rank.
+    pub gpus: Vec<DeviceId>,
+    /// How chunks are cut and flagged.
+    pub protocol: Protocol,
+    /// Every route in use, once.
+    pub routes: Vec<Route>,
+    /// How each of the program's connections moves data, in order of its id.
+    pub transports: Vec<Transport>,
+    /// What steps cost, by kind of GPU.
+    pub costs: Vec<WorkerCosts>,
+    /// Which of `costs` each rank has.
+    pub rank_costs: Vec<u16>,
+}
+
+/// A wire protocol of NCCL.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProtocolKind {
+    /// 4 bytes of data and 4 of flag: lowest latency, half the bandwidth.
+    Ll,
+    /// 120 bytes of data and 8 of flag.
+    Ll128,
+    /// Plain data; a fence and a counter per slice.
+    Simple,
+}
+
+impl ProtocolKind {
+    /// Every protocol, in NCCL's order.
+    pub const ALL: [ProtocolKind; 3] =
+        [ProtocolKind::Ll, ProtocolKind::Ll128, ProtocolKind::Simple];
+
+    /// The name on the command line and in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            ProtocolKind::Ll => "ll",
+            ProtocolKind::Ll128 => "ll128",
+            ProtocolKind::Simple => "simple",
+        }
+    }
+}
+
+impl fmt::Display for ProtocolKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How chunks are cut into slices, and what the wire carries for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protocol {
+    /// Which one it is.
+    pub kind: ProtocolKind,
+    /// A chunk is cut into at most this many slices, the unit of synchronisation.
+    pub slices_per_chunk: u32,
+    /// … none smaller than this, except the last.
+    pub min_slice: Bytes,
+    /// Slices that fit into a connection's buffer.
+    pub fifo_slices: u32,
+    /// Bytes on the wire for each `wire.1` bytes of payload.
+    pub wire: (u32, u32),
+}
+
+impl Protocol {
+    /// The slices of a chunk: each but the last has this size.
+    #[must_use]
+    pub fn slice_len(&self, chunk: u64) -> u64 {
+        let even = chunk
+            .div_ceil(u64::from(self.slices_per_chunk))
+            .next_multiple_of(16);
+        even.max(self.min_slice.get())
+    }
+}
+
+/// How a connection moves slices from one worker to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transport {
+    /// What the sending worker's stores load: the way to the peer's memory, to host
+    /// memory, or nothing (a buffer of its own from which the network reads).
+    pub store: Option<RouteId>,
+    /// What the receiving worker's loads load: the way from host memory, or nothing.
+    pub load: Option<RouteId>,
+    /// The network between two buffers, driven by proxies.
+    pub network: Option<NetworkLeg>,
+    /// From a slice being posted to the receiving worker seeing it (with a network:
+    /// from its last byte leaving the network).
+    pub latency: Time,
+    /// From a slot being freed to the sender seeing it.
+    pub credit_latency: Time,
+}
+
+/// The part of a transport between two network interfaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NetworkLeg {
+    /// From the sender's buffer through both interfaces to the receiver's buffer.
+    pub route: RouteId,
+    /// From the worker's post to the proxy seeing it; also from completion to the worker.
+    pub post_latency: Time,
+    /// What the proxy spends on each message before it can leave.
+    pub message_overhead: Time,
+    /// The fastest that one connection goes, whatever the links allow.
+    pub rate: Bandwidth,
+}
+
+/// What steps cost a worker on one kind of GPU, with the plan's protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerCosts {
+    /// Start and end of the kernel, once an operation.
+    pub launch: Time,
+    /// Per slice, after its bytes have moved.
+    pub slice_sync: Time,
+    /// Payload rate of a step that sends.
+    pub send_rate: Bandwidth,
+    /// Payload rate of a step that only stores locally.
+    pub local_rate: Bandwidth,
+}

@@ -1,0 +1,168 @@
+//! Axes: which values are shown, and where the labels stand.
+
+use crate::report::numbers;
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+
+/// How values are laid out along an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal distances for equal differences.
+    Linear,
+    /// Equal distances for equal ratios.
+    Log,
+}
+
+/// An axis of a chart.
+#[derive(Debug, Clone)]
+pub struct Axis {
+    /// What it shows, with the unit.
+    pub label: String,
+    pub(super) scale: Scale,
+    /// In laid-out coordinates, which are logarithms to base 2 if the scale is so.
+    pub(super) range: (f64, f64),
+    /// Labelled places, in laid-out coordinates.
+    pub(super) ticks: Vec<(f64, String)>,
+    /// Grid lines without labels, in laid-out coordinates.
+    pub(super) light: Vec<f64>,
+}
+
+impl Axis {
+    /// Sizes of data from `min` to `max` bytes by powers of two: `1 KiB`, `2 KiB` …
+    #[must_use]
+    pub fn sizes(label: &str, min: f64, max: f64) -> Axis {
+        let first = min.max(1.0).log2();
+        let last = max.max(1.0).log2().max(first);
+        let (low, high) = (first.floor() as i32, last.ceil() as i32);
+        // As many labels as fit side by side.
+        let step = ((high - low) / 11 + 1) as usize;
+        let ticks = (low..=high)
+            .step_by(step)
+            .map(|power| (f64::from(power), numbers::size(f64::from(power).exp2())));
+        // Half a step on both sides so that marks at the ends are whole.
+        let margin = ((last - first) * 0.02).max(0.3);
+        Axis {
+            label: label.to_owned(),
+            scale: Scale::Log,
+            range: (first - margin, last + margin),
+            ticks: ticks
+                .filter(|(at, _)| (first - margin..=last + margin).contains(at))
+                .collect(),
+            light: Vec::new(),
+        }
+    }
+
+    /// From zero to a round number not below `max`.
+    #[must_use]
+    pub fn linear(label: &str, max: f64) -> Axis {
+        let step = round_step(max);
+        // A hair of tolerance: 0.3 / 0.1 is more than 3.
+        let steps = (max / step - 1e-9).ceil().clamp(1.0, 100.0) as usize;
+        Axis::steps(label, step, steps, step * steps as f64)
+    }
+
+    /// From zero to `max` exactly, for an axis that ends where its data ends.
+    #[must_use]
+    pub fn linear_to(label: &str, max: f64) -> Axis {
+        let max = if max > 0.0 { max } else { 1.0 };
+        let step = round_step(max);
+        let steps = (max / step + 1e-9).floor().clamp(1.0, 100.0) as usize;
+        Axis::steps(label, step, steps, max)
+    }
+
+    fn steps(label: &str, step: f64, steps: usize, max: f64) -> Axis {
+        let tick = |index: usize| {
+            let at = step * index as f64;
+            let decimals = (-step.log10().floor()).max(0.0) as usize + 1;
+            (at, numbers::trimmed(at, decimals))
+        };
+        Axis {
+            label: label.to_owned(),
+            scale: Scale::Linear,
+            range: (0.0, max),
+            ticks: (0..=steps).map(tick).collect(),
+            light: Vec::new(),
+        }
+    }
+
+    /// By powers of ten around `min` to `max`; `text` makes the labels.
+    #[must_use]
+    pub fn decades(label: &str, min: f64, max: f64, text: impl Fn(f64) -> String) -> Axis {
+        let min = if min > 0.0 { min } else { 1.0 };
+        let low = min.log10().floor() as i32;
+        let high = (max.max(min).log10().ceil() as i32).max(low + 1);
+        let place = |value: f64| value.log2();
+        let light = (low..high).flat_map(|power| {
+            (2..10).map(move |digit| place(10f64.powi(power) * f64::from(digit)))
+        });
+        let ticks = (low..=high).map(|power| {
+            let value = 10f64.powi(power);
+            (place(value), text(value))
+        });
+        Axis {
+            label: label.to_owned(),
+            scale: Scale::Log,
+            range: (place(10f64.powi(low)), place(10f64.powi(high))),
+            ticks: ticks.collect(),
+            light: light.collect(),
+        }
+    }
+
+    /// The laid-out coordinate of `value`, if the axis can show it.
+    pub(super) fn place(&self, value: f64) -> Option<f64> {
+        let at = match self.scale {
+            Scale::Linear => value,
+            Scale::Log if value > 0.0 => value.log2(),
+            Scale::Log => return None,
+        };
+        at.is_finite().then_some(at)
+    }
+}
+
+/// plotters asks an axis for its places in laid-out coordinates.
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, at: &f64, limit: (i32, i32)) -> i32 {
+        let (low, high) = self.range;
+        let fraction = (at - low) / (high - low);
+        limit.0 + (f64::from(limit.1 - limit.0) * fraction).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() {
+            self.light.clone()
+        } else {
+            self.ticks.iter().map(|(at, _)| *at).collect()
+        }
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        self.range.0..self.range.1
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    /// The label of a tick, found again from its coordinate.
+    fn format_ext(&self, at: &f64) -> String {
+        let tick = self.ticks.iter().find(|(tick, _)| tick == at);
+        tick.map_or_else(String::new, |(_, text)| text.clone())
+    }
+}
+
+/// The step of 1, 2, 2.5 or 5 times a power of ten that cuts `max` into four to eight.
+fn round_step(max: f64) -> f64 {
+    let max = if max.is_finite() && max > 0.0 {
+        max
+    } else {
+        1.0
+    };
+    let rough = max / 5.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let nice = [1.0, 2.0, 2.5, 5.0, 10.0];
+    let ratio = rough / power;
+    let chosen = nice
+        .into_iter()
+        .min_by(|a, b| (a - ratio).abs().total_cmp(&(b - ratio).abs()));
+    chosen.unwrap_or(1.0) * power
+}

@@ -1,0 +1,95 @@
+//! Why a report could not be made.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why a report could not be made; a path names the file or folder it is about.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// The operating system refused.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// What was tried: `create`, `write` …
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The target exists and holds something that fabricsim did not write.
+    #[error(
+        "`{}` is not a folder that fabricsim wrote ({found}); it was left as it is: name another folder, or remove this one",
+        path.display()
+    )]
+    Foreign {
+        /// The folder asked for.
+        path: PathBuf,
+        /// What gave it away.
+        found: String,
+    },
+    /// The target holds the current folder, which would be pulled from under the shell.
+    #[error("`{}` is the current folder or holds it, and cannot be replaced: name a folder inside it", path.display())]
+    Current {
+        /// The folder asked for.
+        path: PathBuf,
+    },
+    /// The target has no name: `/`, or a path that ends in nothing.
+    #[error("`{}` does not name a folder that can be made", path.display())]
+    Unnamed {
+        /// The folder asked for.
+        path: PathBuf,
+    },
+    /// The finished folder could not take the old one's place, nor the old one come back.
+    #[error(
+        "cannot replace `{}`: {source}; the former folder is now `{}`",
+        path.display(),
+        kept.display()
+    )]
+    Stranded {
+        /// The folder asked for.
+        path: PathBuf,
+        /// Where the former contents are.
+        kept: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A number in the results is not finite, so that JSON cannot hold it.
+    #[error("the result `{field}` is {value}, which no report can hold")]
+    NotFinite {
+        /// Where in the summary: `rows[3].time_us`.
+        field: String,
+        /// The number.
+        value: f64,
+    },
+    /// A plot could not be drawn.
+    #[error("cannot draw the plot: {0}")]
+    Plot(String),
+    /// A value could not be written as JSON.
+    #[error("cannot write {what} as JSON: {source}")]
+    Json {
+        /// What was written.
+        what: &'static str,
+        /// What went wrong.
+        source: serde_json::Error,
+    },
+    /// Rows could not be written as CSV.
+    #[error("cannot write {what} as CSV: {source}")]
+    Csv {
+        /// What was written.
+        what: &'static str,
+        /// What went wrong.
+        source: csv::Error,
+    },
+}
+
+impl ReportError {
+    /// An [`ReportError::Io`] from what was tried on `path`, for `map_err`.
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| ReportError::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! A folder of results, whole or not at all.
+//!
+//! Everything is written into a hidden folder beside the target and renamed when it is
+//! complete and on disk. A former one in its place is moved aside first and comes back
+//! if the new one cannot take the name; it is deleted only after that.
+
+use super::ReportError;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// What a folder of one kind holds, by which an older one is known and may be replaced.
+#[derive(Debug, Clone, Copy)]
+pub struct FolderKind {
+    /// The files that it can hold. Anything else in a folder is someone's work.
+    pub files: &'static [&'static str],
+    /// The one of them, a JSON object, that is always there.
+    pub mark: &'static str,
+    /// Fields of that object. It is looked at no closer, since it may have been written
+    /// by another version of fabricsim.
+    pub fields: &'static [&'static str],
+}
+
+/// Makes the folder `target`, and its parents if needed, with what `fill` writes into
+/// the (other) folder that it is given. An older folder of this kind is replaced.
+///
+/// # Errors
+/// A target that exists and is not of this kind, a parent that cannot be written, or
+/// what `fill` gives; what was there before stays as it was.
+pub fn write_folder(
+    target: &Path,
+    kind: &FolderKind,
+    fill: impl FnOnce(&Path) -> Result<(), ReportError>,
+) -> Result<(), ReportError> {
+    let place = Place::check(target, kind)?;
+    let made = make_parents(&place.parent)?;
+    let written = write_and_swap(&place, fill);
+    if written.is_err() {
+        remove_empty(&made);
+    }
+    written
+}
+
+/// Where the folder goes.
+struct Place {
+    target: PathBuf,
+    parent: PathBuf,
+    /// Something that may be replaced is there.
+    occupied: bool,
+}
+
+impl Place {
+    fn check(target: &Path, kind: &FolderKind) -> Result<Place, ReportError> {
+        let exists = match fs::symlink_metadata(target) {
+            Ok(_) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            Err(error) => return Err(ReportError::io("look at", target)(error)),
+        };
+        // Through links and dots to the folder itself: renaming a link would not move it.
+        let target = if exists {
+            fs::canonicalize(target).map_err(ReportError::io("look at", target))?
+        } else {
+            target.to_owned()
+        };
+        let unnamed = || ReportError::Unnamed {
+            path: target.clone(),
+        };
+        target.file_name().ok_or_else(unnamed)?;
+        let parent = match target.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+            Some(parent) => parent.to_owned(),
+            None => return Err(unnamed()),
+        };
+        if exists {
+            check_kind(&target, kind)?;
+            let current = std::env::current_dir().and_then(fs::canonicalize);
+            if current.is_ok_and(|current| current.starts_with(&target)) {
+                return Err(ReportError::Current { path: target });
+            }
+        }
+        Ok(Place {
+            target,
+            parent,
+            occupied: exists,
+        })
+    }
+}
+
+/// Accepts an empty folder, and one that holds files of this kind and nothing else.
+fn check_kind(target: &Path, kind: &FolderKind) -> Result<(), ReportError> {
+    let foreign = |found: String| ReportError::Foreign {
+        path: target.to_owned(),
+        found,
+    };
+    if !target.is_dir() {
+        return Err(foreign("it is a file".into()));
+    }
+    let mut empty = true;
+    let entries = fs::read_dir(target).map_err(ReportError::io("read", target))?;
+    for entry in entries {
+        let entry = entry.map_err(ReportError::io("read", target))?;
+        let name = entry.file_name();
+        if !kind.files.iter().any(|file| name == *file) || entry.path().is_dir() {
+            return Err(foreign(format!("it holds `{}`", name.to_string_lossy())));
+        }
+        empty = false;
+    }
+    if empty {
+        return Ok(());
+    }
+    let path = target.join(kind.mark);
+    if !path.exists() {
+        return Err(foreign(format!("it has no {}", kind.mark)));
+    }
+    let text = fs::read(&path).map_err(ReportError::io("read", &path))?;
+    let ours = serde_json::from_slice::<serde_json::Value>(&text).is_ok_and(|mark| {
+        let fields = kind.fields.iter();
+        fields.copied().all(|field| mark.get(field).is_some())
+    });
+    if ours {
+        Ok(())
+    } else {
+        Err(foreign(format!("its {} is not fabricsim's", kind.mark)))
+    }
+}
+
+/// Makes the missing ones of `parent` and its parents; returns them, outermost first.
+fn make_parents(parent: &Path) -> Result<Vec<PathBuf>, ReportError> {
+    let missing = parent
+        .ancestors()
+        .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    let mut missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
+    missing.reverse();
+    fs::create_dir_all(parent).map_err(|source| {
+        remove_empty(&missing);
+        ReportError::io("create", parent)(source)
+    })?;
+    Ok(missing)
+}
+
+/// Undoes [`make_parents`], as far as that goes: an empty folder left behind harms no one.
+fn remove_empty(folders: &[PathBuf]) {
+    for folder in folders.iter().rev() {
+        let _ = fs::remove_dir(folder);
+    }
+}
+
+fn write_and_swap(
+    place: &Place,
+    fill: impl FnOnce(&Path) -> Result<(), ReportError>,
+) -> Result<(), ReportError> {
+    let aside = tempfile::Builder::new()
+        .prefix(".fabricsim-")
+        .tempdir_in(&place.parent)
+        .map_err(ReportError::io("write into", &place.parent))?;
+    // The temporary folder itself is private (0700); one made inside it has the
+    // permissions that the user's folders have.
+    let new = aside.path().join("new");
+    fs::create_dir(&new).map_err(ReportError::io("create", &new))?;
+    fill(&new)?;
+    sync_folder(&new)?;
+
+    if place.occupied {
+        let old = aside.path().join("old");
+        fs::rename(&place.target, &old).map_err(ReportError::io("replace", &place.target))?;
+        if let Err(source) = fs::rename(&new, &place.target) {
+            if fs::rename(&old, &place.target).is_ok() {
+                return Err(ReportError::io("create", &place.target)(source));
+            }
+            // Dropping `aside` would delete the only copy.
+            let kept = aside.keep().join("old");
+            return Err(ReportError::Stranded {
+                path: place.target.clone(),
+                kept,
+                source,
+            });
+        }
+    } else {
+        fs::rename(&new, &place.target).map_err(ReportError::io("create", &place.target))?;
+    }
+    sync_folder(&place.parent)?;
+    aside
+        .close()
+        .map_err(ReportError::io("clean up in", &place.parent))
+}
+
+/// A rename is on disk only when the folder that holds the name is.
+#[cfg(unix)]
+pub(super) fn sync_folder(folder: &Path) -> Result<(), ReportError> {
+    let opened = File::open(folder).map_err(ReportError::io("open", folder))?;
+    opened.sync_all().map_err(ReportError::io("write", folder))
+}
+
+/// Folders cannot be opened as files here; the system orders renames itself.
+#[cfg(not(unix))]
+pub(super) fn sync_folder(_: &Path) -> Result<(), ReportError> {
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! `report.html`: a run as one page, for a reader who was not there.
+
+mod page;
+mod time_bars;
+mod timeline_view;
+
+pub use page::{data, drawing, page};
+
+use super::numbers::{grouped, micros, percent, size, three_digits};
+use super::record::{LinkUse, Row, Summary, Timeline};
+use super::{ReportError, plot};
+use maud::{Markup, html};
+
+/// Links that the page lists: enough to see who is busy, few enough to read.
+const MOST_LINKS: usize = 24;
+
+/// The page: the answer first, then what it rests on, then the spec. `topology_svg` is a
+/// drawing to be set into it.
+///
+/// # Errors
+/// Plots that cannot be drawn, or data that JSON cannot hold.
+pub fn report(
+    summary: &Summary,
+    timeline: &Timeline,
+    topology_svg: Option<&str>,
+) -> Result<String, ReportError> {
+    let plots = plot::all_svg(summary, timeline)?;
+    let timeline_view = timeline_view::view(timeline)?;
+    let spec = serde_json::to_string_pretty(&summary.spec).map_err(|source| ReportError::Json {
+        what: "the spec",
+        source,
+    })?;
+    let body = html! {
+        (heading(summary))
+        (answer(summary))
+        @if !summary.warnings.is_empty() {
+            section.warnings {
+                h2 { "To keep in mind" }
+                ul { @for warning in &summary.warnings { li { (warning) } } }
+            }
+        }
+        @if !plots.is_empty() {
+            section {
+                h2 { "Plots" }
+                div.plots { @for svg in &plots { figure.plot { (drawing(svg)) } } }
+            }
+        }
+        @if let Some(attribution) = &summary.attribution {
+            section {
+                h2 { "Where the time went" }
+                (time_bars::bars(attribution))
+            }
+        }
+        section.wide {
+            h2 { "Timeline" @if let Some(row) = traced(summary) { span.aside { "of " (operation(summary, row)) } } }
+            (timeline_view)
+        }
+        @if let Some(svg) = topology_svg {
+            section {
+                h2 { "Topology" span.aside { (summary.topology_title) } }
+                figure.topology { (drawing(svg)) }
+            }
+        }
+        @if !summary.links.is_empty() {
+            section {
+                h2 { "Links" span.aside { "the busiest of " (grouped(summary.links.len() as u64)) " that carried data" } }
+                (links(&summary.links))
+            }
+        }
+        section {
+            h2 { "Results" }
+            (results(summary))
+        }
+        section {
+            h2 { "Spec" }
+            details open[spec.len() < 4000] { summary { "The scenario as it was run" } pre { code { (spec) } } }
+        }
+        footer {
+            "fabricsim " (summary.version) ", seed " (summary.seed)
+            ". Rates are per direction; GB/s is 10⁹ bytes per second, MiB is 2²⁰ bytes."
+        }
+    };
+    Ok(page(&summary.title, &body, &[timeline_view::SCRIPT]))
+}
+
+fn heading(summary: &Summary) -> Markup {
+    let gpus = match (summary.ranks, summary.nodes) {
+        (ranks, 1) => format!("{} GPUs in one node", grouped(u64::from(ranks))),
+        (ranks, nodes) => format!(
+            "{} GPUs in {} nodes",
+            grouped(u64::from(ranks)),
+            grouped(u64::from(nodes))
+        ),
+    };
+    html! {
+        header {
+            h1 { (summary.title) }
+            p { (summary.collective) " · " (gpus) " · " (summary.topology_title) }
+        }
+    }
+}
+
+/// The row that the details are of.
+fn traced(summary: &Summary) -> Option<&Row> {
+    summary.traced_row.and_then(|row| summary.rows.get(row))
+}
+
+fn operation(summary: &Summary, row: &Row) -> String {
+    format!("{} of {}", summary.collective, size(row.bytes as f64))
+}
+
+/// `An all-reduce`, `A broadcast`.
+fn article(noun: &str) -> &'static str {
+    if noun.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        "An"
+    } else {
+        "A"
+    }
+}
+
+fn answer(summary: &Summary) -> Markup {
+    let largest = || summary.rows.iter().max_by_key(|row| row.bytes);
+    let row = traced(summary).or_else(largest);
+    html! {
+        section.answer {
+            @if !summary.bottleneck.is_empty() { p.lead { (summary.bottleneck) } }
+            @if let Some(row) = row {
+                p {
+                    (article(&summary.collective)) " " (operation(summary, row)) " takes " strong { (micros(row.time_us)) }
+                    ", a bus bandwidth of " strong { (three_digits(row.busbw_gbs)) " GB/s" } "."
+                    @if row.bound_us > 0.0 && row.time_us > 0.0 {
+                        " No algorithm could be faster than " (micros(row.bound_us)) " on this topology; this is "
+                        strong { (percent(row.bound_us / row.time_us)) } " of that limit."
+                    }
+                }
+                div.tiles {
+                    (tile("time", &micros(row.time_us), &size(row.bytes as f64)))
+                    (tile("bus bandwidth", &format!("{} GB/s", three_digits(row.busbw_gbs)), "comparable to a link's rate"))
+                    (tile("algorithm bandwidth", &format!("{} GB/s", three_digits(row.algbw_gbs)), "size / time"))
+                    (tile("limit of the topology", &micros(row.bound_us), &reached(row)))
+                    (tile("algorithm", &row.algo, &format!("{}, {} channels", row.proto, row.channels)))
+                }
+            }
+        }
+    }
+}
+
+fn reached(row: &Row) -> String {
+    if row.bound_us > 0.0 && row.time_us > 0.0 {
+        format!("{} reached", percent(row.bound_us / row.time_us))
+    } else {
+        "not known".to_owned()
+    }
+}
+
+fn tile(name: &str, value: &str, note: &str) -> Markup {
+    html! { div.tile { span.name { (name) } span.value { (value) } span.note { (note) } } }
+}
+
+fn links(links: &[LinkUse]) -> Markup {
+    let mut shown: Vec<&LinkUse> = links.iter().collect();
+    shown.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
+    shown.truncate(MOST_LINKS);
+    html! {
+        div.scroll {
+            table {
+                thead { tr { th { "link" } th { "kind" } th.number { "carried" } th.number { "usable rate" } th.number { "use" } th {} } }
+                tbody {
+                    @for link in &shown {
+                        tr {
+                            td { (link.name.replace(" > ", " → ")) }
+                            td { (link.family) }
+                            td.number { (size(link.bytes.get() as f64)) }
+                            td.number { (three_digits(link.rate.gb_per_sec())) " GB/s" }
+                            td.number { (percent(link.utilisation)) }
+                            td.meter { span style={ "width:" (format!("{:.1}", link.utilisation.clamp(0.0, 1.0) * 100.0)) "%" } {} }
+                        }
+                    }
+                }
+            }
+        }
+        @if links.len() > shown.len() {
+            p.note { (grouped((links.len() - shown.len()) as u64)) " more are in summary.json; links.csv has all over time." }
+        }
+    }
+}
+
+fn results(summary: &Summary) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                thead { tr {
+                    th.number { "size" } th.number { "time" } th.number { "algbw, GB/s" } th.number { "busbw, GB/s" }
+                    th.number { "limit" } th.number { "reached" }
+                    th { "algorithm" } th { "protocol" } th.number { "channels" } th { "limited by" }
+                } }
+                tbody {
+                    @for (index, row) in summary.rows.iter().enumerate() {
+                        tr.traced[summary.traced_row == Some(index)] {
+                            td.number title={ (grouped(row.bytes)) " bytes" } { (size(row.bytes as f64)) }
+                            td.number { (micros(row.time_us)) }
+                            td.number { (three_digits(row.algbw_gbs)) }
+                            td.number { b { (three_digits(row.busbw_gbs)) } }
+                            td.number { (micros(row.bound_us)) }
+                            td.number { @if row.time_us > 0.0 { (percent(row.bound_us / row.time_us)) } }
+                            td { (row.algo) } td { (row.proto) } td.number { (row.channels) }
+                            td { (row.bottleneck) }
+                        }
+                    }
+                }
+            }
+        }
+        @if summary.traced_row.is_some() && summary.rows.len() > 1 {
+            p.note { "The marked row is the one that was traced: timeline, links and times are of it." }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The frame of a page: one file that needs no network and no other file.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("assets/page.css");
+
+/// A whole page with `body` inside the frame and `scripts` after it. The page forbids
+/// itself to load anything.
+#[must_use]
+pub fn page(title: &str, body: &Markup, scripts: &[&str]) -> String {
+    let policy =
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main { (body) }
+                @for script in scripts {
+                    script { (PreEscaped(script)) }
+                }
+            }
+        }
+    }
+    .into_string()
+}
+
+/// JSON for reading by the page's own scripts, as an element with this id. `json` must
+/// be JSON: there, `<` occurs in strings only, and can be written as an escape.
+#[must_use]
+pub fn data(id: &str, json: &str) -> Markup {
+    let safe = json.replace('<', "\\u003c");
+    html! { script type="application/json" id=(id) { (PreEscaped(safe)) } }
+}
+
+/// A drawing set into the page as it is; text before its `<svg` (an XML declaration, a
+/// document type) has no place inside HTML and is dropped.
+#[must_use]
+pub fn drawing(svg: &str) -> Markup {
+    let start = svg.find("<svg").unwrap_or(0);
+    html! { (PreEscaped(&svg[start..])) }
+}

@@ -1,0 +1,201 @@
+//! The timeline as data for the page's canvas.
+
+use super::page;
+use crate::report::numbers::grouped;
+use crate::report::perfetto::{self, category};
+use crate::report::record::{Activity, Span, Timeline};
+use crate::report::{ReportError, bins};
+use maud::{Markup, html};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Draws the data of [`view`].
+pub(super) const SCRIPT: &str = include_str!("assets/timeline.js");
+
+/// Spans that a page holds: about two megabytes, which any browser opens at once.
+const MOST_SPANS: usize = 60_000;
+
+/// Activities in the order of the legend, as people read them.
+const ACTIVITIES: [(Activity, &str); 7] = [
+    (Activity::Stream, "bytes move"),
+    (Activity::Sync, "synchronises"),
+    (Activity::Latency, "data on its way"),
+    (Activity::WaitData, "waits for data"),
+    (Activity::WaitCredit, "waits for a free slot"),
+    (Activity::Launch, "launch"),
+    (Activity::Idle, "finished"),
+];
+
+/// What the script reads. Times are picoseconds.
+#[derive(Serialize)]
+struct Data<'a> {
+    end: u64,
+    activities: Vec<(&'static str, &'static str)>,
+    names: Vec<&'a str>,
+    ranks: Vec<String>,
+    lanes: Vec<Lane>,
+    bin: u64,
+    /// By family: name, and the busiest link's use in thousandths, by bin.
+    uses: Vec<(&'a str, Vec<u32>)>,
+}
+
+#[derive(Serialize)]
+struct Lane {
+    /// An index into `ranks`.
+    rank: usize,
+    name: String,
+    /// Five numbers a span: activity, name, bytes, time since the end of the one before
+    /// (or since zero), duration.
+    spans: Vec<i64>,
+    /// The end of the last of `spans`, while they are collected.
+    #[serde(skip)]
+    before: u64,
+}
+
+/// The timeline's section, or a note if nothing was traced.
+pub(super) fn view(timeline: &Timeline) -> Result<Markup, ReportError> {
+    if timeline.spans.is_empty() {
+        return Ok(html! { p.note { "No operation was traced in this run." } });
+    }
+    let shown = choose(timeline);
+    let data =
+        serde_json::to_string(&collect(timeline, &shown)).map_err(|source| ReportError::Json {
+            what: "the timeline",
+            source,
+        })?;
+    let left_out = left_out(timeline, &shown);
+    Ok(html! {
+        div.timeline id="timeline" {
+            div.tools {
+                ul.legend {
+                    @for (activity, name) in ACTIVITIES {
+                        li { span.swatch style={ "background:var(--" (category(activity)) ")" } {} (name) }
+                    }
+                }
+                div.buttons {
+                    button type="button" data-do="in" title="Zoom in (+)" { "+" }
+                    button type="button" data-do="out" title="Zoom out (−)" { "−" }
+                    button type="button" data-do="fit" title="Show all (0)" { "all" }
+                }
+            }
+            canvas tabindex="0" role="img" aria-label="Timeline of the traced operation" {}
+            div.tip hidden {}
+        }
+        p.note.screen {
+            "Wheel: zoom. Drag: move. Shift and wheel: move in time. With the keyboard: arrows, +, − and 0."
+        }
+        noscript { p.note { "The timeline needs JavaScript; timeline.json beside this page opens in Perfetto." } }
+        @if let Some(text) = left_out { p.note { (text) } }
+        (page::data("timeline-data", &data))
+    })
+}
+
+/// The spans to show: whole ranks from the first on, as many as fit; of the first rank,
+/// if it alone is too much, the beginning.
+fn choose(timeline: &Timeline) -> Vec<&Span> {
+    let mut by_rank: BTreeMap<u32, usize> = BTreeMap::new();
+    for span in &timeline.spans {
+        *by_rank.entry(span.rank).or_default() += 1;
+    }
+    let mut total = 0;
+    let fits = |(rank, count): (u32, usize)| {
+        total += count;
+        (total <= MOST_SPANS).then_some(rank)
+    };
+    let first = by_rank.keys().next().copied();
+    let mut ranks: BTreeSet<u32> = by_rank.into_iter().map_while(fits).collect();
+    ranks.extend(first);
+    let chosen = timeline
+        .spans
+        .iter()
+        .filter(|span| ranks.contains(&span.rank));
+    chosen.take(MOST_SPANS).collect()
+}
+
+/// What is missing, in a sentence.
+fn left_out(timeline: &Timeline, shown: &[&Span]) -> Option<String> {
+    let mut parts = Vec::new();
+    if shown.len() < timeline.spans.len() {
+        let ranks = |spans: &mut dyn Iterator<Item = u32>| spans.collect::<BTreeSet<_>>().len();
+        parts.push(format!(
+            "{} of {} spans are shown, of {} of {} recorded GPUs; timeline.json beside this page has all.",
+            grouped(shown.len() as u64),
+            grouped(timeline.spans.len() as u64),
+            ranks(&mut shown.iter().map(|span| span.rank)),
+            ranks(&mut timeline.spans.iter().map(|span| span.rank)),
+        ));
+    }
+    match timeline.ranks_omitted {
+        0 => {}
+        1 => parts.push("1 more GPU was simulated but not recorded.".to_owned()),
+        more => parts.push(format!(
+            "{} more GPUs were simulated but not recorded.",
+            grouped(u64::from(more))
+        )),
+    }
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+fn collect<'a>(timeline: &'a Timeline, shown: &[&'a Span]) -> Data<'a> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut name_ids: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut lanes: BTreeMap<(u32, u32), Lane> = BTreeMap::new();
+    for span in shown {
+        let name = *name_ids.entry(&span.what).or_insert_with(|| {
+            names.push(&span.what);
+            names.len() as i64 - 1
+        });
+        let key = (span.rank, perfetto::tid(span.track));
+        let lane = lanes.entry(key).or_insert_with(|| Lane {
+            rank: 0,
+            name: perfetto::track_name(span.track),
+            spans: Vec::new(),
+            before: 0,
+        });
+        let (start, end) = (span.start.picos(), span.end.picos());
+        let activity = ACTIVITIES
+            .iter()
+            .position(|(known, _)| *known == span.activity);
+        lane.spans.extend([
+            activity.map_or(0, |index| index as i64),
+            name,
+            span.bytes.get() as i64,
+            start.wrapping_sub(lane.before) as i64,
+            end.saturating_sub(start) as i64,
+        ]);
+        lane.before = end;
+    }
+    let mut ranks: Vec<u32> = lanes.keys().map(|(rank, _)| *rank).collect();
+    ranks.dedup();
+    let rank_name = |rank: &u32| {
+        let track = timeline.ranks.iter().find(|track| track.rank == *rank);
+        track.map_or_else(
+            || format!("rank {rank}"),
+            |track| format!("rank {rank}: {}", track.name),
+        )
+    };
+    Data {
+        end: timeline.end.picos(),
+        activities: ACTIVITIES
+            .iter()
+            .map(|(activity, name)| (category(*activity), *name))
+            .collect(),
+        ranks: ranks.iter().map(rank_name).collect(),
+        lanes: lanes
+            .into_iter()
+            .map(|((rank, _), lane)| Lane {
+                rank: ranks.binary_search(&rank).unwrap_or(0),
+                ..lane
+            })
+            .collect(),
+        names,
+        bin: timeline.bin.picos(),
+        uses: bins::families(timeline)
+            .into_iter()
+            .map(|family| {
+                let use_ = family.max.iter().map(|used| (used * 1000.0).round() as u32);
+                (family.name, use_.collect())
+            })
+            .collect(),
+    }
+}

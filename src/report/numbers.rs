@@ -1,0 +1,111 @@
+//! Numbers as people read them, in one place so that all parts of a report agree.
+
+/// A number as nccl-tests prints it: right-aligned in `width` columns with two decimals
+/// if they fit, else one, else none, else scientific.
+#[must_use]
+pub fn nccl_float(value: f64, width: usize) -> String {
+    for decimals in [2, 1, 0] {
+        let text = format!("{value:width$.decimals$}");
+        if text.len() <= width {
+            return text;
+        }
+    }
+    format!("{value:width$.1e}")
+}
+
+/// A count of bytes, short: `1 KiB`, `1.5 MiB`, `8 GiB`; at most three digits after
+/// rounding, so not exact.
+#[must_use]
+pub fn size(bytes: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut value = bytes;
+    let mut unit = 0;
+    // 1023.5 and more would print as 1024 of the smaller unit.
+    while value >= 1023.5 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", trimmed(value, decimals(value)), units[unit])
+}
+
+/// A number with about three significant digits and no exponent: `0.120`, `4.57`, `31.0`, `480`.
+#[must_use]
+pub fn three_digits(value: f64) -> String {
+    format!("{value:.0$}", decimals(value))
+}
+
+/// How many decimals give `value` three digits.
+fn decimals(value: f64) -> usize {
+    match value.abs() {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        v if v >= 0.9995 => 2,
+        _ => 3,
+    }
+}
+
+/// A number with up to `decimals` decimals, without trailing zeros.
+#[must_use]
+pub fn trimmed(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let text = if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    };
+    if text == "-0" { "0".into() } else { text }
+}
+
+/// A fraction as a percentage: `71 %`, `3.2 %`, `0.04 %`.
+#[must_use]
+pub fn percent(fraction: f64) -> String {
+    let value = fraction * 100.0;
+    let decimals = match value.abs() {
+        v if v >= 9.95 => 0,
+        v if v >= 0.095 => 1,
+        0.0 => 0,
+        _ => 2,
+    };
+    format!("{value:.decimals$} %")
+}
+
+/// Microseconds for people, in a fitting unit: `830 ns`, `31.4 µs`, `5.07 ms`, `1.20 s`.
+#[must_use]
+pub fn micros(value: f64) -> String {
+    if value == 0.0 {
+        return "0 µs".to_owned();
+    }
+    let (value, unit) = fitting_unit(value);
+    format!("{} {unit}", three_digits(value))
+}
+
+/// The same without trailing zeros, for marks on an axis: `10 µs`.
+#[must_use]
+pub fn micros_mark(value: f64) -> String {
+    let (value, unit) = fitting_unit(value);
+    format!("{} {unit}", trimmed(value, decimals(value)))
+}
+
+fn fitting_unit(micros: f64) -> (f64, &'static str) {
+    match micros.abs() {
+        v if v < 0.999_5 => (micros * 1e3, "ns"),
+        v if v < 999.5 => (micros, "µs"),
+        v if v < 999_500.0 => (micros / 1e3, "ms"),
+        _ => (micros / 1e6, "s"),
+    }
+}
+
+/// A whole number with thin groups of three: `8 589 934 592`.
+#[must_use]
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() * 2);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            // A no-break space: a number does not wrap.
+            out.push('\u{a0}');
+        }
+        out.push(digit);
+    }
+    out
+}

@@ -1,0 +1,252 @@
+//! The plots of a run: bus bandwidth and time over size, link use over time.
+
+use super::chart::{Axis, Chart, GREY, Mark, PALETTE, Series, Style, draw_png, draw_svg};
+use super::record::{Row, Summary, Timeline};
+use super::{ReportError, bins, numbers};
+use std::path::Path;
+
+/// The plot of `bandwidth.svg`: bus bandwidth over size, or the use of links over time
+/// if there is one size and it was traced.
+///
+/// # Errors
+/// What drawing gives.
+pub fn bandwidth_svg(summary: &Summary, timeline: &Timeline) -> Result<String, ReportError> {
+    draw_svg(&main_chart(summary, timeline))
+}
+
+/// The same plot as a PNG of 1920 × 1120 pixels, at `path`.
+///
+/// # Errors
+/// What drawing or writing gives.
+pub fn bandwidth_png(
+    summary: &Summary,
+    timeline: &Timeline,
+    path: &Path,
+) -> Result<(), ReportError> {
+    draw_png(&main_chart(summary, timeline), path)
+}
+
+/// All the plots that `summary` and `timeline` have data for, as SVG, for the page.
+pub(super) fn all_svg(summary: &Summary, timeline: &Timeline) -> Result<Vec<String>, ReportError> {
+    let mut plots = Vec::new();
+    if has_sizes(summary) {
+        plots.push(draw_svg(&bandwidth(summary))?);
+        plots.push(draw_svg(&time(summary))?);
+    }
+    if !timeline.links.is_empty() {
+        plots.push(draw_svg(&link_use(summary, timeline))?);
+    }
+    Ok(plots)
+}
+
+fn main_chart(summary: &Summary, timeline: &Timeline) -> Chart {
+    if has_sizes(summary) || timeline.links.is_empty() {
+        bandwidth(summary)
+    } else {
+        link_use(summary, timeline)
+    }
+}
+
+/// Whether there is a curve over sizes to show.
+fn has_sizes(summary: &Summary) -> bool {
+    let first = summary.rows.first().map(|row| row.bytes);
+    summary.rows.iter().any(|row| Some(row.bytes) != first)
+}
+
+fn subtitle(summary: &Summary) -> String {
+    let ranks = match (summary.ranks, summary.nodes) {
+        (1, _) => "1 GPU".to_owned(),
+        (ranks, 1) => format!("{ranks} GPUs in 1 node"),
+        (ranks, nodes) => format!("{ranks} GPUs in {nodes} nodes"),
+    };
+    format!("{}, {ranks}", summary.topology_title)
+}
+
+fn size_axis(summary: &Summary) -> Axis {
+    let sizes = || summary.rows.iter().map(|row| row.bytes as f64);
+    let min = sizes().fold(f64::INFINITY, f64::min);
+    let max = sizes().fold(1.0, f64::max);
+    Axis::sizes("size", min.min(max), max)
+}
+
+/// Linear in bandwidth, as such curves are shown everywhere; small sizes, which vanish
+/// there, are what the logarithmic plot of the time is for.
+fn bandwidth(summary: &Summary) -> Chart {
+    let bound = |row: &Row| {
+        // busbw / algbw is the collective's own factor, so the bound is made comparable.
+        let factor = row.busbw_gbs / row.algbw_gbs;
+        row.bytes as f64 / (row.bound_us * 1e3) * factor
+    };
+    let value = |row: &Row| row.busbw_gbs;
+    let series = over_sizes(summary, value, bound, "limit of the topology");
+    let shown = series.iter().flat_map(|series| &series.points);
+    let max = shown.map(|point| point.1).fold(0.0, f64::max);
+    Chart {
+        title: format!("{}: bus bandwidth by size", summary.collective),
+        subtitle: subtitle(summary),
+        x: size_axis(summary),
+        y: Axis::linear("bus bandwidth, GB/s", if max > 0.0 { max } else { 1.0 }),
+        series,
+    }
+}
+
+fn time(summary: &Summary) -> Chart {
+    let value = |row: &Row| row.time_us;
+    let bound = |row: &Row| row.bound_us;
+    let series = over_sizes(summary, value, bound, "limit of the topology");
+    let shown = || {
+        let points = series.iter().flat_map(|series| &series.points);
+        points.map(|point| point.1).filter(|value| *value > 0.0)
+    };
+    // The limit of a tiny message is far below any real time, and may leave the frame.
+    let fastest = summary.rows.iter().map(value).filter(|time| *time > 0.0);
+    let floor = fastest.fold(f64::INFINITY, f64::min) / 20.0;
+    let min = shown().fold(f64::INFINITY, f64::min).max(floor);
+    let max = shown().fold(0.0, f64::max);
+    let min = if min.is_finite() { min } else { 1.0 };
+    let y = Axis::decades("time", min, max, numbers::micros_mark);
+    let lowest = 10f64.powf(min.log10().floor());
+    let series = series.into_iter().map(|mut series| {
+        series.points.retain(|point| point.1 >= lowest);
+        series
+    });
+    Chart {
+        title: format!("{}: time by size", summary.collective),
+        subtitle: subtitle(summary),
+        x: size_axis(summary),
+        y,
+        series: series.collect(),
+    }
+}
+
+/// The curve, a mark for each row by algorithm and protocol, and the bound.
+fn over_sizes(
+    summary: &Summary,
+    value: impl Fn(&Row) -> f64,
+    bound: impl Fn(&Row) -> f64,
+    bound_label: &str,
+) -> Vec<Series> {
+    let points = |of: &dyn Fn(&Row) -> f64| -> Vec<(f64, f64)> {
+        let rows = summary.rows.iter().map(|row| (row.bytes as f64, of(row)));
+        rows.filter(|point| point.1.is_finite() && point.1 > 0.0)
+            .collect()
+    };
+    let mut series = vec![
+        Series {
+            label: Some(bound_label.to_owned()),
+            colour: GREY,
+            style: Style::Dashed,
+            points: points(&bound),
+        },
+        Series {
+            label: None,
+            colour: GREY,
+            style: Style::Thin,
+            points: points(&value),
+        },
+    ];
+    series.retain(|series| !series.points.is_empty());
+    let mut choices: Vec<(&str, &str)> = Vec::new();
+    for row in &summary.rows {
+        let choice = (row.algo.as_str(), row.proto.as_str());
+        if !choices.contains(&choice) {
+            choices.push(choice);
+        }
+    }
+    for (index, choice) in choices.into_iter().enumerate() {
+        let rows = summary.rows.iter();
+        let chosen = rows.filter(|row| (row.algo.as_str(), row.proto.as_str()) == choice);
+        series.push(Series {
+            label: Some(format!("{}, {}", choice.0, protocol_name(choice.1))),
+            colour: PALETTE[index % PALETTE.len()],
+            style: Style::Marks(protocol_mark(choice.1)),
+            points: chosen.map(|row| (row.bytes as f64, value(row))).collect(),
+        });
+    }
+    series
+}
+
+/// As NCCL writes protocols.
+fn protocol_name(proto: &str) -> &str {
+    match proto {
+        "ll" => "LL",
+        "ll128" => "LL128",
+        "simple" => "Simple",
+        other => other,
+    }
+}
+
+fn protocol_mark(proto: &str) -> Mark {
+    match proto {
+        "simple" => Mark::Circle,
+        "ll128" => Mark::Triangle,
+        "ll" => Mark::Square,
+        _ => Mark::Cross,
+    }
+}
+
+/// How many families of links a plot shows: more lines than that are a tangle.
+const FAMILIES: usize = 4;
+
+fn link_use(summary: &Summary, timeline: &Timeline) -> Chart {
+    let families = bins::families(timeline);
+    let shown = families.len().min(FAMILIES);
+    let end = (0..bins::count(timeline))
+        .map(|bin| bins::span(timeline, bin).1)
+        .fold(timeline.end, std::cmp::max);
+    let (per_unit, unit) = match end.picos() {
+        0..2_000_000 => (1e3, "ns"),
+        2_000_000..2_000_000_000 => (1e6, "µs"),
+        2_000_000_000..2_000_000_000_000 => (1e9, "ms"),
+        _ => (1e12, "s"),
+    };
+    let at = |time: crate::units::Time| time.picos() as f64 / per_unit;
+    let steps = |values: &[f64]| -> Vec<(f64, f64)> {
+        let bins = values.iter().enumerate();
+        bins.flat_map(|(bin, value)| {
+            let (start, end) = bins::span(timeline, bin);
+            [(at(start), value * 100.0), (at(end), value * 100.0)]
+        })
+        .collect()
+    };
+    let mut series = Vec::new();
+    for (index, family) in families.iter().take(FAMILIES).enumerate() {
+        let colour = PALETTE[index % PALETTE.len()];
+        series.push(Series {
+            label: Some(match family.links {
+                1 => family.name.to_owned(),
+                links => format!("{}: busiest of {links} links", family.name),
+            }),
+            colour,
+            style: Style::Line,
+            points: steps(&family.max),
+        });
+        if family.links > 1 {
+            series.push(Series {
+                label: Some(format!("{}: mean", family.name)),
+                colour,
+                style: Style::Dashed,
+                points: steps(&family.mean),
+            });
+        }
+    }
+    let values = series.iter().flat_map(|series| &series.points);
+    let max = values.map(|point| point.1).fold(100.0, f64::max);
+    let size = summary
+        .traced_row
+        .and_then(|row| summary.rows.get(row))
+        .map_or_else(String::new, |row| {
+            format!(" of {}", numbers::size(row.bytes as f64))
+        });
+    let omitted = match families.len() - shown {
+        0 => String::new(),
+        more => format!("; {more} less busy kinds of link not shown"),
+    };
+    Chart {
+        title: format!("{}{size}: use of the links over time", summary.collective),
+        subtitle: format!("{}{omitted}", subtitle(summary)),
+        x: Axis::linear_to(&format!("time, {unit}"), at(end)),
+        y: Axis::linear("link utilisation, %", max),
+        series,
+    }
+}

@@ -1,0 +1,298 @@
+//! Tables for a terminal, and rows as CSV.
+//!
+//! The table of a collective has the columns, widths and number formats of nccl-tests,
+//! so that eyes and scripts used to those find them; our own columns follow.
+
+use super::ReportError;
+use super::numbers::{nccl_float, percent};
+use super::record::{Attribution, LinkUse, Part, Row, Summary};
+use crate::units::Time;
+use anstyle::{AnsiColor, Style};
+use std::fmt::Write;
+
+const HEADER: Style = Style::new().dimmed();
+const STRONG: Style = Style::new().bold();
+const BAR: Style = AnsiColor::Blue.on_default();
+
+/// The cells of a full bar.
+const BAR_WIDTH: usize = 30;
+
+/// `text`, in `style` if colours are wanted.
+fn paint(text: &str, style: Style, colour: bool) -> String {
+    if colour {
+        format!("{style}{text}{style:#}")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// The rows of `summary` in nccl-tests' layout, with algorithm, protocol, channels, the
+/// topology's bound and the bottleneck; lines that start with `#` are not data.
+#[must_use]
+pub fn collective_table(summary: &Summary, colour: bool) -> String {
+    let mut out = table_header(summary, colour);
+    for row in &summary.rows {
+        out.push_str(&table_row(summary, row, colour));
+    }
+    out.push_str(&table_footer(summary, colour));
+    out
+}
+
+/// The lines above the rows, for printing rows one by one as they come (then the column
+/// of the algorithm is as wide as the rows in `summary` ask for, at least 10).
+#[must_use]
+pub fn table_header(summary: &Summary, colour: bool) -> String {
+    let gpus = match (summary.nodes, summary.gpus_per_node) {
+        (1, gpus) => format!("{gpus} GPUs in one node"),
+        (nodes, gpus) => format!("{} GPUs, {gpus} in each of {nodes} nodes", summary.ranks),
+    };
+    let lines = [
+        format!("# fabricsim {}, seed {}", summary.version, summary.seed),
+        format!(
+            "# {}: {} on {}",
+            summary.collective, gpus, summary.topology_title
+        ),
+        "#".to_owned(),
+        columns(
+            [
+                "size",
+                "count",
+                "type",
+                "redop",
+                "root",
+                "time",
+                "algbw",
+                "busbw",
+                "algo",
+                "proto",
+                "channels",
+                "bound",
+                "bottleneck",
+            ],
+            algo_width(summary),
+        ),
+        columns(
+            [
+                "(B)",
+                "(elements)",
+                "",
+                "",
+                "",
+                "(us)",
+                "(GB/s)",
+                "(GB/s)",
+                "",
+                "",
+                "",
+                "(us)",
+                "",
+            ],
+            algo_width(summary),
+        ),
+    ];
+    lines
+        .iter()
+        .map(|line| paint(line.trim_end(), HEADER, colour) + "\n")
+        .collect()
+}
+
+/// One row; `summary` gives the collective.
+#[must_use]
+pub fn table_row(summary: &Summary, row: &Row, colour: bool) -> String {
+    let (redop, root) = operation(&summary.collective);
+    let algo_width = algo_width(summary);
+    let busbw = paint(&nccl_float(row.busbw_gbs, 6), STRONG, colour);
+    format!(
+        "{:>12}  {:>12}  {:>8}  {redop:>6}  {root:>6}  {}  {}  {busbw}  {:>algo_width$}  {:>6}  {:>8}  {}  {}\n",
+        row.bytes,
+        row.count,
+        "float",
+        nccl_float(row.time_us, 7),
+        nccl_float(row.algbw_gbs, 6),
+        row.algo,
+        row.proto,
+        row.channels,
+        nccl_float(row.bound_us, 7),
+        row.bottleneck,
+    )
+}
+
+/// The lines below the rows: nccl-tests' mean of all bus bandwidths, and the answer.
+#[must_use]
+pub fn table_footer(summary: &Summary, colour: bool) -> String {
+    let mut out = String::new();
+    if !summary.rows.is_empty() {
+        let sum: f64 = summary.rows.iter().map(|row| row.busbw_gbs).sum();
+        let mean = sum / summary.rows.len() as f64;
+        let line = format!("# Avg bus bandwidth    : {mean:.6}");
+        out += &(paint(&line, HEADER, colour) + "\n");
+    }
+    if !summary.bottleneck.is_empty() {
+        let line = format!("# {}", summary.bottleneck);
+        out += &(paint(&line, STRONG, colour) + "\n");
+    }
+    for warning in &summary.warnings {
+        let style = AnsiColor::Yellow.on_default();
+        out += &(paint(&format!("# warning: {warning}"), style, colour) + "\n");
+    }
+    out
+}
+
+/// The width of the algorithm's column: that of the longest name, if it is long.
+fn algo_width(summary: &Summary) -> usize {
+    let names = summary.rows.iter().map(|row| row.algo.chars().count());
+    names.fold(10, usize::max)
+}
+
+/// The header's cells, aligned with those of a row.
+fn columns(cells: [&str; 13], algo_width: usize) -> String {
+    let [
+        size,
+        count,
+        kind,
+        redop,
+        root,
+        time,
+        algbw,
+        busbw,
+        algo,
+        proto,
+        channels,
+        bound,
+        bottleneck,
+    ] = cells;
+    format!(
+        "# {size:>10}  {count:>12}  {kind:>8}  {redop:>6}  {root:>6}  {time:>7}  {algbw:>6}  {busbw:>6}  {algo:>algo_width$}  {proto:>6}  {channels:>8}  {bound:>7}  {bottleneck}"
+    )
+}
+
+/// nccl-tests' redop and root columns: an operation only where one is done, root 0
+/// only where there is one.
+fn operation(collective: &str) -> (&'static str, &'static str) {
+    match collective {
+        "all-reduce" | "reduce-scatter" => ("sum", "-1"),
+        "reduce" => ("sum", "0"),
+        "broadcast" | "gather" | "scatter" => ("none", "0"),
+        _ => ("none", "-1"),
+    }
+}
+
+/// `rows` as CSV with a header: the fields of the JSON, without the wall-clock time, so
+/// that two runs of one spec give the same text.
+///
+/// # Errors
+/// None that a row in memory can cause.
+pub fn rows_csv(rows: &[Row]) -> Result<String, ReportError> {
+    let failed = |source| ReportError::Csv {
+        what: "the rows",
+        source,
+    };
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    csv.write_record([
+        "bytes",
+        "count",
+        "time_us",
+        "algbw_gbs",
+        "busbw_gbs",
+        "algo",
+        "proto",
+        "channels",
+        "bound_us",
+        "bottleneck",
+        "events",
+    ])
+    .map_err(failed)?;
+    for row in rows {
+        csv.write_record([
+            row.bytes.to_string(),
+            row.count.to_string(),
+            row.time_us.to_string(),
+            row.algbw_gbs.to_string(),
+            row.busbw_gbs.to_string(),
+            row.algo.clone(),
+            row.proto.clone(),
+            row.channels.to_string(),
+            row.bound_us.to_string(),
+            row.bottleneck.clone(),
+            row.events.to_string(),
+        ])
+        .map_err(failed)?;
+    }
+    let bytes = csv
+        .into_inner()
+        .map_err(|error| failed(error.into_error().into()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Where the time went, as bars: of all workers together, and of the chain of events
+/// that decided the end.
+#[must_use]
+pub fn attribution_table(attribution: &Attribution, colour: bool) -> String {
+    let blocks = [
+        ("critical path", &attribution.critical_path),
+        ("all workers", &attribution.total),
+    ];
+    let parts = blocks.iter().flat_map(|(_, parts)| parts.iter());
+    let width = parts.map(|part| part.what.chars().count()).max();
+    let width = width.unwrap_or(0);
+    let mut out = String::new();
+    for (name, parts) in blocks {
+        if parts.is_empty() {
+            continue;
+        }
+        let total: Time = parts.iter().map(|part| part.time).sum();
+        let heading = format!("Where the time went: {name}, {}", total.human());
+        out += &(paint(&heading, STRONG, colour) + "\n");
+        for part in by_time(parts) {
+            let bar = paint(&bar(part.fraction), BAR, colour);
+            let (what, time) = (&part.what, part.time.human());
+            let share = percent(part.fraction);
+            let line = format!("  {what:<width$}  {time:>8}  {share:>6}  {bar}");
+            out += &(line.trim_end().to_owned() + "\n");
+        }
+    }
+    out
+}
+
+/// The `top` most used links: use as a bar, bytes and rate.
+#[must_use]
+pub fn links_table(links: &[LinkUse], top: usize, colour: bool) -> String {
+    let mut shown: Vec<&LinkUse> = links.iter().collect();
+    shown.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
+    shown.truncate(top);
+    let width = shown.iter().map(|link| link.name.chars().count()).max();
+    let family = shown.iter().map(|link| link.family.chars().count()).max();
+    let (width, family) = (width.unwrap_or(0), family.unwrap_or(0));
+    let mut out = String::new();
+    for link in shown {
+        let bar = paint(&bar(link.utilisation), BAR, colour);
+        let moved = super::numbers::size(link.bytes.get() as f64);
+        let rate = format!("{:.1} GB/s", link.rate.gb_per_sec());
+        let share = percent(link.utilisation);
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            out,
+            "  {:<width$}  {:<family$}  {moved:>9}  {rate:>11}  {share:>6}  {bar}",
+            link.name, link.family,
+        );
+    }
+    if links.len() > top {
+        let _ = writeln!(out, "  and {} more links", links.len() - top);
+    }
+    out
+}
+
+/// The longest part first; equal ones stay in order.
+pub(super) fn by_time(parts: &[Part]) -> Vec<&Part> {
+    let mut parts: Vec<&Part> = parts.iter().collect();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.time));
+    parts
+}
+
+/// A bar in eighths of a cell.
+fn bar(fraction: f64) -> String {
+    let eighths = (fraction.clamp(0.0, 1.0) * (BAR_WIDTH * 8) as f64).round() as usize;
+    let mut bar = "█".repeat(eighths / 8);
+    bar.extend(['▏', '▎', '▍', '▌', '▋', '▊', '▉'].get((eighths % 8).wrapping_sub(1)));
+    bar
+}

@@ -1,0 +1,4 @@
+mod files;
+mod samples;
+mod texts;
+mod trace;

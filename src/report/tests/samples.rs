@@ -1,0 +1,273 @@
+//! Made-up results of the shape that runs have. The numbers are consistent with each
+//! other, and with nothing else.
+
+use crate::report::record::{
+    Activity, Attribution, LinkSeries, LinkUse, Part, RankTrack, Row, Span, Summary, Timeline,
+    Track,
+};
+use crate::units::{Bandwidth, Bytes, Time};
+
+pub(crate) const GPUS: u32 = 8;
+pub(crate) const STEPS: u64 = 14;
+pub(crate) const CHANNELS: u16 = 4;
+
+/// An all-reduce of 64 MiB on a ring of eight GPUs, traced.
+pub(crate) fn ring() -> (Summary, Timeline) {
+    let timeline = ring_timeline();
+    let row = row(64 << 20, "ring", "simple", 329.5);
+    let mut summary = summary(vec![row]);
+    summary.traced_row = Some(0);
+    summary.bottleneck = "NVLink out of every GPU limits it: 71 % of the critical path is spent \
+                          streaming at its full rate."
+        .to_owned();
+    summary.attribution = Some(attribution(&timeline));
+    summary.links = timeline
+        .links
+        .iter()
+        .map(|series| {
+            let bytes = series.bytes.iter().sum::<f64>();
+            let capacity = series.rate.bytes_per_sec() as f64 * timeline.end.seconds();
+            LinkUse {
+                name: series.name.clone(),
+                family: series.family.clone(),
+                bytes: Bytes::new(bytes.round() as u64),
+                rate: series.rate,
+                utilisation: bytes / capacity,
+            }
+        })
+        .collect();
+    (summary, timeline)
+}
+
+/// Sizes from 8 B to 8 GiB with protocols and algorithms that change on the way.
+pub(crate) fn sweep() -> Summary {
+    let rows = (3..=33).map(|power| {
+        let bytes = 1u64 << power;
+        let (algo, proto, peak) = match power {
+            ..=15 => ("tree", "ll", 60.0),
+            16..=20 => ("ring", "ll128", 330.0),
+            21..=25 => ("ring", "simple", 370.0),
+            _ => ("nvls", "simple", 480.0),
+        };
+        let seconds = 9.5e-6 + bytes as f64 * 1.75 / (peak * 1e9);
+        row(bytes, algo, proto, seconds * 1e6)
+    });
+    let mut summary = summary(rows.collect());
+    summary.warnings = vec![
+        "NCCL_FOO is not a variable that fabricsim knows; it was ignored".to_owned(),
+        "user buffers are not modelled: zero-copy paths of NCCL 2.28 are left out".to_owned(),
+    ];
+    summary
+}
+
+fn row(bytes: u64, algo: &str, proto: &str, time_us: f64) -> Row {
+    let algbw = bytes as f64 / time_us / 1e3;
+    Row {
+        bytes,
+        count: bytes / 4,
+        time_us,
+        algbw_gbs: algbw,
+        busbw_gbs: algbw * 1.75,
+        algo: algo.to_owned(),
+        proto: proto.to_owned(),
+        channels: if bytes < 1 << 16 { 4 } else { 24 },
+        bound_us: bytes as f64 * 1.125 / 370e3 + 0.9,
+        bottleneck: if bytes < 1 << 20 {
+            "latency of hops".to_owned()
+        } else {
+            "NVLink out of each GPU".to_owned()
+        },
+        events: 4_000 + bytes / 65_536,
+        wall_ms: 12.5,
+    }
+}
+
+fn summary(rows: Vec<Row>) -> Summary {
+    Summary {
+        version: "0.1.0".to_owned(),
+        seed: 1,
+        title: "All-reduce on one DGX H100".to_owned(),
+        topology: "dgx-h100".to_owned(),
+        topology_title: "DGX H100: 8 H100 SXM, 4 NVSwitch, 8 NDR 400G".to_owned(),
+        nodes: 1,
+        gpus_per_node: GPUS,
+        ranks: GPUS,
+        collective: "all-reduce".to_owned(),
+        rows,
+        traced_row: None,
+        bottleneck: "Sizes up to 128 KiB wait for hops, larger ones for NVLink out of each GPU."
+            .to_owned(),
+        attribution: None,
+        links: Vec::new(),
+        warnings: Vec::new(),
+        spec: serde_json::json!({
+            "topology": {"name": "dgx-h100", "nodes": 1},
+            "collective": {"name": "all-reduce", "sizes": ["64MiB"]},
+            "note": "</script><script>alert('not run')</script>",
+        }),
+    }
+}
+
+/// Each GPU waits, streams and synchronises in turn; a straggler starts late.
+fn ring_timeline() -> Timeline {
+    let mut spans = Vec::new();
+    let ns = Time::from_nanos;
+    let mut end = Time::ZERO;
+    for rank in 0..GPUS {
+        for channel in 0..CHANNELS {
+            let mut now = ns(0);
+            let mut push = |what: &str, activity, bytes, length: Time| {
+                spans.push(Span {
+                    rank,
+                    track: Track::Worker(channel),
+                    what: what.to_owned(),
+                    bytes: Bytes::new(bytes),
+                    activity,
+                    start: now,
+                    end: now + length,
+                });
+                now += length;
+            };
+            push(
+                "launch",
+                Activity::Launch,
+                0,
+                ns(4_100 + 37 * u64::from(rank)),
+            );
+            for step in 0..STEPS {
+                let what = match step {
+                    0 => "send",
+                    1..7 => "recv+reduce+send",
+                    7 => "recv+reduce+copy+send",
+                    8..13 => "recv+copy+send",
+                    _ => "recv",
+                };
+                let wait =
+                    900 + (u64::from(rank) * 173 + step * 61 + u64::from(channel) * 29) % 700;
+                push(what, Activity::WaitData, 0, ns(wait));
+                if step % 4 == 3 {
+                    push(what, Activity::WaitCredit, 0, ns(1_300));
+                }
+                push(what, Activity::Latency, 0, ns(650));
+                push(what, Activity::Sync, 0, ns(1_100));
+                push(
+                    what,
+                    Activity::Stream,
+                    2 << 20,
+                    Time::from_picos(18_431_416),
+                );
+            }
+            end = end.max(now);
+        }
+    }
+    for rank in 0..GPUS {
+        for channel in 0..CHANNELS {
+            let of = |span: &&Span| span.rank == rank && span.track == Track::Worker(channel);
+            let last = spans.iter().filter(of).map(|span| span.end).max();
+            let start = last.unwrap_or(Time::ZERO);
+            if start < end {
+                spans.push(Span {
+                    rank,
+                    track: Track::Worker(channel),
+                    what: "finished".to_owned(),
+                    bytes: Bytes::ZERO,
+                    activity: Activity::Idle,
+                    start,
+                    end,
+                });
+            }
+        }
+    }
+    spans.sort_by_key(|span| (span.start, span.rank, span.track));
+    let bin = Time::from_micros(5);
+    Timeline {
+        ranks: (0..GPUS)
+            .map(|rank| RankTrack {
+                rank,
+                name: format!("node0/gpu{rank}"),
+            })
+            .collect(),
+        links: ring_links(bin, end),
+        spans,
+        bin,
+        end,
+        ranks_omitted: 0,
+    }
+}
+
+fn ring_links(bin: Time, end: Time) -> Vec<LinkSeries> {
+    let bins = end.picos().div_ceil(bin.picos());
+    let mut links = Vec::new();
+    let mut add = |name: String, family: &str, rate: Bandwidth, share: f64| {
+        let number = links.len() as u64;
+        let bytes = (0..bins).map(|index| {
+            let left = end.picos() - index * bin.picos();
+            let width = Time::from_picos(left.min(bin.picos())).seconds();
+            let wobble = ((index * 7 + number * 3) % 11) as f64 / 11.0;
+            let ramp = (index as f64 / 2.0).min(1.0);
+            width * rate.bytes_per_sec() as f64 * share * ramp * (0.8 + 0.2 * wobble)
+        });
+        let bytes = bytes.collect();
+        links.push(LinkSeries {
+            name,
+            family: family.to_owned(),
+            rate,
+            bytes,
+        });
+    };
+    for gpu in 0..GPUS {
+        for switch in 0..4 {
+            let name = format!("node0/gpu{gpu} > node0/nvswitch{switch}");
+            add(name, "NVLink", Bandwidth::from_gb_per_sec(100), 0.95);
+            let name = format!("node0/nvswitch{switch} > node0/gpu{gpu}");
+            add(name, "NVLink", Bandwidth::from_gb_per_sec(100), 0.93);
+        }
+        let name = format!("node0/gpu{gpu} > node0/pcie{}", gpu / 2);
+        add(name, "PCIe", Bandwidth::from_gb_per_sec(54), 0.22);
+    }
+    links
+}
+
+fn attribution(timeline: &Timeline) -> Attribution {
+    let name = |activity| match activity {
+        Activity::Launch => "launch",
+        Activity::Latency => "latency of hops",
+        Activity::WaitData => "waiting for data",
+        Activity::WaitCredit => "waiting for credit",
+        Activity::Sync => "synchronising slices",
+        Activity::Stream => "limited by NVLink out of node0/gpu3",
+        Activity::Idle => "finished",
+    };
+    let order = [
+        Activity::Launch,
+        Activity::Latency,
+        Activity::WaitData,
+        Activity::WaitCredit,
+        Activity::Sync,
+        Activity::Stream,
+        Activity::Idle,
+    ];
+    let parts = |chosen: &dyn Fn(&Span) -> bool| -> Vec<Part> {
+        let all = || timeline.spans.iter().filter(|span| chosen(span));
+        let total: Time = all().map(|span| span.end - span.start).sum();
+        order
+            .into_iter()
+            .map(|activity| {
+                let of = all().filter(|span| span.activity == activity);
+                let time: Time = of.map(|span| span.end - span.start).sum();
+                Part {
+                    what: name(activity).to_owned(),
+                    time,
+                    fraction: time.picos() as f64 / total.picos() as f64,
+                }
+            })
+            .collect()
+    };
+    Attribution {
+        total: parts(&|_| true),
+        critical_path: parts(&|span| span.rank == 7 && span.track == Track::Worker(3)),
+        ranks: (0..GPUS)
+            .map(|rank| parts(&move |span| span.rank == rank))
+            .collect(),
+    }
+}

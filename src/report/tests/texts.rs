@@ -1,0 +1,235 @@
+//! Tables, plots and the page as text.
+
+use super::samples;
+use crate::report::record::{Part, Timeline};
+use crate::report::{
+    attribution_table, bandwidth_svg, collective_table, font, html, links_table, numbers, rows_csv,
+};
+use crate::units::Time;
+
+#[test]
+fn numbers_are_printed_as_nccl_tests_prints_them() {
+    let cases = [
+        (0.0, 6, "  0.00"),
+        (41.944, 6, " 41.94"),
+        (116.302, 6, "116.30"),
+        (1234.5, 6, "1234.5"),
+        (15668.24, 7, "15668.2"),
+        (123_456.7, 6, "123457"),
+        (999.999, 6, "1000.0"),
+        (12_345_678.0, 7, "  1.2e7"),
+    ];
+    for (value, width, text) in cases {
+        assert_eq!(numbers::nccl_float(value, width), text);
+    }
+}
+
+#[test]
+fn numbers_for_people() {
+    let cases = [
+        (numbers::size(8.0), "8 B"),
+        (numbers::size(1536.0), "1.5 KiB"),
+        (numbers::size(1_048_575.0), "1 MiB"),
+        (numbers::size(8f64 * 1024f64.powi(3)), "8 GiB"),
+        (numbers::micros(0.0), "0 µs"),
+        (numbers::micros(0.83), "830 ns"),
+        (numbers::micros(9.5), "9.50 µs"),
+        (numbers::micros(999.9), "1.00 ms"),
+        (numbers::micros_mark(10.0), "10 µs"),
+        (numbers::percent(0.714), "71 %"),
+        (numbers::percent(0.0321), "3.2 %"),
+        (numbers::percent(0.0), "0 %"),
+        (
+            numbers::grouped(8_589_934_592),
+            "8\u{a0}589\u{a0}934\u{a0}592",
+        ),
+        (numbers::trimmed(-0.0001, 2), "0"),
+    ];
+    for (found, expected) in cases {
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn a_table_has_the_columns_of_nccl_tests() {
+    let mut summary = samples::sweep();
+    summary.rows = [0, 17, 30].map(|index| summary.rows[index].clone()).into();
+    summary.warnings.truncate(1);
+    let golden = "\
+# fabricsim 0.1.0, seed 1
+# all-reduce: 8 GPUs in one node on DGX H100: 8 H100 SXM, 4 NVSwitch, 8 NDR 400G
+#
+#       size         count      type   redop    root     time   algbw   busbw        algo   proto  channels    bound  bottleneck
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)                                   (us)
+           8             2     float     sum      -1     9.50    0.00    0.00        tree      ll         4     0.90  latency of hops
+     1048576        262144     float     sum      -1    15.06   69.62  121.84        ring   ll128        24     4.09  NVLink out of each GPU
+  8589934592    2147483648     float     sum      -1  31327.0  274.20  479.85        nvls  simple        24  26118.9  NVLink out of each GPU
+# Avg bus bandwidth    : 200.565765
+# Sizes up to 128 KiB wait for hops, larger ones for NVLink out of each GPU.
+# warning: NCCL_FOO is not a variable that fabricsim knows; it was ignored
+";
+    assert_eq!(collective_table(&summary, false), golden);
+    let coloured = collective_table(&summary, true);
+    assert!(coloured.contains("\u{1b}["));
+    summary.rows[1].algo = "recursive-doubling".to_owned();
+    let wide = collective_table(&summary, false);
+    let ends = |line: &str, word: &str| line.find(word).map(|at| at + word.len());
+    let lines: Vec<&str> = wide.lines().collect();
+    assert_eq!(ends(lines[3], "algo"), ends(lines[6], "recursive-doubling"));
+    assert_eq!(ends(lines[3], "proto"), ends(lines[7], "simple"));
+    summary.collective = "broadcast".to_owned();
+    assert!(collective_table(&summary, false).contains("float    none       0"));
+}
+
+#[test]
+fn rows_are_csv_with_the_fields_of_the_json() {
+    let mut rows = samples::sweep().rows;
+    rows.truncate(1);
+    rows[0].bottleneck = "NVLink, both ways".to_owned();
+    assert_eq!(
+        rows_csv(&rows).unwrap(),
+        "bytes,count,time_us,algbw_gbs,busbw_gbs,algo,proto,channels,bound_us,bottleneck,events\n\
+         8,2,9.500233333333334,0.0008420845803787275,0.001473648015662773,tree,ll,4,0.9000243243243243,\"NVLink, both ways\",4000\n"
+    );
+}
+
+#[test]
+fn time_is_shown_as_bars() {
+    let mut attribution = samples::ring().0.attribution.unwrap();
+    let part = |what: &str, us, fraction| Part {
+        what: what.to_owned(),
+        time: Time::from_micros(us),
+        fraction,
+    };
+    attribution.critical_path = vec![
+        part("launch", 5, 0.05),
+        part("limited by NVLink", 95, 0.95),
+        part("idle", 0, 0.0),
+    ];
+    attribution.total = Vec::new();
+    let golden = "\
+Where the time went: critical path, 100 us
+  limited by NVLink   95.0 us    95 %  ████████████████████████████▌
+  launch              5.00 us   5.0 %  █▌
+  idle                   0 us     0 %
+";
+    assert_eq!(attribution_table(&attribution, false), golden);
+}
+
+#[test]
+fn links_are_listed_from_the_busiest() {
+    let links = samples::ring().0.links;
+    let table = links_table(&links, 2, false);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 3);
+    assert!(lines[0].contains("NVLink") && lines[0].contains("100.0 GB/s"));
+    assert_eq!(lines[2], "  and 70 more links");
+}
+
+/// The character map (format 4) of a TrueType font: whether it has a glyph.
+fn has_glyph(font: &[u8], character: char) -> bool {
+    let short = |at: usize| usize::from(u16::from_be_bytes([font[at], font[at + 1]]));
+    let long = |at: usize| short(at) << 16 | short(at + 2);
+    let tables = (0..short(4)).map(|index| 12 + index * 16);
+    let entry = tables.into_iter().find(|at| &font[*at..at + 4] == b"cmap");
+    let cmap = long(entry.unwrap() + 8);
+    let maps = (0..short(cmap + 2)).map(|index| cmap + long(cmap + 8 + index * 8));
+    let map = maps.into_iter().find(|at| short(*at) == 4).unwrap();
+    let segments = short(map + 6) / 2;
+    let code = character as usize;
+    (0..segments).any(|index| {
+        let end = short(map + 14 + index * 2);
+        let start = short(map + 16 + (segments + index) * 2);
+        // The last segment ends every map and stands for nothing.
+        (start..=end).contains(&code) && code != 0xFFFF
+    })
+}
+
+/// The text between tags, with the entities that SVG uses undone.
+fn words(svg: &str) -> String {
+    let pieces = svg.split('<').filter_map(|tag| tag.split_once('>'));
+    pieces
+        .map(|(_, text)| text)
+        .collect::<String>()
+        .replace("&gt;", ">")
+        .replace("&amp;", "&")
+}
+
+#[test]
+fn the_bundled_font_has_every_glyph_of_the_plots() {
+    assert!(has_glyph(font::BYTES, 'µ') && !has_glyph(font::BYTES, '漢'));
+    let (ring, timeline) = samples::ring();
+    let both = samples::sweep();
+    let plots = crate::report::plot::all_svg(&both, &timeline).unwrap();
+    assert_eq!(plots.len(), 3);
+    let mut text: String = plots.iter().map(|svg| words(svg)).collect();
+    text += &words(&bandwidth_svg(&ring, &timeline).unwrap());
+    // What plots may print for other data.
+    text += "…·–→≤≥×µα±²⁹₂";
+    for character in text.chars().filter(|c| !c.is_control()) {
+        assert!(
+            has_glyph(font::BYTES, character),
+            "no glyph for {character:?}"
+        );
+    }
+    assert!(text.contains("8 GiB") && text.contains("10 µs") && text.contains("nvls, Simple"));
+}
+
+#[test]
+fn a_page_is_one_file_and_runs_no_text_of_others() {
+    let (mut summary, timeline) = samples::ring();
+    summary.title = "<img src=x onerror=alert(1)>".to_owned();
+    summary.rows[0].bottleneck = "</table><script>alert(2)</script>".to_owned();
+    let mut timeline: Timeline = timeline;
+    timeline.spans[0].what = "</script><script>alert(3)".to_owned();
+    let page = html::report(
+        &summary,
+        &timeline,
+        Some("<?xml?><svg id=\"drawing\"></svg>"),
+    )
+    .unwrap();
+    for bad in [
+        "<img",
+        "<script>alert",
+        "<?xml",
+        "src=\"",
+        "href=",
+        "@import",
+        "url(",
+    ] {
+        assert!(!page.contains(bad), "{bad}");
+    }
+    assert!(page.contains("<svg id=\"drawing\">"));
+    // Ours: the data, and the program.
+    assert_eq!(page.matches("<script").count(), 2);
+    let data = page.split_once("id=\"timeline-data\">").unwrap().1;
+    let data = data.split_once("</script>").unwrap().0;
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    let lanes = data["lanes"].as_array().unwrap();
+    assert_eq!(
+        lanes.len(),
+        (samples::GPUS * u32::from(samples::CHANNELS)) as usize
+    );
+    let numbers: usize = lanes
+        .iter()
+        .map(|lane| lane["spans"].as_array().unwrap().len())
+        .sum();
+    assert_eq!(numbers, timeline.spans.len() * 5);
+}
+
+#[test]
+fn a_page_says_what_it_leaves_out() {
+    let (summary, mut timeline) = samples::ring();
+    let spans = timeline.spans.clone();
+    timeline.spans = (0..100).flat_map(|_| spans.clone()).collect();
+    timeline.ranks_omitted = 1016;
+    let page = html::report(&summary, &timeline, None).unwrap();
+    // 228 spans a rank and copy (the last rank finishes last), so two whole ranks fit.
+    assert!(page.contains("recorded GPUs; timeline.json beside this page has all."));
+    assert!(
+        page.contains("of 2 of 8 recorded GPUs"),
+        "{}",
+        timeline.spans.len()
+    );
+    assert!(page.contains("1\u{a0}016 more GPUs were simulated but not recorded."));
+}
