@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Severity {
     /// Worth knowing; the machine can be simulated.
     Warning,
-    /// Not a machine: [`super::expand`] refuses it.
+    /// Not a machine: [`super::expand()`] refuses it.
     Error,
 }
 

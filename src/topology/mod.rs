@@ -1,6 +1,6 @@
 //! The machine: what it is made of, how it is wired, and which way data goes.
 //!
-//! A file ([`spec`]) is read ([`load`]), expanded ([`mod@expand`]) into a [`Topology`], and
+//! A file ([`spec`]) is read ([`mod@load`]), expanded ([`mod@expand`]) into a [`Topology`], and
 //! checked on the way ([`mod@check`], [`error`]). Shipped files are in the [`catalogue`].
 
 mod attach;
