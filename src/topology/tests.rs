@@ -172,3 +172,26 @@ fn explicit_cables_to_nodes_that_were_not_asked_for_are_left_out() {
         "{text}"
     );
 }
+
+#[test]
+fn explicit_switches_stand_by_their_distance_from_the_ports() {
+    let mut spec = server();
+    if let Some(fabric) = spec.fabrics.get_mut("compute") {
+        let shape = r#"{"explicit": {"switches": 3, "cables": [
+            {"from": "node0/nic[0-3]", "to": "switch[0]", "link": "cable"},
+            {"from": "node0/nic4, node[0]/nic[5-7]", "to": "switch[2]", "link": "cable"},
+            {"from": "switch[0,2]", "to": "switch1", "link": "cable", "lanes": 4}
+        ]}}"#;
+        fabric.shape = serde_json::from_str(shape).unwrap();
+    }
+    let t = build(&spec, 1);
+    let fabric = &t.fabrics[0];
+    assert_eq!(fabric.tiers, [0, 1, 0]);
+    let names: Vec<_> = fabric.switches.iter().map(|&s| t.device_name(s)).collect();
+    assert_eq!(
+        names,
+        ["compute/switch0", "compute/switch1", "compute/switch2"]
+    );
+    assert_eq!(t.links_from(fabric.switches[1]).len(), 2);
+    assert_eq!(t.links_from(fabric.switches[2]).len(), 5);
+}

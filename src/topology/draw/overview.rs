@@ -26,7 +26,8 @@ pub(super) fn draw(topology: &Topology, top: f64) -> (Page<'_>, f64, f64) {
     let card = card_width(topology, NodeId(0));
     let domain = page.domain(&nodes[..1]);
     let one_domain = !domain.is_empty() && page.domain(&nodes) == domain;
-    let singly = (nodes.len() as f64) * card <= WIDEST;
+    // Nodes of several NVLink domains are told apart best by domain.
+    let singly = (nodes.len() as f64) * card <= WIDEST && (domain.is_empty() || one_domain);
     let groups: Vec<Group> = if singly || one_domain && nodes.len() <= 18 {
         let alone = |&node: &NodeId| Group {
             nodes: vec![node],
