@@ -16,7 +16,7 @@ fn cases() -> PathBuf {
 
 fn hardware() -> Hardware {
     let text = include_str!("cases/topologies/hardware.json");
-    load::parse_hardware(text, "hardware.json").unwrap()
+    load::parse_hardware(text, "hardware.json").unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn machine(text: &str, origin: &str, hardware: &Hardware) -> Result<Topology, TopologyError> {

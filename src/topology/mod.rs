@@ -1,8 +1,10 @@
 //! The machine: what it is made of, how it is wired, and which way data goes.
 //!
-//! A file ([`spec`]) is read ([`load`]), expanded ([`mod@expand`]) into a [`Topology`], and
+//! A file ([`spec`]) is read ([`mod@load`]), expanded ([`mod@expand`]) into a [`Topology`], and
 //! checked on the way ([`mod@check`], [`error`]). Shipped files are in the [`catalogue`].
 
+mod attach;
+mod builder;
 pub mod catalogue;
 #[cfg(test)]
 mod catalogue_tests;
@@ -15,6 +17,7 @@ mod fabric;
 pub mod graph;
 pub mod hardware;
 pub mod load;
+mod machine;
 mod models;
 pub mod paths;
 pub mod route;

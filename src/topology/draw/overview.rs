@@ -6,7 +6,7 @@ use crate::topology::graph::{DeviceId, DeviceKind, NodeId, Topology};
 use std::collections::BTreeMap;
 
 /// The widest that cards may grow together.
-const WIDEST: f64 = 1640.0;
+const WIDEST: f64 = 1960.0;
 /// A small mark for a device, and the room it takes.
 const MARK: f64 = 13.0;
 const MARK_PITCH: f64 = 17.0;
@@ -26,7 +26,8 @@ pub(super) fn draw(topology: &Topology, top: f64) -> (Page<'_>, f64, f64) {
     let card = card_width(topology, NodeId(0));
     let domain = page.domain(&nodes[..1]);
     let one_domain = !domain.is_empty() && page.domain(&nodes) == domain;
-    let singly = (nodes.len() as f64) * card <= WIDEST;
+    // Nodes of several NVLink domains are told apart best by domain.
+    let singly = (nodes.len() as f64) * card <= WIDEST && (domain.is_empty() || one_domain);
     let groups: Vec<Group> = if singly || one_domain && nodes.len() <= 18 {
         let alone = |&node: &NodeId| Group {
             nodes: vec![node],
@@ -41,7 +42,7 @@ pub(super) fn draw(topology: &Topology, top: f64) -> (Page<'_>, f64, f64) {
     let most = if singly || one_domain {
         groups.len()
     } else {
-        ((WIDEST / slot) as usize).clamp(2, groups.len())
+        ((WIDEST / slot) as usize).max(2).min(groups.len())
     };
     let torn = groups.len() > most;
     // With a gap for those left out, before the last.
@@ -208,6 +209,13 @@ fn add_card(page: &mut Page<'_>, group: &Group, x: f64, top: f64, merged: bool) 
         row(page, DeviceKind::Nic, y, column(&of, nics), MARK);
         y += MARK + 8.0;
     }
+    if merged {
+        // Lines to the shared switches leave below, so the name stands inside.
+        let name = nodes[0].name.rsplit('/').next().unwrap_or_default();
+        y += 10.0;
+        page.scene.caption(x, y, 12.0, Anchor::Middle, name);
+        y += 8.0;
+    }
     let gpus = nodes.iter().map(|n| n.gpus.len()).max().unwrap_or(0);
     if gpus > 0 && merged {
         let all: Vec<DeviceId> = nodes.iter().flat_map(|n| n.gpus.iter().copied()).collect();
@@ -274,6 +282,9 @@ fn add_card(page: &mut Page<'_>, group: &Group, x: f64, top: f64, merged: bool) 
         height: bottom - top,
         many: group.nodes.len() > 1,
     });
+    if merged {
+        return bottom;
+    }
     let first = nodes[0].name.as_str();
     let last = nodes[nodes.len() - 1].name.as_str();
     let (bold, range) = match nodes.len() {

@@ -1,6 +1,6 @@
 //! A page as it fills: tiles, and which devices each of them stands for.
 
-use super::scene::{Anchor, Frame, Line, Scene, Tile, ends, even, spread};
+use super::scene::{Anchor, Frame, Line, Scene, Tile, ends, even, spread, text_width};
 use crate::topology::graph::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
 use crate::topology::hardware::LinkFamily;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,8 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const TILE: f64 = 34.0;
 /// Between rows of tiles.
 pub(super) const GAP: f64 = 54.0;
-/// Lines beyond this number are drawn fine.
-const MANY_LINES: usize = 160;
+/// Between tiers of a fabric.
+const TIER_GAP: f64 = 86.0;
+/// Between two rows, more lines than this are drawn thinner.
+const MANY_LINES: f64 = 48.0;
 /// Switches of a tier that are drawn; the rest is only counted.
 const SHOWN: usize = 16;
 /// Room at the left for the names of rows.
@@ -29,8 +31,6 @@ pub(super) struct Page<'t> {
 /// A row of switches of one tier.
 struct Tier {
     shown: Vec<DeviceId>,
-    /// Where the left half ends, if switches are left out.
-    torn: Option<usize>,
     all: usize,
 }
 
@@ -92,6 +92,17 @@ impl<'t> Page<'t> {
         map
     }
 
+    /// For each of a row, the middle of what it is wired to and is on the page already.
+    fn wishes(
+        &self,
+        row: &[DeviceId],
+        near: &BTreeMap<DeviceId, Vec<DeviceId>>,
+    ) -> Vec<Option<f64>> {
+        row.iter()
+            .map(|device| near.get(device).and_then(|near| self.centre(near)))
+            .collect()
+    }
+
     /// The middle of the tiles of `devices`.
     fn centre(&self, devices: &[DeviceId]) -> Option<f64> {
         let at: Vec<f64> = devices
@@ -143,22 +154,33 @@ impl<'t> Page<'t> {
             let row = &rows[kind];
             let pitch = pitch(row.len());
             let evenly = even(row.len(), inner_left, inner_right);
-            let xs = if kind >= 3 {
-                evenly
+            let (xs, width) = if kind >= 3 {
+                (evenly, pitch - 14.0)
             } else {
+                let direct = self.wishes(row, &near);
                 let wanted: Vec<f64> = row
                     .iter()
+                    .zip(&direct)
                     .zip(evenly)
-                    .map(|(device, else_at)| {
+                    .map(|((device, wish), else_at)| {
+                        // What hangs on nothing below stands with its peers.
                         let near = near.get(device).map_or(&[][..], Vec::as_slice);
-                        self.centre(near).unwrap_or(else_at)
+                        let peers = row.iter().zip(&direct).filter(|(d, _)| near.contains(d));
+                        let peers: Vec<f64> = peers.filter_map(|(_, &wish)| wish).collect();
+                        let peers = (!peers.is_empty())
+                            .then(|| peers.iter().sum::<f64>() / peers.len() as f64);
+                        wish.or(peers).unwrap_or(else_at)
                     })
                     .collect();
-                spread(&wanted, pitch, inner_left, inner_right)
+                // Many CPUs leave room for the lines that pass between them.
+                let slim = kind == 2 && row.len() > 2;
+                let pitch = if slim { 60.0 } else { pitch };
+                let width = if slim { 44.0 } else { pitch - 14.0 };
+                (spread(&wanted, pitch, inner_left, inner_right), width)
             };
             for (&device, x) in row.iter().zip(xs) {
                 let label = self.label(device);
-                self.add(device, x, tops[kind], pitch - 14.0, label);
+                self.add(device, x, tops[kind], width, label);
             }
         }
         let meshed = rows[4].is_empty()
@@ -241,40 +263,40 @@ impl<'t> Page<'t> {
         let tiers = self.tiers();
         let count = tiers.len();
         for (tier, row) in tiers.into_iter().enumerate() {
-            let y = top + (count - 1 - tier) as f64 * (TILE + GAP + 16.0);
-            let near = self.neighbours(&row.shown.iter().copied().collect());
-            let slots = row.shown.len() + usize::from(row.torn.is_some());
-            let pitch = (98.0f64).min((right - left) / slots as f64);
-            let evenly = even(slots, left, right);
-            let xs = if tier == 0 && row.torn.is_none() {
-                let mut wanted: Vec<f64> = Vec::new();
-                for (switch, else_at) in row.shown.iter().zip(evenly) {
-                    let ports: Vec<DeviceId> = near
-                        .iter()
-                        .filter(|(_, of)| of.contains(switch))
-                        .map(|(&port, _)| port)
-                        .collect();
-                    wanted.push(self.centre(&ports).unwrap_or(else_at));
+            let y = top + (count - 1 - tier) as f64 * (TILE + TIER_GAP);
+            let pitch = (98.0f64).min((right - left) / row.shown.len().max(1) as f64);
+            let mut xs = even(row.shown.len(), left, right);
+            if tier == 0 {
+                let near = self.neighbours(&row.shown.iter().copied().collect());
+                let above: Vec<f64> = row
+                    .shown
+                    .iter()
+                    .zip(&xs)
+                    .map(|(switch, &else_at)| {
+                        let ports: Vec<DeviceId> = near
+                            .iter()
+                            .filter(|(_, of)| of.contains(switch))
+                            .map(|(&port, _)| port)
+                            .collect();
+                        self.centre(&ports).unwrap_or(else_at)
+                    })
+                    .collect();
+                // Leaves that every node uses would crowd in the middle.
+                let span = above.iter().copied().fold(0.0, f64::max)
+                    - above.iter().copied().fold(f64::INFINITY, f64::min);
+                if row.shown.len() == 1 || span > (right - left) * 0.55 {
+                    xs = spread(&above, pitch, left, right);
                 }
-                spread(&wanted, pitch, left, right)
-            } else {
-                evenly
-                    .into_iter()
-                    .enumerate()
-                    .filter(|&(i, _)| Some(i) != row.torn)
-                    .map(|(_, x)| x)
-                    .collect()
-            };
-            if let Some(torn) = row.torn {
-                let x = even(slots, left, right)[torn];
-                self.scene
-                    .caption(x, y + TILE / 2.0 + 5.0, 18.0, Anchor::Middle, "…");
             }
+            let fits = row
+                .shown
+                .iter()
+                .all(|&switch| text_width(&self.label(switch), 11.5) <= pitch - 18.0);
             for (&switch, x) in row.shown.iter().zip(xs) {
-                let label = if pitch < 62.0 {
-                    self.topology.device(switch).index.to_string()
-                } else {
+                let label = if fits {
                     self.label(switch)
+                } else {
+                    self.topology.device(switch).index.to_string()
                 };
                 self.add(switch, x, y, pitch - 10.0, label);
             }
@@ -297,7 +319,7 @@ impl<'t> Page<'t> {
     /// From the top of the highest tier to the top of the NICs.
     pub(super) fn fabric_height(&self) -> f64 {
         let tiers = self.topology.fabrics.iter().flat_map(|f| &f.tiers).max();
-        tiers.map_or(0.0, |&t| f64::from(t + 1) * (TILE + GAP + 16.0))
+        tiers.map_or(0.0, |&t| f64::from(t + 1) * (TILE + TIER_GAP))
     }
 
     /// The tiers of all fabrics, from the leaves up, as far as they lead to devices shown.
@@ -324,12 +346,13 @@ impl<'t> Page<'t> {
                 .filter(|d| tier_of.get(d) == Some(&tier))
                 .collect();
             let most = if tier == 0 { 2 * SHOWN } else { SHOWN };
-            let torn = (shown.len() > most).then_some(most / 2);
-            if torn.is_some() {
-                shown.drain(most / 2..shown.len() - most / 2);
+            if shown.len() > most {
+                // Evenly over all, so that each pod and each group of cores is there.
+                let count = shown.len();
+                shown = (0..most).map(|i| shown[i * count / most]).collect();
             }
             below = shown.iter().copied().collect();
-            tiers.push(Tier { shown, torn, all });
+            tiers.push(Tier { shown, all });
         }
         tiers
     }
@@ -374,7 +397,9 @@ impl<'t> Page<'t> {
                 family,
                 rate,
                 links,
-                fine: crowd[&(row(a), row(b))] > MANY_LINES,
+                thin: (MANY_LINES / crowd[&(row(a), row(b))] as f64)
+                    .sqrt()
+                    .clamp(0.25, 1.0),
             });
         }
         self.scene.lines.extend(lines);

@@ -34,8 +34,8 @@ pub(super) struct Line {
     pub(super) rate: f64,
     /// Every link that it stands for, both directions.
     pub(super) links: Vec<LinkId>,
-    /// Among very many: thinner.
-    pub(super) fine: bool,
+    /// Of the full width: less among very many.
+    pub(super) thin: f64,
 }
 
 /// Text at a place.
@@ -55,7 +55,6 @@ pub(super) struct Caption {
 pub(super) enum Anchor {
     Start,
     Middle,
-    End,
 }
 
 /// A frame around tiles; several copies behind it say that it stands for many.
@@ -173,9 +172,9 @@ pub(super) fn ends(a: &Tile, b: &Tile, neighbours: bool) -> ((f64, f64), (f64, f
 }
 
 /// A line's width on paper, by what one wire carries.
-pub(super) fn line_width(rate: f64, fine: bool) -> f64 {
+pub(super) fn line_width(rate: f64, thin: f64) -> f64 {
     let width = 0.7 + 0.75 * (1.0 + rate / 15.0).log2();
-    if fine { (width * 0.4).max(0.6) } else { width }
+    (width * thin).max(0.6)
 }
 
 /// From grey over yellow to red.
@@ -306,8 +305,8 @@ impl Line {
         let _ = writeln!(
             out,
             r#"<path d="{path}" fill="none" stroke="{colour}" stroke-width="{:.2}" stroke-linecap="round" opacity="{}"/>"#,
-            line_width(self.rate, self.fine),
-            if self.fine { "0.55" } else { "0.85" }
+            line_width(self.rate, self.thin),
+            if self.thin < 0.7 { "0.6" } else { "0.85" }
         );
     }
 }
@@ -346,7 +345,6 @@ impl Caption {
         let anchor = match self.anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
-            Anchor::End => "end",
         };
         let weight = if self.bold {
             " font-weight=\"bold\""
@@ -355,7 +353,7 @@ impl Caption {
         };
         let _ = writeln!(
             out,
-            r##"<text x="{:.1}" y="{:.1}" font-size="{}" text-anchor="{anchor}" fill="#1d2733"{weight}>{}</text>"##,
+            r##"<text x="{:.1}" y="{:.1}" font-size="{}" text-anchor="{anchor}" fill="#1d2733"{weight} stroke="#ffffff" stroke-width="3" stroke-linejoin="round" paint-order="stroke">{}</text>"##,
             self.x,
             self.y,
             self.size,

@@ -128,7 +128,15 @@ fn legend(topology: &Topology, style: &Style<'_>, width: f64, top: f64) -> (Stri
         );
         x += needs + 14.0;
     }
-    y += 24.0;
+    if !topology.graph.raw_edges().is_empty() {
+        y += 22.0;
+        let _ = writeln!(
+            out,
+            r##"<text x="24" y="{:.1}" font-size="11" fill="#566070">Rates are what payload can use of one line in one direction; lanes and parallel cables are one line.</text>"##,
+            y + 4.0
+        );
+    }
+    y += 20.0;
     if style.utilisation.is_some() {
         for step in 0..40 {
             let share = f64::from(step) / 39.0;
@@ -202,7 +210,7 @@ fn link_entries(topology: &Topology, style: &Style<'_>) -> Vec<Entry> {
             Entry {
                 mark: format!(
                     r#"<path d="M2 0H28" stroke="{colour}" stroke-width="{:.1}"/>"#,
-                    line_width(typical, false)
+                    line_width(typical, 1.0)
                 ),
                 text: format!("{}: {} GB/s", family.label(), listed.join(", ")),
             }
