@@ -38,6 +38,11 @@ struct Fifo {
     bytes: u64,
 }
 
+/// A cache line of times.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Line([Time; MAX_SLOTS]);
+
 /// No sizes are kept.
 const NO_LENS: u32 = u32::MAX;
 
@@ -46,8 +51,9 @@ const NO_LENS: u32 = u32::MAX;
 pub(super) struct Fifos {
     slots: u8,
     all: Vec<Fifo>,
-    /// `slots` times of visibility, then `slots` times of freedom, for each queue.
-    times: Vec<Time>,
+    /// For each queue the times at which its slots are visible, then those at which they
+    /// are free: in one cache line with up to four slots, else in one each.
+    times: Vec<Line>,
     lens: Vec<u32>,
 }
 
@@ -78,8 +84,9 @@ impl Fifos {
             self.lens
                 .resize(self.lens.len() + usize::from(self.slots), 0);
         }
+        let lines = if self.halves() { 1 } else { 2 };
         self.times
-            .resize(self.times.len() + 2 * usize::from(self.slots), Time::ZERO);
+            .resize(self.times.len() + lines, Line([Time::ZERO; MAX_SLOTS]));
         self.all.push(Fifo {
             from,
             to,
@@ -97,14 +104,43 @@ impl Fifos {
         self.all.len() as u32 - 1
     }
 
+    /// True if a line holds both kinds of times.
     #[inline]
-    fn visible_at(&self, id: FifoId, slot: u8) -> usize {
-        id as usize * 2 * usize::from(self.slots) + usize::from(slot)
+    fn halves(&self) -> bool {
+        usize::from(self.slots) * 2 <= MAX_SLOTS
     }
 
     #[inline]
-    fn freed_at(&self, id: FifoId, slot: u8) -> usize {
-        self.visible_at(id, slot) + usize::from(self.slots)
+    fn visible(&mut self, id: FifoId, slot: u8) -> &mut Time {
+        let line = if self.halves() {
+            id as usize
+        } else {
+            2 * id as usize
+        };
+        &mut self.times[line].0[usize::from(slot)]
+    }
+
+    #[inline]
+    fn freed(&mut self, id: FifoId, slot: u8) -> &mut Time {
+        if self.halves() {
+            &mut self.times[id as usize].0[MAX_SLOTS / 2 + usize::from(slot)]
+        } else {
+            &mut self.times[2 * id as usize + 1].0[usize::from(slot)]
+        }
+    }
+
+    /// Reads what the next slice through a queue will need, so that it is in the cache.
+    #[inline]
+    pub(super) fn touch(&self, id: FifoId) -> u64 {
+        let line = if self.halves() {
+            id as usize
+        } else {
+            2 * id as usize
+        };
+        match (self.all.get(id as usize), self.times.get(line)) {
+            (Some(fifo), Some(line)) => fifo.posted ^ line.0[0].picos(),
+            _ => 0,
+        }
     }
 
     /// When the receiver's next slice is visible. While it is not posted: `None`, and the
@@ -114,7 +150,7 @@ impl Fifos {
         let fifo = &mut self.all[id as usize];
         if fifo.posted > fifo.taken {
             let slot = fifo.take_slot;
-            Some(self.times[self.visible_at(id, slot)])
+            Some(*self.visible(id, slot))
         } else {
             fifo.receiver_waits = true;
             None
@@ -128,7 +164,7 @@ impl Fifos {
         let fifo = &mut self.all[id as usize];
         if fifo.posted - fifo.taken < u64::from(self.slots) {
             let slot = fifo.post_slot;
-            Some(self.times[self.freed_at(id, slot)])
+            Some(*self.freed(id, slot))
         } else {
             fifo.sender_waits = true;
             None
@@ -165,8 +201,7 @@ impl Fifos {
             self.lens[fifo.lens_at as usize + usize::from(slot)] = len;
         }
         let wakes = std::mem::take(&mut fifo.receiver_waits).then_some(fifo.to);
-        let at = self.visible_at(id, slot);
-        self.times[at] = visible;
+        *self.visible(id, slot) = visible;
         wakes
     }
 
@@ -180,8 +215,7 @@ impl Fifos {
         fifo.taken += 1;
         let freed = now + fifo.credit_latency;
         let wakes = std::mem::take(&mut fifo.sender_waits).then_some(fifo.from);
-        let at = self.freed_at(id, slot);
-        self.times[at] = freed;
+        *self.freed(id, slot) = freed;
         wakes
     }
 

@@ -111,6 +111,9 @@ fn check(plan: &Plan) -> Result<(), SimError> {
 /// How often progress is told: every so many instants.
 const PROGRESS_EVERY: u64 = 1 << 14;
 
+/// So many actors' state is fetched at once: few enough to stay in the first-level cache.
+const BLOCK: usize = 32;
+
 /// What one kind of actor costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Class {
@@ -258,17 +261,10 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         let mut instants = 0u64;
         while let Some(time) = self.queue.pop_instant(&mut batch) {
             self.now = Time::from_picos(time);
-            for &(actor, generation) in &batch {
-                let a = &self.actors[actor as usize];
-                // A newer event of this actor was queued since: its rate changed.
-                if a.generation != generation {
-                    continue;
-                }
-                self.events += 1;
-                match a.phase {
-                    Phase::Scheduled => self.begin(actor),
-                    Phase::Streams => self.end(actor),
-                    Phase::Waits | Phase::Done => {}
+            for block in batch.chunks(BLOCK) {
+                self.touch(block.iter().map(|&(actor, _)| actor));
+                for &(actor, generation) in block {
+                    self.handle(actor, generation);
                 }
             }
             self.quiet_instant();
@@ -281,13 +277,47 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         }
     }
 
+    #[inline]
+    fn handle(&mut self, actor: ActorId, generation: u32) {
+        let a = &self.actors[actor as usize];
+        // A newer event of this actor was queued since: its rate changed.
+        if a.generation != generation {
+            return;
+        }
+        self.events += 1;
+        match a.phase {
+            Phase::Scheduled => self.begin(actor),
+            Phase::Streams => self.end(actor),
+            Phase::Waits | Phase::Done => {}
+        }
+    }
+
+    /// Reads the state of several actors and their queues, each independent of the others:
+    /// the processor fetches it all at once instead of waiting for each in turn.
+    #[inline]
+    fn touch(&self, actors: impl Iterator<Item = ActorId> + Clone) {
+        let mut seen = 0;
+        for actor in actors.clone() {
+            let a = &self.actors[actor as usize];
+            seen ^= a.slices ^ u64::from(a.generation) ^ self.sharing.touch(actor);
+        }
+        for actor in actors {
+            let a = &self.actors[actor as usize];
+            seen ^= self.machinery.fifos.touch(a.recv) ^ self.machinery.fifos.touch(a.send);
+        }
+        std::hint::black_box(seen);
+    }
+
     /// Wakes whom the instant's events concern, then shares links anew.
     fn quiet_instant(&mut self) {
-        // In the order of waking, which mostly is the order in memory.
         let mut next = 0;
-        while let Some(&actor) = self.woken.get(next) {
-            next += 1;
-            self.try_begin(actor);
+        while next < self.woken.len() {
+            let end = self.woken.len().min(next + BLOCK);
+            self.touch(self.woken[next..end].iter().copied());
+            for at in next..end {
+                self.try_begin(self.woken[at]);
+            }
+            next = end;
         }
         self.woken.clear();
         if self.sharing.is_dirty() {

@@ -131,7 +131,7 @@ impl Sharing {
         };
         for u in resources.path(path) {
             self.pools[u.resource as usize].active.push(flow);
-            self.touch(u.resource);
+            self.mark(u.resource);
         }
     }
 
@@ -145,12 +145,12 @@ impl Sharing {
             if let Some(at) = active.iter().position(|&f| f == flow) {
                 active.swap_remove(at);
             }
-            self.touch(u.resource);
+            self.mark(u.resource);
         }
     }
 
     #[inline]
-    fn touch(&mut self, resource: ResourceId) {
+    fn mark(&mut self, resource: ResourceId) {
         let pool = &mut self.pools[resource as usize];
         if !pool.dirty {
             pool.dirty = true;
@@ -164,6 +164,12 @@ impl Sharing {
     pub fn rate(&self, flow: FlowId) -> (u64, Limit) {
         let f = &self.flows[flow as usize];
         (f.rate, f.limit)
+    }
+
+    /// Reads a transfer's state, so that it is in the cache.
+    #[inline]
+    pub(super) fn touch(&self, flow: FlowId) -> u64 {
+        self.flows[flow as usize].rate
     }
 
     /// True if something changed since the last solve.
