@@ -282,3 +282,39 @@ fn nothing_to_do_is_a_launch() {
         "Launching kernels takes 100 % of the critical path."
     );
 }
+
+#[test]
+fn proxies_that_share_a_track_do_not_overlap_on_it() {
+    let t = machine("dgx-h100", 2);
+    let plan = network_plan(&t, 100_000, us(1), Costs::default());
+    let mut recorder = Recorder::new(&t, &plan, Limits::default());
+    // A second proxy of the same rank and channel, as a worker with two receivers has.
+    recorder.cast.place.push((0, 0));
+    recorder.cast.overhead.push(us(1));
+    let slice = |actor, free, start, end| Slice {
+        actor,
+        free: us(free),
+        posted: us(free),
+        start: us(start),
+        end: us(end),
+        done: us(end),
+        cause: crate::engine::probe::Cause::Own,
+        bytes: 1,
+        name: "network",
+        recv: crate::collective::Peers::NONE,
+        send: crate::collective::Peers::NONE,
+    };
+    for s in [
+        slice(2, 0, 1, 5),
+        slice(3, 2, 3, 6),
+        slice(2, 5, 6, 6),
+        slice(3, 7, 8, 9),
+    ] {
+        recorder.spans.slice(&recorder.cast, &s);
+    }
+    let (_, spans, _) = recorder.spans.finish(&recorder.cast, &t, &plan, us(9));
+    let proxies = spans.iter().filter(|s| s.track == Track::Proxy(0));
+    let proxies: Vec<_> = proxies.map(|s| (s.start, s.end)).collect();
+    let expected = [(0, 1), (1, 5), (5, 6), (7, 8), (8, 9)];
+    assert_eq!(proxies, expected.map(|(from, to)| (us(from), us(to))));
+}
