@@ -2,8 +2,11 @@
 //!
 //! Data flows one way: **spec → plan → simulate → report**. Each room is a module and
 //! uses only those before it: [`units`], [`topology`] (the machine), [`collective`]
-//! (what moves), [`report`] (results for people).
+//! (what moves), [`plan`] (a program laid onto a machine), [`nccl`] (how NCCL decides) and
+//! [`engine`] (time); [`report`] (results for people) knows only units. [`scenario`] joins
+//! them all, and [`cli`] is the command.
 
+pub mod cli;
 pub mod collective;
 pub mod engine;
 pub mod nccl;

@@ -12,6 +12,7 @@
 mod actor;
 mod error;
 mod fifo;
+mod machinery;
 mod outcome;
 pub mod probe;
 pub mod queue;

@@ -43,13 +43,6 @@ impl Bins {
             + limited
             + self.idle
     }
-
-    pub(super) fn add_limited(&mut self, resource: ResourceId, time: Time) {
-        match self.limited.iter_mut().find(|(r, _)| *r == resource) {
-            Some((_, total)) => *total += time,
-            None => self.limited.push((resource, time)),
-        }
-    }
 }
 
 /// The result of a simulation.
@@ -59,9 +52,6 @@ pub struct Outcome {
     pub finish: Vec<Vec<Time>>,
     /// Where each worker's time went, in the program's order of workers.
     pub workers: Vec<Bins>,
-    /// For each connection: how long its receiver waited for data not yet posted, and its
-    /// sender for credit not yet given.
-    pub waits: Vec<(Time, Time)>,
     /// Payload that each connection carried, all operations together.
     pub connection_bytes: Vec<u64>,
     /// What transfers shared.

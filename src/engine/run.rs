@@ -6,16 +6,17 @@
 //! are times known as soon as the other side has acted, so a slice costs two events:
 //! its begin and its end.
 
-use super::actor::{Actor, Phase};
+use super::actor::{Actor, Cold, NO_FIFO, Phase, add_limited};
 use super::error::SimError;
-use super::fifo::{Fifo, FifoId, MAX_SLOTS};
-use super::outcome::Outcome;
+use super::fifo::MAX_SLOTS;
+use super::machinery::Machinery;
+use super::outcome::{Bins, Outcome};
 use super::probe::{ActorId, Blind, Cause, Probe, Segment, Slice};
 use super::queue::EventQueue;
-use super::resources::{PathId, Resources};
+use super::resources::PathId;
 use super::sharing::{Change, Limit, Sharing};
 use crate::collective::{ConnId, Peers, WorkerId};
-use crate::plan::{Plan, Protocol, RouteId};
+use crate::plan::{Plan, Protocol};
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Time};
 use rustc_hash::FxHashMap;
@@ -93,6 +94,13 @@ fn check(plan: &Plan) -> Result<(), SimError> {
     {
         return bad("a worker's rate is zero".into());
     }
+    let workers = (0..program.workers()).map(WorkerId);
+    if let Some(worker) = workers
+        .into_iter()
+        .find(|&w| program.steps(w) > u64::from(u32::MAX))
+    {
+        return bad(format!("worker {} has more than 4 billion steps", worker.0));
+    }
     let slots = plan.protocol.fifo_slices;
     if slots == 0 || slots as usize > MAX_SLOTS {
         return bad(format!("queues of {slots} slots"));
@@ -100,95 +108,18 @@ fn check(plan: &Plan) -> Result<(), SimError> {
     Ok(())
 }
 
-/// The parts that a plan is executed by: actors' queues and what they share.
-struct Machinery {
-    resources: Resources,
-    fifos: Vec<Fifo>,
-    /// For each connection, the queue that its receiver reads (a network has two).
-    incoming: Vec<FifoId>,
-    /// For each queue: what its sender's and its receiver's work loads.
-    store_path: Vec<Option<PathId>>,
-    load_path: Vec<Option<PathId>>,
-    proxies: Vec<Proxy>,
-    /// The path that loads nothing.
-    nowhere: PathId,
-}
-
-/// A network connection's proxy: takes from one queue, puts into another.
-struct Proxy {
-    takes: FifoId,
-    puts: FifoId,
-    path: PathId,
-    rate: Bandwidth,
-    overhead: Time,
-}
-
-impl Machinery {
-    fn new(plan: &Plan, rate: impl Fn(LinkId) -> Bandwidth) -> Self {
-        let mut resources = Resources::new(&plan.routes, plan.protocol.wire, rate);
-        let nowhere = resources.add_path(std::iter::empty());
-        let path = |route: Option<RouteId>| route.map(|r| r.0);
-        let slots = plan.protocol.fifo_slices;
-        let connections = plan.transports.len();
-        let workers = plan.program.workers();
-        let mut m = Machinery {
-            resources,
-            fifos: Vec::with_capacity(connections),
-            incoming: (0..connections as u32).collect(),
-            store_path: plan.transports.iter().map(|t| path(t.store)).collect(),
-            load_path: plan.transports.iter().map(|t| path(t.load)).collect(),
-            proxies: Vec::new(),
-            nowhere,
-        };
-        let mut second = Vec::new();
-        for (id, transport) in plan.transports.iter().enumerate() {
-            let ends = plan.program.connection(ConnId(id as u32));
-            let (from, to) = (ends.from.0, ends.to.0);
-            let Some(leg) = transport.network else {
-                m.fifos.push(Fifo::new(
-                    from,
-                    to,
-                    slots,
-                    transport.latency,
-                    transport.credit_latency,
-                ));
-                continue;
-            };
-            let proxy = workers + m.proxies.len() as u32;
-            let puts = (connections + second.len()) as u32;
-            m.fifos.push(Fifo::new(
-                from,
-                proxy,
-                slots,
-                leg.post_latency,
-                leg.post_latency,
-            ));
-            second.push(Fifo::new(
-                proxy,
-                to,
-                slots,
-                transport.latency,
-                transport.credit_latency,
-            ));
-            m.incoming[id] = puts;
-            let load = m.load_path[id].take();
-            m.load_path.push(load);
-            m.store_path.push(None);
-            m.proxies.push(Proxy {
-                takes: id as u32,
-                puts,
-                path: leg.route.0,
-                rate: leg.rate,
-                overhead: leg.message_overhead,
-            });
-        }
-        m.fifos.extend(second);
-        m
-    }
-}
-
 /// How often progress is told: every so many instants.
 const PROGRESS_EVERY: u64 = 1 << 14;
+
+/// What one kind of actor costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Class {
+    launch: Time,
+    /// After each slice of a worker; before each message of a proxy.
+    overhead: Time,
+    send_rate: u64,
+    local_rate: u64,
+}
 
 struct Run<'r, 'o, P: Probe> {
     plan: &'r Plan,
@@ -197,8 +128,12 @@ struct Run<'r, 'o, P: Probe> {
     probe: &'r mut P,
     machinery: Machinery,
     sharing: Sharing,
+    changes: Vec<Change>,
+    classes: Vec<Class>,
     /// Workers, then proxies.
     actors: Vec<Actor>,
+    cold: Vec<Cold>,
+    workers: u32,
     queue: EventQueue<(ActorId, u32)>,
     /// Actors that somebody woke in this instant.
     woken: Vec<ActorId>,
@@ -225,27 +160,48 @@ struct RankState {
 impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
     fn new(plan: &'r Plan, machinery: Machinery, options: Options<'o>, probe: &'r mut P) -> Self {
         let program = plan.program.as_ref();
-        let mut by_rank: Vec<(u32, ActorId)> = Vec::with_capacity(program.workers() as usize);
-        let mut actors = Vec::with_capacity(program.workers() as usize + machinery.proxies.len());
+        let workers = program.workers();
+        let mut classes: Vec<Class> = plan
+            .costs
+            .iter()
+            .map(|c| Class {
+                launch: c.launch,
+                overhead: c.slice_sync,
+                send_rate: c.send_rate.bytes_per_sec(),
+                local_rate: c.local_rate.bytes_per_sec(),
+            })
+            .collect();
+        let mut by_rank: Vec<(u32, ActorId)> = Vec::with_capacity(workers as usize);
+        let mut actors = Vec::with_capacity(workers as usize + machinery.proxies.len());
         let mut steps_total = 0;
-        for worker in 0..program.workers() {
+        for worker in 0..workers {
             let rank = program.worker(WorkerId(worker)).rank;
-            let costs = &plan.costs[usize::from(plan.rank_costs[rank.index()])];
-            let mut actor = Actor::new(costs.slice_sync);
-            actor.steps = program.steps(WorkerId(worker));
-            steps_total += actor.steps;
-            actors.push(actor);
+            let steps = program.steps(WorkerId(worker));
+            steps_total += steps;
+            actors.push(Actor::new(plan.rank_costs[rank.index()], steps as u32));
             by_rank.push((rank.0, worker));
         }
         for proxy in &machinery.proxies {
-            let mut actor = Actor::new(proxy.overhead);
-            actor.recv = Peers::one(ConnId(proxy.takes));
-            actor.send = Peers::one(ConnId(proxy.puts));
-            actor.path = proxy.path;
-            actor.cap = proxy.rate.bytes_per_sec().max(1);
-            actor.name = "network";
+            let rate = proxy.rate.bytes_per_sec().max(1);
+            let class = Class {
+                launch: Time::ZERO,
+                overhead: proxy.overhead,
+                send_rate: rate,
+                local_rate: rate,
+            };
+            let known = classes.iter().position(|c| *c == class).unwrap_or_else(|| {
+                classes.push(class);
+                classes.len() - 1
+            });
+            let mut actor = Actor::new(known as u16, 0);
+            (actor.recv, actor.send) = (proxy.takes, proxy.puts);
+            (actor.path, actor.cap) = (proxy.path, rate);
             actors.push(actor);
         }
+        let mut cold = vec![Cold::default(); actors.len()];
+        cold[workers as usize..]
+            .iter_mut()
+            .for_each(|c| c.name = "network");
         by_rank.sort_unstable();
         let mut ranks = Vec::with_capacity(program.ranks() as usize);
         let mut start = 0;
@@ -261,15 +217,18 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             start += own;
         }
         let operations = options.operations.max(1);
-        let flows = actors.len();
         Run {
             protocol: plan.protocol,
-            sharing: Sharing::new(&machinery.resources, flows),
+            sharing: Sharing::new(&machinery.resources, actors.len()),
+            changes: Vec::new(),
             plan,
             options,
             probe,
             machinery,
+            classes,
             actors,
+            cold,
+            workers,
             queue: EventQueue::new(),
             woken: Vec::new(),
             sums: FxHashMap::default(),
@@ -288,7 +247,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         for rank in 0..self.ranks.len() {
             self.launch(rank);
         }
-        for proxy in self.plan.program.workers()..self.actors.len() as u32 {
+        for proxy in self.workers..self.actors.len() as u32 {
             self.try_begin(proxy);
         }
         self.quiet_instant();
@@ -324,51 +283,59 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
 
     /// Wakes whom the instant's events concern, then shares links anew.
     fn quiet_instant(&mut self) {
-        while let Some(actor) = self.woken.pop() {
+        // In the order of waking, which mostly is the order in memory.
+        let mut next = 0;
+        while let Some(&actor) = self.woken.get(next) {
+            next += 1;
             self.try_begin(actor);
         }
+        self.woken.clear();
         if self.sharing.is_dirty() {
-            let mut changes = Vec::new();
-            self.share(&mut changes);
+            self.share();
         }
     }
 
-    fn share(&mut self, changes: &mut Vec<Change>) {
-        self.sharing.solve(&self.machinery.resources, changes);
-        for &Change { flow, rate, limit } in changes.iter() {
+    fn share(&mut self) {
+        let mut changes = std::mem::take(&mut self.changes);
+        self.sharing.solve(&self.machinery.resources, &mut changes);
+        for &Change { flow, rate, limit } in &changes {
             let (new_rate, _) = self.sharing.rate(flow);
             if rate > 0 {
                 self.book(flow, rate, limit);
             }
-            if new_rate != rate {
-                let actor = &mut self.actors[flow as usize];
-                actor.advance(rate, self.now);
-                actor.generation += 1;
-                if let Some(end) = actor.end_at(new_rate) {
-                    self.queue.push(end.picos(), (flow, actor.generation));
-                }
+            let actor = &mut self.actors[flow as usize];
+            actor.advance(rate, self.now);
+            actor.generation += 1;
+            if let Some(end) = actor.end_at(new_rate) {
+                self.queue.push(end.picos(), (flow, actor.generation));
             }
         }
+        self.changes = changes;
     }
 
-    /// Puts streaming at one rate, up to now, into the bins.
+    /// Puts streaming at one rate, since the actor's mark, into its bins.
+    #[inline]
     fn book(&mut self, id: ActorId, rate: u64, limit: Limit) {
         let now = self.now;
         let actor = &mut self.actors[id as usize];
-        let from = std::mem::replace(&mut actor.booked, now);
-        if from == now {
-            return;
-        }
+        let time = now - actor.mark;
         match limit {
-            Limit::Cap => actor.bins.at_cap += now - from,
-            Limit::Resource(resource) => actor.bins.add_limited(resource, now - from),
+            Limit::Cap => actor.at_cap += time,
+            Limit::Resource(resource) if resource == actor.limited_by => actor.limited += time,
+            Limit::Resource(resource) => {
+                let before = std::mem::replace(&mut actor.limited, time);
+                let by = std::mem::replace(&mut actor.limited_by, resource);
+                if before > Time::ZERO {
+                    add_limited(&mut self.cold[id as usize].limited, by, before);
+                }
+            }
         }
-        if P::ACTIVE {
-            let path = actor.path;
+        if P::ACTIVE && time > Time::ZERO {
+            let (path, start) = (actor.path, actor.mark);
             self.probe.segment(&Segment {
                 actor: id,
                 path,
-                start: from,
+                start,
                 end: now,
                 rate,
                 limit,
@@ -385,20 +352,19 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             }
             let (first, last) = state.workers;
             let idle_until = state.latest;
-            let costs = &self.plan.costs[usize::from(self.plan.rank_costs[rank])];
-            let free = idle_until + costs.launch;
+            let launch = self.plan.costs[usize::from(self.plan.rank_costs[rank])].launch;
+            let free = idle_until + launch;
             state.running = 0;
             for i in first..last {
                 let worker = self.rank_workers[i as usize];
                 let actor = &mut self.actors[worker as usize];
-                actor.bins.idle += idle_until.saturating_sub(actor.free);
-                actor.bins.launch += costs.launch;
+                self.cold[worker as usize].idle += idle_until.saturating_sub(actor.free);
                 if P::ACTIVE {
                     self.probe.launch(worker, idle_until, free);
+                    self.cold[worker as usize].cause = Cause::Launch;
                 }
                 actor.free = free;
                 actor.next_step = 0;
-                actor.cause = Cause::Launch;
                 if self.fetch(worker) {
                     self.ranks[rank].running += 1;
                     self.woken.push(worker);
@@ -422,30 +388,34 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         let program = self.plan.program.as_ref();
         let actor = &mut self.actors[id as usize];
         while actor.next_step < actor.steps {
-            let step = program.step(WorkerId(id), actor.next_step);
+            let step = program.step(WorkerId(id), u64::from(actor.next_step));
             actor.next_step += 1;
             self.steps_begun += 1;
             if step.len == 0 {
                 continue;
             }
-            let rank = program.worker(WorkerId(id)).rank;
-            let costs = &self.plan.costs[usize::from(self.plan.rank_costs[rank.index()])];
-            let rate = if step.send.is_empty() {
-                costs.local_rate
+            let class = &self.classes[usize::from(actor.class)];
+            actor.cap = if step.send.is_empty() {
+                class.local_rate
             } else {
-                costs.send_rate
+                class.send_rate
             };
-            actor.cap = rate.bytes_per_sec();
-            actor.name = step.name();
-            actor.recv = step
+            let slice_len = self
+                .protocol
+                .slice_len(step.len)
+                .min(u64::from(u32::MAX - 15));
+            actor.slice_len = slice_len as u32;
+            actor.slice = slice_len.min(step.len) as u32;
+            actor.left = step.len - u64::from(actor.slice);
+            let recv = step
                 .recv
                 .map(|c| ConnId(self.machinery.incoming[c.index()]));
-            actor.send = step.send;
-            actor.slice_len = self.protocol.slice_len(step.len);
-            actor.slice = actor.slice_len.min(step.len);
-            actor.left = step.len - actor.slice;
-            let (recv, send) = (actor.recv, actor.send);
-            let path = self.path_of(recv, send);
+            let cold = &mut self.cold[id as usize];
+            if P::ACTIVE {
+                cold.name = step.name();
+            }
+            actor.set_queues(cold, recv, step.send);
+            let path = self.path_of(recv, step.send);
             self.actors[id as usize].path = path;
             return true;
         }
@@ -478,90 +448,85 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
 
     /// If all that the next slice needs has a time, schedules (or does) its begin.
     fn try_begin(&mut self, id: ActorId) {
-        let actor = &self.actors[id as usize];
+        let actor = &mut self.actors[id as usize];
         if matches!(actor.phase, Phase::Streams | Phase::Scheduled) {
             return;
         }
-        let (recv, send) = (actor.recv, actor.send);
-        let free = actor.free;
         let fifos = &mut self.machinery.fifos;
-        let (mut data, mut data_from) = (Time::ZERO, None);
-        let (mut credit, mut credit_from) = (Time::ZERO, None);
+        // The latest data and credit, and the queues that they come by.
+        let (mut data, mut credit) = ((Time::ZERO, NO_FIFO), (Time::ZERO, NO_FIFO));
         let mut known = true;
-        for f in recv.as_slice() {
-            let fifo = &mut fifos[f.index()];
-            match fifo.data_at() {
-                Some(at) if data_from.is_none() || at > data => (data, data_from) = (at, Some(f.0)),
+        if actor.many {
+            let latest = |last: &mut (Time, u32), at: Option<Time>, fifo: u32| match at {
+                Some(at) if last.1 == NO_FIFO || at > last.0 => *last = (at, fifo),
                 Some(_) => {}
-                None => {
-                    fifo.receiver_waits = true;
-                    known = false;
+                None => known = false,
+            };
+            let mut latest = latest;
+            let cold = &self.cold[id as usize];
+            for f in cold.recv.as_slice() {
+                latest(&mut data, fifos.data_or_wait(f.0), f.0);
+            }
+            for f in cold.send.as_slice() {
+                latest(&mut credit, fifos.credit_or_wait(f.0), f.0);
+            }
+        } else {
+            if actor.recv != NO_FIFO {
+                match fifos.data_or_wait(actor.recv) {
+                    Some(at) => data = (at, actor.recv),
+                    None => known = false,
+                }
+            }
+            if actor.send != NO_FIFO {
+                match fifos.credit_or_wait(actor.send) {
+                    Some(at) => credit = (at, actor.send),
+                    None => known = false,
                 }
             }
         }
-        for f in send.as_slice() {
-            let fifo = &mut fifos[f.index()];
-            match fifo.credit_at() {
-                Some(at) if credit_from.is_none() || at > credit => {
-                    (credit, credit_from) = (at, Some(f.0))
-                }
-                Some(_) => {}
-                None => {
-                    fifo.sender_waits = true;
-                    known = false;
-                }
-            }
-        }
-        let proxy = id >= self.plan.program.workers();
-        let actor = &mut self.actors[id as usize];
         if !known {
             actor.phase = Phase::Waits;
             return;
         }
-        let mut start = free.max(data).max(credit);
-        if proxy {
+        let free = actor.free;
+        let ready = data.0.max(credit.0);
+        let mut start = free.max(ready);
+        if id >= self.workers {
             // The proxy's work on a message overlaps with the one before leaving.
-            let handed = data.max(credit).max(actor.handed) + actor.overhead;
-            actor.handed = handed;
-            start = free.max(handed);
-            actor.slice = data_from.map_or(0, |f| fifos[f as usize].next_len());
-            let busy = (start - free).min(actor.overhead);
-            actor.bins.sync += busy;
+            let overhead = self.classes[usize::from(actor.class)].overhead;
+            let cold = &mut self.cold[id as usize];
+            cold.handed = ready.max(cold.handed) + overhead;
+            start = free.max(cold.handed);
+            actor.slice = fifos.next_len(actor.recv);
         }
-        let waited_until = if proxy {
-            start - (start - free).min(actor.overhead)
-        } else {
-            start
-        };
-        if actor.cause != Cause::Launch {
-            actor.cause = Cause::Own;
-        }
-        actor.posted = free;
-        if waited_until > free {
-            let (cause, fifo, lag) = match (data_from, credit_from) {
-                (Some(f), _) if data >= credit => (Cause::Data(f), f, fifos[f as usize].latency),
-                (_, Some(f)) => (Cause::Credit(f), f, fifos[f as usize].credit_latency),
-                // Nothing to wait for: only a proxy's earlier message holds it up.
-                _ => (Cause::Own, u32::MAX, Time::ZERO),
+        // Waiting counts up to the later of data and credit: until the other side acted,
+        // then for the news to arrive.
+        let mut cause = Cause::Own;
+        let mut posted = free;
+        if ready > free {
+            let by_data = data.1 != NO_FIFO && (credit.1 == NO_FIFO || data.0 >= credit.0);
+            let lag = if by_data {
+                fifos.latency(data.1)
+            } else {
+                fifos.credit_latency(credit.1)
             };
-            let late = data.max(credit);
-            let posted = late.saturating_sub(lag).clamp(free, waited_until);
-            actor.cause = cause;
-            actor.posted = posted;
-            actor.bins.latency += waited_until - posted;
-            match cause {
-                Cause::Data(_) => {
-                    actor.bins.wait_data += posted - free;
-                    fifos[fifo as usize].wait_data += posted - free;
-                }
-                Cause::Credit(_) => {
-                    actor.bins.wait_credit += posted - free;
-                    fifos[fifo as usize].wait_credit += posted - free;
-                }
-                Cause::Own | Cause::Launch => actor.bins.sync += posted - free,
+            posted = ready.saturating_sub(lag).max(free);
+            actor.latency += ready - posted;
+            if by_data {
+                cause = Cause::Data(data.1);
+                actor.wait_data += posted - free;
+            } else {
+                cause = Cause::Credit(credit.1);
+                actor.wait_credit += posted - free;
             }
         }
-        actor.start = start;
+        if P::ACTIVE {
+            let cold = &mut self.cold[id as usize];
+            (cold.start, cold.posted) = (start, posted);
+            if cause != Cause::Own || cold.cause != Cause::Launch {
+                cold.cause = cause;
+            }
+        }
         actor.phase = Phase::Scheduled;
         if start <= self.now {
             self.begin(id);
@@ -573,12 +538,10 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
 
     /// Bytes begin to move.
     fn begin(&mut self, id: ActorId) {
-        let now = self.now;
         let actor = &mut self.actors[id as usize];
         actor.phase = Phase::Streams;
-        actor.remaining = actor.slice * 1_000_000;
-        actor.mark = now;
-        actor.booked = now;
+        actor.remaining = u64::from(actor.slice) * 1_000_000;
+        actor.mark = self.now;
         let (path, cap) = (actor.path, actor.cap);
         if self.machinery.resources.path(path).is_empty() {
             actor.generation += 1;
@@ -592,9 +555,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
 
     /// The last byte has moved: pass the slice on, give the slot back, go on.
     fn end(&mut self, id: ActorId) {
-        let path = self.actors[id as usize].path;
+        let actor = &self.actors[id as usize];
+        let (path, cap) = (actor.path, actor.cap);
         if self.machinery.resources.path(path).is_empty() {
-            let cap = self.actors[id as usize].cap;
             self.book(id, cap, Limit::Cap);
         } else {
             let (rate, limit) = self.sharing.rate(id);
@@ -602,54 +565,64 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             self.sharing.stop(&self.machinery.resources, id);
             self.transfers += 1;
         }
-        let proxy = id >= self.plan.program.workers();
+        let proxy = id >= self.workers;
         let now = self.now;
         let actor = &mut self.actors[id as usize];
-        let done = if proxy { now } else { now + actor.overhead };
-        if !proxy {
-            actor.bins.sync += actor.overhead;
-        }
+        let done = if proxy {
+            now
+        } else {
+            now + self.classes[usize::from(actor.class)].overhead
+        };
         if P::ACTIVE {
+            let cold = &mut self.cold[id as usize];
+            let (recv, send) = actor.queues(cold);
             self.probe.slice(&Slice {
                 actor: id,
                 free: actor.free,
-                posted: actor.posted,
-                start: actor.start,
+                posted: cold.posted,
+                start: cold.start,
                 end: now,
                 done,
-                cause: actor.cause,
-                bytes: actor.slice,
-                name: actor.name,
-                recv: actor.recv,
-                send: actor.send,
+                cause: cold.cause,
+                bytes: u64::from(actor.slice),
+                name: cold.name,
+                recv,
+                send,
             });
+            cold.cause = Cause::Own;
         }
-        actor.cause = Cause::Own;
+        actor.slices += 1;
         actor.free = done;
         actor.phase = Phase::Waits;
-        let (recv, send, slice) = (actor.recv, actor.send, actor.slice);
-        for f in recv.as_slice() {
-            let fifo = &mut self.machinery.fifos[f.index()];
-            fifo.take(done);
-            if std::mem::take(&mut fifo.sender_waits) {
-                self.woken.push(fifo.from);
+        let slice = actor.slice;
+        let fifos = &mut self.machinery.fifos;
+        if actor.many {
+            let cold = &self.cold[id as usize];
+            self.woken.extend(
+                cold.recv
+                    .as_slice()
+                    .iter()
+                    .filter_map(|f| fifos.take(f.0, done)),
+            );
+            self.woken.extend(
+                cold.send
+                    .as_slice()
+                    .iter()
+                    .filter_map(|f| fifos.post(f.0, done, slice)),
+            );
+        } else {
+            if actor.recv != NO_FIFO {
+                self.woken.extend(fifos.take(actor.recv, done));
             }
-        }
-        for f in send.as_slice() {
-            let fifo = &mut self.machinery.fifos[f.index()];
-            fifo.post(done, slice);
-            if std::mem::take(&mut fifo.receiver_waits) {
-                self.woken.push(fifo.to);
+            if actor.send != NO_FIFO {
+                self.woken.extend(fifos.post(actor.send, done, slice));
             }
         }
         if proxy {
             self.woken.push(id);
-            return;
-        }
-        let actor = &mut self.actors[id as usize];
-        if actor.left > 0 {
-            actor.slice = actor.slice_len.min(actor.left);
-            actor.left -= actor.slice;
+        } else if actor.left > 0 {
+            actor.slice = u64::from(actor.slice_len).min(actor.left) as u32;
+            actor.left -= u64::from(actor.slice);
             self.woken.push(id);
         } else if self.fetch(id) {
             self.woken.push(id);
@@ -671,10 +644,12 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         }
     }
 
-    fn into_outcome(self) -> Result<Outcome, SimError> {
-        let workers = self.plan.program.workers() as usize;
-        let stuck = |a: &&Actor| a.phase != Phase::Done;
-        let waiting = self.actors[..workers].iter().filter(stuck).count();
+    fn into_outcome(mut self) -> Result<Outcome, SimError> {
+        let workers = self.workers as usize;
+        let waiting = self.actors[..workers]
+            .iter()
+            .filter(|a| a.phase != Phase::Done)
+            .count();
         if let Some(first) = self.actors[..workers]
             .iter()
             .position(|a| a.phase != Phase::Done)
@@ -695,57 +670,61 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             .max()
             .copied()
             .unwrap_or(Time::ZERO);
+        let operations = self.finish.len() as u64;
+        let bins = (0..workers)
+            .map(|worker| self.bins(worker, operations, end))
+            .collect();
         let fifos = &self.machinery.fifos;
-        let connections = self.plan.transports.len();
-        let waits = (0..connections)
-            .map(|c| {
-                (
-                    fifos[self.machinery.incoming[c] as usize].wait_data,
-                    fifos[c].wait_credit,
-                )
-            })
-            .collect();
-        let connection_bytes = fifos[..connections].iter().map(|f| f.bytes).collect();
-        let mut bins: Vec<_> = self
-            .actors
-            .into_iter()
-            .take(workers)
-            .map(|a| a.bins)
-            .collect();
-        for b in &mut bins {
-            b.idle += end.saturating_sub(b.total());
-            b.limited.sort_unstable();
-        }
+        let connections = self.plan.transports.len() as u32;
         Ok(Outcome {
+            connection_bytes: (0..connections).map(|c| fifos.bytes(c)).collect(),
             finish: self.finish,
             workers: bins,
-            waits,
-            connection_bytes,
             resources: self.machinery.resources,
             events: self.events,
             transfers: self.transfers,
         })
     }
 
+    fn bins(&mut self, worker: usize, operations: u64, end: Time) -> Bins {
+        let (actor, cold) = (&self.actors[worker], &mut self.cold[worker]);
+        let class = &self.classes[usize::from(actor.class)];
+        if actor.limited > Time::ZERO {
+            add_limited(&mut cold.limited, actor.limited_by, actor.limited);
+        }
+        let times = |time: Time, count: u64| Time::from_picos(time.picos() * count);
+        let mut limited = std::mem::take(&mut cold.limited);
+        limited.sort_unstable();
+        Bins {
+            launch: times(class.launch, operations),
+            latency: actor.latency,
+            wait_data: actor.wait_data,
+            wait_credit: actor.wait_credit,
+            sync: times(class.overhead, actor.slices),
+            at_cap: actor.at_cap,
+            limited,
+            idle: cold.idle + end.saturating_sub(actor.free),
+        }
+    }
+
     fn why_stuck(&self, actor: usize) -> String {
-        let a = &self.actors[actor];
-        let rank_of = |id: ActorId| {
-            if id < self.plan.program.workers() {
+        let who = |id: ActorId| {
+            if id < self.workers {
                 format!("rank {}", self.plan.program.worker(WorkerId(id)).rank.0)
             } else {
                 "the network".to_owned()
             }
         };
-        for f in a.recv.as_slice() {
-            let fifo = &self.machinery.fifos[f.index()];
-            if fifo.data_at().is_none() {
-                return format!("waiting for data from {}", rank_of(fifo.from));
+        let (recv, send) = self.actors[actor].queues(&self.cold[actor]);
+        let fifos = &self.machinery.fifos;
+        for f in recv.as_slice() {
+            if let (Some(sender), _) = fifos.missing(f.0) {
+                return format!("waiting for data from {}", who(sender));
             }
         }
-        for f in a.send.as_slice() {
-            let fifo = &self.machinery.fifos[f.index()];
-            if fifo.credit_at().is_none() {
-                return format!("waiting for a free slot at {}", rank_of(fifo.to));
+        for f in send.as_slice() {
+            if let (_, Some(receiver)) = fifos.missing(f.0) {
+                return format!("waiting for a free slot at {}", who(receiver));
             }
         }
         "in a transfer over a link without any bandwidth left".to_owned()

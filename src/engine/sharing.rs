@@ -22,7 +22,7 @@ pub enum Limit {
     Resource(ResourceId),
 }
 
-/// A transfer whose rate or limit is new, with what it had before.
+/// A transfer whose rate is new, with what it had before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
     /// Which.
@@ -174,35 +174,58 @@ impl Sharing {
     }
 
     /// Computes the rates of all transfers that the changes can reach, and lists in
-    /// `changed` (cleared first) each whose rate or limit is new, with what it had.
+    /// `changed` (cleared first) each whose rate is new, with what it had.
     pub fn solve(&mut self, resources: &Resources, changed: &mut Vec<Change>) {
         changed.clear();
         self.solve += 1;
-        self.collect(resources);
+        let mut dirty = std::mem::take(&mut self.dirty);
+        // Part by part: a part of a few resources is quickly looked through, and stays in
+        // the cache from finding it to having settled it.
+        for resource in dirty.drain(..) {
+            if self.pools[resource as usize].dirty {
+                self.solve_part(resources, resource, changed);
+            }
+        }
+        self.dirty = dirty;
+    }
+
+    /// Computes the rates of the part of the sharing graph that `resource` belongs to.
+    fn solve_part(
+        &mut self,
+        resources: &Resources,
+        resource: ResourceId,
+        changed: &mut Vec<Change>,
+    ) {
+        self.collect(resources, resource);
         self.assignments += self.part_flows.len() as u64;
         let flows = std::mem::take(&mut self.part_flows);
+        let first = changed.len();
         changed.extend(flows.iter().map(|&flow| {
             let (rate, limit) = self.rate(flow);
             Change { flow, rate, limit }
         }));
         self.fill(resources, &flows);
-        changed.retain(|c| self.rate(c.flow) != (c.rate, c.limit));
+        let mut kept = first;
+        for i in first..changed.len() {
+            if self.rate(changed[i].flow).0 != changed[i].rate {
+                changed[kept] = changed[i];
+                kept += 1;
+            }
+        }
+        changed.truncate(kept);
         self.part_flows = flows;
     }
 
-    /// Finds the resources and transfers connected to what changed.
-    fn collect(&mut self, resources: &Resources) {
+    /// Finds the resources and transfers connected to `resource`.
+    fn collect(&mut self, resources: &Resources, resource: ResourceId) {
         self.part_flows.clear();
         self.part_pools.clear();
-        for resource in self.dirty.drain(..) {
-            let pool = &mut self.pools[resource as usize];
-            pool.dirty = false;
-            pool.seen = self.solve;
-            self.part_pools.push(resource);
-        }
+        self.pools[resource as usize].seen = self.solve;
+        self.part_pools.push(resource);
         let mut next = 0;
         while let Some(&resource) = self.part_pools.get(next) {
             next += 1;
+            self.pools[resource as usize].dirty = false;
             for i in 0..self.pools[resource as usize].active.len() {
                 let id = self.pools[resource as usize].active[i];
                 let flow = &mut self.flows[id as usize];

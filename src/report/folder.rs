@@ -40,6 +40,25 @@ pub fn write_folder(
     written
 }
 
+/// Whether [`write_folder`] could make the folder `target` now; to be asked before long
+/// work whose results go there.
+///
+/// # Errors
+/// A target that exists and is not of this kind, or a parent that cannot be written.
+pub fn check_folder(target: &Path, kind: &FolderKind) -> Result<(), ReportError> {
+    let place = Place::check(target, kind)?;
+    let existing = place.parent.ancestors().find(|folder| folder.exists());
+    let existing = match existing {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    tempfile::Builder::new()
+        .prefix(".fabricsim-")
+        .tempdir_in(existing)
+        .and_then(tempfile::TempDir::close)
+        .map_err(ReportError::io("write into", existing))
+}
+
 /// Where the folder goes.
 struct Place {
     target: PathBuf,

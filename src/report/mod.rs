@@ -22,11 +22,11 @@ mod table;
 
 pub use error::ReportError;
 pub use file::write_file;
-pub use folder::{FolderKind, write_folder};
+pub use folder::{FolderKind, check_folder, write_folder};
 pub use links_csv::write_links_csv;
 pub use perfetto::write_trace;
 pub use plot::{bandwidth_png, bandwidth_svg};
-pub use run::{Run, write_run};
+pub use run::{Run, check_target, write_run};
 pub use summary_json::{reproducible, summary_json, summary_schema};
 pub use table::{
     attribution_table, collective_table, links_table, rows_csv, table_footer, table_header,

@@ -1,6 +1,6 @@
 //! A run's folder: its files, and what is in each.
 
-use super::folder::{FolderKind, write_folder};
+use super::folder::{FolderKind, check_folder, write_folder};
 use super::record::{Summary, Timeline};
 use super::{ReportError, html, links_csv, perfetto, plot, summary_json};
 use std::fs::File;
@@ -42,6 +42,14 @@ const KIND: FolderKind = FolderKind {
 /// results that cannot be shown; what was there before stays as it was.
 pub fn write_run(target: &Path, run: &Run) -> Result<(), ReportError> {
     write_folder(target, &KIND, |folder| write_files(folder, run))
+}
+
+/// Whether [`write_run`] could write to `target` now; to be asked before a long run.
+///
+/// # Errors
+/// A target that exists and is not a run's folder, or a parent that cannot be written.
+pub fn check_target(target: &Path) -> Result<(), ReportError> {
+    check_folder(target, &KIND)
 }
 
 fn write_files(folder: &Path, run: &Run) -> Result<(), ReportError> {

@@ -1,3 +1,22 @@
-//! The experiment: from a scenario's file to results for people.
+//! The experiment: a scenario's file, checked, run, and told as a report's input.
+//!
+//! [`read()`] or [`parse`] gives a [`Scenario`], [`validate`] a [`ValidSpec`] with its
+//! machine, [`run()`] the results. Only reading touches files.
 
+mod error;
+mod read;
 pub mod recorder;
+mod run;
+mod spec;
+mod valid;
+
+pub use error::ScenarioError;
+pub use read::{Scenario, parse, read};
+pub use run::{Silent, Step, Watch, run};
+pub use spec::{
+    CollectiveSpec, EnvValue, JobSpec, ScenarioSpec, SizesSpec, TopologyRef, scenario_schema,
+};
+pub use valid::{ValidSpec, validate};
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use super::error::Fault;
 use super::graph::{DeviceId, DeviceKind, Topology};
 use super::hardware::{DeviceModel, Hardware, LinkFamily, LinkModel, ProtocolModel, SwitchModel};
-use crate::units::Bandwidth;
+use crate::units::{Bandwidth, Time};
 use std::fmt;
 
 /// How bad a [`Finding`] is.
@@ -11,7 +11,7 @@ use std::fmt;
 pub enum Severity {
     /// Worth knowing; the machine can be simulated.
     Warning,
-    /// Not a machine: [`super::expand`] refuses it.
+    /// Not a machine: [`super::expand()`] refuses it.
     Error,
 }
 
@@ -45,7 +45,8 @@ impl fmt::Display for Finding {
 }
 
 /// Looks at a whole machine: GPUs without links, nodes that cannot reach each other,
-/// NVSwitches with more links than ports, NICs that are faster than their slots.
+/// NVSwitches with more links than ports, NICs in several fabrics, NICs that are faster
+/// than their slots.
 /// Findings of one kind are told once, with their number.
 #[must_use]
 pub fn check(topology: &Topology) -> Vec<Finding> {
@@ -59,15 +60,16 @@ pub fn check(topology: &Topology) -> Vec<Finding> {
             count: 1,
         });
     }
-    lost_gpus(topology, &mut findings);
-    unreachable(topology, &mut findings);
+    let linked = lost_gpus(topology, &mut findings);
+    unreachable(topology, &linked, &mut findings);
     crowded_switches(topology, &mut findings);
+    shared_ports(topology, &mut findings);
     slow_slots(topology, &mut findings);
     findings
 }
 
-/// GPUs that no node has, or without any link.
-fn lost_gpus(topology: &Topology, findings: &mut Vec<Finding>) {
+/// GPUs that no node has, or without any link. Returns which devices have one.
+fn lost_gpus(topology: &Topology, findings: &mut Vec<Finding>) -> Vec<bool> {
     let mut linked = vec![false; topology.device_count()];
     for edge in topology.graph.raw_edges() {
         linked[edge.source().index()] = true;
@@ -100,10 +102,11 @@ fn lost_gpus(topology: &Topology, findings: &mut Vec<Finding>) {
             "a link to a switch, a CPU or another GPU",
         );
     }
+    linked
 }
 
-/// GPUs that cannot reach the first one.
-fn unreachable(topology: &Topology, findings: &mut Vec<Finding>) {
+/// GPUs with links that cannot reach the first such.
+fn unreachable(topology: &Topology, linked: &[bool], findings: &mut Vec<Finding>) {
     // Groups of connected devices, as a forest with paths halved on the way up.
     let mut parent: Vec<u32> = (0..topology.device_count() as u32).collect();
     fn root(parent: &mut [u32], mut at: u32) -> u32 {
@@ -120,7 +123,7 @@ fn unreachable(topology: &Topology, findings: &mut Vec<Finding>) {
         let b = root(&mut parent, edge.target().index() as u32);
         parent[a.max(b) as usize] = a.min(b);
     }
-    let mut gpus = topology.gpus();
+    let mut gpus = topology.gpus().filter(|g| linked[g.index()]);
     let Some(first) = gpus.next() else {
         return;
     };
@@ -169,6 +172,30 @@ fn crowded_switches(topology: &Topology, findings: &mut Vec<Finding>) {
             &format!("at most {ports}, its ports"),
         );
     }
+}
+
+/// NICs that stand in the ports of several fabrics.
+fn shared_ports(topology: &Topology, findings: &mut Vec<Finding>) {
+    let mut ports: Vec<DeviceId> = topology
+        .fabrics
+        .iter()
+        .flat_map(|f| f.ports.iter().copied())
+        .collect();
+    ports.sort_unstable();
+    let mut twice: Vec<DeviceId> = ports
+        .windows(2)
+        .filter(|w| w[0] == w[1])
+        .map(|w| w[0])
+        .collect();
+    twice.dedup();
+    tell(
+        topology,
+        findings,
+        Severity::Error,
+        twice.into_iter(),
+        "a NIC in the ports of several fabrics",
+        "one fabric for each NIC, which has one port",
+    );
 }
 
 /// NICs whose cables carry more than their PCIe links.
@@ -261,6 +288,8 @@ pub(super) fn hardware(hardware: &Hardware, faults: &mut Vec<Fault>) {
 pub(super) fn link_model(name: &str, model: &LinkModel, faults: &mut Vec<Fault>) {
     let at = format!("hardware.links.{name}");
     rate(&format!("{at}.lane_rate"), model.lane_rate.value, faults);
+    latency(&format!("{at}.latency"), model.latency.value, faults);
+    let before = faults.len();
     for (i, keep) in model.keeps.iter().enumerate() {
         if !(keep.fraction > 0.0 && keep.fraction <= 1.0) {
             faults.push(Fault::new(
@@ -270,7 +299,10 @@ pub(super) fn link_model(name: &str, model: &LinkModel, faults: &mut Vec<Fault>)
             ));
         }
     }
-    if model.lane_rate.value.bytes_per_sec() > 0 && model.rate(1).bytes_per_sec() == 0 {
+    if faults.len() == before
+        && model.lane_rate.value.bytes_per_sec() > 0
+        && model.rate(1).bytes_per_sec() == 0
+    {
         faults.push(Fault::new(
             format!("{at}.keeps"),
             format!("fractions that leave nothing of {}", model.lane_rate.value),
@@ -312,18 +344,41 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
         DeviceModel::Nvswitch(m) => switch(&format!("{at}.nvswitch"), m, faults),
         DeviceModel::Switch(m) => switch(&format!("{at}.switch"), m, faults),
         DeviceModel::Cpu(m) => {
-            let at = format!("{at}.cpu.memory_bandwidth");
-            rate(&at, m.memory_bandwidth.value, faults);
+            let at = format!("{at}.cpu");
+            rate(
+                &format!("{at}.memory_bandwidth"),
+                m.memory_bandwidth.value,
+                faults,
+            );
+            latency(&format!("{at}.latency"), m.latency.value, faults);
         }
-        DeviceModel::PcieSwitch(_) | DeviceModel::Nic(_) => {}
+        DeviceModel::PcieSwitch(m) => {
+            latency(
+                &format!("{at}.pcie_switch.latency"),
+                m.latency.value,
+                faults,
+            );
+        }
+        DeviceModel::Nic(m) => {
+            latency(&format!("{at}.nic.latency"), m.latency.value, faults);
+            latency(
+                &format!("{at}.nic.message_overhead"),
+                m.message_overhead.value,
+                faults,
+            );
+        }
     }
 }
 
 fn protocol(at: &str, model: &ProtocolModel, faults: &mut Vec<Fault>) {
     rate(&format!("{at}.rate"), model.rate.value, faults);
+    latency(&format!("{at}.launch"), model.launch.value, faults);
+    latency(&format!("{at}.slice_sync"), model.slice_sync.value, faults);
+    latency(&format!("{at}.hop"), model.hop.value, faults);
 }
 
 fn switch(at: &str, model: &SwitchModel, faults: &mut Vec<Fault>) {
+    latency(&format!("{at}.latency"), model.latency.value, faults);
     if model.ports.value == 0 || model.ports.value > u32::from(u16::MAX) {
         faults.push(Fault::new(
             format!("{at}.ports.value"),
@@ -336,6 +391,18 @@ fn switch(at: &str, model: &SwitchModel, faults: &mut Vec<Fault>) {
 fn rate(at: &str, rate: Bandwidth, faults: &mut Vec<Fault>) {
     if rate.bytes_per_sec() == 0 {
         faults.push(zero(at, &rate.to_string()));
+    }
+}
+
+/// Latencies are added up along routes; with this limit their sums stay in range.
+fn latency(at: &str, latency: Time, faults: &mut Vec<Fault>) {
+    let most = Time::from_micros(1_000_000);
+    if latency > most {
+        faults.push(Fault::new(
+            format!("{at}.value"),
+            latency.to_string(),
+            format!("at most {most}"),
+        ));
     }
 }
 

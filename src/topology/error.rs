@@ -36,7 +36,7 @@ impl Fault {
         }
     }
 
-    /// A name that is none of `known`.
+    /// A name that is none of `known`; `what` says in the plural what those are.
     pub(super) fn unknown<'a>(
         path: impl Into<String>,
         what: &str,
@@ -45,9 +45,12 @@ impl Fault {
     ) -> Self {
         let known: Vec<&str> = known.collect();
         let expected = match known.len() {
-            0 => format!("a {what}, of which there is none here"),
-            1..=LISTED => format!("a {what}: {}", known.join(", ")),
-            n => format!("a {what}: {}, … ({n} in all)", known[..LISTED].join(", ")),
+            0 => format!("one of the {what}, of which there are none"),
+            1..=LISTED => format!("one of the {what}: {}", known.join(", ")),
+            n => format!(
+                "one of the {what}: {}, … ({n} in all)",
+                known[..LISTED].join(", ")
+            ),
         };
         Fault {
             path: path.into(),

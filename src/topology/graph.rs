@@ -1,6 +1,6 @@
 //! The machine as a graph of devices and directed links.
 //!
-//! A [`Topology`] is made by [`super::expand`] and never changes: faults are flags and
+//! A [`Topology`] is made by [`super::expand()`] and never changes: faults are flags and
 //! factors that the engine applies, so ids stay valid. Ids are dense and index tables.
 
 use super::hardware::{DeviceModel, GpuModel, LinkFamily, LinkModel, NicModel};

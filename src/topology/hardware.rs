@@ -33,10 +33,10 @@ pub struct Hardware {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
     /// Kinds of link, by name.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::unique::map")]
     pub links: BTreeMap<String, LinkModel>,
     /// Kinds of device, by name.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::unique::map")]
     pub devices: BTreeMap<String, DeviceModel>,
 }
 
@@ -136,6 +136,10 @@ impl LinkModel {
 /// A kind of device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a machine has a handful of models; a box would burden every use"
+)]
 pub enum DeviceModel {
     /// A GPU.
     Gpu(GpuModel),

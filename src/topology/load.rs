@@ -65,11 +65,16 @@ pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Topology, Topol
     expand(&spec, catalogue::hardware(), overrides).map_err(|e| e.with_origin(name_or_path))
 }
 
-fn from_json<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T, TopologyError> {
+/// Reads JSON of any of the program's formats; `origin` names it in errors.
+///
+/// # Errors
+/// [`TopologyError::Json`] at the first place that does not fit.
+pub fn from_json<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T, TopologyError> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
-        let path = if path == "." { String::new() } else { path };
+        // Parts of the path that are not known yet at the fault are question marks.
+        let path = path.trim_end_matches(['.', '?']).to_owned();
         json_error(origin, path, error.inner())
     })?;
     reader

@@ -1,26 +1,33 @@
 //! The machine: what it is made of, how it is wired, and which way data goes.
 //!
-//! A file ([`spec`]) is read ([`load`]), expanded ([`mod@expand`]) into a [`Topology`], and
+//! A file ([`spec`]) is read ([`mod@load`]), expanded ([`mod@expand`]) into a [`Topology`], and
 //! checked on the way ([`mod@check`], [`error`]). Shipped files are in the [`catalogue`].
 
+mod attach;
+mod builder;
 pub mod catalogue;
 #[cfg(test)]
 mod catalogue_tests;
 pub mod check;
+pub mod draw;
 pub mod error;
 pub mod expand;
+pub mod export;
 mod fabric;
 pub mod graph;
 pub mod hardware;
 pub mod load;
+mod machine;
 mod models;
 pub mod paths;
 pub mod route;
+pub mod schema;
 mod selector;
 pub mod spec;
 mod template;
 #[cfg(test)]
 mod tests;
+pub(crate) mod unique;
 
 pub use check::{Finding, Severity, check};
 pub use error::{Fault, TopologyError};

@@ -60,7 +60,7 @@ impl<'a> Models<'a> {
         let Some(((name, model), own)) = found else {
             let known = self.own.into_iter().chain([self.shipped]);
             let known = known.flat_map(|h| h.devices.keys().map(String::as_str));
-            faults.push(Fault::unknown(path, "device model", name, known));
+            faults.push(Fault::unknown(path, "device models", name, known));
             return None;
         };
         if let Some(&number) = self.device_numbers.get(name.as_str()) {
@@ -95,7 +95,7 @@ impl<'a> Models<'a> {
         let Some(((name, model), own)) = found else {
             let known = self.own.into_iter().chain([self.shipped]);
             let known = known.flat_map(|h| h.links.keys().map(String::as_str));
-            faults.push(Fault::unknown(path, "link model", name, known));
+            faults.push(Fault::unknown(path, "link models", name, known));
             return None;
         };
         if let Some(&number) = self.link_numbers.get(name.as_str()) {

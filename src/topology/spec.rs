@@ -42,11 +42,12 @@ pub struct TopologySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
     /// The blocks, by name.
+    #[serde(deserialize_with = "super::unique::map")]
     pub components: BTreeMap<String, ComponentSpec>,
     /// What the machine consists of.
     pub instances: Vec<InstanceSpec>,
     /// The networks that join the instances, by name.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::unique::map")]
     pub fabrics: BTreeMap<String, FabricSpec>,
 }
 
@@ -61,7 +62,7 @@ pub struct ComponentSpec {
     #[serde(default)]
     pub node: bool,
     /// Devices, by name; GPUs are ranked in this order of names, then by index.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::unique::map")]
     pub devices: BTreeMap<String, DeviceSpec>,
     /// Blocks inside this one.
     #[serde(default)]
@@ -70,7 +71,7 @@ pub struct ComponentSpec {
     #[serde(default)]
     pub links: Vec<LinkSpec>,
     /// Groups of devices that fabrics may join, by name; each is a selector.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::unique::map")]
     pub ports: BTreeMap<String, String>,
 }
 

@@ -5,9 +5,8 @@
 
 use super::error::Fault;
 use super::graph::DeviceKind;
-use super::models::{Models, kind};
 use super::selector::{self, Indices, Segment};
-use super::spec::{ComponentSpec, InstanceSpec, LinkSpec, Match, TopologySpec};
+use super::spec::{InstanceSpec, LinkSpec, Match};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -16,8 +15,6 @@ use std::rc::Rc;
 pub(super) const MAX_DEVICES: u64 = 20_000_000;
 /// More wires (of two directions each) than this are refused.
 pub(super) const MAX_WIRES: u64 = 30_000_000;
-/// Components may contain components this many times over.
-const MAX_DEPTH: usize = 32;
 
 /// A device of a template.
 #[derive(Debug, Clone, Copy)]
@@ -69,9 +66,9 @@ pub(super) struct Template {
     /// Devices by port group, in port order.
     pub(super) ports: BTreeMap<String, Vec<u32>>,
     /// Its own devices: first number and count.
-    devices: BTreeMap<String, (u32, u32)>,
+    pub(super) devices: BTreeMap<String, (u32, u32)>,
     /// The instances directly within it, in order of number.
-    copies: BTreeMap<String, Vec<Copy>>,
+    pub(super) copies: BTreeMap<String, Vec<Copy>>,
 }
 
 impl Template {
@@ -81,7 +78,7 @@ impl Template {
     }
 
     /// The devices that a selector names, in its order.
-    fn select(&self, text: &str, at: &str, faults: &mut Vec<Fault>) -> Option<Vec<u32>> {
+    pub(super) fn select(&self, text: &str, at: &str, faults: &mut Vec<Fault>) -> Option<Vec<u32>> {
         let paths = match selector::parse(text) {
             Ok(paths) => paths,
             Err(problem) => {
@@ -131,7 +128,7 @@ impl Template {
         if deeper.is_empty() {
             let Some((name, indices)) = choose(segment, |n| self.devices.contains_key(n)) else {
                 let known = self.devices.keys().map(String::as_str);
-                return Err(Fault::unknown(at, "device here", &segment.name, known));
+                return Err(Fault::unknown(at, "devices here", &segment.name, known));
             };
             let (first, count) = self.devices[name];
             for range in ranges(&indices, count, name, at)? {
@@ -141,7 +138,7 @@ impl Template {
         }
         let Some((name, indices)) = choose(segment, |n| self.copies.contains_key(n)) else {
             let known = self.copies.keys().map(String::as_str);
-            return Err(Fault::unknown(at, "instance here", &segment.name, known));
+            return Err(Fault::unknown(at, "instances here", &segment.name, known));
         };
         let copies = &self.copies[name];
         for range in ranges(&indices, copies.len() as u32, name, at)? {
@@ -174,24 +171,29 @@ pub(super) fn ranges(
     name: &str,
     at: &str,
 ) -> Result<Vec<Range<u32>>, Fault> {
-    match indices {
-        Indices::All => Ok(vec![0..count]),
-        Indices::Ranges(list) => list
-            .iter()
-            .map(|&(low, high)| {
-                if high < count {
-                    Ok(low..high + 1)
-                } else {
-                    let last = count.saturating_sub(1);
-                    Err(Fault::new(
-                        at,
-                        format!("`{name}[{high}]`"),
-                        format!("a number from 0 to {last}: there are {count} of `{name}`"),
-                    ))
-                }
-            })
-            .collect(),
-    }
+    let all = [(0, count.saturating_sub(1))];
+    let list = match indices {
+        Indices::All if count == 0 => return Ok(Vec::new()),
+        Indices::All => all.as_slice(),
+        Indices::Ranges(list) => list,
+    };
+    list.iter()
+        .map(|&(low, high)| {
+            if high < count {
+                Ok(low..high + 1)
+            } else {
+                let last = count.saturating_sub(1);
+                Err(Fault::new(
+                    at,
+                    format!("`{name}[{high}]`"),
+                    match count {
+                        1 => format!("`{name}[0]`, the only one"),
+                        _ => format!("a number from 0 to {last}"),
+                    },
+                ))
+            }
+        })
+        .collect()
 }
 
 /// Pairs up the two ends of a link; a fault if they do not fit.
@@ -201,6 +203,10 @@ pub(super) fn pair(
     to: &[u32],
     at: &str,
 ) -> Result<Vec<(u32, u32)>, Fault> {
+    // Only a fault that is told elsewhere leaves an end empty.
+    if from.is_empty() || to.is_empty() {
+        return Ok(Vec::new());
+    }
     let pairs: Vec<(u32, u32)> = match link.pairing {
         Match::Each if from.len() != to.len() => {
             return Err(Fault::new(
@@ -262,203 +268,13 @@ pub(super) fn too_many_devices(at: &str, count: u64) -> Fault {
     )
 }
 
-/// Makes templates on demand, each component once.
-pub(super) struct Builder<'a> {
-    spec: &'a TopologySpec,
-    made: BTreeMap<&'a str, Option<Rc<Template>>>,
-    /// Components being made, outermost first.
-    open: Vec<&'a str>,
-    /// Size of everything made.
-    built: u64,
-}
-
-impl<'a> Builder<'a> {
-    pub(super) fn new(spec: &'a TopologySpec) -> Self {
-        Builder {
-            spec,
-            made: BTreeMap::new(),
-            open: Vec::new(),
-            built: 0,
-        }
-    }
-
-    /// The template of the component that `instance` (at `at`) names. `None` if it has
-    /// faults, which are told once.
-    pub(super) fn of_instance(
-        &mut self,
-        instance: &'a InstanceSpec,
-        at: &str,
-        models: &mut Models<'a>,
-        faults: &mut Vec<Fault>,
-    ) -> Option<Rc<Template>> {
-        check_instance(instance, at, faults);
-        let at = format!("{at}.component");
-        let Some((name, _)) = self.spec.components.get_key_value(&instance.component) else {
-            let known = self.spec.components.keys().map(String::as_str);
-            faults.push(Fault::unknown(at, "component", &instance.component, known));
-            return None;
-        };
-        if let Some(position) = self.open.iter().position(|open| open == name) {
-            let mut chain = self.open[position..].to_vec();
-            chain.push(name);
-            faults.push(Fault::new(
-                at,
-                format!("`{name}`, which contains itself: {}", chain.join(" > ")),
-                "a component that does not lead back here",
-            ));
-            return None;
-        }
-        if self.open.len() >= MAX_DEPTH {
-            faults.push(Fault::new(
-                at,
-                format!("components within components {MAX_DEPTH} deep"),
-                format!("at most {MAX_DEPTH} levels"),
-            ));
-            return None;
-        }
-        self.of_component(name, models, faults)
-    }
-
-    /// The template of a component of this name.
-    pub(super) fn of_component(
-        &mut self,
-        name: &'a str,
-        models: &mut Models<'a>,
-        faults: &mut Vec<Fault>,
-    ) -> Option<Rc<Template>> {
-        if let Some(made) = self.made.get(name) {
-            return made.clone();
-        }
-        let component = self.spec.components.get(name)?;
-        self.open.push(name);
-        let before = faults.len();
-        let template = self.make(name, component, models, faults);
-        self.open.pop();
-        let made = template.filter(|_| faults.len() == before).map(Rc::new);
-        self.made.insert(name, made.clone());
-        made
-    }
-
-    fn make(
-        &mut self,
-        name: &str,
-        component: &'a ComponentSpec,
-        models: &mut Models<'a>,
-        faults: &mut Vec<Fault>,
-    ) -> Option<Template> {
-        let at = format!("components.{name}");
-        check_component_names(component, &at, faults);
-        let mut template = Template {
-            spots: vec![Spot {
-                name: String::new(),
-                node: component.node.then_some(0),
-                inside: 0..u32::from(component.node),
-            }],
-            nodes: u32::from(component.node),
-            ..Template::default()
-        };
-        self.add_devices(component, &at, &mut template, models, faults)?;
-        self.add_instances(component, &at, &mut template, models, faults)?;
-        self.built += template.size();
-        for (i, link) in component.links.iter().enumerate() {
-            add_link(
-                link,
-                &format!("{at}.links[{i}]"),
-                &mut template,
-                models,
-                faults,
-            );
-        }
-        for (group, text) in &component.ports {
-            let at = format!("{at}.ports.{group}");
-            if let Some(selected) = template.select(text, &at, faults) {
-                add_ports(group, selected, &at, &mut template, faults);
-            }
-        }
-        Some(template)
-    }
-
-    fn add_devices(
-        &mut self,
-        component: &'a ComponentSpec,
-        at: &str,
-        template: &mut Template,
-        models: &mut Models<'a>,
-        faults: &mut Vec<Fault>,
-    ) -> Option<()> {
-        for (name, device) in &component.devices {
-            let at = format!("{at}.devices.{name}");
-            let model = models.device(&device.model, &format!("{at}.model"), faults);
-            let stem = models.stem(name, &at, faults);
-            if device.count == 0 || device.count > 1 << 16 {
-                faults.push(Fault::new(
-                    format!("{at}.count"),
-                    device.count.to_string(),
-                    "a number from 1 to 65536",
-                ));
-                continue;
-            }
-            let size = self.built + template.size() + u64::from(device.count);
-            if size > MAX_DEVICES {
-                faults.push(too_many_devices(&format!("{at}.count"), size));
-                return None;
-            }
-            let first = template.parts.len() as u32;
-            template.devices.insert(name.clone(), (first, device.count));
-            // Faults make the template void; the numbers only keep later checks going.
-            let (number, kind) = model.map_or((0, DeviceKind::Cpu), |(n, m)| (n, kind(m)));
-            template.parts.extend((0..device.count).map(|index| Part {
-                kind,
-                model: number,
-                stem: stem.unwrap_or(0),
-                index: index as u16,
-                place: 0,
-            }));
-        }
-        Some(())
-    }
-
-    fn add_instances(
-        &mut self,
-        component: &'a ComponentSpec,
-        at: &str,
-        template: &mut Template,
-        models: &mut Models<'a>,
-        faults: &mut Vec<Fault>,
-    ) -> Option<()> {
-        for (i, instance) in component.instances.iter().enumerate() {
-            let at = format!("{at}.instances[{i}]");
-            let inner = self.of_instance(instance, &at, models, faults)?;
-            if component.node && inner.nodes > 0 {
-                faults.push(Fault::new(
-                    format!("{at}.component"),
-                    format!(
-                        "`{}`, which holds a node, inside a node",
-                        instance.component
-                    ),
-                    "a component without `\"node\": true`",
-                ));
-                return None;
-            }
-            let count = u64::from(instance.count);
-            let size = self.built + template.size() + count * inner.size();
-            if size > MAX_DEVICES {
-                faults.push(too_many_devices(&format!("{at}.count"), size));
-                return None;
-            }
-            let wires = template.wires.len() as u64 + count * inner.wires.len() as u64;
-            if wires > MAX_WIRES {
-                faults.push(too_many_wires(&format!("{at}.count"), wires));
-                return None;
-            }
-            template.add_copies(instance, &inner, component.node);
-        }
-        Some(())
-    }
-}
-
 impl Template {
-    fn add_copies(&mut self, instance: &InstanceSpec, inner: &Rc<Template>, in_node: bool) {
+    pub(super) fn add_copies(
+        &mut self,
+        instance: &InstanceSpec,
+        inner: &Rc<Template>,
+        in_node: bool,
+    ) {
         // Instances of one name share one numbering, whatever component each is.
         let copies = self.copies.entry(instance.name.clone()).or_default();
         for _ in 0..instance.count {
@@ -510,128 +326,5 @@ pub(super) fn join(prefix: &str, name: &str) -> String {
         prefix.to_owned()
     } else {
         format!("{prefix}/{name}")
-    }
-}
-
-fn add_link<'a>(
-    link: &'a LinkSpec,
-    at: &str,
-    template: &mut Template,
-    models: &mut Models<'a>,
-    faults: &mut Vec<Fault>,
-) {
-    let from = template.select(&link.from, &format!("{at}.from"), faults);
-    let to = template.select(&link.to, &format!("{at}.to"), faults);
-    let model = models.link(&link.link, &format!("{at}.link"), faults);
-    let lanes = lanes(link, at, faults);
-    let (Some(from), Some(to)) = (from, to) else {
-        return;
-    };
-    let pairs = match pair(link, &from, &to, at) {
-        Ok(pairs) => pairs,
-        Err(fault) => {
-            faults.push(fault);
-            return;
-        }
-    };
-    if pairs.iter().any(|(f, t)| f == t) {
-        faults.push(Fault::new(
-            at,
-            format!(
-                "a link of a device to itself, between `{}` and `{}`",
-                link.from, link.to
-            ),
-            "two different devices at each wire's ends",
-        ));
-        return;
-    }
-    let wires = template.wires.len() as u64 + pairs.len() as u64;
-    if wires > MAX_WIRES {
-        faults.push(too_many_wires(at, wires));
-        return;
-    }
-    if let (Some((model, _)), Some(lanes)) = (model, lanes) {
-        template
-            .wires
-            .extend(pairs.into_iter().map(|(from, to)| Wire {
-                from,
-                to,
-                model,
-                lanes,
-            }));
-    }
-}
-
-fn add_ports(
-    group: &str,
-    selected: Vec<u32>,
-    at: &str,
-    template: &mut Template,
-    faults: &mut Vec<Fault>,
-) {
-    if let Some(&other) = selected
-        .iter()
-        .find(|&&d| template.parts[d as usize].kind != DeviceKind::Nic)
-    {
-        faults.push(Fault::new(
-            at,
-            format!("a {}", template.parts[other as usize].kind.label()),
-            "NICs only: a fabric joins NICs",
-        ));
-        return;
-    }
-    let members = template.ports.entry(group.to_owned()).or_default();
-    members.extend(selected);
-    let mut sorted = members.clone();
-    sorted.sort_unstable();
-    if sorted.windows(2).any(|w| w[0] == w[1]) {
-        faults.push(Fault::new(
-            at,
-            format!("a device that an instance inside has in its own ports `{group}` already"),
-            "each device once in a group",
-        ));
-    }
-}
-
-/// What can be wrong with an instance by itself.
-fn check_instance(instance: &InstanceSpec, at: &str, faults: &mut Vec<Fault>) {
-    if let Err(problem) = selector::check_name(&instance.name) {
-        faults.push(Fault::new(
-            format!("{at}.name"),
-            problem,
-            "letters, digits, `_`, `-` and `.`",
-        ));
-    }
-    if instance.name.ends_with(|c: char| c.is_ascii_digit()) {
-        faults.push(Fault::new(
-            format!("{at}.name"),
-            format!("`{}`", instance.name),
-            "a name that does not end in a digit: copies are numbered",
-        ));
-    }
-    if instance.count == 0 {
-        faults.push(Fault::new(format!("{at}.count"), "0", "at least 1"));
-    }
-}
-
-/// Names that selectors cannot hold, and device names that number into each other.
-fn check_component_names(component: &ComponentSpec, at: &str, faults: &mut Vec<Fault>) {
-    for name in component.devices.keys() {
-        if let Err(problem) = selector::check_name(name) {
-            faults.push(Fault::new(
-                format!("{at}.devices"),
-                problem,
-                "letters, digits, `_`, `-` and `.`",
-            ));
-        }
-        if let Some((other, _)) =
-            selector::split_number(name, |n| component.devices.contains_key(n))
-        {
-            faults.push(Fault::new(
-                format!("{at}.devices.{name}"),
-                format!("`{name}`, beside `{other}`: their numbered names could be the same"),
-                "names of which none is another with digits added",
-            ));
-        }
     }
 }

@@ -152,3 +152,46 @@ fn a_large_machine_is_built_at_once() {
         t.link_count()
     );
 }
+
+/// A rack of the file that the machine has not is dropped from explicit cables, whatever
+/// it holds.
+#[test]
+fn explicit_cables_to_nodes_that_were_not_asked_for_are_left_out() {
+    let exported = export::export(&build(&rack(), 20));
+    let nodes = Some(18);
+    let smaller = expand(&exported, &hardware(), &Overrides { nodes }).unwrap();
+    assert_eq!(smaller.nodes.len(), 18);
+    assert_eq!(smaller.fabrics[0].ports.len(), 72);
+    // The other way around there are nodes without cables, and that is said.
+    let nodes = Some(40);
+    let error = expand(&exported, &hardware(), &Overrides { nodes }).unwrap_err();
+    let expected = "no cable at `rack1/tray2/nic0`, which is among the ports";
+    let text = error.to_string();
+    assert!(
+        text.contains(expected) || text.contains("no cable at"),
+        "{text}"
+    );
+}
+
+#[test]
+fn explicit_switches_stand_by_their_distance_from_the_ports() {
+    let mut spec = server();
+    if let Some(fabric) = spec.fabrics.get_mut("compute") {
+        let shape = r#"{"explicit": {"switches": 3, "cables": [
+            {"from": "node0/nic[0-3]", "to": "switch[0]", "link": "cable"},
+            {"from": "node0/nic4, node[0]/nic[5-7]", "to": "switch[2]", "link": "cable"},
+            {"from": "switch[0,2]", "to": "switch1", "link": "cable", "lanes": 4}
+        ]}}"#;
+        fabric.shape = serde_json::from_str(shape).unwrap();
+    }
+    let t = build(&spec, 1);
+    let fabric = &t.fabrics[0];
+    assert_eq!(fabric.tiers, [0, 1, 0]);
+    let names: Vec<_> = fabric.switches.iter().map(|&s| t.device_name(s)).collect();
+    assert_eq!(
+        names,
+        ["compute/switch0", "compute/switch1", "compute/switch2"]
+    );
+    assert_eq!(t.links_from(fabric.switches[1]).len(), 2);
+    assert_eq!(t.links_from(fabric.switches[2]).len(), 5);
+}

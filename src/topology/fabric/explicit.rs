@@ -18,17 +18,30 @@ const ABSENT: u32 = u32::MAX;
 /// Added to switch numbers, so that both ends of a link are numbers of one kind.
 const SWITCH: u32 = 1 << 31;
 
-/// Plans the fabric. `at` is the place of the shape in the file; `name_of` names a device.
+/// An explicit fabric and what it is to join.
+pub(in crate::topology) struct Site<'s, 'a> {
+    /// What the file says.
+    pub(in crate::topology) shape: &'a ExplicitFabric,
+    /// Its place in the file.
+    pub(in crate::topology) at: String,
+    /// The ports that must be cabled, and no others.
+    pub(in crate::topology) ports: &'s [Port],
+    /// Ports of one switch.
+    pub(in crate::topology) radix: u32,
+    /// Finds devices by selector.
+    pub(in crate::topology) find: Lookup<'s>,
+    /// The full name of a device.
+    pub(in crate::topology) name_of: &'s dyn Fn(u32) -> String,
+}
+
+/// Plans the fabric, with all its faults.
 pub(in crate::topology) fn plan<'a>(
-    shape: &'a ExplicitFabric,
-    ports: &[Port],
-    radix: u32,
-    at: &str,
-    find: Lookup<'_>,
-    name_of: &dyn Fn(u32) -> String,
+    site: &Site<'_, 'a>,
     models: &mut Models<'a>,
     faults: &mut Vec<Fault>,
 ) -> Plan {
+    let (shape, at, find) = (site.shape, site.at.as_str(), site.find);
+    let before = faults.len();
     let mut plan = Plan::default();
     if shape.switches == 0 || shape.switches > 1 << 16 {
         faults.push(Fault::new(
@@ -55,7 +68,9 @@ pub(in crate::topology) fn plan<'a>(
             (from, to) => faults.extend([from.err(), to.err()].into_iter().flatten()),
         }
     }
-    check_ports(&plan, shape, ports, radix, at, name_of, faults);
+    if faults.len() == before {
+        check_ports(&plan, site, faults);
+    }
     plan.switches = switches(shape, &plan.cables, at, faults);
     plan
 }
@@ -75,7 +90,7 @@ fn ends(text: &str, switches: u32, at: &str, find: Lookup<'_>) -> Result<Vec<u32
             let Some((name, indices)) = choose(segment, |n| n == "switch") else {
                 return Err(Fault::unknown(
                     at,
-                    "switch, or a device by its full name such as `node0/nic3`",
+                    "fabric's switches (a device has a full name such as `node0/nic3`)",
                     &segment.name,
                     ["switch"].into_iter(),
                 ));
@@ -135,15 +150,15 @@ fn add(
 }
 
 /// Every port has a cable, no other device has, and no switch has more than it can take.
-fn check_ports(
-    plan: &Plan,
-    shape: &ExplicitFabric,
-    ports: &[Port],
-    radix: u32,
-    at: &str,
-    name_of: &dyn Fn(u32) -> String,
-    faults: &mut Vec<Fault>,
-) {
+fn check_ports(plan: &Plan, site: &Site<'_, '_>, faults: &mut Vec<Fault>) {
+    let Site {
+        shape,
+        at,
+        ports,
+        radix,
+        name_of,
+        ..
+    } = site;
     let mut cabled: BTreeMap<u32, bool> = ports.iter().map(|p| (p.device, false)).collect();
     let mut taken = vec![0u64; shape.switches as usize];
     for cable in &plan.cables {
@@ -178,7 +193,10 @@ fn check_ports(
     }
     // One switch alone is the exported form of `single_switch`, whose ports are not counted.
     if shape.switches > 1
-        && let Some((switch, count)) = taken.iter().enumerate().find(|&(_, &n)| n > radix.into())
+        && let Some((switch, count)) = taken
+            .iter()
+            .enumerate()
+            .find(|&(_, &n)| n > u64::from(*radix))
     {
         faults.push(Fault::new(
             format!("{at}.cables"),

@@ -14,7 +14,7 @@ mod tests;
 use super::error::Fault;
 use super::spec::{FabricShape, FabricSpec};
 
-pub(super) use explicit::plan as explicit_plan;
+pub(super) use explicit::{Site, plan as explicit_plan};
 
 /// A NIC that a fabric joins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,245 @@
+//! `fabricsim collective`: what nccl-tests would print on a machine.
+
+use super::progress::Show;
+use super::{CliError, terminal};
+use crate::collective::Collective;
+use crate::nccl::Algorithm;
+use crate::plan::ProtocolKind;
+use crate::report::record::{Row, Summary};
+use crate::report::{check_target, rows_csv, table_footer, write_run};
+use crate::scenario::{
+    CollectiveSpec, EnvValue, JobSpec, Scenario, ScenarioError, ScenarioSpec, SizesSpec,
+    TopologyRef, run as run_scenario, validate,
+};
+use crate::topology::{TopologyError, catalogue};
+use crate::units::Bytes;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Times one collective at several sizes, as nccl-tests does.
+///
+/// Prints nccl-tests' columns, then NCCL's choice of algorithm, protocol and channels, the
+/// lower bound that the links set, and what limits each size. NCCL's own choice is the
+/// default; `--algo`, `--proto` and `--env` overrule it.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Which one; others are not there yet
+    #[arg(value_parser = one_of(&Collective::ALL, Collective::name))]
+    name: Collective,
+    /// A shipped topology (see `topology list`) or a topology file
+    #[arg(short, long, value_name = "NAME|FILE")]
+    topology: String,
+    /// Nodes, in place of what the topology says
+    #[arg(short, long)]
+    nodes: Option<u32>,
+    /// GPUs of each node that take part; all of them by default
+    #[arg(short, long)]
+    gpus_per_node: Option<u32>,
+    /// The smallest size; K, M and G are powers of 1024
+    #[arg(short = 'b', long, default_value = "8", value_parser = Bytes::parse_flag, value_name = "SIZE")]
+    min_bytes: Bytes,
+    /// The largest size
+    #[arg(short = 'e', long, default_value = "8G", value_parser = Bytes::parse_flag, value_name = "SIZE")]
+    max_bytes: Bytes,
+    /// Each size is so many times the one before [default: 2]
+    #[arg(short = 'f', long, value_name = "FACTOR")]
+    step_factor: Option<u64>,
+    /// Each size is so much larger than the one before, in place of a factor
+    #[arg(short = 'i', long, value_parser = Bytes::parse_flag, value_name = "SIZE", conflicts_with = "step_factor")]
+    step_bytes: Option<Bytes>,
+    /// This size only; may be repeated
+    #[arg(short, long, value_parser = Bytes::parse_flag, conflicts_with_all = ["min_bytes", "max_bytes", "step_factor", "step_bytes"])]
+    size: Vec<Bytes>,
+    /// Forces the algorithm; others are not there yet
+    #[arg(long, value_parser = one_of(&Algorithm::ALL, Algorithm::name))]
+    algo: Option<Algorithm>,
+    /// Forces the protocol
+    #[arg(long, value_parser = one_of(&ProtocolKind::ALL, ProtocolKind::name))]
+    proto: Option<ProtocolKind>,
+    /// Sets an environment variable of NCCL; may be repeated
+    #[arg(long, value_name = "NCCL_X=VALUE")]
+    env: Vec<String>,
+    /// Times one cold operation, in place of one among many back to back
+    #[arg(long)]
+    isolated: bool,
+    /// The seed of every random choice
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Simulates everything, without shortcuts; today that is so in any case
+    #[arg(long)]
+    exact_full: bool,
+    /// Prints one JSON document
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Prints the rows as CSV
+    #[arg(long)]
+    csv: bool,
+    /// Also writes a folder of results, as `run` does, with the largest size recorded
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+/// Accepts the names of `all`.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.iter().map(|&value| name(value))).try_map(move |text| {
+        let found = all.iter().copied().find(|&value| name(value) == text);
+        found.ok_or("unknown name")
+    })
+}
+
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let scenario = scenario(args)?;
+    let mut spec = validate(scenario, Path::new("")).map_err(in_flags)?;
+    match &args.output {
+        Some(target) => check_target(target)?,
+        // Nothing shows what was recorded.
+        None => spec.traced = None,
+    }
+    let table = !args.json && !args.csv;
+    let mut show = Show::new(table, false);
+    let run = run_scenario(&spec, &mut show)?;
+    show.finish();
+    if let Some(target) = &args.output {
+        write_run(target, &run)?;
+    }
+    let summary = &run.summary;
+    if table {
+        terminal::print(&table_footer(summary, terminal::colour()))?;
+    } else {
+        let text = if args.csv {
+            rows_csv(&summary.rows)?
+        } else {
+            document(summary)
+        };
+        terminal::print(&text)?;
+        for warning in &summary.warnings {
+            anstream::eprintln!("warning: {warning}");
+        }
+    }
+    Ok(())
+}
+
+/// The scenario that the flags describe.
+fn scenario(args: &Args) -> Result<Scenario, CliError> {
+    let mut environment = BTreeMap::new();
+    for text in &args.env {
+        let Some((name, value)) = text.split_once('=') else {
+            return Err(CliError::Usage(format!(
+                "--env {text}: expected NAME=VALUE, such as NCCL_PROTO=LL"
+            )));
+        };
+        environment.insert(name.to_owned(), EnvValue(value.to_owned()));
+    }
+    let sizes = if args.size.is_empty() {
+        SizesSpec {
+            from: Some(args.min_bytes),
+            to: Some(args.max_bytes),
+            factor: args.step_factor,
+            step: args.step_bytes,
+            ..SizesSpec::default()
+        }
+    } else {
+        SizesSpec {
+            list: Some(args.size.clone()),
+            ..SizesSpec::default()
+        }
+    };
+    let spec = ScenarioSpec {
+        schema: None,
+        comment: None,
+        name: args.name.name().to_owned(),
+        title: None,
+        topology: topology(&args.topology),
+        nodes: args.nodes,
+        gpus_per_node: args.gpus_per_node,
+        job: JobSpec::Collective(CollectiveSpec {
+            comment: None,
+            name: args.name,
+            sizes,
+            algorithm: args.algo,
+            protocol: args.proto,
+            isolated: args.isolated,
+            trace: None,
+        }),
+        environment,
+        seed: args.seed,
+        outputs: None,
+    };
+    let json = serde_json::to_value(&spec)
+        .map_err(|error| CliError::Usage(format!("cannot write the scenario as JSON: {error}")))?;
+    Ok(Scenario {
+        spec,
+        json,
+        origin: "command line".into(),
+    })
+}
+
+/// A path if it looks like one or only a file is called that, else a shipped name.
+fn topology(text: &str) -> TopologyRef {
+    let is_path = text.contains(['/', '\\']) || text.ends_with(".json");
+    if is_path || (catalogue::text(text).is_none() && Path::new(text).is_file()) {
+        TopologyRef::Path(text.to_owned())
+    } else {
+        TopologyRef::Name(text.to_owned())
+    }
+}
+
+/// Faults of the scenario, said of the flags that it was made from.
+fn in_flags(mut error: ScenarioError) -> CliError {
+    let flags = [
+        ("job.collective.sizes.from", "-b"),
+        ("job.collective.sizes.to", "-e"),
+        ("job.collective.sizes.factor", "-f"),
+        ("job.collective.sizes.step", "-i"),
+        ("job.collective.sizes.list", "--size"),
+        ("job.collective.sizes", "sizes"),
+    ];
+    if let ScenarioError::Input(TopologyError::Faults { origin, faults }) = &mut error
+        && origin == "command line"
+    {
+        for fault in faults {
+            if let Some((_, flag)) = flags.iter().find(|(path, _)| fault.path.starts_with(path)) {
+                fault.path = (*flag).to_owned();
+            }
+            fault.expected = fault.expected.replace("`from`", "`-b`");
+        }
+    }
+    error.into()
+}
+
+/// The document of `--json`; its fields are a contract.
+fn document(summary: &Summary) -> String {
+    let rows: Vec<_> = summary.rows.iter().map(row).collect();
+    let document = json!({
+        "topology": summary.topology,
+        "nodes": summary.nodes,
+        "gpus_per_node": summary.gpus_per_node,
+        "ranks": summary.ranks,
+        "collective": summary.collective,
+        "rows": rows,
+        "version": summary.version,
+        "seed": summary.seed,
+    });
+    format!("{document:#}\n")
+}
+
+fn row(row: &Row) -> serde_json::Value {
+    json!({
+        "bytes": row.bytes,
+        "time_us": row.time_us,
+        "algbw_gbs": row.algbw_gbs,
+        "busbw_gbs": row.busbw_gbs,
+        "algo": row.algo,
+        "proto": row.proto,
+        "channels": row.channels,
+        "bound_us": row.bound_us,
+        "bottleneck": row.bottleneck,
+        "events": row.events,
+        "wall_ms": row.wall_ms,
+    })
+}

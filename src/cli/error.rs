@@ -1,0 +1,47 @@
+//! Why a command failed, and its exit code.
+
+use crate::report::ReportError;
+use crate::scenario::ScenarioError;
+use crate::topology::{RouteError, TopologyError};
+use std::io;
+use thiserror::Error;
+
+/// Why a command failed.
+#[derive(Debug, Error)]
+pub enum CliError {
+    /// The scenario, or its simulation.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The topology.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// No way between two devices.
+    #[error(transparent)]
+    Route(#[from] RouteError),
+    /// Results that cannot be written.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// Arguments that do not make sense together, or name nothing.
+    #[error("{0}")]
+    Usage(String),
+    /// Standard output.
+    #[error("cannot write to standard output: {0}")]
+    Stdout(#[from] io::Error),
+}
+
+impl CliError {
+    /// 0 if only nobody reads on (`| head`), 1 if the simulation found a failure, 2 for bad
+    /// usage or input and for output that cannot be written.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            CliError::Stdout(error) | CliError::Scenario(ScenarioError::Output(error))
+                if error.kind() == io::ErrorKind::BrokenPipe =>
+            {
+                0
+            }
+            CliError::Scenario(ScenarioError::Simulation { .. }) => 1,
+            _ => 2,
+        }
+    }
+}

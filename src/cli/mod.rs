@@ -1,0 +1,45 @@
+//! The command `fabricsim`: arguments in, text out. One file a subcommand.
+
+mod collective;
+mod completions;
+mod error;
+mod progress;
+mod run;
+mod schema;
+mod terminal;
+mod topology;
+
+use clap::{Parser, Subcommand};
+pub use error::CliError;
+
+/// Simulates the interconnect of AI clusters: what NCCL would do on a machine, how long it
+/// takes, and what limits it.
+#[derive(Debug, Parser)]
+#[command(name = "fabricsim", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+    Collective(collective::Args),
+    Topology(topology::Args),
+    Schema(schema::Args),
+    Completions(completions::Args),
+}
+
+/// Does what was asked.
+///
+/// # Errors
+/// Bad input, a failed simulation, or output that cannot be written.
+pub fn execute(cli: Cli) -> Result<(), CliError> {
+    match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Collective(args) => collective::run(&args),
+        Command::Topology(args) => topology::run(&args),
+        Command::Schema(args) => schema::run(&args),
+        Command::Completions(args) => completions::run(&args),
+    }
+}

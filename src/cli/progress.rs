@@ -1,0 +1,91 @@
+//! A run as it goes on: a bar on a terminal, and rows as they come.
+
+use super::terminal;
+use crate::report::record::{Row, Summary};
+use crate::report::{table_header, table_row};
+use crate::scenario::{Step, Watch};
+use crate::units::Bytes;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Shows how a run goes on.
+pub(super) struct Show {
+    /// Print the table's rows as they come.
+    rows: bool,
+    colour: bool,
+    began: Instant,
+    /// Not wanted, or made when the run turns out to be long.
+    bar: Option<Option<ProgressBar>>,
+}
+
+/// Who waits longer than this wants to see that something happens.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+impl Show {
+    /// Prints rows if `rows`, and shows a bar unless `quiet`.
+    pub(super) fn new(rows: bool, quiet: bool) -> Self {
+        Show {
+            rows,
+            colour: terminal::colour(),
+            began: Instant::now(),
+            bar: (!quiet).then_some(None),
+        }
+    }
+
+    /// Takes the bar away.
+    pub(super) fn finish(&self) {
+        if let Some(Some(bar)) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn print(&self, text: &str) -> io::Result<()> {
+        match &self.bar {
+            Some(Some(bar)) => bar.suspend(|| terminal::print(text)),
+            _ => terminal::print(text),
+        }
+    }
+}
+
+impl Drop for Show {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl Watch for Show {
+    fn begin(&mut self, summary: &Summary) -> io::Result<()> {
+        if self.rows {
+            self.print(&table_header(summary, self.colour))?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: Step) {
+        let Some(bar) = &mut self.bar else { return };
+        if bar.is_none() && self.began.elapsed() < PATIENCE {
+            return;
+        }
+        // A bar draws to standard error, and hides itself where that is no terminal.
+        let bar = bar.get_or_insert_with(|| {
+            let bar = ProgressBar::new(1000);
+            let style = ProgressStyle::with_template("{msg} {bar:30} {percent}% {elapsed}");
+            if let Ok(style) = style {
+                bar.set_style(style);
+            }
+            bar
+        });
+        let part = step.begun as f64 / step.steps.max(1) as f64;
+        bar.set_position((part * 1000.0) as u64);
+        let size = Bytes::new(step.bytes);
+        bar.set_message(format!("{size}, {} of {}", step.index + 1, step.count));
+    }
+
+    fn row(&mut self, summary: &Summary, row: &Row) -> io::Result<()> {
+        if self.rows {
+            self.print(&table_row(summary, row, self.colour))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! `fabricsim run`: a scenario, and its folder of results.
+
+use super::progress::Show;
+use super::{CliError, terminal};
+use crate::report::{
+    attribution_table, check_target, links_table, reproducible, summary_json, table_footer,
+    write_run,
+};
+use crate::scenario::{read, run as run_scenario, validate};
+use std::path::{Path, PathBuf};
+
+/// Runs a scenario file and writes its folder of results.
+///
+/// The folder holds summary.json, timeline.json (for Perfetto), links.csv, bandwidth.svg and
+/// .png, topology.svg and report.html. It is written whole or not at all; the results of an
+/// earlier run in its place are replaced.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The scenario file
+    scenario: PathBuf,
+    /// The folder for the results, in place of the scenario's own or `runs/<name>`
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Puts a value into the scenario: `--set job.collective.sizes.to=1GiB`; may be repeated
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// The seed, in place of the scenario's own
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Simulates everything, without shortcuts; today that is so in any case
+    #[arg(long)]
+    exact_full: bool,
+    /// Prints summary.json in place of tables
+    #[arg(long)]
+    json: bool,
+    /// Prints nothing but errors
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
+}
+
+/// Links that the table on the terminal shows.
+const LINKS_SHOWN: usize = 8;
+
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let mut overrides = args.set.clone();
+    if let Some(seed) = args.seed {
+        overrides.push(format!("seed={seed}"));
+    }
+    let scenario = read(&args.scenario, &overrides)?;
+    let folder = args.scenario.parent().unwrap_or(Path::new(""));
+    let spec = validate(scenario, folder)?;
+    let target = args.output.as_ref().unwrap_or(&spec.outputs);
+    // Nobody wants to hear after an hour that there is no room for the results.
+    check_target(target)?;
+
+    let tables = !args.json && !args.quiet;
+    let mut show = Show::new(tables, args.quiet);
+    let run = run_scenario(&spec, &mut show)?;
+    show.finish();
+    write_run(target, &run)?;
+    if args.json {
+        terminal::print(&summary_json(&reproducible(&run.summary))?)?;
+    }
+    if tables {
+        let colour = terminal::colour();
+        let summary = &run.summary;
+        let mut text = table_footer(summary, colour);
+        if let Some(attribution) = &summary.attribution {
+            text.push('\n');
+            text += &attribution_table(attribution, colour);
+        }
+        if !summary.links.is_empty() {
+            text += "\nThe busiest links\n";
+            text += &links_table(&summary.links, LINKS_SHOWN, colour);
+        }
+        text += &format!("\nWritten to {}\n", target.display());
+        terminal::print(&text)?;
+    }
+    Ok(())
+}

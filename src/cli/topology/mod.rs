@@ -1,0 +1,182 @@
+//! `fabricsim topology`: machines to look at.
+
+mod paths;
+mod show;
+
+use super::{CliError, terminal};
+use crate::report::write_file;
+use crate::topology::{Overrides, Topology, catalogue, check, draw, expand, export, load};
+use clap::{Subcommand, ValueEnum};
+use std::path::{Path, PathBuf};
+
+/// Lists, shows, checks, draws and exports machines.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// A machine.
+#[derive(Debug, clap::Args)]
+struct Machine {
+    /// A shipped topology (see `topology list`) or a topology file
+    #[arg(value_name = "NAME|FILE")]
+    topology: String,
+    /// Nodes, in place of what the topology says
+    #[arg(short, long)]
+    nodes: Option<u32>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists the shipped topologies
+    List,
+    /// Shows what a machine is made of: devices, links and their rates, fabrics
+    Show(Machine),
+    /// Checks a topology; exits with 2 if it is not a machine
+    Check(Machine),
+    /// Draws a machine
+    Draw {
+        #[command(flatten)]
+        machine: Machine,
+        /// The file, in place of standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// A picture, or text for Graphviz
+        #[arg(long, value_enum, default_value_t = Drawing::Svg)]
+        format: Drawing,
+    },
+    /// Shows the paths inside a node as `nvidia-smi topo -m` and as NCCL sees them, or the
+    /// links between two devices
+    Paths {
+        #[command(flatten)]
+        machine: Machine,
+        /// From this device: `node0/gpu3` (or `gpu3` for one of the first node) …
+        #[arg(value_name = "A", requires = "to")]
+        from: Option<String>,
+        /// … to that one
+        #[arg(value_name = "B")]
+        to: Option<String>,
+        /// The seed of paths that are chosen by a hash
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+    },
+    /// Writes the whole machine, repetitions expanded, in another form
+    Export {
+        #[command(flatten)]
+        machine: Machine,
+        /// The file, in place of standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// A topology file that gives the same machine, or text for Graphviz
+        #[arg(long, value_enum, default_value_t = Format::Json)]
+        format: Format,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Drawing {
+    Svg,
+    Dot,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    Json,
+    Dot,
+}
+
+impl Machine {
+    fn load(&self) -> Result<Topology, CliError> {
+        let overrides = Overrides { nodes: self.nodes };
+        Ok(load::load(&self.topology, &overrides)?)
+    }
+}
+
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    match &args.command {
+        Command::List => list(),
+        Command::Show(machine) => Ok(terminal::print(&show::show(&machine.load()?))?),
+        Command::Check(machine) => check_machine(machine),
+        Command::Draw {
+            machine,
+            output,
+            format,
+        } => {
+            let topology = machine.load()?;
+            let text = match format {
+                Drawing::Svg => draw::svg(&topology, &draw::Style::default()),
+                Drawing::Dot => draw::dot(&topology),
+            };
+            put(&text, output.as_deref())
+        }
+        Command::Paths {
+            machine,
+            from,
+            to,
+            seed,
+        } => {
+            let topology = machine.load()?;
+            let text = match (from, to) {
+                (Some(from), Some(to)) => paths::between(&topology, from, to, *seed)?,
+                _ => paths::matrix(&topology),
+            };
+            Ok(terminal::print(&text)?)
+        }
+        Command::Export {
+            machine,
+            output,
+            format,
+        } => {
+            let topology = machine.load()?;
+            let text = match format {
+                Format::Json => export::to_json(&export::export(&topology)),
+                Format::Dot => draw::dot(&topology),
+            };
+            put(&text, output.as_deref())
+        }
+    }
+}
+
+fn put(text: &str, file: Option<&Path>) -> Result<(), CliError> {
+    match file {
+        Some(file) => Ok(write_file(file, text.as_bytes())?),
+        None => Ok(terminal::print(text)?),
+    }
+}
+
+fn list() -> Result<(), CliError> {
+    let width = catalogue::names().map(str::len).max().unwrap_or(0);
+    let mut text = String::new();
+    for name in catalogue::names() {
+        let spec = catalogue::find(name)?;
+        text += &format!("{name:<width$}  {}\n", spec.title);
+    }
+    Ok(terminal::print(&text)?)
+}
+
+fn check_machine(machine: &Machine) -> Result<(), CliError> {
+    let spec = load::find(&machine.topology)?;
+    let overrides = Overrides {
+        nodes: machine.nodes,
+    };
+    let topology = expand(&spec, catalogue::hardware(), &overrides)
+        .map_err(|error| error.with_origin(&machine.topology))?;
+    let findings = check(&topology);
+    let mut text = String::new();
+    for finding in &findings {
+        text += &format!("{finding}\n");
+    }
+    text += &format!(
+        "{}: a machine of {} devices and {} links, {}\n",
+        machine.topology,
+        topology.device_count(),
+        topology.link_count(),
+        match findings.len() {
+            0 => "nothing to remark".to_owned(),
+            1 => "1 warning".to_owned(),
+            n => format!("{n} warnings"),
+        }
+    );
+    Ok(terminal::print(&text)?)
+}

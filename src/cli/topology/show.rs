@@ -1,0 +1,186 @@
+//! A machine in words and numbers.
+
+use crate::topology::{DeviceKind, DeviceModel, LinkFamily, Topology};
+use std::collections::BTreeMap;
+
+/// Everything that a page can hold of a machine.
+pub(super) fn show(topology: &Topology) -> String {
+    let mut out = format!("{}: {}\n\n", topology.name, topology.title);
+    out += &nodes(topology);
+    out += "\nDevices\n";
+    out += &devices(topology);
+    out += "\nLinks (rates of one direction)\n";
+    out += &links(topology);
+    if !topology.fabrics.is_empty() {
+        out += "\nFabrics\n";
+        out += &fabrics(topology);
+    }
+    out
+}
+
+fn nodes(topology: &Topology) -> String {
+    let gpus: usize = topology.nodes.iter().map(|node| node.gpus.len()).sum();
+    let mut kinds: BTreeMap<(usize, usize), (usize, &str)> = BTreeMap::new();
+    for node in &topology.nodes {
+        let sizes = (node.gpus.len(), node.nics.len());
+        kinds.entry(sizes).or_insert((0, &node.name)).0 += 1;
+    }
+    let mut out = format!(
+        "{}, {}\n",
+        plural(topology.nodes.len(), "node"),
+        plural(gpus, "GPU")
+    );
+    for ((gpus, nics), (count, first)) in kinds {
+        out += &format!(
+            "  {} with {} and {} ({first}{})\n",
+            plural(count, "node"),
+            plural(gpus, "GPU"),
+            plural(nics, "fabric NIC"),
+            if count > 1 { " …" } else { "" },
+        );
+    }
+    out
+}
+
+fn devices(topology: &Topology) -> String {
+    let mut counts: BTreeMap<(DeviceKind, u16), usize> = BTreeMap::new();
+    for (_, device) in topology.devices() {
+        *counts.entry((device.kind, device.model)).or_default() += 1;
+    }
+    let rows = counts.into_iter().map(|((kind, model), count)| {
+        let (name, model) = &topology.device_models[usize::from(model)];
+        [
+            count.to_string(),
+            kind.label().to_owned(),
+            name.clone(),
+            title(model).to_owned(),
+        ]
+    });
+    table(&rows.collect::<Vec<_>>())
+}
+
+fn title(model: &DeviceModel) -> &str {
+    match model {
+        DeviceModel::Gpu(m) => &m.title,
+        DeviceModel::Nvswitch(m) | DeviceModel::Switch(m) => &m.title,
+        DeviceModel::Cpu(m) => &m.title,
+        DeviceModel::PcieSwitch(m) => &m.title,
+        DeviceModel::Nic(m) => &m.title,
+    }
+}
+
+/// Kinds of wire: what they join, how wide they are, what they carry, and why so much.
+fn links(topology: &Topology) -> String {
+    type Wire = (LinkFamily, u16, DeviceKind, DeviceKind, u16);
+    let mut counts: BTreeMap<Wire, usize> = BTreeMap::new();
+    // Both directions of a wire follow each other.
+    for (id, link) in topology.links().step_by(2) {
+        let (from, to) = topology.ends(id);
+        let (a, b) = (topology.device(from).kind, topology.device(to).kind);
+        let wire = (
+            topology.family(id),
+            link.model,
+            a.min(b),
+            a.max(b),
+            link.lanes,
+        );
+        *counts.entry(wire).or_default() += 1;
+    }
+    let mut rows = Vec::new();
+    for (&(_, model, a, b, lanes), &count) in &counts {
+        let (name, model) = &topology.link_models[usize::from(model)];
+        let width = u32::from(lanes);
+        let (usable, raw) = (
+            model.rate(width).gb_per_sec(),
+            model.raw_rate(width).gb_per_sec(),
+        );
+        rows.push([
+            count.to_string(),
+            format!("{name} x{lanes}"),
+            format!("{} – {}", a.label(), b.label()),
+            format!("{usable:.1} of {raw:.1} GB/s usable"),
+        ]);
+    }
+    let mut out = table(&rows);
+    let mut last = None;
+    for &(_, index, ..) in counts.keys() {
+        if last.replace(index) == Some(index) {
+            continue;
+        }
+        let (name, model) = &topology.link_models[usize::from(index)];
+        out += &format!(
+            "  {name}: {} per lane ({})\n",
+            model.lane_rate.value, model.lane_rate.source
+        );
+        for keep in &model.keeps {
+            let percent = keep.fraction * 100.0;
+            out += &format!(
+                "    {percent:.1} % left by {} ({})\n",
+                keep.what, keep.source
+            );
+        }
+        out += &format!(
+            "    latency {} ({})\n",
+            model.latency.value, model.latency.source
+        );
+    }
+    out
+}
+
+fn fabrics(topology: &Topology) -> String {
+    let mut out = String::new();
+    for fabric in &topology.fabrics {
+        let tiers = (0..=u8::MAX).map_while(|tier| {
+            let count = fabric.tiers.iter().filter(|&&t| t == tier).count();
+            let name = ["leaf", "spine", "core"].get(usize::from(tier));
+            (count > 0).then(|| match name {
+                Some(name) => plural(count, &format!("{name} switch")),
+                None => format!("{count} of tier {tier}"),
+            })
+        });
+        let tiers: Vec<String> = tiers.collect();
+        out += &format!(
+            "  {}: {}, {}; routing {}\n",
+            fabric.name,
+            plural(fabric.ports.len(), "port"),
+            if tiers.is_empty() {
+                "no switches".to_owned()
+            } else {
+                tiers.join(", ")
+            },
+            format!("{:?}", fabric.routing).to_lowercase(),
+        );
+    }
+    out
+}
+
+/// Columns as wide as their longest cell; the first one aligned to the right.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::from(" ");
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            line += &match column {
+                0 => format!(" {cell:>width$}"),
+                _ => format!("  {cell:<width$}"),
+            };
+        }
+        out += line.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+fn plural(count: usize, what: &str) -> String {
+    match (count, what.ends_with("ch")) {
+        (1, _) => format!("1 {what}"),
+        (_, true) => format!("{count} {what}es"),
+        (_, false) => format!("{count} {what}s"),
+    }
+}

@@ -1,0 +1,114 @@
+//! From a scenario's text, with overrides, to its specification.
+
+use super::error::ScenarioError;
+use super::spec::ScenarioSpec;
+use crate::topology::TopologyError;
+use crate::topology::load::from_json;
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// A scenario as it was read.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// What it says.
+    pub spec: ScenarioSpec,
+    /// The same as JSON, with the overrides applied.
+    pub json: Value,
+    /// The file, or where else it comes from; for messages.
+    pub origin: String,
+}
+
+/// Reads a scenario file and applies `overrides` (`job.collective.sizes.to=1GiB`): the
+/// part behind `=` is JSON if it can be read as such, else a string.
+///
+/// # Errors
+/// A file that cannot be read or is not of the format, or an override without a place.
+pub fn read(path: &Path, overrides: &[String]) -> Result<Scenario, ScenarioError> {
+    let origin = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|source| TopologyError::Read {
+        path: origin.clone(),
+        source,
+    })?;
+    parse(&text, &origin, overrides)
+}
+
+/// As [`read`], from text; `origin` names it in errors.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(text: &str, origin: &str, overrides: &[String]) -> Result<Scenario, ScenarioError> {
+    let origin = origin.to_owned();
+    if overrides.is_empty() {
+        // Straight from the text, so that errors have a line.
+        let spec = from_json(text, &origin)?;
+        let json = from_json(text, &origin)?;
+        return Ok(Scenario { spec, json, origin });
+    }
+    let mut json: Value = from_json(text, &origin)?;
+    for text in overrides {
+        apply(&mut json, text).map_err(|problem| ScenarioError::Override {
+            text: text.clone(),
+            problem,
+        })?;
+    }
+    let spec = from_json(&json.to_string(), &origin).map_err(|error| match error {
+        // Lines of the file do not count any more.
+        TopologyError::Json {
+            origin,
+            path,
+            message,
+            nearest,
+            ..
+        } => ScenarioError::Overridden {
+            path: if path.is_empty() {
+                "the top".into()
+            } else {
+                path
+            },
+            origin,
+            message,
+            nearest,
+        },
+        other => other.into(),
+    })?;
+    Ok(Scenario { spec, json, origin })
+}
+
+/// Puts one value into its place. Objects on the way are made where there is nothing.
+fn apply(json: &mut Value, text: &str) -> Result<(), String> {
+    let (path, value) = text
+        .split_once('=')
+        .ok_or("expected path=value, such as job.collective.sizes.to=1GiB")?;
+    if path.is_empty() || path.split('.').any(str::is_empty) {
+        return Err("expected names joined by dots before the `=`".into());
+    }
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    let mut at = json;
+    let mut passed = String::new();
+    for name in path.split('.') {
+        if at.is_null() {
+            *at = Value::Object(Map::new());
+        }
+        at = match at {
+            Value::Object(map) => map.entry(name.to_owned()).or_insert(Value::Null),
+            Value::Array(list) => {
+                let length = list.len();
+                let place = name.parse().ok().and_then(|n: usize| list.get_mut(n));
+                place.ok_or_else(|| {
+                    format!("`{passed}` is a list of {length}; expected a number below that in place of `{name}`")
+                })?
+            }
+            other => {
+                return Err(format!(
+                    "`{passed}` is {other}, which has no field `{name}`"
+                ));
+            }
+        };
+        if !passed.is_empty() {
+            passed.push('.');
+        }
+        passed.push_str(name);
+    }
+    *at = value;
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! From a checked scenario to its results.
+//!
+//! A size is timed as nccl-tests does: operations are issued back to back, and the time of
+//! one is what it adds. Three are enough for that, since the third begins as all later ones
+//! do. Sizes of which nothing is left after nccl-tests' rounding (all-gather of 8 bytes over
+//! 8 ranks) move nothing: their rows say 0, where nccl-tests would print the cost of a call
+//! that returns at once.
+
+use super::error::ScenarioError;
+use super::recorder::{Limits, Recorder, short_bottleneck};
+use super::valid::ValidSpec;
+use crate::collective::Collective;
+use crate::engine::{Options, Outcome, SimError, simulate, simulate_with};
+use crate::nccl::{Communicator, Planned};
+use crate::plan::{Plan, bound};
+use crate::report::Run;
+use crate::report::record::{Row, Summary, Timeline};
+use crate::topology::{LinkId, draw};
+use crate::units::{Bytes, Time};
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Instant;
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Which simulation, from 0.
+    pub index: usize,
+    /// How many there are.
+    pub count: usize,
+    /// The size that is simulated.
+    pub bytes: u64,
+    /// Steps of the program that have begun.
+    pub begun: u64,
+    /// Steps in all.
+    pub steps: u64,
+}
+
+/// Somebody who wants to know how a run goes on.
+pub trait Watch {
+    /// Before the first row; `summary` has none yet.
+    ///
+    /// # Errors
+    /// End the run.
+    fn begin(&mut self, _summary: &Summary) -> io::Result<()> {
+        Ok(())
+    }
+    /// Now and then.
+    fn step(&mut self, _step: Step) {}
+    /// A row is done; `summary` has it and those before.
+    ///
+    /// # Errors
+    /// End the run.
+    fn row(&mut self, _summary: &Summary, _row: &Row) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Nobody watches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Watch for Silent {}
+
+/// Operations of a size that are simulated to time the last of them.
+const BACK_TO_BACK: u32 = 3;
+
+/// Runs a scenario. But for the wall-clock times in the rows, the same scenario gives the
+/// same results.
+///
+/// # Errors
+/// What NCCL refuses, a simulation that stalls, or what `watch` gives.
+pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError> {
+    let topology = &spec.topology;
+    let mut communicator = Communicator::new(topology, spec.gpus_per_node, &spec.env, spec.seed)?;
+    let mut summary = summary(spec, &communicator);
+    watch.begin(&summary)?;
+    let count = spec.sizes.len() + usize::from(spec.traced.is_some());
+    for (index, &size) in spec.sizes.iter().enumerate() {
+        let row = match communicator_plan(spec, &mut communicator, size)? {
+            None => nothing(),
+            Some(planned) => {
+                let mut progress = |begun, steps| {
+                    watch.step(Step {
+                        index,
+                        count,
+                        bytes: size,
+                        begun,
+                        steps,
+                    });
+                };
+                timed_row(spec, &communicator, &planned, &mut progress)?
+            }
+        };
+        summary.rows.push(row.clone());
+        watch.row(&summary, &row)?;
+    }
+    let mut run = Run {
+        summary,
+        timeline: Timeline::default(),
+        topology_svg: None,
+    };
+    match spec.traced {
+        None => {}
+        Some(index) => {
+            let size = spec.sizes[index];
+            let mut progress = |begun, steps| {
+                watch.step(Step {
+                    index: count - 1,
+                    count,
+                    bytes: size,
+                    begun,
+                    steps,
+                });
+            };
+            if let Some(planned) = communicator_plan(spec, &mut communicator, size)? {
+                record(spec, &planned, &mut run, index, &mut progress)?;
+            }
+        }
+    }
+    if run.summary.bottleneck.is_empty()
+        && let Some(row) = run.summary.rows.iter().max_by_key(|row| row.bytes)
+        && !row.bottleneck.is_empty()
+    {
+        let size = Bytes::new(row.bytes);
+        run.summary.bottleneck = format!("At {size} the limit is {}.", row.bottleneck);
+    }
+    Ok(run)
+}
+
+/// All of a summary that is known before anything is simulated.
+fn summary(spec: &ValidSpec, communicator: &Communicator<'_>) -> Summary {
+    let findings = spec.findings.iter().map(ToString::to_string);
+    Summary {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: spec.seed,
+        title: spec.title.clone(),
+        topology: spec.topology.name.clone(),
+        topology_title: spec.topology.title.clone(),
+        nodes: communicator.nodes(),
+        gpus_per_node: communicator.gpus_per_node(),
+        ranks: communicator.ranks(),
+        collective: spec.collective.name().to_owned(),
+        rows: Vec::with_capacity(spec.sizes.len()),
+        traced_row: None,
+        bottleneck: String::new(),
+        attribution: None,
+        links: Vec::new(),
+        warnings: findings.chain(spec.env.warnings.iter().cloned()).collect(),
+        spec: spec.json.clone(),
+    }
+}
+
+/// The plan for a size, or `None` if rounding leaves nothing of it.
+fn communicator_plan(
+    spec: &ValidSpec,
+    communicator: &mut Communicator<'_>,
+    size: u64,
+) -> Result<Option<Planned>, ScenarioError> {
+    if spec.collective.actual_bytes(size, communicator.ranks()) == 0 {
+        return Ok(None);
+    }
+    let planned = communicator.plan(spec.collective, size, spec.forced)?;
+    Ok(Some(planned))
+}
+
+/// The row of a size that moves nothing.
+fn nothing() -> Row {
+    Row {
+        bytes: 0,
+        count: 0,
+        time_us: 0.0,
+        algbw_gbs: 0.0,
+        busbw_gbs: 0.0,
+        algo: "-".into(),
+        proto: "-".into(),
+        channels: 0,
+        bound_us: 0.0,
+        bottleneck: "nothing to move".into(),
+        events: 0,
+        wall_ms: 0.0,
+    }
+}
+
+fn timed_row(
+    spec: &ValidSpec,
+    communicator: &Communicator<'_>,
+    planned: &Planned,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Row, ScenarioError> {
+    let topology = &spec.topology;
+    let operations = if spec.isolated { 1 } else { BACK_TO_BACK };
+    let began = Instant::now();
+    let options = Options {
+        operations,
+        progress: Some(progress),
+    };
+    let outcome = simulate(&planned.plan, |link| topology.rate(link), options)
+        .map_err(|source| stopped(spec, planned, source))?;
+    let wall_ms = began.elapsed().as_secs_f64() * 1e3;
+    let before = match operations as usize {
+        1 => Time::ZERO,
+        n => outcome.finish_of(n - 2),
+    };
+    let time = outcome.end().saturating_sub(before);
+    let bytes = planned.bytes;
+    let algbw_gbs = if time == Time::ZERO {
+        0.0
+    } else {
+        bytes as f64 / time.seconds() / 1e9
+    };
+    let ranks = communicator.ranks();
+    Ok(Row {
+        bytes,
+        count: elements(spec.collective, bytes, ranks),
+        time_us: time.micros(),
+        algbw_gbs,
+        busbw_gbs: algbw_gbs * spec.collective.bus_factor(ranks),
+        algo: planned.algorithm.name().to_owned(),
+        proto: planned.protocol.name().to_owned(),
+        channels: u32::from(planned.channels),
+        bound_us: bound(topology, communicator.gpus(), spec.collective, bytes).micros(),
+        bottleneck: short_bottleneck(topology, &planned.plan, &outcome),
+        events: outcome.events,
+        wall_ms,
+    })
+}
+
+/// nccl-tests' count column for floats: of a rank's block where the size is of all blocks.
+fn elements(collective: Collective, bytes: u64, ranks: u32) -> u64 {
+    match collective {
+        Collective::AllGather | Collective::ReduceScatter => bytes / u64::from(ranks) / 4,
+        Collective::AllReduce | Collective::Broadcast | Collective::Reduce => bytes / 4,
+    }
+}
+
+fn stopped(spec: &ValidSpec, planned: &Planned, source: SimError) -> ScenarioError {
+    ScenarioError::Simulation {
+        collective: spec.collective.name(),
+        bytes: planned.bytes,
+        source,
+    }
+}
+
+/// One more operation, alone, with all that happens written down.
+fn record(
+    spec: &ValidSpec,
+    planned: &Planned,
+    run: &mut Run,
+    index: usize,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), ScenarioError> {
+    let topology = &spec.topology;
+    let options = Options {
+        operations: 1,
+        progress: Some(progress),
+    };
+    let plan = &planned.plan;
+    let mut recorder = Recorder::new(topology, plan, Limits::default());
+    let outcome = simulate_with(plan, |link| topology.rate(link), options, &mut recorder)
+        .map_err(|source| stopped(spec, planned, source))?;
+    let record = recorder.finish(topology, plan, &outcome);
+    run.timeline = record.timeline;
+    run.topology_svg = Some(drawing(spec, plan, &outcome));
+    let summary = &mut run.summary;
+    summary.traced_row = Some(index);
+    summary.bottleneck = record.bottleneck;
+    summary.attribution = Some(record.attribution);
+    summary.links = record.links;
+    Ok(())
+}
+
+/// The machine, coloured by how busy its links were.
+fn drawing(spec: &ValidSpec, plan: &Plan, outcome: &Outcome) -> String {
+    let topology = &spec.topology;
+    let duration = outcome.end().seconds();
+    let carried: BTreeMap<LinkId, Bytes> = outcome.link_bytes(plan);
+    let utilisation = |link: LinkId| {
+        let bytes = carried.get(&link)?.get() as f64;
+        let most = topology.rate(link).bytes_per_sec() as f64 * duration;
+        (most > 0.0).then(|| bytes / most)
+    };
+    draw::svg(
+        topology,
+        &draw::Style {
+            utilisation: Some(&utilisation),
+            title: None,
+        },
+    )
+}

@@ -1,0 +1,174 @@
+//! The scenario file: which machine, which job, with which settings.
+//!
+//! Strict JSON like the topology file: unknown fields are refused, variants are externally
+//! tagged, quantities are strings with units, every object may carry a `"comment"`.
+
+use crate::collective::Collective;
+use crate::nccl::Algorithm;
+use crate::plan::ProtocolKind;
+use crate::topology::{TopologySpec, unique};
+use crate::units::Bytes;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
+use serde::de::{Deserializer, Error, Visitor};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A scenario file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioSpec {
+    /// JSON Schema of this file, for editors; ignored.
+    #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Short name: letters, digits, `-`, `_` and `.`. Results go to `runs/<name>` by default.
+    pub name: String,
+    /// One line for people; made from the job and the topology if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The machine.
+    pub topology: TopologyRef,
+    /// So many nodes in place of what the topology says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+    /// So many GPUs of each node take part; all of them if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus_per_node: Option<u32>,
+    /// What runs on the machine.
+    pub job: JobSpec,
+    /// NCCL's environment variables.
+    #[serde(
+        default,
+        deserialize_with = "unique::map",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub environment: BTreeMap<String, EnvValue>,
+    /// The seed of every random choice (such as which path a flow hashes onto).
+    #[serde(default)]
+    pub seed: u64,
+    /// The folder for the results, relative to the current one; `runs/<name>` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<String>,
+}
+
+/// Where the machine is described.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TopologyRef {
+    /// A shipped topology (`fabricsim topology list`).
+    Name(String),
+    /// A topology file, relative to the scenario file.
+    Path(String),
+    /// The topology itself.
+    Inline(Box<TopologySpec>),
+}
+
+/// What runs on the machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum JobSpec {
+    /// One collective at several sizes, as nccl-tests runs it.
+    Collective(CollectiveSpec),
+}
+
+/// One collective at several sizes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CollectiveSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Which one.
+    pub name: Collective,
+    /// The sizes, as nccl-tests counts them (for all-gather and reduce-scatter: all ranks'
+    /// blocks together).
+    pub sizes: SizesSpec,
+    /// Forces the algorithm in place of NCCL's choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<Algorithm>,
+    /// Forces the protocol in place of NCCL's choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<ProtocolKind>,
+    /// Times one cold operation; if false, what nccl-tests times: the increment that one more
+    /// operation adds when they are issued back to back.
+    #[serde(default)]
+    pub isolated: bool,
+    /// Which of the sizes the timeline, the link use and the attribution are of; the
+    /// largest if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Bytes>,
+}
+
+/// Sizes: either `from`, `to` and a `factor` or `step`, or a `list`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SizesSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// The smallest size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Bytes>,
+    /// No size is larger than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Bytes>,
+    /// Each size is so many times the one before; 2 if neither this nor `step` is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub factor: Option<u64>,
+    /// Each size is so much larger than the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Bytes>,
+    /// These sizes, in this order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<Vec<Bytes>>,
+}
+
+/// The value of an environment variable: text, or a whole number for short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct EnvValue(pub String);
+
+impl<'de> Deserialize<'de> for EnvValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = EnvValue;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or a whole number")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<EnvValue, E> {
+                Ok(EnvValue(text.to_owned()))
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<EnvValue, E> {
+                Ok(EnvValue(number.to_string()))
+            }
+            fn visit_i64<E: Error>(self, number: i64) -> Result<EnvValue, E> {
+                Ok(EnvValue(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Text)
+    }
+}
+
+impl JsonSchema for EnvValue {
+    fn schema_name() -> Cow<'static, str> {
+        "EnvValue".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["string", "integer"],
+            "description": "The value of an environment variable.",
+        })
+    }
+}
+
+/// The schema of a scenario file (draft 2020-12).
+#[must_use]
+pub fn scenario_schema() -> Schema {
+    schema_for!(ScenarioSpec)
+}

@@ -1,0 +1,238 @@
+//! A scenario whose every part has been checked, ready to run.
+
+use super::error::ScenarioError;
+use super::read::Scenario;
+use super::spec::{CollectiveSpec, JobSpec, SizesSpec, TopologyRef};
+use crate::collective::Collective;
+use crate::nccl::{Env, Forced};
+use crate::topology::{
+    Fault, Finding, Overrides, Topology, TopologyError, catalogue, check, expand, load,
+};
+use crate::units::Bytes;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A checked scenario.
+#[derive(Debug, Clone)]
+pub struct ValidSpec {
+    /// For people.
+    pub title: String,
+    /// The machine.
+    pub topology: Topology,
+    /// What is odd about the machine.
+    pub findings: Vec<Finding>,
+    /// GPUs of each node that take part; all if `None`.
+    pub gpus_per_node: Option<u32>,
+    /// The collective.
+    pub collective: Collective,
+    /// Sizes as asked for, all above zero and none larger than a GPU's memory.
+    pub sizes: Vec<u64>,
+    /// What is forced in place of NCCL's choice.
+    pub forced: Forced,
+    /// One cold operation in place of back-to-back ones.
+    pub isolated: bool,
+    /// The size (an index) that is recorded.
+    pub traced: Option<usize>,
+    /// NCCL's variables.
+    pub env: Env,
+    /// The seed.
+    pub seed: u64,
+    /// Where results go.
+    pub outputs: PathBuf,
+    /// The scenario as JSON.
+    pub json: Value,
+}
+
+/// More sizes than anyone reads.
+const MOST_SIZES: usize = 10_000;
+
+/// Checks a scenario and builds its machine; a relative topology path starts at `folder`.
+///
+/// # Errors
+/// Everything that is wrong with the scenario's values, or with its topology.
+pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, ScenarioError> {
+    let Scenario { spec, json, origin } = scenario;
+    let JobSpec::Collective(job) = &spec.job;
+    let mut faults = Vec::new();
+    check_name(&spec.name, &mut faults);
+    let sizes = sizes(&job.sizes, "job.collective.sizes", &mut faults);
+    let traced = traced(job, &sizes, &mut faults);
+    if !faults.is_empty() {
+        return Err(TopologyError::Faults { origin, faults }.into());
+    }
+    let variables = spec.environment.iter();
+    let env = Env::parse(variables.map(|(name, value)| (name.as_str(), value.0.as_str())))?;
+
+    let topology = machine(&spec.topology, spec.nodes, folder, &origin)?;
+    let memory = topology
+        .gpus()
+        .filter_map(|gpu| topology.gpu_model(gpu))
+        .map(|model| model.memory.value)
+        .min();
+    if let Some(memory) = memory
+        && let Some(&large) = sizes.iter().find(|&&size| size > memory.get())
+    {
+        faults.push(fault(
+            "job.collective.sizes",
+            Bytes::new(large).to_string(),
+            format!(
+                "sizes that fit a GPU's memory of {:.0} GB",
+                memory.get() as f64 / 1e9
+            ),
+        ));
+        return Err(TopologyError::Faults { origin, faults }.into());
+    }
+    let title = spec
+        .title
+        .unwrap_or_else(|| format!("{} on {}", job.name, topology.title));
+    let outputs = spec
+        .outputs
+        .map_or_else(|| Path::new("runs").join(&spec.name), PathBuf::from);
+    Ok(ValidSpec {
+        title,
+        findings: check(&topology),
+        topology,
+        gpus_per_node: spec.gpus_per_node,
+        collective: job.name,
+        sizes,
+        forced: Forced {
+            algorithm: job.algorithm,
+            protocol: job.protocol,
+        },
+        isolated: job.isolated,
+        traced,
+        env,
+        seed: spec.seed,
+        outputs,
+        json,
+    })
+}
+
+fn machine(
+    topology: &TopologyRef,
+    nodes: Option<u32>,
+    folder: &Path,
+    origin: &str,
+) -> Result<Topology, TopologyError> {
+    let inline;
+    let (spec, name) = match topology {
+        TopologyRef::Name(name) => {
+            inline = catalogue::find(name)?;
+            (&inline, name.clone())
+        }
+        TopologyRef::Path(path) => {
+            let path = folder.join(path);
+            inline = load::read(&path)?;
+            (&inline, path.display().to_string())
+        }
+        TopologyRef::Inline(spec) => (&**spec, format!("{origin}, topology.inline")),
+    };
+    expand(spec, catalogue::hardware(), &Overrides { nodes })
+        .map_err(|error| error.with_origin(&name))
+}
+
+/// Names become folders, so they hold nothing that a path gives a meaning to.
+fn check_name(name: &str, faults: &mut Vec<Fault>) {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+        faults.push(fault(
+            "name",
+            format!("`{name}`"),
+            "letters, digits, `-`, `_` and `.`, not starting with a `.`",
+        ));
+    }
+}
+
+/// The sizes that are meant, as nccl-tests goes through them.
+fn sizes(spec: &SizesSpec, at: &str, faults: &mut Vec<Fault>) -> Vec<u64> {
+    let before = faults.len();
+    let mut wrong = |field: &str, found: String, expected: &str| {
+        faults.push(fault(&format!("{at}{field}"), found, expected));
+    };
+    if let Some(list) = &spec.list {
+        if spec.from.is_some() || spec.to.is_some() || spec.factor.is_some() || spec.step.is_some()
+        {
+            wrong(".list", "a list and a range".into(), "one of the two");
+        }
+        if list.is_empty() || list.len() > MOST_SIZES {
+            let found = format!("{} sizes", list.len());
+            wrong(".list", found, &format!("1 to {MOST_SIZES} sizes"));
+        }
+        if let Some(place) = list.iter().position(|&size| size == Bytes::ZERO) {
+            wrong(&format!(".list[{place}]"), "0B".into(), "at least 1B");
+        }
+        return list.iter().map(|size| size.get()).collect();
+    }
+    let (Some(from), Some(to)) = (spec.from, spec.to) else {
+        let found = match (spec.from, spec.to) {
+            (None, None) => "neither",
+            (Some(_), _) => "no `to`",
+            (None, Some(_)) => "no `from`",
+        };
+        wrong("", found.into(), "`from` and `to`, or a `list`");
+        return Vec::new();
+    };
+    if from == Bytes::ZERO {
+        wrong(".from", "0B".into(), "at least 1B");
+    }
+    if to < from {
+        wrong(".to", to.to_string(), &format!("at least `from`, {from}"));
+    }
+    match (spec.factor, spec.step) {
+        (Some(_), Some(_)) => wrong(".step", "a step and a factor".into(), "one of the two"),
+        (Some(factor @ (0 | 1)), None) => wrong(".factor", factor.to_string(), "at least 2"),
+        (None, Some(Bytes::ZERO)) => wrong(".step", "0B".into(), "at least 1B"),
+        _ => {}
+    }
+    let next = |size: u64| match spec.step {
+        Some(step) => size.checked_add(step.get()),
+        None => size.checked_mul(spec.factor.unwrap_or(2)),
+    };
+    if faults.len() > before {
+        return Vec::new();
+    }
+    let sizes: Vec<u64> = std::iter::successors(Some(from.get()), |&size| next(size))
+        .take_while(|&size| size <= to.get())
+        .take(MOST_SIZES + 1)
+        .collect();
+    if sizes.len() > MOST_SIZES {
+        faults.push(fault(
+            &format!("{at}.step"),
+            format!("more than {MOST_SIZES} sizes"),
+            format!("a step that leaves at most {MOST_SIZES}"),
+        ));
+    }
+    sizes
+}
+
+/// The index of the size that is recorded: the one asked for, or the (first) largest.
+fn traced(job: &CollectiveSpec, sizes: &[u64], faults: &mut Vec<Fault>) -> Option<usize> {
+    match job.trace {
+        None => {
+            let largest = sizes.iter().max()?;
+            sizes.iter().position(|size| size == largest)
+        }
+        Some(asked) => {
+            let found = sizes.iter().position(|&size| size == asked.get());
+            if found.is_none() && !sizes.is_empty() {
+                let near = sizes.iter().min_by_key(|&&size| size.abs_diff(asked.get()));
+                let near = near.map_or(Bytes::ZERO, |&size| Bytes::new(size));
+                faults.push(fault(
+                    "job.collective.trace",
+                    asked.to_string(),
+                    format!("one of the sizes, such as {near}"),
+                ));
+            }
+            found
+        }
+    }
+}
+
+fn fault(path: &str, found: String, expected: impl Into<String>) -> Fault {
+    Fault {
+        path: path.to_owned(),
+        found,
+        expected: expected.into(),
+        nearest: None,
+    }
+}

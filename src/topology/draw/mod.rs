@@ -1,0 +1,13 @@
+//! Drawings of a machine: SVG laid out by hand, and DOT for Graphviz.
+
+mod detail;
+mod dot;
+mod overview;
+mod page;
+mod scene;
+mod svg;
+#[cfg(test)]
+mod tests;
+
+pub use dot::dot;
+pub use svg::{Style, svg};

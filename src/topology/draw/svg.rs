@@ -1,0 +1,219 @@
+//! The machine as an SVG drawing for people.
+//!
+//! Switches of the network stand above the nodes, tier by tier; inside a node NICs, PCIe
+//! switches, CPUs, GPUs and NVSwitches from above. One or two nodes are drawn in full;
+//! of more, nodes with equal wiring share a card, and one node is drawn in full below.
+
+use super::detail;
+use super::dot::{fill, stroke};
+use super::overview;
+use super::scene::{escape, heat, line_width, text_width};
+use crate::topology::graph::{DeviceKind, LinkId, Topology};
+use crate::topology::hardware::{DeviceModel, LinkFamily};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+/// How a drawing looks.
+#[derive(Clone, Copy, Default)]
+pub struct Style<'a> {
+    /// How busy a link was, from 0 to 1, or `None` if it was not watched. Given, it
+    /// colours the lines from grey over yellow to red; a line that stands for several
+    /// links shows the busiest.
+    pub utilisation: Option<&'a dyn Fn(LinkId) -> Option<f64>>,
+    /// In place of the topology's own title.
+    pub title: Option<&'a str>,
+}
+
+/// Draws the machine: a whole SVG document with text in any sans-serif face.
+#[must_use]
+pub fn svg(topology: &Topology, style: &Style<'_>) -> String {
+    let top = 96.0;
+    let (page, width, bottom) = if topology.nodes.len() <= 2 {
+        detail::draw(topology, top)
+    } else {
+        overview::draw(topology, top)
+    };
+    let mut body = String::new();
+    page.scene.write(&mut body, style);
+    let (legend, height) = legend(topology, style, width, bottom + 34.0);
+    let mut out = String::with_capacity(body.len() + legend.len() + 1000);
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        out,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" font-family="sans-serif">"#
+    );
+    let _ = writeln!(
+        out,
+        r##"<rect width="100%" height="100%" fill="#ffffff"/>"##
+    );
+    let title = style.title.unwrap_or(&topology.title);
+    let room = width - 48.0;
+    let size = (20.0f64).min(20.0 * room / text_width(title, 20.0));
+    let _ = writeln!(
+        out,
+        r##"<text x="24" y="38" font-size="{size:.1}" font-weight="bold" fill="#1d2733">{}</text>"##,
+        escape(title)
+    );
+    let text = subtitle(topology);
+    let size = (13.0f64).min(13.0 * room / text_width(&text, 13.0));
+    let _ = writeln!(
+        out,
+        r##"<text x="24" y="62" font-size="{size:.1}" fill="#566070">{}</text>"##,
+        escape(&text)
+    );
+    out.push_str(&body);
+    out.push_str(&legend);
+    out.push_str("</svg>\n");
+    out
+}
+
+fn subtitle(topology: &Topology) -> String {
+    let number = |n: usize, one: &str| {
+        let plural = if n == 1 { "" } else { "s" };
+        format!("{n} {one}{plural}")
+    };
+    let mut parts = vec![
+        number(topology.nodes.len(), "node"),
+        number(topology.gpus().count(), "GPU"),
+    ];
+    for fabric in &topology.fabrics {
+        let tiers = |tier| fabric.tiers.iter().filter(|&&t| t == tier).count();
+        let names = ["leaf", "spine", "core"];
+        let counts: Vec<String> = (0u8..)
+            .zip(names)
+            .filter(|&(tier, _)| tiers(tier) > 0)
+            .map(|(tier, name)| match (tiers(tier), name) {
+                (1, name) => format!("1 {name}"),
+                (n, "leaf") => format!("{n} leaves"),
+                (n, name) => format!("{n} {name}s"),
+            })
+            .collect();
+        parts.push(format!(
+            "{} fabric of {} ports: {}",
+            fabric.name,
+            fabric.ports.len(),
+            counts.join(", ")
+        ));
+    }
+    parts.join("  ·  ")
+}
+
+/// One entry of the legend: its drawing at the origin, and its text.
+struct Entry {
+    mark: String,
+    text: String,
+}
+
+/// The legend from `top` on, and the page's bottom.
+fn legend(topology: &Topology, style: &Style<'_>, width: f64, top: f64) -> (String, f64) {
+    let mut entries = device_entries(topology);
+    entries.extend(link_entries(topology, style));
+    let (mut x, mut y) = (24.0, top + 10.0);
+    let mut out = format!(
+        "<path d=\"M24 {0:.1}H{1:.1}\" stroke=\"#d5dae1\"/>\n",
+        top - 12.0,
+        width - 24.0
+    );
+    for entry in &entries {
+        let needs = 44.0 + text_width(&entry.text, 12.0);
+        if x > 24.0 && x + needs > width - 12.0 {
+            x = 24.0;
+            y += 24.0;
+        }
+        let _ = writeln!(
+            out,
+            r##"<g transform="translate({x:.1} {y:.1})">{}<text x="34" y="4.5" font-size="12" fill="#1d2733">{}</text></g>"##,
+            entry.mark,
+            escape(&entry.text)
+        );
+        x += needs + 14.0;
+    }
+    if !topology.graph.raw_edges().is_empty() {
+        y += 22.0;
+        let _ = writeln!(
+            out,
+            r##"<text x="24" y="{:.1}" font-size="11" fill="#566070">Rates are what payload can use of one line in one direction; lanes and parallel cables are one line.</text>"##,
+            y + 4.0
+        );
+    }
+    y += 20.0;
+    if style.utilisation.is_some() {
+        for step in 0..40 {
+            let share = f64::from(step) / 39.0;
+            let _ = writeln!(
+                out,
+                r#"<rect x="{:.1}" y="{y:.1}" width="5.2" height="10" fill="{}"/>"#,
+                24.0 + 5.0 * f64::from(step),
+                heat(share)
+            );
+        }
+        let _ = writeln!(
+            out,
+            r##"<text x="236" y="{:.1}" font-size="12" fill="#1d2733">use of the busiest direction, 0 to 100 %; palest: not watched</text>"##,
+            y + 9.5
+        );
+        y += 24.0;
+    }
+    (out, y + 6.0)
+}
+
+fn device_entries(topology: &Topology) -> Vec<Entry> {
+    let mut titles: BTreeMap<DeviceKind, BTreeSet<&str>> = BTreeMap::new();
+    for (_, device) in topology.devices() {
+        let title = match &topology.device_models[device.model as usize].1 {
+            DeviceModel::Gpu(m) => &m.title,
+            DeviceModel::Nvswitch(m) | DeviceModel::Switch(m) => &m.title,
+            DeviceModel::Cpu(m) => &m.title,
+            DeviceModel::PcieSwitch(m) => &m.title,
+            DeviceModel::Nic(m) => &m.title,
+        };
+        titles.entry(device.kind).or_default().insert(title);
+    }
+    titles
+        .into_iter()
+        .map(|(kind, titles)| {
+            let titles: Vec<&str> = titles.into_iter().take(3).collect();
+            Entry {
+                mark: format!(
+                    r##"<rect x="4" y="-7" width="22" height="14" rx="3" fill="{}" stroke="#6b7480"/>"##,
+                    fill(kind)
+                ),
+                text: format!("{}: {}", kind.label(), titles.join(", ")),
+            }
+        })
+        .collect()
+}
+
+fn link_entries(topology: &Topology, style: &Style<'_>) -> Vec<Entry> {
+    // Rates of one direction, rounded to what is read off a drawing.
+    let mut rates: BTreeMap<LinkFamily, BTreeSet<u64>> = BTreeMap::new();
+    for (id, _) in topology.links().step_by(2) {
+        let rate = topology.rate(id).gb_per_sec().round() as u64;
+        rates.entry(topology.family(id)).or_default().insert(rate);
+    }
+    rates
+        .into_iter()
+        .map(|(family, rates)| {
+            let listed: Vec<String> = match rates.len() {
+                0..=3 => rates.iter().map(u64::to_string).collect(),
+                _ => vec![
+                    rates.first().copied().unwrap_or(0).to_string(),
+                    "…".to_owned(),
+                    rates.last().copied().unwrap_or(0).to_string(),
+                ],
+            };
+            let colour = match style.utilisation {
+                Some(_) => "#8a929d",
+                None => stroke(family),
+            };
+            let typical = rates.last().copied().unwrap_or(0) as f64;
+            Entry {
+                mark: format!(
+                    r#"<path d="M2 0H28" stroke="{colour}" stroke-width="{:.1}"/>"#,
+                    line_width(typical, 1.0)
+                ),
+                text: format!("{}: {} GB/s", family.label(), listed.join(", ")),
+            }
+        })
+        .collect()
+}
