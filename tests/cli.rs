@@ -263,7 +263,10 @@ fn bad_flags_are_told() {
         &c(&["--env", "NCCL_PROTO=Fast"]),
         &["NCCL_PROTO=Fast", "Simple"],
     );
-    refuses(&c(&["--env", "NCCL_ALGO=^Ring"]), &["nothing is left", "NCCL_ALGO"]);
+    refuses(
+        &c(&["--env", "NCCL_ALGO=^Ring"]),
+        &["nothing is left", "NCCL_ALGO"],
+    );
     refuses(&c(&["--json", "--csv"]), &["cannot be used with"]);
     refuses(&c(&["--nodez", "3"]), &["--nodez", "--nodes"]);
     refuses(
