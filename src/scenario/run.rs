@@ -74,6 +74,10 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
     let topology = &spec.topology;
     let mut communicator = Communicator::new(topology, spec.gpus_per_node, &spec.env, spec.seed)?;
     let mut summary = summary(spec, &communicator);
+    // What NCCL refuses it refuses for all sizes; to be known before anything is shown.
+    if let Some(&size) = spec.sizes.first() {
+        communicator_plan(spec, &mut communicator, size)?;
+    }
     watch.begin(&summary)?;
     let count = spec.sizes.len() + usize::from(spec.traced.is_some());
     for (index, &size) in spec.sizes.iter().enumerate() {

@@ -34,9 +34,14 @@ pub(super) struct Account<'a> {
 /// A kind of part, with resources by what they are called.
 type Label = (Kind, String);
 /// Kinds of parts with their times. Resources that are called alike have one.
-type Labelled = BTreeMap<(u8, String), (Kind, Time)>;
+type Labelled = BTreeMap<Key, (Kind, Time)>;
+/// A part's place in the order of kinds, and a resource's name.
+type Key = (u8, String);
 
-/// Where resources of one name sort: after all that is not a resource, before idleness.
+/// Where resources sort: after every other activity, before idleness.
+const RESOURCES: u8 = 8;
+
+/// The order in which kinds are listed.
 fn order(kind: Kind) -> u8 {
     match kind {
         Kind::Launch => 0,
@@ -47,7 +52,7 @@ fn order(kind: Kind) -> u8 {
         Kind::Message => 5,
         Kind::Worker => 6,
         Kind::Connection => 7,
-        Kind::Limited(_) => 8,
+        Kind::Limited(_) => RESOURCES,
         Kind::Idle => 9,
     }
 }
@@ -213,16 +218,20 @@ fn sum(labelled: &Labelled) -> Time {
 }
 
 /// In order of kind; resources by time.
-fn ordered(labelled: &Labelled) -> Vec<(&(u8, String), &(Kind, Time))> {
+fn ordered(labelled: &Labelled) -> Vec<(&Key, &(Kind, Time))> {
     let mut list: Vec<_> = labelled.iter().collect();
     list.sort_by_key(|&((order, _), &(_, time))| {
-        let time = if *order == 8 { time } else { Time::ZERO };
+        let time = if *order == RESOURCES {
+            time
+        } else {
+            Time::ZERO
+        };
         (*order, Reverse(time))
     });
     list
 }
 
-fn part(key: &(u8, String), (kind, time): (Kind, Time), whole: Time) -> Part {
+fn part(key: &Key, (kind, time): (Kind, Time), whole: Time) -> Part {
     Part {
         what: words::part(kind, || key.1.clone()),
         time,

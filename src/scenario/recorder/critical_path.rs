@@ -38,7 +38,7 @@ pub(super) type Times = BTreeMap<Kind, Time>;
 /// No slice.
 const NONE: u32 = u32::MAX;
 
-/// How [`Told::limit`] says more than a resource.
+/// Values of [`Told::limit`] that are no resource.
 const CAP: u32 = u32::MAX;
 const MIXED: u32 = 1 << 31;
 
@@ -64,7 +64,7 @@ struct Told {
     limit: u32,
 }
 
-/// The last slices that went into and out of a queue, by slot.
+/// Slices that went into and out of a queue so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     posted: u64,

@@ -1,0 +1,270 @@
+//! Small plans made by hand on a real machine, and NCCL's on several.
+
+mod machines;
+mod paths;
+
+use super::*;
+use crate::collective::{Collective, Part, Program, RingProgram, Rings};
+use crate::engine::{Options, simulate_with};
+use crate::plan::{NetworkLeg, Protocol, ProtocolKind, RouteId, Transport, WorkerCosts};
+use crate::report::record::{Activity, Part as TimePart, Track};
+use crate::topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
+use crate::units::{Bandwidth, Bytes};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const INSTANT: Bandwidth = Bandwidth::from_bytes_per_sec(1_000_000_000_000_000_000);
+
+fn us(micros: u64) -> Time {
+    Time::from_micros(micros)
+}
+
+fn machine(name: &str, nodes: u32) -> Topology {
+    load(name, &Overrides { nodes: Some(nodes) }).unwrap()
+}
+
+/// What the steps of a plan cost; everything else is instant.
+#[derive(Debug, Clone, Copy)]
+struct Costs {
+    latency: Time,
+    launch: Time,
+    sync: Time,
+    slots: u32,
+    wire: (u32, u32),
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Costs {
+            latency: Time::ZERO,
+            launch: Time::ZERO,
+            sync: Time::ZERO,
+            slots: 8,
+            wire: (1, 1),
+        }
+    }
+}
+
+/// A ring over the first GPUs of a machine by NVLink, one slice a chunk.
+fn nvlink_plan(
+    topology: &Topology,
+    collective: Collective,
+    ranks: u32,
+    bytes: u64,
+    chunk: u64,
+    costs: Costs,
+) -> Plan {
+    let len = match collective {
+        Collective::AllGather | Collective::ReduceScatter => bytes / u64::from(ranks),
+        _ => bytes,
+    };
+    let parts = vec![Part {
+        offset: 0,
+        len,
+        chunk,
+    }];
+    let rings = Arc::new(Rings::consecutive(ranks, 1));
+    let program = RingProgram::new(collective, bytes, rings, parts);
+    let gpus: Vec<_> = topology.gpus().take(ranks as usize).collect();
+    let router = Router::new(topology, 0);
+    let mut routes = Vec::new();
+    let mut transports = Vec::new();
+    for connection in 0..program.connections() {
+        let ends = program.connection(ConnId(connection));
+        let gpu = |worker| gpus[program.worker(worker).rank.index()];
+        routes.push(router.peer(gpu(ends.from), gpu(ends.to)).unwrap());
+        transports.push(Transport {
+            store: Some(RouteId(connection)),
+            load: None,
+            network: None,
+            latency: costs.latency,
+            credit_latency: costs.latency,
+        });
+    }
+    Plan {
+        program: Arc::new(program),
+        gpus,
+        protocol: Protocol {
+            kind: ProtocolKind::Simple,
+            slices_per_chunk: 1,
+            min_slice: Bytes::new(16),
+            fifo_slices: costs.slots,
+            wire: costs.wire,
+        },
+        routes,
+        transports,
+        costs: vec![WorkerCosts {
+            launch: costs.launch,
+            slice_sync: costs.sync,
+            send_rate: INSTANT,
+            local_rate: INSTANT,
+        }],
+        rank_costs: vec![0; ranks as usize],
+    }
+}
+
+/// A broadcast from one node's GPU to the other's, from NIC to NIC.
+fn network_plan(topology: &Topology, chunk: u64, overhead: Time, costs: Costs) -> Plan {
+    let mut plan = nvlink_plan(topology, Collective::Broadcast, 2, 8_000_000, chunk, costs);
+    plan.gpus = topology.nodes.iter().map(|n| n.gpus[0]).collect();
+    let nic = |node: usize| topology.nodes[node].nics[0];
+    let hop = |link| Hop {
+        link,
+        share: Share::WHOLE,
+    };
+    let is_network = |l: &LinkId| topology.family(*l) == crate::topology::LinkFamily::Network;
+    let (out, switch) = topology
+        .links_from(nic(0))
+        .into_iter()
+        .find(|(l, _)| is_network(l))
+        .unwrap();
+    let (into, _) = topology
+        .links_from(switch)
+        .into_iter()
+        .find(|&(_, far)| far == nic(1))
+        .unwrap();
+    plan.routes = vec![Route {
+        hops: vec![hop(out), hop(into)],
+        latency: Time::ZERO,
+    }];
+    for transport in &mut plan.transports {
+        transport.store = None;
+    }
+    plan.transports[0].network = Some(NetworkLeg {
+        route: RouteId(0),
+        post_latency: Time::ZERO,
+        message_overhead: overhead,
+        rate: INSTANT,
+    });
+    plan
+}
+
+fn record_with(
+    topology: &Topology,
+    plan: &Plan,
+    operations: u32,
+    limits: Limits,
+    rate: impl Fn(LinkId) -> Bandwidth,
+) -> (Record, Outcome) {
+    let mut recorder = Recorder::new(topology, plan, limits);
+    let options = Options {
+        operations,
+        ..Options::default()
+    };
+    let outcome = simulate_with(plan, rate, options, &mut recorder).unwrap();
+    (recorder.finish(topology, plan, &outcome), outcome)
+}
+
+fn record(topology: &Topology, plan: &Plan, operations: u32) -> (Record, Outcome) {
+    let limits = Limits::default();
+    record_with(topology, plan, operations, limits, |l| topology.rate(l))
+}
+
+fn sum(parts: &[TimePart]) -> Time {
+    parts.iter().map(|p| p.time).sum()
+}
+
+fn share(parts: &[TimePart], what: &str) -> f64 {
+    parts
+        .iter()
+        .find(|p| p.what == what)
+        .map_or(0.0, |p| p.fraction)
+}
+
+fn time(parts: &[TimePart], what: &str) -> Time {
+    parts
+        .iter()
+        .find(|p| p.what == what)
+        .map_or(Time::ZERO, |p| p.time)
+}
+
+/// What holds of every record.
+#[track_caller]
+fn assert_consistent(topology: &Topology, plan: &Plan, record: &Record, outcome: &Outcome) {
+    let end = outcome.end();
+    let workers = u64::from(plan.program.workers());
+    let attribution = &record.attribution;
+    assert_eq!(
+        sum(&attribution.total).picos(),
+        end.picos() * workers,
+        "total"
+    );
+    assert_eq!(sum(&attribution.critical_path), end, "critical path");
+    let ranks: u64 = attribution.ranks.iter().map(|r| sum(r).picos()).sum();
+    assert_eq!(ranks, end.picos() * workers, "ranks");
+    let names = |parts: &[TimePart]| parts.iter().map(|p| p.what.clone()).collect::<Vec<_>>();
+    for rank in &attribution.ranks {
+        assert_eq!(names(rank), names(&attribution.total));
+    }
+    for waits in ["waiting for data", "waiting for credit", "finished"] {
+        assert_eq!(time(&attribution.critical_path, waits), Time::ZERO);
+    }
+    assert_spans(&record.timeline, outcome, plan);
+    assert_links(topology, plan, record, outcome);
+}
+
+/// Workers' spans fill the time without gaps, proxies' do not overlap; each activity takes
+/// what the engine says.
+#[track_caller]
+fn assert_spans(timeline: &Timeline, outcome: &Outcome, plan: &Plan) {
+    let mut filled: BTreeMap<(u32, Track), Time> = BTreeMap::new();
+    let mut spent: BTreeMap<(u32, Activity), Time> = BTreeMap::new();
+    for span in &timeline.spans {
+        assert!(span.start < span.end);
+        let end = filled.entry((span.rank, span.track)).or_default();
+        match span.track {
+            Track::Worker(_) => {
+                assert_eq!(*end, span.start, "{span:?}");
+                *spent.entry((span.rank, span.activity)).or_default() += span.end - span.start;
+            }
+            Track::Proxy(_) => assert!(*end <= span.start, "{span:?} after {end}"),
+        }
+        *end = span.end;
+    }
+    let mut expected: BTreeMap<(u32, Activity), Time> = BTreeMap::new();
+    for (worker, bins) in (0..).zip(&outcome.workers) {
+        let place = plan.program.worker(WorkerId(worker));
+        if place.rank.index() >= timeline.ranks.len() {
+            continue;
+        }
+        let track = (place.rank.0, Track::Worker(place.channel));
+        assert_eq!(filled.get(&track), Some(&outcome.end()), "{track:?}");
+        let limited: Time = bins.limited.iter().map(|&(_, t)| t).sum();
+        for (activity, time) in [
+            (Activity::Launch, bins.launch),
+            (Activity::Latency, bins.latency),
+            (Activity::WaitData, bins.wait_data),
+            (Activity::WaitCredit, bins.wait_credit),
+            (Activity::Sync, bins.sync),
+            (Activity::Stream, bins.at_cap + limited),
+            (Activity::Idle, bins.idle),
+        ] {
+            if time > Time::ZERO {
+                *expected.entry((place.rank.0, activity)).or_default() += time;
+            }
+        }
+    }
+    assert_eq!(spent, expected);
+}
+
+/// Bins of links add up to what the links carried.
+#[track_caller]
+fn assert_links(topology: &Topology, plan: &Plan, record: &Record, outcome: &Outcome) {
+    let bytes = outcome.link_bytes(plan);
+    assert_eq!(record.links.len(), bytes.len());
+    assert_eq!(record.timeline.links.len(), bytes.len());
+    let uses = record.links.iter().zip(&record.timeline.links);
+    for ((link, bytes), (total, series)) in bytes.into_iter().zip(uses) {
+        assert_eq!(total.name, topology.link_name(link));
+        assert_eq!(series.name, total.name);
+        assert_eq!(total.bytes, bytes);
+        let sum: f64 = series.bytes.iter().sum();
+        let error = (sum - bytes.get() as f64).abs();
+        assert!(
+            error <= 0.5 + 1e-9 * sum,
+            "{}: {sum} not {bytes}",
+            series.name
+        );
+        assert!(total.utilisation > 0.0 && total.utilisation <= 1.000_001);
+    }
+}

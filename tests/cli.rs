@@ -1,0 +1,604 @@
+//! The command as a user meets it: exit codes, streams, files.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+struct Done {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("fabricsim").unwrap();
+    command.args(args).env_remove("CLICOLOR_FORCE");
+    command
+}
+
+fn done(command: &mut Command) -> Done {
+    let output = command.output().unwrap();
+    Done {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn fabricsim(args: &[&str]) -> Done {
+    done(&mut command(args))
+}
+
+fn succeeds(args: &[&str]) -> String {
+    let done = fabricsim(args);
+    assert_eq!(done.code, 0, "{args:?}: {}", done.err);
+    assert_eq!(done.err, "", "{args:?}");
+    done.out
+}
+
+/// Exit code 2, nothing on stdout, and an error that holds all of `parts`.
+fn refuses(args: &[&str], parts: &[&str]) {
+    let done = fabricsim(args);
+    assert_eq!(done.code, 2, "{args:?}: {}{}", done.out, done.err);
+    assert_eq!(done.out, "", "{args:?}");
+    assert!(done.err.starts_with("error: "), "{args:?}: {}", done.err);
+    assert!(!done.err.contains("panicked"), "{}", done.err);
+    for part in parts {
+        assert!(
+            done.err.contains(part),
+            "{args:?}: `{part}` is not in: {}",
+            done.err
+        );
+    }
+}
+
+const SMALL: &[&str] = &[
+    "collective",
+    "all-reduce",
+    "--topology",
+    "dgx-h100",
+    "-e",
+    "64K",
+];
+
+fn small(more: &[&'static str]) -> Vec<&'static str> {
+    SMALL.iter().chain(more).copied().collect()
+}
+
+const SCENARIO: &str = r#"{
+  "name": "small",
+  "topology": { "name": "dgx-h100" },
+  "gpus_per_node": 4,
+  "job": { "collective": { "name": "all-reduce", "sizes": { "from": "1KiB", "to": "1MiB", "factor": 32 } } }
+}"#;
+
+/// A folder with a scenario in it, whose path comes along.
+fn scenario() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small.json");
+    fs::write(&path, SCENARIO).unwrap();
+    let path = path.display().to_string();
+    (folder, path)
+}
+
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, fs::read(&path).unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_collective_prints_the_columns_of_nccl_tests() {
+    let out = succeeds(&small(&[]));
+    let rows: Vec<&str> = out.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(rows.len(), 14, "{out}");
+    let cells: Vec<&str> = rows[0].split_whitespace().collect();
+    assert_eq!(cells[..5], ["8", "2", "float", "sum", "-1"]);
+    assert_eq!(cells[8], "ring");
+    assert!(out.contains("# Avg bus bandwidth    : "));
+    assert!(!out.contains('\u{1b}'), "colours in a pipe");
+}
+
+#[test]
+fn the_table_is_the_golden_one() {
+    let out = succeeds(&[
+        "collective",
+        "all-reduce",
+        "--topology",
+        "dgx-h100",
+        "-f",
+        "8",
+        "-e",
+        "1G",
+    ]);
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/allreduce-dgx-h100.txt");
+    if std::env::var_os("FABRICSIM_BLESS").is_some() {
+        fs::write(&golden, &out).unwrap();
+    }
+    let expected = fs::read_to_string(&golden).unwrap();
+    assert_eq!(
+        out, expected,
+        "run with FABRICSIM_BLESS=1 if the change is meant"
+    );
+}
+
+#[test]
+fn json_is_the_contract() {
+    let out = succeeds(&small(&[
+        "--json",
+        "--seed",
+        "3",
+        "--exact-full",
+        "-g",
+        "4",
+    ]));
+    let document: Value = serde_json::from_str(&out).unwrap();
+    let schema = serde_json::json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["topology", "nodes", "gpus_per_node", "ranks", "collective", "rows", "version", "seed"],
+        "properties": {
+            "topology": { "const": "dgx-h100" },
+            "nodes": { "const": 1 },
+            "gpus_per_node": { "const": 4 },
+            "ranks": { "const": 4 },
+            "collective": { "const": "all-reduce" },
+            "version": { "type": "string" },
+            "seed": { "const": 3 },
+            "rows": { "minItems": 14, "maxItems": 14, "items": {
+                "type": "object",
+                "additionalProperties": false,
+                "required": ["bytes", "time_us", "algbw_gbs", "busbw_gbs", "algo", "proto", "channels", "bound_us", "bottleneck", "events", "wall_ms"],
+                "properties": {
+                    "bytes": { "type": "integer" },
+                    "time_us": { "type": "number", "exclusiveMinimum": 0 },
+                    "algbw_gbs": { "type": "number" },
+                    "busbw_gbs": { "type": "number" },
+                    "algo": { "const": "ring" },
+                    "proto": { "enum": ["ll", "ll128", "simple"] },
+                    "channels": { "type": "integer", "minimum": 1 },
+                    "bound_us": { "type": "number" },
+                    "bottleneck": { "type": "string" },
+                    "events": { "type": "integer" },
+                    "wall_ms": { "type": "number" }
+                }
+            } }
+        }
+    });
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    if let Err(error) = validator.validate(&document) {
+        panic!("{error} at {}", error.instance_path());
+    }
+    for row in document["rows"].as_array().unwrap() {
+        assert!(row["time_us"].as_f64() >= row["bound_us"].as_f64(), "{row}");
+    }
+}
+
+#[test]
+fn csv_repeats() {
+    let out = succeeds(&small(&["--csv"]));
+    assert!(out.starts_with("bytes,count,time_us,"));
+    assert_eq!(out.lines().count(), 15);
+    assert_eq!(out, succeeds(&small(&["--csv"])));
+}
+
+#[test]
+fn flags_change_what_they_say() {
+    let first = |args: &[&str]| {
+        let out = succeeds(args);
+        let row = out
+            .lines()
+            .find(|line| !line.starts_with('#'))
+            .unwrap()
+            .to_owned();
+        row.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let base = &["collective", "all-gather", "-t", "dgx-a100", "--size", "1M"];
+    let with = |more: &[&'static str]| first(&base.iter().chain(more).copied().collect::<Vec<_>>());
+    assert_eq!(with(&["--proto", "simple"])[9], "simple");
+    assert_eq!(with(&["--env", "NCCL_PROTO=LL128"])[9], "ll128");
+    assert_eq!(
+        with(&["--env", "NCCL_MAX_NCHANNELS=2", "--algo", "ring"])[10],
+        "2"
+    );
+    assert_eq!(with(&["-g", "4"])[1], "65536");
+    let time = |cells: Vec<String>| cells[5].parse::<f64>().unwrap();
+    assert!(time(with(&["--isolated"])) >= time(with(&[])));
+    let steps = succeeds(&[
+        "collective",
+        "all-reduce",
+        "-t",
+        "dgx-h100",
+        "-b",
+        "1K",
+        "-e",
+        "4K",
+        "-i",
+        "1K",
+        "--csv",
+    ]);
+    assert_eq!(steps.lines().count(), 5);
+}
+
+#[test]
+fn bad_flags_are_told() {
+    let c = |more: &[&'static str]| {
+        let mut args = vec!["collective", "all-reduce", "--topology", "dgx-h100"];
+        args.extend_from_slice(more);
+        args
+    };
+    refuses(&c(&["-e", "99999999T"]), &["99999999T", "too large"]);
+    refuses(
+        &c(&["-b", "8G", "-e", "8"]),
+        &["-e", "8B", "at least `-b`, 8GiB"],
+    );
+    refuses(&c(&["-f", "0"]), &["-f", "at least 2"]);
+    refuses(&c(&["-f", "1"]), &["-f", "at least 2"]);
+    refuses(&c(&["-i", "0"]), &["-i", "at least 1B"]);
+    refuses(&c(&["-i", "1", "-f", "2"]), &["cannot be used with"]);
+    refuses(&c(&["-b", "0"]), &["-b", "at least 1B"]);
+    refuses(&c(&["-b", "-3"]), &["-3"]);
+    refuses(&c(&["-b", "1", "-e", "1M", "-i", "1"]), &["-i", "10000"]);
+    refuses(&c(&["--size", "8 parsecs"]), &["parsecs"]);
+    refuses(&c(&["--size", "0"]), &["--size", "at least 1B"]);
+    refuses(&c(&["--size", "200G"]), &["200GiB", "80 GB"]);
+    refuses(&c(&["-g", "0"]), &["0 GPUs per node"]);
+    refuses(&c(&["-g", "9"]), &["9 GPUs per node", "has 8"]);
+    refuses(&c(&["-n", "0"]), &["nodes"]);
+    refuses(&c(&["-n", "4000000000"]), &[]);
+    refuses(&c(&["--algo", "tree"]), &["tree", "ring"]);
+    refuses(&c(&["--proto", "l1"]), &["l1", "ll128"]);
+    refuses(&c(&["--env", "NCCL_PROTO"]), &["NAME=VALUE"]);
+    refuses(
+        &c(&["--env", "NCCL_PROTO=Fast"]),
+        &["NCCL_PROTO=Fast", "Simple"],
+    );
+    refuses(
+        &c(&["--env", "NCCL_ALGO=^Ring"]),
+        &["nothing is left", "NCCL_ALGO"],
+    );
+    refuses(&c(&["--json", "--csv"]), &["cannot be used with"]);
+    refuses(&c(&["--nodez", "3"]), &["--nodez", "--nodes"]);
+    refuses(
+        &["collective", "all-to-all", "-t", "dgx-h100"],
+        &["all-to-all", "all-reduce", "broadcast"],
+    );
+    refuses(
+        &["collective", "all-reduce", "-t", "dgx-h10"],
+        &["did you mean `dgx-h100`"],
+    );
+    refuses(
+        &["collective", "all-reduce", "-t", "no/such.json"],
+        &["no/such.json"],
+    );
+    refuses(&["schema", "summery"], &["summary"]);
+}
+
+#[test]
+fn unknown_variables_are_warnings() {
+    let out = succeeds(&small(&["--env", "NCCL_NOPE=1"]));
+    assert!(out.contains("# warning: NCCL_NOPE"), "{out}");
+    let done = fabricsim(&small(&["--env", "NCCL_NOPE=1", "--json"]));
+    assert_eq!(done.code, 0);
+    assert!(done.err.contains("warning: NCCL_NOPE"));
+    let _: Value = serde_json::from_str(&done.out).unwrap();
+}
+
+#[test]
+fn a_run_writes_its_folder() {
+    let (folder, path) = scenario();
+    let target = folder.path().join("out/small");
+    let out = succeeds(&["run", &path, "-o", &target.display().to_string()]);
+    assert!(out.contains("Where the time went"), "{out}");
+    assert!(out.contains("The busiest links"), "{out}");
+    assert!(out.ends_with(&format!("Written to {}\n", target.display())));
+    let names: Vec<String> = files(&target).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        names,
+        [
+            "bandwidth.png",
+            "bandwidth.svg",
+            "links.csv",
+            "report.html",
+            "summary.json",
+            "timeline.json",
+            "topology.svg"
+        ]
+    );
+    let summary: Value =
+        serde_json::from_str(&fs::read_to_string(target.join("summary.json")).unwrap()).unwrap();
+    let schema: Value = serde_json::from_str(&succeeds(&["schema", "summary"])).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    assert!(validator.is_valid(&summary));
+    assert_eq!(summary["ranks"], 4);
+    assert_eq!(summary["traced_row"], 2);
+    assert_eq!(summary["spec"]["name"], "small");
+}
+
+#[test]
+fn a_run_goes_to_runs_by_default() {
+    let (folder, path) = scenario();
+    let done = done(command(&["run", &path, "--quiet"]).current_dir(folder.path()));
+    assert_eq!(
+        (done.code, done.out.as_str(), done.err.as_str()),
+        (0, "", "")
+    );
+    assert!(folder.path().join("runs/small/report.html").is_file());
+}
+
+#[test]
+fn equal_runs_write_equal_bytes() {
+    let (folder, path) = scenario();
+    let outputs: Vec<_> = ["a", "b"]
+        .iter()
+        .map(|name| {
+            let target = folder.path().join(name);
+            let target_text = target.display().to_string();
+            let out = succeeds(&["run", &path, "-o", &target_text, "--seed", "5", "--json"]);
+            let summary = fs::read_to_string(target.join("summary.json")).unwrap();
+            assert_eq!(out, summary, "--json is summary.json");
+            files(&target)
+        })
+        .collect();
+    assert!(outputs[0] == outputs[1]);
+}
+
+#[test]
+fn overrides_reach_the_run() {
+    let (folder, path) = scenario();
+    let target = folder.path().join("out").display().to_string();
+    let out = succeeds(&[
+        "run",
+        &path,
+        "-o",
+        &target,
+        "--json",
+        "--set",
+        "job.collective.sizes.to=32KiB",
+        "--set",
+        "gpus_per_node=2",
+        "--seed",
+        "9",
+    ]);
+    let summary: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(summary["rows"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        (&summary["ranks"], &summary["seed"]),
+        (&Value::from(2), &Value::from(9))
+    );
+    assert_eq!(summary["spec"]["gpus_per_node"], 2);
+}
+
+#[test]
+fn what_is_not_ours_is_left_alone() {
+    let (folder, path) = scenario();
+    let target = folder.path().join("thesis");
+    fs::create_dir(&target).unwrap();
+    fs::write(target.join("chapter1.tex"), "words").unwrap();
+    let before = files(&target);
+    let text = target.display().to_string();
+    refuses(
+        &["run", &path, "-o", &text],
+        &["chapter1.tex", "it was left as"],
+    );
+    assert!(files(&target) == before);
+
+    // A file where a folder would have to be.
+    let inside = format!("{path}/out");
+    refuses(&["run", &path, "-o", &inside], &["small.json"]);
+    let all = small(&["-o"]);
+    let args: Vec<&str> = all.iter().copied().chain([text.as_str()]).collect();
+    refuses(&args, &["chapter1.tex"]);
+    assert!(files(&target) == before);
+}
+
+#[test]
+fn a_failed_run_leaves_the_results_of_the_last_one() {
+    let (folder, path) = scenario();
+    let target = folder.path().join("out");
+    let text = target.display().to_string();
+    succeeds(&["run", &path, "-o", &text, "--quiet"]);
+    let before = files(&target);
+    refuses(
+        &["run", &path, "-o", &text, "--set", "gpus_per_node=9"],
+        &["9 GPUs"],
+    );
+    assert!(files(&target) == before);
+}
+
+#[test]
+fn bad_scenarios_are_told_with_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |text: &str, parts: &[&str]| {
+        let path = folder.path().join("bad.json");
+        fs::write(&path, text).unwrap();
+        refuses(&["run", &path.display().to_string()], parts);
+    };
+    run("", &["bad.json, line 1"]);
+    run("{", &["bad.json, line 1"]);
+    run("[]", &["bad.json, line 1"]);
+    run(
+        &SCENARIO.replace("name", "nome"),
+        &["unknown field `nome`", "`name`"],
+    );
+    run(
+        &SCENARIO.replace("\"1KiB\"", "1024"),
+        &["sizes.from", "line 5"],
+    );
+    run(
+        &SCENARIO.replace("{ \"name\": \"dgx-h100\" }", "{ \"path\": \"gone.json\" }"),
+        &["gone.json"],
+    );
+    run(
+        &SCENARIO.replace("{ \"name\": \"dgx-h100\" }", "{ \"inline\": {} }"),
+        &["missing field"],
+    );
+    run(
+        &SCENARIO.replace("all-reduce", "all-to-all"),
+        &["all-to-all", "all-gather"],
+    );
+    run(&format!("{SCENARIO}x"), &["line 6"]);
+    refuses(&["run", "no-such-file.json"], &["no-such-file.json"]);
+    refuses(&["run", "."], &["cannot read"]);
+    fs::write(folder.path().join("bytes.json"), [0xff, 0xfe, 0]).unwrap();
+    let path = folder.path().join("bytes.json").display().to_string();
+    refuses(&["run", &path], &["bytes.json"]);
+}
+
+#[test]
+fn a_scenario_finds_its_topology_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = succeeds(&["topology", "export", "dgx-a100"]);
+    fs::write(folder.path().join("machine.json"), machine).unwrap();
+    let text = SCENARIO.replace(
+        "{ \"name\": \"dgx-h100\" }",
+        "{ \"path\": \"machine.json\" }",
+    );
+    let path = folder.path().join("small.json");
+    fs::write(&path, text).unwrap();
+    let target = folder.path().join("out").display().to_string();
+    let out = succeeds(&["run", &path.display().to_string(), "-o", &target, "--json"]);
+    let summary: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(summary["topology"], "dgx-a100");
+}
+
+#[test]
+fn topologies_can_be_looked_at() {
+    let list = succeeds(&["topology", "list"]);
+    let folder = tempfile::tempdir().unwrap();
+    for line in list.lines() {
+        let name = line.split_whitespace().next().unwrap();
+        let show = succeeds(&["topology", "show", name]);
+        assert!(
+            show.contains("GPU") && show.contains("GB/s usable"),
+            "{show}"
+        );
+        assert!(succeeds(&["topology", "check", name]).contains(name));
+        assert!(succeeds(&["topology", "draw", name]).starts_with("<svg"));
+        assert!(succeeds(&["topology", "paths", name]).contains("Legend"));
+    }
+    let file = folder.path().join("x.dot").display().to_string();
+    assert_eq!(
+        succeeds(&[
+            "topology", "draw", "dgx-h100", "--format", "dot", "-o", &file
+        ]),
+        ""
+    );
+    assert!(fs::read_to_string(&file).unwrap().starts_with("graph"));
+    let two = succeeds(&["topology", "show", "superpod-h100", "--nodes", "2"]);
+    assert!(two.contains("2 nodes, 16 GPUs"), "{two}");
+    let way = succeeds(&["topology", "paths", "dgx-h100", "gpu0", "node0/gpu3"]);
+    assert!(way.contains("node0/gpu0 > node0/nvswitch0"), "{way}");
+    let far = succeeds(&[
+        "topology",
+        "paths",
+        "superpod-h100",
+        "-n",
+        "2",
+        "node0/gpu0",
+        "node1/gpu1",
+    ]);
+    assert!(far.contains("nic"), "{far}");
+}
+
+#[test]
+fn bad_topologies_are_told() {
+    refuses(
+        &["topology", "show", "dgx-h1oo"],
+        &["did you mean `dgx-h100`"],
+    );
+    refuses(
+        &["topology", "paths", "dgx-h100", "gpu0", "gpu9"],
+        &["no device `gpu9`", "gpu"],
+    );
+    refuses(&["topology", "paths", "dgx-h100", "gpu0"], &["<B>"]);
+    refuses(
+        &[
+            "topology",
+            "draw",
+            "dgx-h100",
+            "-o",
+            "/no/such/folder/x.svg",
+        ],
+        &["/no/such/folder"],
+    );
+    refuses(
+        &["topology", "draw", "dgx-h100", "--format", "png"],
+        &["png", "svg"],
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.json");
+    fs::write(&path, "{ \"name\": 3 }").unwrap();
+    refuses(
+        &["topology", "check", &path.display().to_string()],
+        &["t.json, line 1", "at name"],
+    );
+}
+
+#[test]
+fn schemas_accept_what_is_shipped() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let check = |format: &str, folder: &str| {
+        let schema: Value = serde_json::from_str(&succeeds(&["schema", format])).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        for (name, bytes) in files(&root.join(folder)) {
+            let value: Value = serde_json::from_slice(&bytes).unwrap();
+            if name != "hardware.json" {
+                assert!(validator.is_valid(&value), "{name}");
+            }
+        }
+    };
+    check("topology", "topologies");
+    check("scenario", "scenarios");
+}
+
+#[test]
+fn completions_and_help_are_there() {
+    assert!(succeeds(&["completions", "bash"]).contains("fabricsim"));
+    let help = succeeds(&["--help"]);
+    for command in ["run", "collective", "topology", "schema", "completions"] {
+        assert!(help.contains(command), "{help}");
+    }
+    let version = succeeds(&["--version"]);
+    assert_eq!(
+        version,
+        format!("fabricsim {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn nobody_reading_on_is_no_error() {
+    use std::process::{Command, Stdio};
+    let program = assert_cmd::cargo::cargo_bin("fabricsim");
+    for args in [&small(&[])[..], &["topology", "paths", "dgx-h100"]] {
+        let mut child = Command::new(&program)
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+}
+
+#[test]
+fn no_color_is_honoured() {
+    let colours = done(command(&small(&[])).env("CLICOLOR_FORCE", "1"));
+    assert!(colours.out.contains('\u{1b}'));
+    let plain = done(command(&small(&[])).env("NO_COLOR", "1"));
+    assert!(!plain.out.contains('\u{1b}'));
+}
