@@ -114,6 +114,9 @@ const PROGRESS_EVERY: u64 = 1 << 14;
 /// So many actors' state is fetched at once: few enough to stay in the first-level cache.
 const BLOCK: usize = 32;
 
+/// So many events are brought to an end together: as many as fit the second-level cache.
+const PART: usize = 256;
+
 /// What one kind of actor costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Class {
@@ -261,13 +264,18 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         let mut instants = 0u64;
         while let Some(time) = self.queue.pop_instant(&mut batch) {
             self.now = Time::from_picos(time);
-            for block in batch.chunks(BLOCK) {
-                self.touch(block.iter().map(|&(actor, _)| actor));
-                for &(actor, generation) in block {
-                    self.handle(actor, generation);
+            // Events of one part of the machine mostly come together. Finishing them, waking
+            // and sharing included, before the next ones are looked at keeps their state in
+            // the cache. Sharing twice in one instant changes nothing: no time passes between.
+            for part in batch.chunks(PART) {
+                for block in part.chunks(BLOCK) {
+                    self.touch(block.iter().map(|&(actor, _)| actor));
+                    for &(actor, generation) in block {
+                        self.handle(actor, generation);
+                    }
                 }
+                self.quiet_instant();
             }
-            self.quiet_instant();
             instants += 1;
             if instants.is_multiple_of(PROGRESS_EVERY)
                 && let Some(tell) = self.options.progress.as_mut()

@@ -7,6 +7,7 @@
 //! part of the sharing graph that is connected to it is computed anew.
 
 use super::resources::{PathId, ResourceId, Resources};
+use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -38,27 +39,32 @@ struct Flow {
     path: PathId,
     cap: u64,
     rate: u64,
-    limit: Limit,
-    active: bool,
+    /// The full resource that limits it, or `BY_CAP`.
+    limit: ResourceId,
     /// The solve that last saw it.
     seen: u32,
+    active: bool,
     settled: bool,
 }
+
+/// In place of a resource: the transfer's own cap.
+const BY_CAP: ResourceId = ResourceId::MAX;
 
 const IDLE: Flow = Flow {
     path: 0,
     cap: 0,
     rate: 0,
-    limit: Limit::Cap,
-    active: false,
+    limit: BY_CAP,
     seen: 0,
+    active: false,
     settled: false,
 };
 
 #[derive(Debug, Clone, Default)]
 struct Pool {
     capacity: u64,
-    active: Vec<FlowId>,
+    /// Room for what a port carries with a channel per pair of thread blocks.
+    active: SmallVec<[FlowId; 16]>,
     dirty: bool,
     /// The solve that last saw it.
     seen: u32,
@@ -163,7 +169,12 @@ impl Sharing {
     #[inline]
     pub fn rate(&self, flow: FlowId) -> (u64, Limit) {
         let f = &self.flows[flow as usize];
-        (f.rate, f.limit)
+        let limit = if f.limit == BY_CAP {
+            Limit::Cap
+        } else {
+            Limit::Resource(f.limit)
+        };
+        (f.rate, limit)
     }
 
     /// Reads a transfer's state, so that it is in the cache.
@@ -307,7 +318,7 @@ impl Sharing {
                         break;
                     }
                     if !self.flows[id as usize].settled {
-                        self.settle(resources, id, cap, Limit::Cap);
+                        self.settle(resources, id, cap, BY_CAP);
                         rising -= 1;
                     }
                 }
@@ -320,7 +331,7 @@ impl Sharing {
                     if self.flows[id as usize].settled {
                         continue;
                     }
-                    self.settle(resources, id, level, Limit::Resource(resource));
+                    self.settle(resources, id, level, resource);
                     rising -= 1;
                 }
             }
@@ -328,7 +339,7 @@ impl Sharing {
         }
     }
 
-    fn settle(&mut self, resources: &Resources, id: FlowId, rate: u64, limit: Limit) {
+    fn settle(&mut self, resources: &Resources, id: FlowId, rate: u64, limit: ResourceId) {
         let flow = &mut self.flows[id as usize];
         flow.settled = true;
         flow.rate = rate;
