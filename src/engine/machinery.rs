@@ -2,7 +2,8 @@
 
 use super::fifo::{FifoId, Fifos};
 use super::resources::{PathId, Resources};
-use crate::collective::ConnId;
+use super::sharing::Limit;
+use crate::collective::{ConnId, WorkerId};
 use crate::plan::{Plan, RouteId};
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Time};
@@ -19,6 +20,10 @@ pub(super) struct Machinery {
     pub(super) proxies: Vec<Proxy>,
     /// The path that loads nothing.
     pub(super) nowhere: PathId,
+    /// For each resource: it has room for all who may ever use it at once.
+    roomy: Vec<bool>,
+    /// For each path: it uses nothing but roomy resources.
+    free: Vec<bool>,
 }
 
 /// A network connection's proxy: takes from one queue, puts into another.
@@ -45,6 +50,8 @@ impl Machinery {
             load_path: plan.transports.iter().map(|t| path(t.load)).collect(),
             proxies: Vec::new(),
             nowhere,
+            roomy: Vec::new(),
+            free: Vec::new(),
         };
         // The queues that workers put into have the connections' numbers; those that proxies
         // put into come after them.
@@ -77,6 +84,79 @@ impl Machinery {
         for (ends, arrival) in second {
             m.fifos.add(ends, arrival, false);
         }
+        m.find_room(plan);
         m
+    }
+
+    /// Finds the resources that no combination of transfers can fill: those that could give
+    /// every actor that ever uses them its own fastest rate. Transfers over such resources
+    /// alone need no sharing.
+    fn find_room(&mut self, plan: &Plan) {
+        let costs_of = |worker: WorkerId| {
+            let rank = plan.program.worker(worker).rank;
+            plan.costs[usize::from(plan.rank_costs[rank.index()])]
+        };
+        let resources = &self.resources;
+        let mut most = vec![0u128; resources.all.len()];
+        let mut add = |path: PathId, rate: u64| {
+            for u in resources.path(path) {
+                let capacity = resources.all[u.resource as usize].capacity;
+                let own = rate.min(capacity / u64::from(u.weight));
+                most[u.resource as usize] += u128::from(own) * u128::from(u.weight);
+            }
+        };
+        for id in 0..plan.transports.len() {
+            let ends = plan.program.connection(ConnId(id as u32));
+            if let Some(path) = self.store_path[id] {
+                add(path, costs_of(ends.from).send_rate.bytes_per_sec());
+            }
+            if let Some(path) = self.load_path[self.incoming[id] as usize] {
+                let costs = costs_of(ends.to);
+                add(path, costs.send_rate.max(costs.local_rate).bytes_per_sec());
+            }
+        }
+        for proxy in &self.proxies {
+            add(proxy.path, proxy.rate.bytes_per_sec().max(1));
+        }
+        self.roomy = resources
+            .all
+            .iter()
+            .zip(&most)
+            .map(|(r, &most)| most <= u128::from(r.capacity))
+            .collect();
+        self.free = (0..resources.paths() as u32)
+            .map(|p| self.uses_roomy_only(p))
+            .collect();
+    }
+
+    fn uses_roomy_only(&self, path: PathId) -> bool {
+        self.resources
+            .path(path)
+            .iter()
+            .all(|u| self.roomy[u.resource as usize])
+    }
+
+    /// Adds the sum of several paths.
+    pub(super) fn add_sum(&mut self, paths: &[PathId]) -> PathId {
+        let sum = self.resources.add_sum(paths);
+        self.free.push(self.uses_roomy_only(sum));
+        sum
+    }
+
+    /// If transfers over `path` never have to share: the rate of one with this cap, and what
+    /// limits it.
+    #[inline]
+    pub(super) fn unshared(&self, path: PathId, cap: u64) -> Option<(u64, Limit)> {
+        if !self.free[path as usize] {
+            return None;
+        }
+        let mut own = (cap, Limit::Cap);
+        for u in self.resources.path(path) {
+            let alone = self.resources.all[u.resource as usize].capacity / u64::from(u.weight);
+            if alone < own.0 {
+                own = (alone, Limit::Resource(u.resource));
+            }
+        }
+        Some(own)
     }
 }

@@ -4,7 +4,7 @@
 //! and a slot is free in every outgoing one; it then streams at a rate given by sharing;
 //! then it is posted to the receiver and its slot goes back to the sender. All of these
 //! are times known as soon as the other side has acted, so a slice costs two events:
-//! its begin and its end.
+//! its begin and its end; and over links that nothing can ever fill, its end alone.
 
 use super::actor::{Actor, Cold, NO_FIFO, Phase, add_limited};
 use super::error::SimError;
@@ -475,11 +475,11 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             [] => self.machinery.nowhere,
             [path] => *path,
             _ => {
-                let resources = &mut self.machinery.resources;
+                let machinery = &mut self.machinery;
                 *self
                     .sums
                     .entry(paths)
-                    .or_insert_with_key(|paths| resources.add_sum(paths))
+                    .or_insert_with_key(|paths| machinery.add_sum(paths))
             }
         }
     }
@@ -565,6 +565,17 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
                 cold.cause = cause;
             }
         }
+        if let Some((rate, _)) = self.machinery.unshared(actor.path, actor.cap) {
+            // Nothing that happens until then can change when it ends.
+            actor.phase = Phase::Streams;
+            actor.remaining = u64::from(actor.slice) * 1_000_000;
+            actor.mark = start;
+            actor.generation += 1;
+            if let Some(end) = actor.end_at(rate) {
+                self.queue.push(end.picos(), (id, actor.generation));
+            }
+            return;
+        }
         actor.phase = Phase::Scheduled;
         if start <= self.now {
             self.begin(id);
@@ -574,35 +585,29 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         }
     }
 
-    /// Bytes begin to move.
+    /// Bytes begin to move over links that others may use.
     fn begin(&mut self, id: ActorId) {
         let actor = &mut self.actors[id as usize];
         actor.phase = Phase::Streams;
         actor.remaining = u64::from(actor.slice) * 1_000_000;
         actor.mark = self.now;
-        let (path, cap) = (actor.path, actor.cap);
-        if self.machinery.resources.path(path).is_empty() {
-            actor.generation += 1;
-            if let Some(end) = actor.end_at(cap) {
-                self.queue.push(end.picos(), (id, actor.generation));
-            }
-        } else {
-            self.sharing.start(&self.machinery.resources, id, path, cap);
-        }
+        self.sharing
+            .start(&self.machinery.resources, id, actor.path, actor.cap);
     }
 
     /// The last byte has moved: pass the slice on, give the slot back, go on.
     fn end(&mut self, id: ActorId) {
         let actor = &self.actors[id as usize];
-        let (path, cap) = (actor.path, actor.cap);
-        if self.machinery.resources.path(path).is_empty() {
-            self.book(id, cap, Limit::Cap);
-        } else {
-            let (rate, limit) = self.sharing.rate(id);
-            self.book(id, rate, limit);
-            self.sharing.stop(&self.machinery.resources, id);
-            self.transfers += 1;
+        match self.machinery.unshared(actor.path, actor.cap) {
+            Some((rate, limit)) => self.book(id, rate, limit),
+            None => {
+                let (rate, limit) = self.sharing.rate(id);
+                self.book(id, rate, limit);
+                self.sharing.stop(&self.machinery.resources, id);
+            }
         }
+        let path = self.actors[id as usize].path;
+        self.transfers += u64::from(path != self.machinery.nowhere);
         let proxy = id >= self.workers;
         let now = self.now;
         let actor = &mut self.actors[id as usize];
