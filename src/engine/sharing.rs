@@ -3,8 +3,11 @@
 //! Progressive filling: all rates rise together; whoever meets its cap or a full
 //! resource stops there. Rates are whole bytes per second and every step is integer
 //! arithmetic, so the result does not depend on the order in which transfers came:
-//! resources that fill at the same level are settled together. After a change only the
-//! part of the sharing graph that is connected to it is computed anew.
+//! resources that fill at the same level are settled together.
+//!
+//! After a change only the part of the sharing graph that is connected to it is computed
+//! anew. A resource that could give each of its transfers all that this could use alone
+//! connects nothing: under-used links keep their transfers independent.
 
 use super::resources::{PathId, ResourceId, Resources};
 use smallvec::SmallVec;
@@ -37,7 +40,9 @@ pub struct Change {
 #[derive(Debug, Clone, Copy)]
 struct Flow {
     path: PathId,
-    cap: u64,
+    /// The fastest that it could go alone, and what limits it then.
+    own: u64,
+    own_limit: ResourceId,
     rate: u64,
     /// The full resource that limits it, or `BY_CAP`.
     limit: ResourceId,
@@ -52,7 +57,8 @@ const BY_CAP: ResourceId = ResourceId::MAX;
 
 const IDLE: Flow = Flow {
     path: 0,
-    cap: 0,
+    own: 0,
+    own_limit: BY_CAP,
     rate: 0,
     limit: BY_CAP,
     seen: 0,
@@ -65,6 +71,10 @@ struct Pool {
     capacity: u64,
     /// Room for what a port carries with a channel per pair of thread blocks.
     active: SmallVec<[FlowId; 16]>,
+    /// What its transfers would take if each went as fast as it could alone.
+    demand: u128,
+    /// Whether that was more than there is when rates were last computed.
+    was_tight: bool,
     dirty: bool,
     /// The solve that last saw it.
     seen: u32,
@@ -74,6 +84,13 @@ struct Pool {
 }
 
 impl Pool {
+    /// Whether it can limit anyone. One that cannot passes no influence on from one
+    /// transfer to another, so that computing anew ends there.
+    #[inline]
+    fn tight(&self) -> bool {
+        self.demand > u128::from(self.capacity)
+    }
+
     /// The rate at which it would be full, if all who rise went on together.
     fn level(&self) -> u64 {
         self.rest.checked_div(self.rising).unwrap_or(u64::MAX)
@@ -86,6 +103,8 @@ pub struct Sharing {
     pools: Vec<Pool>,
     flows: Vec<Flow>,
     dirty: Vec<ResourceId>,
+    /// Transfers without a rate.
+    fresh: Vec<FlowId>,
     solve: u32,
     // Scratch of one solve, kept to avoid allocation.
     part_pools: Vec<ResourceId>,
@@ -115,6 +134,7 @@ impl Sharing {
             pools,
             flows: vec![IDLE; flows],
             dirty: Vec::new(),
+            fresh: Vec::new(),
             solve: 0,
             part_pools: Vec::new(),
             part_flows: Vec::new(),
@@ -129,29 +149,45 @@ impl Sharing {
     #[inline]
     pub fn start(&mut self, resources: &Resources, flow: FlowId, path: PathId, cap: u64) {
         debug_assert!(!self.flows[flow as usize].active);
+        let (mut own, mut own_limit) = (cap, BY_CAP);
+        for u in resources.path(path) {
+            let alone = self.pools[u.resource as usize].capacity / u64::from(u.weight);
+            if alone < own {
+                (own, own_limit) = (alone, u.resource);
+            }
+        }
         self.flows[flow as usize] = Flow {
             path,
-            cap,
+            own,
+            own_limit,
             active: true,
             ..IDLE
         };
+        self.fresh.push(flow);
         for u in resources.path(path) {
-            self.pools[u.resource as usize].active.push(flow);
-            self.mark(u.resource);
+            let pool = &mut self.pools[u.resource as usize];
+            pool.active.push(flow);
+            pool.demand += u128::from(own) * u128::from(u.weight);
+            if pool.tight() {
+                self.mark(u.resource);
+            }
         }
     }
 
     /// A transfer ends.
     #[inline]
     pub fn stop(&mut self, resources: &Resources, flow: FlowId) {
-        let path = self.flows[flow as usize].path;
+        let Flow { path, own, .. } = self.flows[flow as usize];
         self.flows[flow as usize].active = false;
         for u in resources.path(path) {
-            let active = &mut self.pools[u.resource as usize].active;
-            if let Some(at) = active.iter().position(|&f| f == flow) {
-                active.swap_remove(at);
+            let pool = &mut self.pools[u.resource as usize];
+            if let Some(at) = pool.active.iter().position(|&f| f == flow) {
+                pool.active.swap_remove(at);
             }
-            self.mark(u.resource);
+            pool.demand -= u128::from(own) * u128::from(u.weight);
+            if pool.was_tight {
+                self.mark(u.resource);
+            }
         }
     }
 
@@ -187,7 +223,7 @@ impl Sharing {
     #[must_use]
     #[inline]
     pub fn is_dirty(&self) -> bool {
-        !self.dirty.is_empty()
+        !self.dirty.is_empty() || !self.fresh.is_empty()
     }
 
     /// Computes the rates of all transfers that the changes can reach, and lists in
@@ -199,21 +235,53 @@ impl Sharing {
         // Part by part: a part of a few resources is quickly looked through, and stays in
         // the cache from finding it to having settled it.
         for resource in dirty.drain(..) {
-            if self.pools[resource as usize].dirty {
-                self.solve_part(resources, resource, changed);
+            let pool = &self.pools[resource as usize];
+            if pool.dirty && (pool.tight() || pool.was_tight) {
+                self.begin_part();
+                self.reach(resource);
+                self.solve_part(resources, changed);
             }
+            self.pools[resource as usize].dirty = false;
         }
         self.dirty = dirty;
+        let mut fresh = std::mem::take(&mut self.fresh);
+        for id in fresh.drain(..) {
+            let flow = &mut self.flows[id as usize];
+            if flow.active && flow.seen != self.solve {
+                // No resource of its own was marked: nobody else can be concerned.
+                flow.seen = self.solve;
+                (flow.rate, flow.limit) = (flow.own, flow.own_limit);
+                self.assignments += 1;
+                if flow.own > 0 {
+                    changed.push(Change {
+                        flow: id,
+                        rate: 0,
+                        limit: Limit::Cap,
+                    });
+                }
+            }
+        }
+        self.fresh = fresh;
     }
 
-    /// Computes the rates of the part of the sharing graph that `resource` belongs to.
-    fn solve_part(
-        &mut self,
-        resources: &Resources,
-        resource: ResourceId,
-        changed: &mut Vec<Change>,
-    ) {
-        self.collect(resources, resource);
+    fn begin_part(&mut self) {
+        self.part_flows.clear();
+        self.part_pools.clear();
+    }
+
+    /// Makes a resource belong to the part that is collected.
+    fn reach(&mut self, resource: ResourceId) {
+        let pool = &mut self.pools[resource as usize];
+        if pool.seen != self.solve {
+            pool.seen = self.solve;
+            self.part_pools.push(resource);
+        }
+    }
+
+    /// Computes the rates of the part of the sharing graph that the resources reached so far
+    /// belong to.
+    fn solve_part(&mut self, resources: &Resources, changed: &mut Vec<Change>) {
+        self.collect(resources);
         self.assignments += self.part_flows.len() as u64;
         let flows = std::mem::take(&mut self.part_flows);
         let first = changed.len();
@@ -233,12 +301,8 @@ impl Sharing {
         self.part_flows = flows;
     }
 
-    /// Finds the resources and transfers connected to `resource`.
-    fn collect(&mut self, resources: &Resources, resource: ResourceId) {
-        self.part_flows.clear();
-        self.part_pools.clear();
-        self.pools[resource as usize].seen = self.solve;
-        self.part_pools.push(resource);
+    /// Finds the resources and transfers connected to those reached so far.
+    fn collect(&mut self, resources: &Resources) {
         let mut next = 0;
         while let Some(&resource) = self.part_pools.get(next) {
             next += 1;
@@ -254,38 +318,42 @@ impl Sharing {
                 self.part_flows.push(id);
                 for u in resources.path(flow.path) {
                     let pool = &mut self.pools[u.resource as usize];
-                    if pool.seen != self.solve {
+                    if pool.seen != self.solve && (pool.tight() || pool.was_tight) {
                         pool.seen = self.solve;
                         self.part_pools.push(u.resource);
                     }
                 }
             }
         }
-        for &resource in &self.part_pools {
-            let pool = &mut self.pools[resource as usize];
+        // Those that are tight no longer only had to pass on that they are not.
+        let pools = &mut self.pools;
+        self.part_pools.retain(|&resource| {
+            let pool = &mut pools[resource as usize];
+            pool.was_tight = pool.tight();
             pool.rest = pool.capacity;
             pool.rising = 0;
-        }
+            pool.was_tight
+        });
         for &flow in &self.part_flows {
             for u in resources.path(self.flows[flow as usize].path) {
-                self.pools[u.resource as usize].rising += u64::from(u.weight);
+                let pool = &mut self.pools[u.resource as usize];
+                if pool.was_tight {
+                    pool.rising += u64::from(u.weight);
+                }
             }
         }
     }
 
     /// Progressive filling of the collected part.
     fn fill(&mut self, resources: &Resources, flows: &[FlowId]) {
-        let mut by_cap: Vec<FlowId> = Vec::new();
-        let first_cap = flows.first().map_or(0, |&f| self.flows[f as usize].cap);
-        let one_cap = flows
-            .iter()
-            .all(|&f| self.flows[f as usize].cap == first_cap);
-        let by_cap: &[FlowId] = if one_cap {
+        let mut sorted: SmallVec<[FlowId; 32]> = SmallVec::new();
+        let own = |f: FlowId| self.flows[f as usize].own;
+        let by_own = if flows.iter().all(|&f| own(f) == own(flows[0])) {
             flows
         } else {
-            by_cap.extend_from_slice(flows);
-            by_cap.sort_unstable_by_key(|&f| self.flows[f as usize].cap);
-            &by_cap
+            sorted.extend_from_slice(flows);
+            sorted.sort_unstable_by_key(|&f| own(f));
+            sorted.as_slice()
         };
         let scan = self.part_pools.len() <= SCAN;
         if !scan {
@@ -296,29 +364,30 @@ impl Sharing {
                 .map(|&r| Reverse((self.pools[r as usize].level(), r)));
             self.heap.extend(levels);
         }
-        let (mut rising, mut next_cap) = (flows.len(), 0);
+        let (mut rising, mut next_own) = (flows.len(), 0);
         while rising > 0 {
             let level = if scan {
                 self.lowest_by_scan()
             } else {
                 self.lowest_by_heap()
             };
-            while self.flows[by_cap[next_cap] as usize].settled {
-                next_cap += 1;
+            while self.flows[by_own[next_own] as usize].settled {
+                next_own += 1;
             }
-            let cap = self.flows[by_cap[next_cap] as usize].cap;
-            if cap <= level {
+            let own = self.flows[by_own[next_own] as usize].own;
+            if own <= level {
                 // The heap's entries stay valid: levels only rise.
                 if !scan {
                     self.heap
                         .extend(self.full.iter().map(|&r| Reverse((level, r))));
                 }
-                for &id in &by_cap[next_cap..] {
-                    if self.flows[id as usize].cap != cap {
+                for &id in &by_own[next_own..] {
+                    let flow = self.flows[id as usize];
+                    if flow.own != own {
                         break;
                     }
-                    if !self.flows[id as usize].settled {
-                        self.settle(resources, id, cap, BY_CAP);
+                    if !flow.settled {
+                        self.settle(resources, id, own, flow.own_limit);
                         rising -= 1;
                     }
                 }
@@ -346,8 +415,10 @@ impl Sharing {
         flow.limit = limit;
         for u in resources.path(flow.path) {
             let pool = &mut self.pools[u.resource as usize];
-            pool.rest -= rate * u64::from(u.weight);
-            pool.rising -= u64::from(u.weight);
+            if pool.was_tight {
+                pool.rest -= rate * u64::from(u.weight);
+                pool.rising -= u64::from(u.weight);
+            }
         }
     }
 
