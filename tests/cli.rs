@@ -1,4 +1,5 @@
 //! The command as a user meets it: exit codes, streams, files.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use assert_cmd::Command;
 use serde_json::Value;

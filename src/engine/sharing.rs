@@ -564,7 +564,10 @@ mod tests {
         rate.into_iter().flatten().collect()
     }
 
-    fn instance() -> impl Strategy<Value = (Vec<u64>, Vec<Vec<(u32, u32)>>, Vec<u64>)> {
+    /// Capacities, the loads of paths, and caps.
+    type Instance = (Vec<u64>, Vec<Vec<(u32, u32)>>, Vec<u64>);
+
+    fn instance() -> impl Strategy<Value = Instance> {
         (1usize..70, 1usize..60).prop_flat_map(|(resources, flows)| {
             let path = prop::collection::btree_map(0..resources as u32, 1u32..4, 1..5)
                 .prop_map(|m| m.into_iter().collect::<Vec<_>>());

@@ -1,7 +1,6 @@
 use super::*;
-use crate::collective::{Collective, Program, verify};
+use crate::collective::Collective;
 use crate::engine::{Options, simulate};
-use crate::plan::bound;
 use crate::topology::{Overrides, load};
 use crate::units::{Bandwidth, Bytes, Time};
 
