@@ -1,19 +1,20 @@
+use super::rings::{Host, Reach, search};
 use super::*;
-use crate::collective::Collective;
+use crate::collective::{Collective, verify};
 use crate::engine::{Options, simulate};
+use crate::plan::{ProtocolKind, bound};
 use crate::topology::{Overrides, load};
 use crate::units::{Bandwidth, Bytes, Time};
 
-/// A row of nccl-tests: what one operation of a stream of them takes, and bus bandwidth.
-fn row(
+/// One operation of a stream of them, as nccl-tests times it.
+fn timed(
     name: &str,
-    nodes: u32,
-    per_node: Option<u32>,
+    (nodes, per_node): (u32, u32),
     collective: Collective,
     bytes: u64,
 ) -> (Planned, Time, f64) {
     let topology = load(name, &Overrides { nodes: Some(nodes) }).unwrap();
-    let mut comm = Communicator::new(&topology, per_node, &Env::default(), 1).unwrap();
+    let mut comm = Communicator::new(&topology, Some(per_node), &Env::default(), 1).unwrap();
     let planned = comm.plan(collective, bytes, Forced::default()).unwrap();
     let options = Options {
         operations: 3,
@@ -21,31 +22,225 @@ fn row(
     };
     let outcome = simulate(&planned.plan, |l| topology.rate(l), options).unwrap();
     let time = outcome.finish_of(2) - outcome.finish_of(1);
-    let bus = Bandwidth::of(Bytes::new(planned.bytes), time).gb_per_sec()
-        * collective.bus_factor(comm.ranks());
-    (planned, time, bus)
+    let least = bound(&topology, comm.gpus(), collective, planned.bytes);
+    assert!(time >= least, "{name}: {time} beats the bound {least}");
+    let rate = Bandwidth::of(Bytes::new(planned.bytes), time).gb_per_sec();
+    (planned, time, rate * collective.bus_factor(comm.ranks()))
+}
+
+/// Published bus bandwidths of rings, GB/s, and how near the simulation has to come: 10 %
+/// inside a node, 20 % over a network. Nothing is fitted to any of these tables as a whole.
+#[test]
+fn rings_come_near_published_figures() {
+    use Collective::{AllGather, AllReduce, ReduceScatter};
+    let cases = [
+        // NVIDIA/nccl issue 1048: 8 A100, ring.
+        ("dgx-a100", (1, 8), AllReduce, 8u64 << 30, 232.5, 0.10),
+        // vTrain profiling data: 4 A100 of a DGX, 1 GiB.
+        ("dgx-a100", (1, 4), AllReduce, 1 << 30, 221.86, 0.10),
+        // NVIDIA/nccl issues 1455 and 2140: ring on 8 H100, 365 to 370.
+        ("dgx-h100", (1, 8), AllReduce, 8 << 30, 367.5, 0.10),
+        // xxrjun nccl-tests tables, one and ten nodes of H100.
+        ("dgx-h100", (1, 4), AllReduce, 16 << 30, 367.81, 0.10),
+        ("dgx-h100", (1, 8), AllGather, 16 << 30, 361.8, 0.10),
+        ("dgx-h100", (1, 8), ReduceScatter, 16 << 30, 364.54, 0.10),
+        ("dgx-h100", (10, 1), AllReduce, 16 << 30, 48.89, 0.20),
+        ("dgx-h100", (10, 4), AllReduce, 16 << 30, 196.3, 0.20),
+        ("dgx-h100", (10, 4), AllGather, 16 << 30, 194.36, 0.20),
+        // Together AI Slinky tables: ring forced.
+        ("dgx-b200", (1, 8), AllReduce, 32 << 30, 698.39, 0.10),
+        ("dgx-b200", (4, 8), AllReduce, 32 << 30, 389.3, 0.20),
+        // ALCF Sophia: two nodes of 8 A100, 8 HDR interfaces each.
+        ("dgx-a100", (2, 8), AllReduce, 1 << 30, 177.92, 0.20),
+    ];
+    let mut wrong = Vec::new();
+    for (name, shape, collective, bytes, published, tolerance) in cases {
+        let (_, _, bus) = timed(name, shape, collective, bytes);
+        let error = bus / published - 1.0;
+        if error.abs() > tolerance {
+            wrong.push(format!(
+                "{name} {shape:?} {collective}: {bus:.1} against {published}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
-fn show() {
-    for (name, nodes, per, measured) in [
-        ("dgx-a100", 1, None, 233.0),
-        ("dgx-h100", 1, None, 367.0),
-        ("dgx-h100", 1, Some(4), 367.0),
-        ("dgx-b200", 1, None, 690.0),
-        ("gb200-nvl72", 1, None, 663.0),
-        ("dgx-a100", 2, None, 178.0),
-        ("dgx-h100", 10, Some(1), 48.9),
-        ("dgx-h100", 10, Some(4), 196.3),
-        ("dgx-h100", 4, None, 365.0),
-        ("dgx-b200", 4, None, 388.0),
-        ("x86-h100-pcie", 1, None, 0.0),
-        ("x86-h100-pcie", 2, None, 0.0),
+fn every_plan_computes_what_it_says() {
+    let shapes = [
+        ("dgx-a100", 1, None),
+        ("dgx-h100", 3, Some(3)),
+        ("dgx-h100", 2, None),
+        ("gb200-nvl72", 2, None),
+        ("gb200-nvl72", 20, Some(1)),
+        ("x86-h100-pcie", 2, None),
+        ("superpod-h100", 4, Some(2)),
+    ];
+    for (name, nodes, per_node) in shapes {
+        let topology = load(name, &Overrides { nodes: Some(nodes) }).unwrap();
+        let mut comm = Communicator::new(&topology, per_node, &Env::default(), 7).unwrap();
+        for collective in Collective::ALL {
+            for bytes in [8, 100_000, 3_000_000] {
+                for protocol in ProtocolKind::ALL {
+                    let forced = Forced {
+                        protocol: Some(protocol),
+                        ..Forced::default()
+                    };
+                    let planned = comm.plan(collective, bytes, forced).unwrap();
+                    verify(planned.plan.program.as_ref(), 2)
+                        .unwrap_or_else(|e| panic!("{name} x{nodes}, {collective} {bytes}: {e}"));
+                }
+            }
+        }
+    }
+}
+
+/// Channels after doubling that NCCL's own logs print (nccl issues 1197 and 1189, public lab
+/// notes), and those worked out by hand from its rules.
+#[test]
+fn channel_counts_are_those_of_nccls_logs() {
+    let cases = [
+        ("dgx-a100", 1, 8, 24),
+        ("dgx-h100", 1, 8, 24),
+        ("dgx-b200", 1, 8, 32),
+        ("dgx-h100", 2, 8, 16),
+        ("dgx-h100", 2, 2, 8),
+        ("dgx-h100", 10, 1, 4),
+        ("dgx-a100", 2, 8, 16),
+    ];
+    for (name, nodes, per_node, channels) in cases {
+        let topology = load(name, &Overrides { nodes: Some(nodes) }).unwrap();
+        let mut comm = Communicator::new(&topology, Some(per_node), &Env::default(), 1).unwrap();
+        let planned = comm
+            .plan(Collective::AllReduce, 1 << 30, Forced::default())
+            .unwrap();
+        assert_eq!(planned.channels, channels, "{name} {nodes} x {per_node}");
+    }
+}
+
+#[test]
+fn rings_between_hosts_stay_on_their_rail() {
+    let topology = load("dgx-h100", &Overrides { nodes: Some(4) }).unwrap();
+    let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
+    let planned = comm
+        .plan(Collective::AllReduce, 1 << 30, Forced::default())
+        .unwrap();
+    for transport in &planned.plan.transports {
+        let Some(leg) = transport.network else {
+            continue;
+        };
+        let hops = &planned.plan.routes[leg.route.0 as usize].hops;
+        // GPU, PCIe switch, interface, leaf, interface, PCIe switch, GPU: no spine.
+        assert_eq!(hops.len(), 6, "one switch between interfaces of a rail");
+        assert!(transport.store.is_none(), "GPUDirect needs no staging");
+    }
+}
+
+#[test]
+fn interfaces_are_used_evenly() {
+    let host = |first: u32| Host {
+        ranks: (first..first + 8).collect(),
+        nics: (0..8)
+            .map(|n| Some(crate::topology::DeviceId(100 * first + n)))
+            .collect(),
+        name: "node".into(),
+    };
+    let reach = Reach {
+        intra: 370.8,
+        inter: 48.0,
+        nvlink: true,
+        compute_capability: 90,
+    };
+    let graph = search(&[host(0), host(8)], reach).unwrap();
+    for host in 0..2 {
+        let mut enters: Vec<_> = graph.gates.iter().map(|g| g[host].enter).collect();
+        let mut leaves: Vec<_> = graph.gates.iter().map(|g| g[host].leave).collect();
+        enters.sort_unstable();
+        leaves.sort_unstable();
+        enters.dedup();
+        assert_eq!((enters.len(), &enters), (8, &leaves));
+    }
+}
+
+#[test]
+fn peers_behind_different_sockets_meet_in_host_memory() {
+    let topology = load("x86-h100-pcie", &Overrides { nodes: Some(1) }).unwrap();
+    let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
+    let planned = comm
+        .plan(Collective::AllReduce, 1 << 30, Forced::default())
+        .unwrap();
+    let staged = planned
+        .plan
+        .transports
+        .iter()
+        .filter(|t| t.load.is_some())
+        .count();
+    assert!(staged > 0 && staged < planned.plan.transports.len());
+}
+
+#[test]
+fn small_sizes_take_ll_and_large_ones_simple() {
+    let topology = load("dgx-h100", &Overrides::default()).unwrap();
+    let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
+    let mut kind = |bytes| {
+        comm.plan(Collective::AllReduce, bytes, Forced::default())
+            .unwrap()
+            .protocol
+    };
+    assert_eq!(kind(8), ProtocolKind::Ll);
+    assert_eq!(kind(1 << 30), ProtocolKind::Simple);
+}
+
+#[test]
+fn variables_are_read_as_nccl_reads_them() {
+    let env = Env::parse([
+        ("NCCL_PROTO", "^LL128,ll"),
+        ("NCCL_MAX_NCHANNELS", "4"),
+        ("NCCL_SHM_DISABLE", "1"),
+    ])
+    .unwrap();
+    assert_eq!(env.protocols, Some(vec![ProtocolKind::Simple]));
+    assert_eq!(env.max_channels, Some(4));
+    assert_eq!(env.warnings.len(), 1);
+    let topology = load("dgx-h100", &Overrides::default()).unwrap();
+    let mut comm = Communicator::new(&topology, None, &env, 1).unwrap();
+    let planned = comm
+        .plan(Collective::AllReduce, 1 << 30, Forced::default())
+        .unwrap();
+    assert_eq!(
+        (planned.channels, planned.protocol),
+        (4, ProtocolKind::Simple)
+    );
+    for (name, value) in [
+        ("NCCL_PROTO", "Fast"),
+        ("NCCL_MAX_NCHANNELS", "0"),
+        ("NCCL_ALGO", "Rings"),
     ] {
-        let (planned, time, bus) = row(name, nodes, per, Collective::AllReduce, 8 << 30);
-        eprintln!(
-            "{name} x{nodes} {per:?}: {} ch {} {time} bus {bus:.1} measured {measured}",
-            planned.protocol, planned.channels
+        let error = Env::parse([(name, value)]).unwrap_err().to_string();
+        assert!(
+            error.contains(name) && error.contains("expected"),
+            "{error}"
+        );
+    }
+    let only_tree = Env::parse([("NCCL_ALGO", "Tree")]).unwrap();
+    let mut comm = Communicator::new(&topology, None, &only_tree, 1).unwrap();
+    assert!(
+        comm.plan(Collective::AllReduce, 8, Forced::default())
+            .is_err()
+    );
+}
+
+#[test]
+fn asking_for_too_much_is_an_error() {
+    let topology = load("dgx-h100", &Overrides::default()).unwrap();
+    for asked in [0, 9] {
+        let error = Communicator::new(&topology, Some(asked), &Env::default(), 1)
+            .err()
+            .unwrap();
+        assert!(
+            matches!(error, NcclError::GpusPerNode { has: 8, .. }),
+            "{error}"
         );
     }
 }
