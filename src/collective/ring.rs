@@ -212,10 +212,13 @@ impl RingProgram {
         let rest = part.len - done;
         match self.collective {
             Collective::AllReduce => {
-                let even = rest
-                    .div_ceil(u64::from(self.ranks()))
-                    .next_multiple_of(GRAIN);
-                let chunk = part.chunk.min(even);
+                // Only the last loop has less than a full chunk for each rank.
+                let chunk = if rest >= self.loop_len(part) {
+                    part.chunk
+                } else {
+                    let even = rest.div_ceil(u64::from(self.ranks()));
+                    part.chunk.min(even.next_multiple_of(GRAIN))
+                };
                 let start = (chunk * index).min(rest);
                 (part.offset + done + start, chunk.min(rest - start))
             }
@@ -278,7 +281,7 @@ impl Program for RingProgram {
         let per_loop = self.steps_per_loop();
         let (round, k) = (index / per_loop, index % per_loop);
         let send = ConnId(worker.0);
-        let before = ring.ranks[((me + n - 1) % n) as usize];
+        let before = ring.ranks[(if me == 0 { n - 1 } else { me - 1 }) as usize];
         let recv = ConnId(before * self.channels() + u32::from(channel));
         let ends = Ends { recv, send };
         let input = |offset| {

@@ -136,6 +136,12 @@ impl Machinery {
             .all(|u| self.roomy[u.resource as usize])
     }
 
+    /// Whether transfers over `path` never have to share.
+    #[inline]
+    pub(super) fn is_free(&self, path: PathId) -> bool {
+        self.free[path as usize]
+    }
+
     /// Adds the sum of several paths.
     pub(super) fn add_sum(&mut self, paths: &[PathId]) -> PathId {
         let sum = self.resources.add_sum(paths);

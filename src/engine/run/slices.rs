@@ -1,0 +1,247 @@
+//! One slice: from all that it needs being there to its being passed on.
+
+use super::Run;
+use crate::engine::actor::{NO_FIFO, Phase, add_limited};
+use crate::engine::probe::{ActorId, Cause, Probe, Segment, Slice};
+use crate::engine::sharing::{Change, Limit};
+use crate::units::Time;
+
+impl<P: Probe> Run<'_, '_, P> {
+    pub(super) fn share(&mut self) {
+        let mut changes = std::mem::take(&mut self.changes);
+        self.sharing.solve(&self.machinery.resources, &mut changes);
+        for &Change { flow, rate, limit } in &changes {
+            let (new_rate, _) = self.sharing.rate(flow);
+            if rate > 0 {
+                self.book(flow, rate, limit);
+            }
+            let actor = &mut self.actors[flow as usize];
+            actor.advance(rate, self.now);
+            actor.generation += 1;
+            if let Some(end) = actor.end_at(new_rate) {
+                self.queue.push(end.picos(), (flow, actor.generation));
+            }
+        }
+        self.changes = changes;
+    }
+
+    /// Puts streaming at one rate, since the actor's mark, into its bins.
+    #[inline]
+    fn book(&mut self, id: ActorId, rate: u64, limit: Limit) {
+        let now = self.now;
+        let actor = &mut self.actors[id as usize];
+        let time = now - actor.mark;
+        match limit {
+            Limit::Cap => actor.at_cap += time,
+            Limit::Resource(resource) if resource == actor.limited_by => actor.limited += time,
+            Limit::Resource(resource) => {
+                let before = std::mem::replace(&mut actor.limited, time);
+                let by = std::mem::replace(&mut actor.limited_by, resource);
+                if before > Time::ZERO {
+                    add_limited(&mut self.cold[id as usize].limited, by, before);
+                }
+            }
+        }
+        if P::ACTIVE && time > Time::ZERO {
+            let (path, start) = (actor.path, actor.mark);
+            self.probe.segment(&Segment {
+                actor: id,
+                path,
+                start,
+                end: now,
+                rate,
+                limit,
+            });
+        }
+    }
+
+    /// If all that the next slice needs has a time, schedules (or does) its begin.
+    pub(super) fn try_begin(&mut self, id: ActorId) {
+        let actor = &mut self.actors[id as usize];
+        if matches!(actor.phase, Phase::Streams | Phase::Scheduled) {
+            return;
+        }
+        let fifos = &mut self.machinery.fifos;
+        // The latest data and credit, and the queues that they come by.
+        let (mut data, mut credit) = ((Time::ZERO, NO_FIFO), (Time::ZERO, NO_FIFO));
+        let mut known = true;
+        if actor.many {
+            let latest = |last: &mut (Time, u32), at: Option<Time>, fifo: u32| match at {
+                Some(at) if last.1 == NO_FIFO || at > last.0 => *last = (at, fifo),
+                Some(_) => {}
+                None => known = false,
+            };
+            let mut latest = latest;
+            let cold = &self.cold[id as usize];
+            for f in cold.recv.as_slice() {
+                latest(&mut data, fifos.data_or_wait(f.0), f.0);
+            }
+            for f in cold.send.as_slice() {
+                latest(&mut credit, fifos.credit_or_wait(f.0), f.0);
+            }
+        } else {
+            if actor.recv != NO_FIFO {
+                match fifos.data_or_wait(actor.recv) {
+                    Some(at) => data = (at, actor.recv),
+                    None => known = false,
+                }
+            }
+            if actor.send != NO_FIFO {
+                match fifos.credit_or_wait(actor.send) {
+                    Some(at) => credit = (at, actor.send),
+                    None => known = false,
+                }
+            }
+        }
+        if !known {
+            actor.phase = Phase::Waits;
+            return;
+        }
+        let free = actor.free;
+        let ready = data.0.max(credit.0);
+        let mut start = free.max(ready);
+        if id >= self.workers {
+            // The proxy's work on a message overlaps with the one before leaving.
+            let overhead = self.classes[usize::from(actor.class)].overhead;
+            let cold = &mut self.cold[id as usize];
+            cold.handed = ready.max(cold.handed) + overhead;
+            start = free.max(cold.handed);
+            actor.slice = fifos.next_len(actor.recv);
+        }
+        // Waiting counts up to the later of data and credit: until the other side acted,
+        // then for the news to arrive.
+        let mut cause = Cause::Own;
+        let mut posted = free;
+        if ready > free {
+            let by_data = data.1 != NO_FIFO && (credit.1 == NO_FIFO || data.0 >= credit.0);
+            let lag = if by_data {
+                fifos.latency(data.1)
+            } else {
+                fifos.credit_latency(credit.1)
+            };
+            posted = ready.saturating_sub(lag).max(free);
+            actor.latency += ready - posted;
+            if by_data {
+                cause = Cause::Data(data.1);
+                actor.wait_data += posted - free;
+            } else {
+                cause = Cause::Credit(credit.1);
+                actor.wait_credit += posted - free;
+            }
+        }
+        if P::ACTIVE {
+            let cold = &mut self.cold[id as usize];
+            (cold.start, cold.posted) = (start, posted);
+            if cause != Cause::Own || cold.cause != Cause::Launch {
+                cold.cause = cause;
+            }
+        }
+        if let Some((rate, _)) = self.machinery.unshared(actor.path, actor.cap) {
+            // Nothing that happens until then can change when it ends.
+            actor.phase = Phase::Streams;
+            actor.remaining = u64::from(actor.slice) * 1_000_000;
+            actor.mark = start;
+            actor.generation += 1;
+            if let Some(end) = actor.end_at(rate) {
+                self.queue.push(end.picos(), (id, actor.generation));
+            }
+            return;
+        }
+        actor.phase = Phase::Scheduled;
+        if start <= self.now {
+            self.begin(id);
+        } else {
+            actor.generation += 1;
+            self.queue.push(start.picos(), (id, actor.generation));
+        }
+    }
+
+    /// Bytes begin to move over links that others may use.
+    pub(super) fn begin(&mut self, id: ActorId) {
+        let actor = &mut self.actors[id as usize];
+        actor.phase = Phase::Streams;
+        actor.remaining = u64::from(actor.slice) * 1_000_000;
+        actor.mark = self.now;
+        self.sharing
+            .start(&self.machinery.resources, id, actor.path, actor.cap);
+    }
+
+    /// The last byte has moved: pass the slice on, give the slot back, go on.
+    pub(super) fn end(&mut self, id: ActorId) {
+        let actor = &self.actors[id as usize];
+        match self.machinery.unshared(actor.path, actor.cap) {
+            Some((rate, limit)) => self.book(id, rate, limit),
+            None => {
+                let (rate, limit) = self.sharing.rate(id);
+                self.book(id, rate, limit);
+                self.sharing.stop(&self.machinery.resources, id);
+            }
+        }
+        let path = self.actors[id as usize].path;
+        self.transfers += u64::from(path != self.machinery.nowhere);
+        let proxy = id >= self.workers;
+        let now = self.now;
+        let actor = &mut self.actors[id as usize];
+        let done = if proxy {
+            now
+        } else {
+            now + self.classes[usize::from(actor.class)].overhead
+        };
+        if P::ACTIVE {
+            let cold = &mut self.cold[id as usize];
+            let (recv, send) = actor.queues(cold);
+            self.probe.slice(&Slice {
+                actor: id,
+                free: actor.free,
+                posted: cold.posted,
+                start: cold.start,
+                end: now,
+                done,
+                cause: cold.cause,
+                bytes: u64::from(actor.slice),
+                name: cold.name,
+                recv,
+                send,
+            });
+            cold.cause = Cause::Own;
+        }
+        actor.slices += 1;
+        actor.free = done;
+        actor.phase = Phase::Waits;
+        let slice = actor.slice;
+        let fifos = &mut self.machinery.fifos;
+        if actor.many {
+            let cold = &self.cold[id as usize];
+            self.woken.extend(
+                cold.recv
+                    .as_slice()
+                    .iter()
+                    .filter_map(|f| fifos.take(f.0, done)),
+            );
+            self.woken.extend(
+                cold.send
+                    .as_slice()
+                    .iter()
+                    .filter_map(|f| fifos.post(f.0, done, slice)),
+            );
+        } else {
+            if actor.recv != NO_FIFO {
+                self.woken.extend(fifos.take(actor.recv, done));
+            }
+            if actor.send != NO_FIFO {
+                self.woken.extend(fifos.post(actor.send, done, slice));
+            }
+        }
+        if !proxy {
+            let actor = &mut self.actors[id as usize];
+            if actor.left > 0 {
+                actor.slice = u64::from(actor.slice_len).min(actor.left) as u32;
+                actor.left -= u64::from(actor.slice);
+            } else if !self.fetch(id) {
+                self.worker_done(id, done);
+                return;
+            }
+        }
+        self.try_begin(id);
+    }
+}

@@ -1,0 +1,150 @@
+use super::*;
+use crate::engine::resources::{Resource, Use};
+use proptest::prelude::*;
+
+/// Resources with these capacities, and paths with these (resource, weight).
+fn resources(capacities: &[u64], paths: &[Vec<(u32, u32)>]) -> Resources {
+    let mut r = Resources::default();
+    r.all.extend(capacities.iter().map(|&capacity| Resource {
+        links: Vec::new(),
+        capacity,
+    }));
+    for path in paths {
+        r.add_path(
+            path.iter()
+                .map(|&(resource, weight)| Use { resource, weight }),
+        );
+    }
+    r
+}
+
+fn rates(r: &Resources, caps: &[u64]) -> Vec<u64> {
+    let mut sharing = Sharing::new(r, caps.len());
+    for (flow, &cap) in caps.iter().enumerate() {
+        sharing.start(r, flow as u32, flow as u32, cap);
+    }
+    sharing.solve(r, &mut Vec::new());
+    (0..caps.len()).map(|f| sharing.rate(f as u32).0).collect()
+}
+
+#[test]
+fn three_flows_on_two_links() {
+    // formulas.md L8: A on l1, B on l1 and l2, C on l2; l1 = 10, l2 = 4: B = C = 2, A = 8.
+    let r = resources(
+        &[10, 4],
+        &[vec![(0, 1)], vec![(0, 1), (1, 1)], vec![(1, 1)]],
+    );
+    assert_eq!(rates(&r, &[u64::MAX; 3]), [8, 2, 2]);
+}
+
+#[test]
+fn a_capped_flow_leaves_its_rest_to_others() {
+    let r = resources(&[90], &[vec![(0, 1)], vec![(0, 1)], vec![(0, 1)]]);
+    assert_eq!(rates(&r, &[10, 1000, 1000]), [10, 40, 40]);
+}
+
+#[test]
+fn a_flow_of_weight_two_takes_double() {
+    // Equal rates; the second loads the link twice: 30 = r + 2 r.
+    let r = resources(&[30], &[vec![(0, 1)], vec![(0, 2)]]);
+    assert_eq!(rates(&r, &[u64::MAX; 2]), [10, 10]);
+}
+
+/// Max–min by its definition, in floating point: repeatedly the smallest of all caps
+/// and fair shares, over all resources and flows.
+fn naive(capacities: &[u64], paths: &[Vec<(u32, u32)>], caps: &[u64]) -> Vec<f64> {
+    let mut rate: Vec<Option<f64>> = vec![None; paths.len()];
+    while rate.iter().any(Option::is_none) {
+        let mut best = (f64::INFINITY, Vec::new());
+        for (resource, &capacity) in capacities.iter().enumerate() {
+            let (mut rest, mut weight, mut who) = (capacity as f64, 0.0, Vec::new());
+            for (flow, path) in paths.iter().enumerate() {
+                for &(res, w) in path {
+                    if res as usize == resource {
+                        match rate[flow] {
+                            Some(r) => rest -= r * f64::from(w),
+                            None => {
+                                weight += f64::from(w);
+                                who.push(flow);
+                            }
+                        }
+                    }
+                }
+            }
+            if weight > 0.0 && rest / weight < best.0 {
+                best = (rest / weight, who);
+            }
+        }
+        for (flow, &cap) in caps.iter().enumerate() {
+            if rate[flow].is_none() && (cap as f64) < best.0 {
+                best = (cap as f64, vec![flow]);
+            }
+        }
+        for flow in best.1 {
+            rate[flow] = Some(best.0);
+        }
+    }
+    rate.into_iter().flatten().collect()
+}
+
+/// Capacities, the loads of paths, and caps.
+type Instance = (Vec<u64>, Vec<Vec<(u32, u32)>>, Vec<u64>);
+
+fn instance() -> impl Strategy<Value = Instance> {
+    (1usize..70, 1usize..60).prop_flat_map(|(resources, flows)| {
+        let path = prop::collection::btree_map(0..resources as u32, 1u32..4, 1..5)
+            .prop_map(|m| m.into_iter().collect::<Vec<_>>());
+        (
+            prop::collection::vec(1_000_000_000u64..1_000_000_000_000, resources),
+            prop::collection::vec(path, flows),
+            prop::collection::vec(
+                prop_oneof![Just(u64::MAX), 1_000_000_000u64..400_000_000_000],
+                flows,
+            ),
+        )
+    })
+}
+
+proptest! {
+    #[test]
+    fn equals_the_naive_solver((capacities, paths, caps) in instance()) {
+        let r = resources(&capacities, &paths);
+        let fast = rates(&r, &caps);
+        for (flow, (fast, slow)) in fast.iter().zip(naive(&capacities, &paths, &caps)).enumerate() {
+            let fast = *fast as f64;
+            prop_assert!((fast - slow).abs() <= 1e-7 * slow, "flow {}: {} against {}", flow, fast, slow);
+        }
+    }
+
+    /// After any starts and stops, in any order, the rates are those of a fresh solve.
+    #[test]
+    fn changes_equal_a_fresh_solve(
+        (capacities, paths, caps) in instance(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 1..40),
+    ) {
+        let r = resources(&capacities, &paths);
+        let mut sharing = Sharing::new(&r, caps.len());
+        let mut active = vec![false; caps.len()];
+        for (which, solve) in changes {
+            let flow = which.index(caps.len());
+            if active[flow] {
+                sharing.stop(&r, flow as u32);
+            } else {
+                sharing.start(&r, flow as u32, flow as u32, caps[flow]);
+            }
+            active[flow] = !active[flow];
+            if solve {
+                sharing.solve(&r, &mut Vec::new());
+            }
+        }
+        sharing.solve(&r, &mut Vec::new());
+        let mut fresh = Sharing::new(&r, caps.len());
+        for flow in (0..caps.len()).rev().filter(|&f| active[f]) {
+            fresh.start(&r, flow as u32, flow as u32, caps[flow]);
+        }
+        fresh.solve(&r, &mut Vec::new());
+        for flow in (0..caps.len()).filter(|&f| active[f]) {
+            prop_assert_eq!(sharing.rate(flow as u32), fresh.rate(flow as u32));
+        }
+    }
+}
