@@ -43,6 +43,7 @@ pub fn collective_table(summary: &Summary, colour: bool) -> String {
 #[must_use]
 pub fn table_header(summary: &Summary, colour: bool) -> String {
     let gpus = match (summary.nodes, summary.gpus_per_node) {
+        (1, 1) => "1 GPU in one node".to_owned(),
         (1, gpus) => format!("{gpus} GPUs in one node"),
         (nodes, gpus) => format!("{} GPUs, {gpus} in each of {nodes} nodes", summary.ranks),
     };

@@ -144,6 +144,8 @@ struct Run<'r, 'o, P: Probe> {
     cold: Vec<Cold>,
     workers: u32,
     queue: EventQueue<(ActorId, u32)>,
+    /// Actors that finished a slice in this instant and go on to the next.
+    ended: Vec<ActorId>,
     /// Actors that somebody woke in this instant.
     woken: Vec<ActorId>,
     /// Sums of paths, made when first needed.
@@ -239,6 +241,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             cold,
             workers,
             queue: EventQueue::new(),
+            ended: Vec::new(),
             woken: Vec::new(),
             sums: FxHashMap::default(),
             finish: vec![vec![Time::ZERO; ranks.len()]; operations as usize],
@@ -324,6 +327,13 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
 
     /// Wakes whom the instant's events concern, then shares links anew.
     fn quiet_instant(&mut self) {
+        // Only now, when all that ended has been passed on: who went on at once would mostly
+        // miss what its neighbour posts a moment later, and have to be woken for it.
+        let mut ended = std::mem::take(&mut self.ended);
+        for id in ended.drain(..) {
+            self.try_begin(id);
+        }
+        self.ended = ended;
         let mut next = 0;
         while next < self.woken.len() {
             let end = self.woken.len().min(next + BLOCK);

@@ -242,6 +242,6 @@ impl<P: Probe> Run<'_, '_, P> {
                 return;
             }
         }
-        self.try_begin(id);
+        self.ended.push(id);
     }
 }
