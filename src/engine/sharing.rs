@@ -111,8 +111,6 @@ pub struct Sharing {
     part_flows: Vec<FlowId>,
     full: Vec<ResourceId>,
     heap: BinaryHeap<Reverse<(u64, ResourceId)>>,
-    /// How many times transfers were given a rate; a measure of work.
-    pub assignments: u64,
 }
 
 /// Up to this many resources, looking at all of them beats a heap.
@@ -140,7 +138,6 @@ impl Sharing {
             part_flows: Vec::new(),
             full: Vec::new(),
             heap: BinaryHeap::new(),
-            assignments: 0,
         }
     }
 
@@ -251,7 +248,6 @@ impl Sharing {
                 // No resource of its own was marked: nobody else can be concerned.
                 flow.seen = self.solve;
                 (flow.rate, flow.limit) = (flow.own, flow.own_limit);
-                self.assignments += 1;
                 if flow.own > 0 {
                     changed.push(Change {
                         flow: id,
@@ -282,7 +278,6 @@ impl Sharing {
     /// belong to.
     fn solve_part(&mut self, resources: &Resources, changed: &mut Vec<Change>) {
         self.collect(resources);
-        self.assignments += self.part_flows.len() as u64;
         let flows = std::mem::take(&mut self.part_flows);
         let first = changed.len();
         changed.extend(flows.iter().map(|&flow| {

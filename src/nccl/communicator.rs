@@ -3,7 +3,7 @@
 use super::env::Env;
 use super::error::NcclError;
 use super::parts::{channels_for, ring_parts, ring_protocol};
-use super::rings::{Reach, RingGraph, hosts, is, search};
+use super::rings::{Gate, Reach, hosts, is, search};
 use super::transport::{Leg, Way, Ways};
 use super::tuner::{Algorithm, Setup};
 use crate::collective::{Collective, Program, Rank, RingProgram, Rings};
@@ -25,7 +25,8 @@ pub struct Communicator<'t> {
     /// Which host each rank is of.
     host_of: Vec<u32>,
     setup: Setup,
-    graph: RingGraph,
+    /// Where each ring enters and leaves each host.
+    gates: Vec<Vec<Gate>>,
     rings: Arc<Rings>,
     ways: Ways<'t>,
     /// Ways of the connections of channels so far: `[channel][rank]`.
@@ -123,8 +124,8 @@ impl<'t> Communicator<'t> {
             gpus,
             host_of,
             setup,
-            rings: Arc::new(graph.rings.clone()),
-            graph,
+            rings: Arc::new(graph.rings),
+            gates: graph.gates,
             ways: Ways::new(topology, router),
             ring_ways: Vec::new(),
             models,
@@ -287,7 +288,7 @@ impl<'t> Communicator<'t> {
     fn ways_of_channel(&mut self, channel: u16) -> Result<Vec<Way>, NcclError> {
         let rings = self.rings_for(channel + 1);
         let order = rings.order(channel).to_vec();
-        let gates = &self.graph.gates[usize::from(channel) % self.graph.gates.len()];
+        let gates = &self.gates[usize::from(channel) % self.gates.len()];
         let mut ways: Vec<Option<Way>> = vec![None; order.len()];
         for (position, &rank) in order.iter().enumerate() {
             let next = order[(position + 1) % order.len()];
