@@ -279,7 +279,7 @@ impl Program for RingProgram {
         let n = u64::from(self.ranks());
         let me = u64::from(ring.positions[rank.index()]);
         let per_loop = self.steps_per_loop();
-        let (round, k) = (index / per_loop, index % per_loop);
+        let (round, k) = split(index, per_loop);
         let send = ConnId(worker.0);
         let before = ring.ranks[(if me == 0 { n - 1 } else { me - 1 }) as usize];
         let recv = ConnId(before * self.channels() + u32::from(channel));
@@ -307,7 +307,9 @@ impl Program for RingProgram {
             Collective::AllReduce => {
                 // First turn: my own chunk of the rank before me; then n-1 reductions, the
                 // last of which finishes chunk `me`; then n-1 finished chunks pass by.
-                let chunk = (me + 2 * n - 1 - k) % n;
+                // At most 2n - 1 steps a loop: `me + 2n - 1 - k` is below 3n.
+                let ahead = me + 2 * n - 1 - k;
+                let chunk = ahead - n * (u64::from(ahead >= n) + u64::from(ahead >= 2 * n));
                 let (at, len) = self.chunk(part, round, chunk);
                 match k {
                     0 => ends.step(false, true, input(at), None, len),
@@ -358,6 +360,14 @@ impl Program for RingProgram {
                 }
             }
         }
+    }
+}
+
+/// Quotient and remainder; division of 32 bits is several times as fast as of 64.
+fn split(dividend: u64, divisor: u64) -> (u64, u64) {
+    match (u32::try_from(dividend), u32::try_from(divisor)) {
+        (Ok(a), Ok(b)) => (u64::from(a / b), u64::from(a % b)),
+        _ => (dividend / divisor, dividend % divisor),
     }
 }
 

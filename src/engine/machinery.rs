@@ -1,7 +1,7 @@
 //! What a plan is executed by: queues, proxies, and what transfers share.
 
 use super::fifo::{FifoId, Fifos};
-use super::resources::{PathId, Resources};
+use super::resources::{PathId, ResourceId, Resources};
 use super::sharing::Limit;
 use crate::collective::{ConnId, WorkerId};
 use crate::plan::{Plan, RouteId};
@@ -22,8 +22,15 @@ pub(super) struct Machinery {
     pub(super) nowhere: PathId,
     /// For each resource: it has room for all who may ever use it at once.
     roomy: Vec<bool>,
-    /// For each path: it uses nothing but roomy resources.
-    free: Vec<bool>,
+    /// For each path that uses nothing but roomy resources: how fast one transfer goes.
+    free: Vec<Option<Alone>>,
+}
+
+/// What holds back a transfer that has all links to itself.
+#[derive(Debug, Clone, Copy)]
+struct Alone {
+    rate: u64,
+    by: ResourceId,
 }
 
 /// A network connection's proxy: takes from one queue, puts into another.
@@ -125,27 +132,40 @@ impl Machinery {
             .map(|(r, &most)| most <= u128::from(r.capacity))
             .collect();
         self.free = (0..resources.paths() as u32)
-            .map(|p| self.uses_roomy_only(p))
+            .map(|p| self.alone(p))
             .collect();
     }
 
-    fn uses_roomy_only(&self, path: PathId) -> bool {
-        self.resources
-            .path(path)
-            .iter()
-            .all(|u| self.roomy[u.resource as usize])
+    fn alone(&self, path: PathId) -> Option<Alone> {
+        let mut alone = Alone {
+            rate: u64::MAX,
+            by: 0,
+        };
+        for u in self.resources.path(path) {
+            if !self.roomy[u.resource as usize] {
+                return None;
+            }
+            let rate = self.resources.all[u.resource as usize].capacity / u64::from(u.weight);
+            if rate < alone.rate {
+                alone = Alone {
+                    rate,
+                    by: u.resource,
+                };
+            }
+        }
+        Some(alone)
     }
 
     /// Whether transfers over `path` never have to share.
     #[inline]
     pub(super) fn is_free(&self, path: PathId) -> bool {
-        self.free[path as usize]
+        self.free[path as usize].is_some()
     }
 
     /// Adds the sum of several paths.
     pub(super) fn add_sum(&mut self, paths: &[PathId]) -> PathId {
         let sum = self.resources.add_sum(paths);
-        self.free.push(self.uses_roomy_only(sum));
+        self.free.push(self.alone(sum));
         sum
     }
 
@@ -153,16 +173,11 @@ impl Machinery {
     /// limits it.
     #[inline]
     pub(super) fn unshared(&self, path: PathId, cap: u64) -> Option<(u64, Limit)> {
-        if !self.free[path as usize] {
-            return None;
-        }
-        let mut own = (cap, Limit::Cap);
-        for u in self.resources.path(path) {
-            let alone = self.resources.all[u.resource as usize].capacity / u64::from(u.weight);
-            if alone < own.0 {
-                own = (alone, Limit::Resource(u.resource));
-            }
-        }
-        Some(own)
+        let alone = self.free[path as usize]?;
+        Some(if alone.rate < cap {
+            (alone.rate, Limit::Resource(alone.by))
+        } else {
+            (cap, Limit::Cap)
+        })
     }
 }
