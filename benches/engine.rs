@@ -7,7 +7,9 @@ use fabricsim::engine::queue::EventQueue;
 use fabricsim::engine::resources::Resources;
 use fabricsim::engine::sharing::Sharing;
 use fabricsim::engine::{Options, simulate};
-use fabricsim::plan::{NetworkLeg, Plan, Protocol, ProtocolKind, RouteId, Transport, WorkerCosts};
+use fabricsim::plan::{
+    NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, Transport, WorkerCosts,
+};
 use fabricsim::topology::{DeviceId, Hop, LinkId, Route, Share};
 use fabricsim::units::{Bandwidth, Bytes, Time};
 use std::hint::black_box;
@@ -162,12 +164,12 @@ fn nodes_of_eight(ranks: u32, bytes: u64) -> Plan {
         },
         routes,
         transports,
-        costs: vec![WorkerCosts {
+        costs: vec![RoleCosts::same(WorkerCosts {
             launch: Time::from_micros(10),
             slice_sync: Time::from_nanos(1200),
             send_rate: Bandwidth::from_gb_per_sec(25),
             local_rate: Bandwidth::from_gb_per_sec(49),
-        }],
+        })],
         rank_costs: vec![0; ranks as usize],
     }
 }

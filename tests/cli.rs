@@ -271,8 +271,8 @@ fn bad_flags_are_told() {
     refuses(&c(&["--json", "--csv"]), &["cannot be used with"]);
     refuses(&c(&["--nodez", "3"]), &["--nodez", "--nodes"]);
     refuses(
-        &["collective", "all-to-all", "-t", "dgx-h100"],
-        &["all-to-all", "all-reduce", "broadcast"],
+        &["collective", "all-to-one", "-t", "dgx-h100"],
+        &["all-to-one", "all-reduce", "broadcast"],
     );
     refuses(
         &["collective", "all-reduce", "-t", "dgx-h10"],
@@ -445,8 +445,8 @@ fn bad_scenarios_are_told_with_their_place() {
         &["missing field"],
     );
     run(
-        &SCENARIO.replace("all-reduce", "all-to-all"),
-        &["all-to-all", "all-gather"],
+        &SCENARIO.replace("all-reduce", "all-to-one"),
+        &["all-to-one", "all-gather"],
     );
     run(&format!("{SCENARIO}x"), &["line 6"]);
     refuses(&["run", "no-such-file.json"], &["no-such-file.json"]);

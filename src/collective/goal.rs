@@ -19,6 +19,16 @@ pub enum Collective {
     Broadcast,
     /// The root ends with the sum.
     Reduce,
+    /// Everyone sends a block of its own to everyone.
+    AllToAll,
+    /// Everyone sends as much to everyone as a matrix says.
+    AllToAllV,
+    /// Everyone sends its data to the next rank.
+    SendRecv,
+    /// The root ends with everyone's block.
+    Gather,
+    /// Everyone ends with its block of the root's data.
+    Scatter,
 }
 
 /// The root of rooted collectives. nccl-tests' default; other roots only relabel ranks.
@@ -26,13 +36,40 @@ pub const ROOT: Rank = Rank(0);
 
 impl Collective {
     /// Every collective.
-    pub const ALL: [Collective; 5] = [
+    pub const ALL: [Collective; 10] = [
+        Collective::AllReduce,
+        Collective::AllGather,
+        Collective::ReduceScatter,
+        Collective::Broadcast,
+        Collective::Reduce,
+        Collective::AllToAll,
+        Collective::AllToAllV,
+        Collective::SendRecv,
+        Collective::Gather,
+        Collective::Scatter,
+    ];
+
+    /// Those for which NCCL has kernels.
+    pub const KERNELS: [Collective; 5] = [
         Collective::AllReduce,
         Collective::AllGather,
         Collective::ReduceScatter,
         Collective::Broadcast,
         Collective::Reduce,
     ];
+
+    /// True if it is made of sends and receives, without a kernel of its own in NCCL.
+    #[must_use]
+    pub const fn is_point_to_point(self) -> bool {
+        matches!(
+            self,
+            Collective::AllToAll
+                | Collective::AllToAllV
+                | Collective::SendRecv
+                | Collective::Gather
+                | Collective::Scatter
+        )
+    }
 
     /// The name on the command line and in files.
     #[must_use]
@@ -43,18 +80,26 @@ impl Collective {
             Collective::ReduceScatter => "reduce-scatter",
             Collective::Broadcast => "broadcast",
             Collective::Reduce => "reduce",
+            Collective::AllToAll => "all-to-all",
+            Collective::AllToAllV => "all-to-all-v",
+            Collective::SendRecv => "send-recv",
+            Collective::Gather => "gather",
+            Collective::Scatter => "scatter",
         }
     }
 
     /// Bytes of a rank's buffer, when the operation is of `bytes` as nccl-tests counts
-    /// them (for all-gather and reduce-scatter: all ranks' blocks together).
+    /// them (where ranks have blocks: all ranks' blocks together). The buffers of an
+    /// all-to-all-v depend on its matrix; this is the size of the largest.
     #[must_use]
     pub fn buffer_len(self, buffer: Buffer, rank: Rank, ranks: u32, bytes: u64) -> u64 {
         let block = bytes / u64::from(ranks);
         match (self, buffer) {
-            (Collective::AllGather, Buffer::Input)
-            | (Collective::ReduceScatter, Buffer::Output) => block,
-            (Collective::Broadcast, Buffer::Input) | (Collective::Reduce, Buffer::Output)
+            (_, Buffer::Scratch) => 0,
+            (Collective::AllGather | Collective::Gather, Buffer::Input)
+            | (Collective::ReduceScatter | Collective::Scatter, Buffer::Output) => block,
+            (Collective::Broadcast | Collective::Scatter, Buffer::Input)
+            | (Collective::Reduce | Collective::Gather, Buffer::Output)
                 if rank != ROOT =>
             {
                 0
@@ -68,11 +113,19 @@ impl Collective {
     #[must_use]
     pub fn actual_bytes(self, bytes: u64, ranks: u32) -> u64 {
         match self {
-            Collective::AllGather | Collective::ReduceScatter => {
+            Collective::AllGather
+            | Collective::ReduceScatter
+            | Collective::AllToAll
+            | Collective::Gather
+            | Collective::Scatter => {
                 let n = u64::from(ranks);
                 bytes / n / 16 * 16 * n
             }
-            Collective::AllReduce | Collective::Broadcast | Collective::Reduce => bytes / 4 * 4,
+            Collective::AllToAllV => bytes,
+            Collective::AllReduce
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::SendRecv => bytes / 4 * 4,
         }
     }
 
@@ -82,8 +135,13 @@ impl Collective {
         let n = f64::from(ranks);
         match self {
             Collective::AllReduce => 2.0 * (n - 1.0) / n,
-            Collective::AllGather | Collective::ReduceScatter => (n - 1.0) / n,
-            Collective::Broadcast | Collective::Reduce => 1.0,
+            Collective::AllGather
+            | Collective::ReduceScatter
+            | Collective::AllToAll
+            | Collective::AllToAllV
+            | Collective::Gather
+            | Collective::Scatter => (n - 1.0) / n,
+            Collective::Broadcast | Collective::Reduce | Collective::SendRecv => 1.0,
         }
     }
 }

@@ -2,12 +2,16 @@
 //! that a program computes what it says. Nothing here knows of time or of links.
 
 pub mod goal;
+pub mod matrix;
 pub mod program;
 pub mod ring;
 pub mod verify;
 
 pub use goal::{Collective, ROOT};
-pub use program::{At, Buffer, ConnId, Connection, Peers, Program, Rank, Step, Worker, WorkerId};
+pub use matrix::{Matrix, MatrixError};
+pub use program::{
+    After, At, Buffer, ConnId, Connection, Deal, Peers, Program, Rank, Role, Step, Worker, WorkerId,
+};
 pub use ring::{Part, RingProgram, Rings};
 pub use verify::{VerifyError, verify};
 

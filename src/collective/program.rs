@@ -7,6 +7,7 @@
 //! a ring over 65,536 ranks has 131,070 steps a rank, and none of them is stored.
 
 use super::goal::Collective;
+use super::matrix::Matrix;
 
 /// A process of the job, driving one GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,13 +45,72 @@ impl ConnId {
     }
 }
 
+/// What part of a thread block a worker is. NCCL divides the warps of some kernels, and
+/// the parts run at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// All of it.
+    Block,
+    /// Towards the root of a tree, or of a reduction.
+    Up,
+    /// Away from the root.
+    Down,
+    /// From the user's buffer to heads.
+    Scatter,
+    /// From heads to the user's buffer.
+    Gather,
+    /// The sending side of point-to-point operations.
+    Send,
+    /// The receiving side.
+    Receive,
+    /// No thread block at all: switches that reduce and copy by themselves.
+    Switch,
+}
+
+impl Role {
+    /// Every role, in order of [`Role::index`].
+    pub const ALL: [Role; 8] = [
+        Role::Block,
+        Role::Up,
+        Role::Down,
+        Role::Scatter,
+        Role::Gather,
+        Role::Send,
+        Role::Receive,
+        Role::Switch,
+    ];
+
+    /// As an index into tables.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// For timelines; empty for a whole thread block.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Block => "",
+            Role::Up => "up",
+            Role::Down => "down",
+            Role::Scatter => "scatter",
+            Role::Gather => "gather",
+            Role::Send => "send",
+            Role::Receive => "receive",
+            Role::Switch => "switch",
+        }
+    }
+}
+
 /// A worker's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Worker {
-    /// The rank it belongs to.
+    /// The rank it belongs to; of switches: the rank that is first served by them.
     pub rank: Rank,
     /// Its channel.
     pub channel: u16,
+    /// Which part of the channel's thread block it is.
+    pub role: Role,
 }
 
 /// A connection's ends.
@@ -62,47 +122,101 @@ pub struct Connection {
     pub to: WorkerId,
 }
 
-/// Up to four connections of one step (NCCL's trees have at most three children).
+/// The connections of one side of a step: up to four of any numbers, or any count of them
+/// with numbers at equal distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peers {
-    len: u8,
+    count: u32,
+    /// Distance of the numbers; zero: they are listed.
+    stride: u32,
     ids: [ConnId; 4],
 }
+
+const NO_CONN: ConnId = ConnId(u32::MAX);
 
 impl Peers {
     /// No connection.
     pub const NONE: Peers = Peers {
-        len: 0,
-        ids: [ConnId(u32::MAX); 4],
+        count: 0,
+        stride: 0,
+        ids: [NO_CONN; 4],
     };
 
     /// One connection.
     #[must_use]
     pub const fn one(id: ConnId) -> Self {
         Peers {
-            len: 1,
-            ids: [id, ConnId(u32::MAX), ConnId(u32::MAX), ConnId(u32::MAX)],
+            count: 1,
+            stride: 0,
+            ids: [id, NO_CONN, NO_CONN, NO_CONN],
         }
     }
 
-    /// The connections.
+    /// `count` connections, `first` and then every `stride`-th after it.
+    ///
+    /// # Panics
+    /// If `stride` is zero.
     #[must_use]
-    pub fn as_slice(&self) -> &[ConnId] {
-        &self.ids[..usize::from(self.len)]
+    pub const fn range(first: ConnId, count: u32, stride: u32) -> Self {
+        assert!(stride > 0, "numbers differ");
+        Peers {
+            count,
+            stride,
+            ids: [first, NO_CONN, NO_CONN, NO_CONN],
+        }
+    }
+
+    /// The connections listed, at most four.
+    ///
+    /// # Panics
+    /// If there are more.
+    #[must_use]
+    pub fn list(ids: impl IntoIterator<Item = ConnId>) -> Self {
+        let mut peers = Peers::NONE;
+        for id in ids {
+            peers.ids[peers.count as usize] = id;
+            peers.count += 1;
+        }
+        peers
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.count as usize
     }
 
     /// True if there is none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.len == 0
+        self.count == 0
     }
 
-    /// The same number of others.
+    /// The connection, if it is exactly one.
     #[must_use]
-    pub fn map(mut self, f: impl Fn(ConnId) -> ConnId) -> Self {
-        for id in &mut self.ids[..usize::from(self.len)] {
-            *id = f(*id);
+    pub const fn single(&self) -> Option<ConnId> {
+        if self.count == 1 {
+            Some(self.ids[0])
+        } else {
+            None
         }
+    }
+
+    /// The connections, in order.
+    pub fn iter(&self) -> impl Iterator<Item = ConnId> + '_ {
+        (0..self.count).map(|k| {
+            if self.stride == 0 {
+                self.ids[k as usize]
+            } else {
+                ConnId(self.ids[0].0 + k * self.stride)
+            }
+        })
+    }
+
+    /// Only the first `count` of them.
+    #[must_use]
+    pub fn first(mut self, count: usize) -> Self {
+        self.count = self.count.min(count as u32);
         self
     }
 }
@@ -114,6 +228,8 @@ pub enum Buffer {
     Input,
     /// Where the result goes.
     Output,
+    /// For what is neither; [`Program::scratch`] says how much.
+    Scratch,
 }
 
 /// A place in a rank's memory, in bytes from the buffer's start.
@@ -127,9 +243,9 @@ pub struct At {
 
 /// One primitive over one chunk.
 ///
-/// The chunks taken from all of `recv` and the local data at `source` (if any) are
-/// summed; the result is stored at `target` (if any) and put into all of `send`.
-/// A step of no bytes does nothing at all.
+/// The chunks taken from all of `recv` and the local data at `source` and `addend` (if any)
+/// are summed; the result is stored at `target` (if any) and put into all of `send`.
+/// A step of no bytes does nothing at all, not even wait for `after`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// Connections of which one chunk each is taken.
@@ -138,17 +254,76 @@ pub struct Step {
     pub send: Peers,
     /// Local data that takes part.
     pub source: Option<At>,
+    /// More of it.
+    pub addend: Option<At>,
     /// Where the result is stored.
     pub target: Option<At>,
     /// Bytes of the chunk.
     pub len: u64,
+    /// The chunk is dealt over the connections instead of being the same on each.
+    pub deal: Option<Deal>,
+    /// Not to be begun before that.
+    pub after: Option<After>,
+}
+
+/// How a chunk is dealt over a step's connections, of which there are some on one side
+/// only: the first carries the first `each` bytes, and so on; the last what is left, and
+/// those for which nothing is left take no part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deal {
+    /// Bytes of each connection.
+    pub each: u64,
+    /// Between the places in memory of one connection's bytes and the next one's.
+    pub stride: u64,
+}
+
+/// A point in another worker's program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct After {
+    /// The worker, of the same rank.
+    pub worker: WorkerId,
+    /// So many of its steps are done.
+    pub steps: u32,
 }
 
 impl Step {
+    /// A step that moves nothing; to be filled in.
+    pub const NOTHING: Step = Step {
+        recv: Peers::NONE,
+        send: Peers::NONE,
+        source: None,
+        addend: None,
+        target: None,
+        len: 0,
+        deal: None,
+        after: None,
+    };
+
+    /// The step without the connections for which a dealt chunk has nothing.
+    #[must_use]
+    pub fn trimmed(mut self) -> Self {
+        if let Some(deal) = self.deal {
+            let used = self.len.div_ceil(deal.each.max(1)) as usize;
+            self.recv = self.recv.first(used);
+            self.send = self.send.first(used);
+        }
+        self
+    }
+
     /// What NCCL calls this primitive, for timelines: `recv+reduce+copy+send`.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        let reduces = !self.recv.is_empty() && self.source.is_some();
+        if self.deal.is_some() {
+            return if self.recv.is_empty() {
+                "scatter"
+            } else {
+                "gather"
+            };
+        }
+        let operands = self.recv.len()
+            + usize::from(self.source.is_some())
+            + usize::from(self.addend.is_some());
+        let reduces = operands > 1;
         match (
             !self.recv.is_empty(),
             reduces,
@@ -157,7 +332,8 @@ impl Step {
         ) {
             (false, _, false, _) => "send",
             (false, _, true, true) => "copy+send",
-            (false, _, true, false) => "copy",
+            (false, false, true, false) => "copy",
+            (false, true, true, false) => "reduce",
             (true, false, false, true) => "recv+send",
             (true, false, true, true) => "recv+copy+send",
             (true, true, false, true) => "recv+reduce+send",
@@ -188,4 +364,23 @@ pub trait Program: Send + Sync {
     fn steps(&self, worker: WorkerId) -> u64;
     /// A worker's step, `index < steps(worker)`.
     fn step(&self, worker: WorkerId, index: u64) -> Step;
+    /// Of an all-to-all-v: who sends how much to whom.
+    fn matrix(&self) -> Option<&Matrix> {
+        None
+    }
+    /// Bytes of a rank's buffer.
+    fn buffer_len(&self, buffer: Buffer, rank: Rank) -> u64 {
+        match (buffer, self.matrix()) {
+            (Buffer::Scratch, _) => self.scratch(rank),
+            (Buffer::Input, Some(matrix)) => matrix.sent(rank),
+            (Buffer::Output, Some(matrix)) => matrix.received(rank),
+            _ => self
+                .collective()
+                .buffer_len(buffer, rank, self.ranks(), self.bytes()),
+        }
+    }
+    /// Bytes of a rank's scratch memory.
+    fn scratch(&self, _rank: Rank) -> u64 {
+        0
+    }
 }

@@ -7,7 +7,7 @@
 
 use super::goal::{Collective, ROOT};
 use super::program::{
-    At, Buffer, ConnId, Connection, Peers, Program, Rank, Step, Worker, WorkerId,
+    At, Buffer, ConnId, Connection, Peers, Program, Rank, Role, Step, Worker, WorkerId,
 };
 use std::sync::Arc;
 
@@ -162,7 +162,8 @@ impl RingProgram {
     /// Only the first `parts.len()` channels of `rings` are used.
     ///
     /// # Panics
-    /// If there are more parts than rings, or a part's chunk is zero.
+    /// If there are more parts than rings, a part's chunk is zero, or the collective is made
+    /// of sends and receives.
     #[must_use]
     pub fn new(collective: Collective, bytes: u64, rings: Arc<Rings>, parts: Vec<Part>) -> Self {
         assert!(
@@ -170,6 +171,7 @@ impl RingProgram {
             "a ring for each part"
         );
         assert!(parts.iter().all(|p| p.chunk > 0), "chunks hold something");
+        assert!(!collective.is_point_to_point(), "{collective} is no ring");
         RingProgram {
             collective,
             bytes,
@@ -202,7 +204,7 @@ impl RingProgram {
             _ if n == 1 => 1,
             Collective::AllReduce => 2 * n - 1,
             Collective::AllGather | Collective::ReduceScatter => n,
-            Collective::Broadcast | Collective::Reduce => 1,
+            _ => 1,
         }
     }
 
@@ -248,6 +250,7 @@ impl Program for RingProgram {
         Worker {
             rank: Rank(id.0 / self.channels()),
             channel: (id.0 % self.channels()) as u16,
+            role: Role::Block,
         }
     }
 
@@ -257,7 +260,7 @@ impl Program for RingProgram {
 
     /// Connection `w` leads from worker `w` to the next rank's worker of its channel.
     fn connection(&self, id: ConnId) -> Connection {
-        let Worker { rank, channel } = self.worker(WorkerId(id.0));
+        let Worker { rank, channel, .. } = self.worker(WorkerId(id.0));
         let ring = self.rings.ring(channel);
         let position = ring.positions[rank.index()] + 1;
         let next = ring.ranks[(position % self.ranks()) as usize];
@@ -273,7 +276,7 @@ impl Program for RingProgram {
     }
 
     fn step(&self, worker: WorkerId, index: u64) -> Step {
-        let Worker { rank, channel } = self.worker(worker);
+        let Worker { rank, channel, .. } = self.worker(worker);
         let part = &self.parts[usize::from(channel)];
         let ring = self.rings.ring(channel);
         let n = u64::from(self.ranks());
@@ -348,7 +351,8 @@ impl Program for RingProgram {
                     ends.step(true, true, None, output(at), len)
                 }
             }
-            Collective::Reduce => {
+            // Reduce: [`RingProgram::new`] refuses all others.
+            _ => {
                 let (at, len) = self.chunk(part, round, 0);
                 let root = u64::from(ring.positions[ROOT.index()]);
                 if me == root {
@@ -393,6 +397,7 @@ impl Ends {
             source,
             target,
             len,
+            ..Step::NOTHING
         }
     }
 }

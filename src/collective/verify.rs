@@ -8,7 +8,8 @@
 //! with the credits given.
 
 use super::goal::{Collective, ROOT};
-use super::program::{At, Buffer, Program, Rank, WorkerId};
+use super::matrix::Matrix;
+use super::program::{At, Buffer, ConnId, Deal, Program, Rank, Step, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
 use thiserror::Error;
 
@@ -202,15 +203,14 @@ fn sum(a: &[Piece], b: &[Piece]) -> Vec<Piece> {
 /// The first [`VerifyError`] met.
 pub fn verify(program: &dyn Program, credits: usize) -> Result<(), VerifyError> {
     let mut run = Run::new(program);
-    let mut next = vec![0u64; program.workers() as usize];
     loop {
         let mut progressed = false;
         for worker in 0..program.workers() {
             let id = WorkerId(worker);
-            while next[id.index()] < program.steps(id)
-                && run.try_step(id, next[id.index()], credits)?
+            while run.done[id.index()] < program.steps(id)
+                && run.try_step(id, run.done[id.index()], credits)?
             {
-                next[id.index()] += 1;
+                run.done[id.index()] += 1;
                 progressed = true;
             }
         }
@@ -219,12 +219,12 @@ pub fn verify(program: &dyn Program, credits: usize) -> Result<(), VerifyError> 
         }
     }
     let stuck: Vec<u32> = (0..program.workers())
-        .filter(|&w| next[w as usize] < program.steps(WorkerId(w)))
+        .filter(|&w| run.done[w as usize] < program.steps(WorkerId(w)))
         .collect();
     if let Some(&worker) = stuck.first() {
         return Err(VerifyError::Deadlock {
             worker,
-            step: next[worker as usize],
+            step: run.done[worker as usize],
             steps: program.steps(WorkerId(worker)),
             waiting: stuck.len(),
         });
@@ -236,6 +236,9 @@ struct Run<'p> {
     program: &'p dyn Program,
     queues: Vec<VecDeque<Vec<Piece>>>,
     outputs: Vec<Memory>,
+    scratch: Vec<Memory>,
+    /// Steps done by each worker.
+    done: Vec<u64>,
 }
 
 impl<'p> Run<'p> {
@@ -244,6 +247,8 @@ impl<'p> Run<'p> {
             program,
             queues: vec![VecDeque::new(); program.connections() as usize],
             outputs: (0..program.ranks()).map(|_| Memory::default()).collect(),
+            scratch: (0..program.ranks()).map(|_| Memory::default()).collect(),
+            done: vec![0; program.workers() as usize],
         }
     }
 
@@ -255,9 +260,7 @@ impl<'p> Run<'p> {
         access: &'static str,
     ) -> Result<(), VerifyError> {
         let p = self.program;
-        let size = p
-            .collective()
-            .buffer_len(at.buffer, rank, p.ranks(), p.bytes());
+        let size = p.buffer_len(at.buffer, rank);
         if at.offset + len > size || (access == "writes" && at.buffer == Buffer::Input) {
             return Err(VerifyError::OutOfBounds {
                 rank: rank.0,
@@ -272,23 +275,26 @@ impl<'p> Run<'p> {
     }
 
     fn try_step(&mut self, id: WorkerId, index: u64, credits: usize) -> Result<bool, VerifyError> {
-        let step = self.program.step(id, index);
+        let step = self.program.step(id, index).trimmed();
         if step.len == 0 {
             return Ok(true);
         }
         let rank = self.program.worker(id).rank;
-        let ready = step
-            .recv
-            .as_slice()
-            .iter()
-            .all(|c| !self.queues[c.index()].is_empty())
+        let after = step
+            .after
+            .is_none_or(|a| self.done[a.worker.index()] >= u64::from(a.steps));
+        let ready = after
+            && step.recv.iter().all(|c| !self.queues[c.index()].is_empty())
             && step
                 .send
-                .as_slice()
                 .iter()
                 .all(|c| self.queues[c.index()].len() < credits);
         if !ready {
             return Ok(false);
+        }
+        if let Some(deal) = step.deal {
+            self.dealt(id, index, &step, deal)?;
+            return Ok(true);
         }
         let mut value: Option<Vec<Piece>> = None;
         let mut add = |pieces: Vec<Piece>| {
@@ -297,34 +303,11 @@ impl<'p> Run<'p> {
                 Some(old) => sum(&old, &pieces),
             });
         };
-        for conn in step.recv.as_slice() {
-            let pieces = self.queues[conn.index()].pop_front().unwrap_or_default();
-            let found: u64 = pieces.iter().map(|p| p.len).sum();
-            if found != step.len {
-                return Err(VerifyError::ChunkMismatch {
-                    worker: id.0,
-                    step: index,
-                    found,
-                    expected: step.len,
-                });
-            }
-            add(pieces);
+        for conn in step.recv.iter() {
+            add(self.take(conn, id, index, step.len)?);
         }
-        if let Some(at) = step.source {
-            self.bounds(rank, at, step.len, "reads")?;
-            add(match at.buffer {
-                Buffer::Input => vec![Piece {
-                    len: step.len,
-                    value: vec![(rank.0, at.offset)],
-                }],
-                Buffer::Output => self.outputs[rank.index()]
-                    .read(at.offset, step.len)
-                    .map_err(|offset| VerifyError::ReadsUnwritten {
-                        rank: rank.0,
-                        buffer: at.buffer,
-                        offset,
-                    })?,
-            });
+        for at in [step.source, step.addend].into_iter().flatten() {
+            add(self.read(rank, at, step.len)?);
         }
         let Some(value) = value else {
             return Err(VerifyError::NothingToSend {
@@ -333,13 +316,98 @@ impl<'p> Run<'p> {
             });
         };
         if let Some(at) = step.target {
-            self.bounds(rank, at, step.len, "writes")?;
-            self.outputs[rank.index()].write(at.offset, &value);
+            self.write(rank, at, step.len, &value)?;
         }
-        for conn in step.send.as_slice() {
+        for conn in step.send.iter() {
             self.queues[conn.index()].push_back(value.clone());
         }
         Ok(true)
+    }
+
+    /// A step whose chunk is dealt over its connections.
+    fn dealt(
+        &mut self,
+        id: WorkerId,
+        index: u64,
+        step: &Step,
+        deal: Deal,
+    ) -> Result<(), VerifyError> {
+        let rank = self.program.worker(id).rank;
+        let place = |at: At, k: usize| At {
+            offset: at.offset + k as u64 * deal.stride,
+            ..at
+        };
+        let part = |k: usize| deal.each.min(step.len - k as u64 * deal.each);
+        let nothing = VerifyError::NothingToSend {
+            worker: id.0,
+            step: index,
+        };
+        match (step.source, step.target) {
+            (Some(source), None) if step.recv.is_empty() => {
+                for (k, conn) in step.send.iter().enumerate() {
+                    let value = self.read(rank, place(source, k), part(k))?;
+                    self.queues[conn.index()].push_back(value);
+                }
+            }
+            (None, Some(target)) if step.send.is_empty() => {
+                for (k, conn) in step.recv.iter().enumerate() {
+                    let value = self.take(conn, id, index, part(k))?;
+                    self.write(rank, place(target, k), part(k), &value)?;
+                }
+            }
+            _ => return Err(nothing),
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        conn: ConnId,
+        worker: WorkerId,
+        step: u64,
+        expected: u64,
+    ) -> Result<Vec<Piece>, VerifyError> {
+        let pieces = self.queues[conn.index()].pop_front().unwrap_or_default();
+        let found: u64 = pieces.iter().map(|p| p.len).sum();
+        if found == expected {
+            return Ok(pieces);
+        }
+        Err(VerifyError::ChunkMismatch {
+            worker: worker.0,
+            step,
+            found,
+            expected,
+        })
+    }
+
+    fn read(&mut self, rank: Rank, at: At, len: u64) -> Result<Vec<Piece>, VerifyError> {
+        self.bounds(rank, at, len, "reads")?;
+        let memory = match at.buffer {
+            Buffer::Input => {
+                return Ok(vec![Piece {
+                    len,
+                    value: vec![(rank.0, at.offset)],
+                }]);
+            }
+            Buffer::Output => &mut self.outputs[rank.index()],
+            Buffer::Scratch => &mut self.scratch[rank.index()],
+        };
+        memory
+            .read(at.offset, len)
+            .map_err(|offset| VerifyError::ReadsUnwritten {
+                rank: rank.0,
+                buffer: at.buffer,
+                offset,
+            })
+    }
+
+    fn write(&mut self, rank: Rank, at: At, len: u64, value: &[Piece]) -> Result<(), VerifyError> {
+        self.bounds(rank, at, len, "writes")?;
+        match at.buffer {
+            Buffer::Scratch => self.scratch[rank.index()].write(at.offset, value),
+            _ => self.outputs[rank.index()].write(at.offset, value),
+        }
+        Ok(())
     }
 
     fn check_result(&mut self) -> Result<(), VerifyError> {
@@ -352,9 +420,8 @@ impl<'p> Run<'p> {
             });
         }
         let p = self.program;
-        let (collective, ranks, bytes) = (p.collective(), p.ranks(), p.bytes());
-        for rank in (0..ranks).map(Rank) {
-            let len = collective.buffer_len(Buffer::Output, rank, ranks, bytes);
+        for rank in (0..p.ranks()).map(Rank) {
+            let len = p.buffer_len(Buffer::Output, rank);
             let pieces = self.outputs[rank.index()].read(0, len).map_err(|offset| {
                 let problem = "is never written".to_owned();
                 VerifyError::WrongResult {
@@ -367,7 +434,7 @@ impl<'p> Run<'p> {
             for piece in pieces {
                 let end = offset + piece.len;
                 while offset < end {
-                    let (expected, run) = promise(collective, rank, ranks, bytes, offset);
+                    let (expected, run) = promise(p, rank, offset);
                     let here = cut(&piece, piece.len - (end - offset), 1);
                     if here.value != expected {
                         let problem = format!("holds {:?} instead of {expected:?}", here.value);
@@ -387,15 +454,10 @@ impl<'p> Run<'p> {
 
 /// What an output byte must hold, and for how many bytes from there on the same holds
 /// (each plus its distance).
-fn promise(
-    collective: Collective,
-    rank: Rank,
-    ranks: u32,
-    bytes: u64,
-    offset: u64,
-) -> (Value, u64) {
+fn promise(program: &dyn Program, rank: Rank, offset: u64) -> (Value, u64) {
+    let (ranks, bytes) = (program.ranks(), program.bytes());
     let block = (bytes / u64::from(ranks)).max(1);
-    match collective {
+    match program.collective() {
         Collective::AllReduce | Collective::Reduce => {
             ((0..ranks).map(|r| (r, offset)).collect(), bytes - offset)
         }
@@ -404,9 +466,41 @@ fn promise(
             let at = u64::from(rank.0) * block + offset;
             ((0..ranks).map(|r| (r, at)).collect(), block - offset)
         }
-        Collective::AllGather => (
+        Collective::AllGather | Collective::Gather => (
             vec![((offset / block) as u32, offset % block)],
             block - offset % block,
         ),
+        Collective::Scatter => (
+            vec![(ROOT.0, u64::from(rank.0) * block + offset)],
+            block - offset,
+        ),
+        Collective::SendRecv => (vec![((rank.0 + ranks - 1) % ranks, offset)], bytes - offset),
+        Collective::AllToAll => (
+            vec![(
+                (offset / block) as u32,
+                u64::from(rank.0) * block + offset % block,
+            )],
+            block - offset % block,
+        ),
+        Collective::AllToAllV => {
+            let even;
+            let matrix = match program.matrix() {
+                Some(matrix) => matrix,
+                None => {
+                    even = Matrix::even(ranks, block);
+                    &even
+                }
+            };
+            // The last sender whose bytes begin at or before this one, and who sends any.
+            let from = (0..ranks)
+                .map(Rank)
+                .rfind(|&f| matrix.bytes(f, rank) > 0 && matrix.received_before(f, rank) <= offset)
+                .unwrap_or(ROOT);
+            let within = offset - matrix.received_before(from, rank);
+            (
+                vec![(from.0, matrix.sent_before(from, rank) + within)],
+                (matrix.bytes(from, rank) - within).max(1),
+            )
+        }
     }
 }

@@ -3,9 +3,10 @@
 //! A large simulation touches these in no order that a cache could guess, so what every
 //! slice needs is packed into two cache lines ([`Actor`]); the rest is apart ([`Cold`]).
 
-use super::probe::Cause;
+use super::fifo::FifoId;
+use super::probe::{ActorId, Cause};
 use super::resources::{PathId, ResourceId};
-use crate::collective::{ConnId, Peers};
+use crate::collective::After;
 use crate::units::Time;
 use smallvec::SmallVec;
 
@@ -30,7 +31,8 @@ pub(super) const NO_FIFO: u32 = u32::MAX;
 #[repr(align(64))]
 pub(super) struct Actor {
     pub(super) phase: Phase,
-    /// A step with several queues on one side: they are in [`Cold`].
+    /// A step with several queues on one side, or that waits for another worker: see
+    /// [`Cold`].
     pub(super) many: bool,
     /// What its steps cost, an index into the run's table.
     pub(super) class: u16,
@@ -71,9 +73,19 @@ pub(super) struct Actor {
 /// What only some steps, or only somebody who looks, need.
 #[derive(Debug, Clone)]
 pub(super) struct Cold {
-    /// The queues of the current chunk, as connection ids.
-    pub(super) recv: Peers,
-    pub(super) send: Peers,
+    /// The queues of the current chunk, if it is `many`.
+    pub(super) recv: SmallVec<[FifoId; 4]>,
+    pub(super) send: SmallVec<[FifoId; 4]>,
+    /// Bytes of the queue that the last part of a dealt chunk goes through.
+    pub(super) last_part: Option<u32>,
+    /// What the current chunk may not begin before.
+    pub(super) after: Option<After>,
+    /// How many steps were done before the last one, or the last few at once, and when that
+    /// one was.
+    pub(super) done_before: u32,
+    pub(super) done_at: Time,
+    /// Who waits for this worker to get on.
+    pub(super) waiters: SmallVec<[ActorId; 2]>,
     /// Proxies: when the last message was handed to the interface.
     pub(super) handed: Time,
     /// Streaming limited by resources other than the last.
@@ -90,8 +102,13 @@ pub(super) struct Cold {
 impl Default for Cold {
     fn default() -> Self {
         Cold {
-            recv: Peers::NONE,
-            send: Peers::NONE,
+            recv: SmallVec::new(),
+            send: SmallVec::new(),
+            last_part: None,
+            after: None,
+            done_before: 0,
+            done_at: Time::ZERO,
+            waiters: SmallVec::new(),
             handed: Time::ZERO,
             limited: SmallVec::new(),
             idle: Time::ZERO,
@@ -144,35 +161,22 @@ impl Actor {
         }
     }
 
-    /// Sets the queues of the current chunk.
-    #[inline]
-    pub(super) fn set_queues(&mut self, cold: &mut Cold, recv: Peers, send: Peers) {
-        let single = |peers: &Peers| match peers.as_slice() {
-            [] => Some(NO_FIFO),
-            [one] => Some(one.0),
-            _ => None,
-        };
-        if let (Some(r), Some(s)) = (single(&recv), single(&send)) {
-            (self.recv, self.send, self.many) = (r, s, false);
-        } else {
-            (cold.recv, cold.send, self.many) = (recv, send, true);
-        }
-    }
-
     /// The queues of the current chunk: taken from, put into.
     #[inline]
-    pub(super) fn queues(&self, cold: &Cold) -> (Peers, Peers) {
+    pub(super) fn queues<'a>(&'a self, cold: &'a Cold) -> (&'a [FifoId], &'a [FifoId]) {
         if self.many {
-            return (cold.recv, cold.send);
+            return (&cold.recv, &cold.send);
         }
-        let peers = |id| {
-            if id == NO_FIFO {
-                Peers::NONE
-            } else {
-                Peers::one(ConnId(id))
-            }
-        };
-        (peers(self.recv), peers(self.send))
+        (one(&self.recv), one(&self.send))
+    }
+
+    /// How many of its steps a worker has done.
+    pub(super) fn steps_done(&self) -> u32 {
+        match self.phase {
+            Phase::Done => self.steps,
+            // The step at hand is not done.
+            _ => self.next_step.saturating_sub(1),
+        }
     }
 
     /// Millionths of bytes that move at `rate` bytes per second until `now`.
@@ -200,5 +204,13 @@ impl Actor {
             }
         };
         Some(self.mark.saturating_add(Time::from_picos(picos)))
+    }
+}
+
+fn one(fifo: &FifoId) -> &[FifoId] {
+    if *fifo == NO_FIFO {
+        &[]
+    } else {
+        std::slice::from_ref(fifo)
     }
 }

@@ -99,10 +99,7 @@ impl Machinery {
     /// every actor that ever uses them its own fastest rate. Transfers over such resources
     /// alone need no sharing.
     fn find_room(&mut self, plan: &Plan) {
-        let costs_of = |worker: WorkerId| {
-            let rank = plan.program.worker(worker).rank;
-            plan.costs[usize::from(plan.rank_costs[rank.index()])]
-        };
+        let costs_of = |worker: WorkerId| plan.costs_of(plan.program.worker(worker));
         let resources = &self.resources;
         let mut most = vec![0u128; resources.all.len()];
         let mut add = |path: PathId, rate: u64| {

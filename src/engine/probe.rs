@@ -3,7 +3,6 @@
 use super::fifo::FifoId;
 use super::resources::PathId;
 use super::sharing::Limit;
-use crate::collective::Peers;
 use crate::units::Time;
 
 /// An actor: a worker of the program, or (after those, in the order of their connections)
@@ -23,11 +22,13 @@ pub enum Cause {
     Data(FifoId),
     /// A slot of this queue was freed last.
     Credit(FifoId),
+    /// This other worker of the rank got far enough last.
+    After(ActorId),
 }
 
 /// One slice of one actor, from being free for it to being free for the next.
 #[derive(Debug, Clone, Copy)]
-pub struct Slice {
+pub struct Slice<'a> {
     /// Whose.
     pub actor: ActorId,
     /// When the actor was done with what came before.
@@ -42,14 +43,14 @@ pub struct Slice {
     pub done: Time,
     /// What let it begin.
     pub cause: Cause,
-    /// Bytes of payload.
+    /// Bytes of payload; of a dealt chunk, those of one part.
     pub bytes: u64,
     /// The primitive.
     pub name: &'static str,
-    /// The queues of which it took one slice each, as ids of [`FifoId`].
-    pub recv: Peers,
-    /// The queues into which it put one slice each, as ids of [`FifoId`].
-    pub send: Peers,
+    /// The queues of which it took one slice each.
+    pub recv: &'a [FifoId],
+    /// The queues into which it put one slice each.
+    pub send: &'a [FifoId],
 }
 
 /// A stretch of a slice with one rate.
@@ -75,7 +76,7 @@ pub trait Probe {
     /// False if nothing is to be called.
     const ACTIVE: bool;
     /// An actor finished a slice. Slices of one actor come in order.
-    fn slice(&mut self, _slice: &Slice) {}
+    fn slice(&mut self, _slice: &Slice<'_>) {}
     /// A stretch of constant rate ended; comes before its slice.
     fn segment(&mut self, _segment: &Segment) {}
     /// A worker's kernel started (`launch` before it, idle before that).

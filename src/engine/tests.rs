@@ -1,6 +1,8 @@
 use super::*;
 use crate::collective::{Collective, Part, Program, RingProgram, Rings};
-use crate::plan::{NetworkLeg, Plan, Protocol, ProtocolKind, RouteId, Transport, WorkerCosts};
+use crate::plan::{
+    NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, Transport, WorkerCosts,
+};
 use crate::topology::{DeviceId, Hop, LinkId, Route, Share};
 use crate::units::{Bandwidth, Bytes, Time};
 use proptest::prelude::*;
@@ -64,12 +66,12 @@ fn port_plan(program: RingProgram, slices: u32, costs: &Costs) -> Plan {
         },
         routes,
         transports,
-        costs: vec![WorkerCosts {
+        costs: vec![RoleCosts::same(WorkerCosts {
             launch: costs.launch,
             slice_sync: costs.sync,
             send_rate: costs.send_rate,
             local_rate: INSTANT,
-        }],
+        })],
         rank_costs: vec![0; ranks as usize],
     }
 }
@@ -369,7 +371,7 @@ fn case() -> impl Strategy<Value = Case> {
 /// are renamed by `rename`.
 fn plan_of(case: Case, rename: impl Fn(u32) -> u32) -> Plan {
     let (which, ranks, channels, bytes, chunk, slices, latency, sync, launch) = case;
-    let collective = Collective::ALL[which];
+    let collective = Collective::KERNELS[which];
     let bytes = collective.actual_bytes(bytes, ranks);
     let orders = vec![
         (0..ranks).map(&rename).collect(),

@@ -7,7 +7,7 @@ use super::rings::{Gate, Reach, hosts, is, search};
 use super::transport::{Leg, Way, Ways};
 use super::tuner::{Algorithm, Setup};
 use crate::collective::{Collective, Program, Rank, RingProgram, Rings};
-use crate::plan::{Plan, ProtocolKind, Transport, WorkerCosts};
+use crate::plan::{Plan, ProtocolKind, RoleCosts, Transport, WorkerCosts};
 use crate::topology::hardware::{CpuVendor, ProtocolModel};
 use crate::topology::{
     DeviceId, DeviceKind, DeviceModel, GpuModel, LinkFamily, RouteError, Router, Topology,
@@ -169,6 +169,12 @@ impl<'t> Communicator<'t> {
     ) -> Result<Planned, NcclError> {
         let ranks = self.ranks();
         let bytes = collective.actual_bytes(bytes, ranks);
+        if collective.is_point_to_point() {
+            return Err(NcclError::NothingLeft {
+                collective: collective.name(),
+                reason: "sends and receives are not planned yet".into(),
+            });
+        }
         let algorithm = self.algorithm(collective, forced)?;
         let kind = self.protocol(collective, bytes, forced)?;
         let channels = self.channels();
@@ -179,7 +185,11 @@ impl<'t> Communicator<'t> {
         let rings = self.rings_for(channels);
         let program = RingProgram::new(collective, bytes, rings, parts);
         let transports = self.transports(&program, channels, kind)?;
-        let costs = self.models.iter().map(|m| worker_costs(m, kind)).collect();
+        let costs = self
+            .models
+            .iter()
+            .map(|m| RoleCosts::same(worker_costs(m, kind)))
+            .collect();
         let plan = Plan {
             program: Arc::new(program),
             gpus: self.gpus.clone(),

@@ -67,7 +67,7 @@ pub(super) fn ring_parts(
     let (len, weight) = match collective {
         Collective::AllReduce => (bytes, 2),
         Collective::AllGather | Collective::ReduceScatter => (bytes / n, n),
-        Collective::Broadcast | Collective::Reduce => (bytes, 1),
+        _ => (bytes, 1),
     };
     let weight = if kind == ProtocolKind::Ll {
         4 * weight

@@ -133,7 +133,7 @@ impl Setup {
         let (steps, net_steps) = match collective {
             Collective::AllReduce => (2.0 * (n - 1.0), 2.0 * (hosts - 1.0)),
             Collective::AllGather | Collective::ReduceScatter => (n - 1.0, hosts - 1.0),
-            Collective::Broadcast | Collective::Reduce => (n, 0.0),
+            _ => (n, 0.0),
         };
         let mut latency = BASE[p]
             + match collective {

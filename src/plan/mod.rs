@@ -7,7 +7,7 @@ mod bound;
 
 pub use bound::bound;
 
-use crate::collective::Program;
+use crate::collective::{Program, Role, Worker};
 use crate::topology::{DeviceId, Route};
 use crate::units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
@@ -33,9 +33,17 @@ pub struct Plan {
     /// How each of the program's connections moves data, in order of its id.
     pub transports: Vec<Transport>,
     /// What steps cost, by kind of GPU.
-    pub costs: Vec<WorkerCosts>,
+    pub costs: Vec<RoleCosts>,
     /// Which of `costs` each rank has.
     pub rank_costs: Vec<u16>,
+}
+
+impl Plan {
+    /// What steps cost a worker.
+    #[must_use]
+    pub fn costs_of(&self, worker: Worker) -> &WorkerCosts {
+        self.costs[usize::from(self.rank_costs[worker.rank.index()])].of(worker.role)
+    }
 }
 
 /// A wire protocol of NCCL.
@@ -128,6 +136,36 @@ pub struct NetworkLeg {
     pub message_overhead: Time,
     /// The fastest that one connection goes, whatever the links allow.
     pub rate: Bandwidth,
+}
+
+/// What steps cost on one kind of GPU, by the part of the thread block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoleCosts([WorkerCosts; Role::ALL.len()]);
+
+impl RoleCosts {
+    /// The same for every part.
+    #[must_use]
+    pub fn same(costs: WorkerCosts) -> Self {
+        RoleCosts([costs; Role::ALL.len()])
+    }
+
+    /// With other costs for one part.
+    #[must_use]
+    pub fn with(mut self, role: Role, costs: WorkerCosts) -> Self {
+        self.0[role.index()] = costs;
+        self
+    }
+
+    /// What steps cost that part.
+    #[must_use]
+    pub fn of(&self, role: Role) -> &WorkerCosts {
+        &self.0[role.index()]
+    }
+
+    /// What steps cost, part by part.
+    pub fn iter(&self) -> impl Iterator<Item = &WorkerCosts> {
+        self.0.iter()
+    }
 }
 
 /// What steps cost a worker on one kind of GPU, with the plan's protocol.

@@ -223,7 +223,13 @@ fn timed_row(
         algo: planned.algorithm.name().to_owned(),
         proto: planned.protocol.name().to_owned(),
         channels: u32::from(planned.channels),
-        bound_us: bound(topology, communicator.gpus(), spec.collective, bytes).micros(),
+        bound_us: bound(
+            topology,
+            communicator.gpus(),
+            planned.plan.program.as_ref(),
+            false,
+        )
+        .micros(),
         bottleneck: short_bottleneck(topology, &planned.plan, &outcome),
         events: outcome.events,
         wall_ms,
@@ -233,8 +239,16 @@ fn timed_row(
 /// nccl-tests' count column for floats: of a rank's block where the size is of all blocks.
 fn elements(collective: Collective, bytes: u64, ranks: u32) -> u64 {
     match collective {
-        Collective::AllGather | Collective::ReduceScatter => bytes / u64::from(ranks) / 4,
-        Collective::AllReduce | Collective::Broadcast | Collective::Reduce => bytes / 4,
+        Collective::AllGather
+        | Collective::ReduceScatter
+        | Collective::AllToAll
+        | Collective::Gather
+        | Collective::Scatter => bytes / u64::from(ranks) / 4,
+        Collective::AllReduce
+        | Collective::AllToAllV
+        | Collective::Broadcast
+        | Collective::Reduce
+        | Collective::SendRecv => bytes / 4,
     }
 }
 

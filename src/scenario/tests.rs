@@ -195,8 +195,8 @@ fn overrides_find_their_place_or_say_why_not() {
 
 #[test]
 fn names_that_are_not_there_yet_are_told_with_those_that_are() {
-    let other = text(RANGE, "").replace("all-reduce", "all-to-all");
-    refused(&other, &[], &["`all-to-all`", "`all-gather`"]);
+    let other = text(RANGE, "").replace("all-reduce", "all-to-one");
+    refused(&other, &[], &["`all-to-one`", "`all-gather`"]);
     refused(
         &text(RANGE, ""),
         &["job.collective.algorithm=tree"],

@@ -18,8 +18,8 @@ use super::probe::{ActorId, Blind, Probe};
 use super::queue::EventQueue;
 use super::resources::PathId;
 use super::sharing::{Change, Sharing};
-use crate::collective::WorkerId;
-use crate::plan::{Plan, Protocol};
+use crate::collective::{Role, Worker, WorkerId};
+use crate::plan::{Plan, Protocol, RoleCosts};
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Time};
 use rustc_hash::FxHashMap;
@@ -93,6 +93,7 @@ fn check(plan: &Plan) -> Result<(), SimError> {
     if plan
         .costs
         .iter()
+        .flat_map(RoleCosts::iter)
         .any(|c| c.send_rate.bytes_per_sec() == 0 || c.local_rate.bytes_per_sec() == 0)
     {
         return bad("a worker's rate is zero".into());
@@ -159,6 +160,8 @@ struct Run<'r, 'o, P: Probe> {
     transfers: u64,
     steps_begun: u64,
     steps_total: u64,
+    /// How many wait for other workers of their ranks.
+    waiters: u64,
 }
 
 struct RankState {
@@ -172,9 +175,11 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
     fn new(plan: &'r Plan, machinery: Machinery, options: Options<'o>, probe: &'r mut P) -> Self {
         let program = plan.program.as_ref();
         let workers = program.workers();
+        // Kinds of GPU by parts of thread blocks; then kinds of proxies.
         let mut classes: Vec<Class> = plan
             .costs
             .iter()
+            .flat_map(RoleCosts::iter)
             .map(|c| Class {
                 launch: c.launch,
                 overhead: c.slice_sync,
@@ -186,10 +191,12 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         let mut actors = Vec::with_capacity(workers as usize + machinery.proxies.len());
         let mut steps_total = 0;
         for worker in 0..workers {
-            let rank = program.worker(WorkerId(worker)).rank;
+            let Worker { rank, role, .. } = program.worker(WorkerId(worker));
+            let kind = usize::from(plan.rank_costs[rank.index()]);
+            let class = kind * Role::ALL.len() + role.index();
             let steps = program.steps(WorkerId(worker));
             steps_total += steps;
-            actors.push(Actor::new(plan.rank_costs[rank.index()], steps as u32));
+            actors.push(Actor::new(class as u16, steps as u32));
             by_rank.push((rank.0, worker));
         }
         for proxy in &machinery.proxies {
@@ -251,6 +258,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             events: 0,
             transfers: 0,
             steps_begun: 0,
+            waiters: 0,
             steps_total: steps_total * u64::from(operations),
         }
     }
@@ -422,15 +430,21 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         };
         let (recv, send) = self.actors[actor].queues(&self.cold[actor]);
         let fifos = &self.machinery.fifos;
-        for f in recv.as_slice() {
-            if let (Some(sender), _) = fifos.missing(f.0) {
+        for &f in recv {
+            if let (Some(sender), _) = fifos.missing(f) {
                 return format!("waiting for data from {}", who(sender));
             }
         }
-        for f in send.as_slice() {
-            if let (_, Some(receiver)) = fifos.missing(f.0) {
+        for &f in send {
+            if let (_, Some(receiver)) = fifos.missing(f) {
                 return format!("waiting for a free slot at {}", who(receiver));
             }
+        }
+        if let Some(after) = self.cold[actor].after.filter(|_| self.actors[actor].many) {
+            return format!(
+                "waiting for step {} of worker {} of its rank",
+                after.steps, after.worker.0
+            );
         }
         "in a transfer over a link without any bandwidth left".to_owned()
     }

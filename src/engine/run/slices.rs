@@ -1,6 +1,7 @@
 //! One slice: from all that it needs being there to its being passed on.
 
 use super::Run;
+use crate::collective::After;
 use crate::engine::actor::{NO_FIFO, Phase, add_limited};
 use crate::engine::probe::{ActorId, Cause, Probe, Segment, Slice};
 use crate::engine::sharing::{Change, Limit};
@@ -65,6 +66,7 @@ impl<P: Probe> Run<'_, '_, P> {
         // The latest data and credit, and the queues that they come by.
         let (mut data, mut credit) = ((Time::ZERO, NO_FIFO), (Time::ZERO, NO_FIFO));
         let mut known = true;
+        let mut after = (Time::ZERO, None);
         if actor.many {
             let latest = |last: &mut (Time, u32), at: Option<Time>, fifo: u32| match at {
                 Some(at) if last.1 == NO_FIFO || at > last.0 => *last = (at, fifo),
@@ -73,11 +75,17 @@ impl<P: Probe> Run<'_, '_, P> {
             };
             let mut latest = latest;
             let cold = &self.cold[id as usize];
-            for f in cold.recv.as_slice() {
-                latest(&mut data, fifos.data_or_wait(f.0), f.0);
+            for &f in &cold.recv {
+                latest(&mut data, fifos.data_or_wait(f), f);
             }
-            for f in cold.send.as_slice() {
-                latest(&mut credit, fifos.credit_or_wait(f.0), f.0);
+            for &f in &cold.send {
+                latest(&mut credit, fifos.credit_or_wait(f), f);
+            }
+            if let Some(point) = cold.after {
+                match self.reached(point, id) {
+                    Some(at) => after = (at, Some(point.worker.0)),
+                    None => known = false,
+                }
             }
         } else {
             if actor.recv != NO_FIFO {
@@ -93,12 +101,14 @@ impl<P: Probe> Run<'_, '_, P> {
                 }
             }
         }
+        let actor = &mut self.actors[id as usize];
+        let fifos = &mut self.machinery.fifos;
         if !known {
             actor.phase = Phase::Waits;
             return;
         }
         let free = actor.free;
-        let ready = data.0.max(credit.0);
+        let ready = data.0.max(credit.0).max(after.0);
         let mut start = free.max(ready);
         if id >= self.workers {
             // The proxy's work on a message overlaps with the one before leaving.
@@ -112,7 +122,11 @@ impl<P: Probe> Run<'_, '_, P> {
         // then for the news to arrive.
         let mut cause = Cause::Own;
         let mut posted = free;
-        if ready > free {
+        if ready > free && after.0 == ready {
+            cause = after.1.map_or(Cause::Own, Cause::After);
+            posted = ready;
+            actor.wait_data += ready - free;
+        } else if ready > free {
             let by_data = data.1 != NO_FIFO && (credit.1 == NO_FIFO || data.0 >= credit.0);
             let lag = if by_data {
                 fifos.latency(data.1)
@@ -153,6 +167,36 @@ impl<P: Probe> Run<'_, '_, P> {
         } else {
             actor.generation += 1;
             self.queue.push(start.picos(), (id, actor.generation));
+        }
+    }
+
+    /// When `point` was reached; before that `None`, and `id` will be woken.
+    fn reached(&mut self, point: After, id: ActorId) -> Option<Time> {
+        let other = point.worker.index();
+        if self.actors[other].steps_done() < point.steps {
+            let waiters = &mut self.cold[other].waiters;
+            if !waiters.contains(&id) {
+                waiters.push(id);
+                self.waiters += 1;
+            }
+            return None;
+        }
+        let cold = &self.cold[other];
+        // If it has got further since, a whole step of it has ended by now.
+        Some(if point.steps > cold.done_before {
+            cold.done_at
+        } else {
+            Time::ZERO
+        })
+    }
+
+    /// A worker's step is done, or its last.
+    fn got_on(&mut self, id: ActorId, at: Time) {
+        let cold = &mut self.cold[id as usize];
+        cold.done_at = at;
+        if self.waiters > 0 {
+            self.waiters -= cold.waiters.len() as u64;
+            self.woken.extend(cold.waiters.drain(..));
         }
     }
 
@@ -212,18 +256,14 @@ impl<P: Probe> Run<'_, '_, P> {
         let fifos = &mut self.machinery.fifos;
         if actor.many {
             let cold = &self.cold[id as usize];
-            self.woken.extend(
-                cold.recv
-                    .as_slice()
-                    .iter()
-                    .filter_map(|f| fifos.take(f.0, done)),
-            );
-            self.woken.extend(
-                cold.send
-                    .as_slice()
-                    .iter()
-                    .filter_map(|f| fifos.post(f.0, done, slice)),
-            );
+            let takes = cold.recv.iter().filter_map(|&f| fifos.take(f, done));
+            self.woken.extend(takes);
+            let last = cold.send.len().saturating_sub(1);
+            let posts = cold.send.iter().enumerate().filter_map(|(k, &f)| {
+                let own = cold.last_part.filter(|_| k == last).unwrap_or(slice);
+                fifos.post(f, done, own)
+            });
+            self.woken.extend(posts);
         } else {
             if actor.recv != NO_FIFO {
                 self.woken.extend(fifos.take(actor.recv, done));
@@ -237,9 +277,16 @@ impl<P: Probe> Run<'_, '_, P> {
             if actor.left > 0 {
                 actor.slice = u64::from(actor.slice_len).min(actor.left) as u32;
                 actor.left -= u64::from(actor.slice);
-            } else if !self.fetch(id) {
-                self.worker_done(id, done);
-                return;
+            } else {
+                let more = self.fetch(id);
+                if !more {
+                    self.actors[id as usize].phase = Phase::Done;
+                }
+                self.got_on(id, done);
+                if !more {
+                    self.worker_done(id, done);
+                    return;
+                }
             }
         }
         self.ended.push(id);

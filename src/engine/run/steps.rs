@@ -1,8 +1,8 @@
 //! A worker's way through its program: kernels start, steps are loaded, operations end.
 
 use super::Run;
-use crate::collective::{ConnId, Peers, WorkerId};
-use crate::engine::actor::Phase;
+use crate::collective::{Role, Step, WorkerId};
+use crate::engine::actor::{NO_FIFO, Phase};
 use crate::engine::probe::{ActorId, Cause, Probe};
 use crate::engine::resources::PathId;
 use crate::units::Time;
@@ -18,7 +18,9 @@ impl<P: Probe> Run<'_, '_, P> {
             }
             let (first, last) = state.workers;
             let idle_until = state.latest;
-            let launch = self.plan.costs[usize::from(self.plan.rank_costs[rank])].launch;
+            let kind = &self.plan.costs[usize::from(self.plan.rank_costs[rank])];
+            // One kernel: all parts of its thread blocks start together.
+            let launch = kind.of(Role::Block).launch;
             let free = idle_until + launch;
             state.running = 0;
             for i in first..last {
@@ -31,6 +33,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 }
                 actor.free = free;
                 actor.next_step = 0;
+                self.cold[worker as usize].done_before = 0;
                 if self.fetch(worker) {
                     self.ranks[rank].running += 1;
                     self.woken.push(worker);
@@ -53,6 +56,7 @@ impl<P: Probe> Run<'_, '_, P> {
     pub(super) fn fetch(&mut self, id: ActorId) -> bool {
         let program = self.plan.program.as_ref();
         let actor = &mut self.actors[id as usize];
+        let done_before = actor.next_step.saturating_sub(1);
         while actor.next_step < actor.steps {
             let step = program.step(WorkerId(id), u64::from(actor.next_step));
             actor.next_step += 1;
@@ -66,6 +70,18 @@ impl<P: Probe> Run<'_, '_, P> {
             } else {
                 class.send_rate
             };
+            if P::ACTIVE {
+                self.cold[id as usize].name = step.name();
+            }
+            let simple = step.recv.len() <= 1
+                && step.send.len() <= 1
+                && step.deal.is_none()
+                && step.after.is_none();
+            if !simple {
+                self.cold[id as usize].done_before = done_before;
+                self.load_many(id, step);
+                return true;
+            }
             let slice_len = self
                 .protocol
                 .slice_len(step.len)
@@ -73,32 +89,75 @@ impl<P: Probe> Run<'_, '_, P> {
             actor.slice_len = slice_len as u32;
             actor.slice = slice_len.min(step.len) as u32;
             actor.left = step.len - u64::from(actor.slice);
-            let recv = step
-                .recv
-                .map(|c| ConnId(self.machinery.incoming[c.index()]));
-            let cold = &mut self.cold[id as usize];
-            if P::ACTIVE {
-                cold.name = step.name();
-            }
-            actor.set_queues(cold, recv, step.send);
-            let path = self.path_of(recv, step.send);
+            actor.many = false;
+            let incoming = &self.machinery.incoming;
+            actor.recv = step.recv.single().map_or(NO_FIFO, |c| incoming[c.index()]);
+            actor.send = step.send.single().map_or(NO_FIFO, |c| c.0);
+            let (recv, send) = (actor.recv, actor.send);
+            let load = (recv != NO_FIFO).then(|| self.machinery.load_path[recv as usize]);
+            let store = (send != NO_FIFO).then(|| self.machinery.store_path[send as usize]);
+            let path = match (load.flatten(), store.flatten()) {
+                (None, None) => self.machinery.nowhere,
+                (Some(path), None) | (None, Some(path)) => path,
+                (Some(load), Some(store)) => self.path_of(SmallVec::from_slice(&[load, store])),
+            };
             self.actors[id as usize].path = path;
+            self.cold[id as usize].done_before = done_before;
             return true;
         }
+        self.cold[id as usize].done_before = done_before;
         false
     }
 
-    /// What a step's loads and stores use together.
-    fn path_of(&mut self, recv: Peers, send: Peers) -> PathId {
-        let loads = recv
-            .as_slice()
+    /// A step with several queues on one side, or one that waits for another worker.
+    fn load_many(&mut self, id: ActorId, step: Step) {
+        let step = step.trimmed();
+        let actor = &mut self.actors[id as usize];
+        let cold = &mut self.cold[id as usize];
+        let machinery = &self.machinery;
+        cold.recv = step
+            .recv
             .iter()
-            .filter_map(|f| self.machinery.load_path[f.index()]);
-        let stores = send
-            .as_slice()
+            .map(|c| machinery.incoming[c.index()])
+            .collect();
+        cold.send = step.send.iter().map(|c| c.0).collect();
+        cold.after = step.after;
+        cold.last_part = None;
+        actor.many = true;
+        // All parts of a dealt chunk move at once, in one slice.
+        let slice_len = match step.deal {
+            Some(deal) => {
+                let parts = step.len.div_ceil(deal.each.max(1)).max(1);
+                actor.cap = (actor.cap / parts).max(1);
+                cold.last_part = Some((step.len - (parts - 1) * deal.each) as u32);
+                actor.left = 0;
+                deal.each.min(step.len)
+            }
+            None => {
+                let slice_len = self
+                    .protocol
+                    .slice_len(step.len)
+                    .min(u64::from(u32::MAX - 15));
+                actor.left = step.len - slice_len.min(step.len);
+                slice_len.min(step.len)
+            }
+        };
+        actor.slice_len = slice_len as u32;
+        actor.slice = slice_len as u32;
+        let loads = cold
+            .recv
             .iter()
-            .filter_map(|f| self.machinery.store_path[f.index()]);
+            .filter_map(|&f| machinery.load_path[f as usize]);
+        let stores = cold
+            .send
+            .iter()
+            .filter_map(|&f| machinery.store_path[f as usize]);
         let paths: SmallVec<[PathId; 4]> = loads.chain(stores).collect();
+        self.actors[id as usize].path = self.path_of(paths);
+    }
+
+    /// What a step's loads and stores use together.
+    fn path_of(&mut self, paths: SmallVec<[PathId; 4]>) -> PathId {
         match paths.as_slice() {
             [] => self.machinery.nowhere,
             [path] => *path,

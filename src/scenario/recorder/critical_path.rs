@@ -147,6 +147,7 @@ impl Chain {
                 let next = self.counts[fifo as usize].posted;
                 (self.taken[self.slot(fifo, next)], Gap::Latency)
             }
+            Cause::After(other) => (self.last[other as usize], Gap::Latency),
             Cause::Own => (self.last[actor], Gap::None),
             Cause::Launch => (self.last[actor], Gap::Launch),
         };
@@ -161,15 +162,15 @@ impl Chain {
             limit,
         });
         self.flags.push((gap, proxy));
-        for f in slice.recv.as_slice() {
-            let slot = self.slot(f.0, self.counts[f.index()].taken);
+        for &f in slice.recv {
+            let slot = self.slot(f, self.counts[f as usize].taken);
             self.taken[slot] = id;
-            self.counts[f.index()].taken += 1;
+            self.counts[f as usize].taken += 1;
         }
-        for f in slice.send.as_slice() {
-            let slot = self.slot(f.0, self.counts[f.index()].posted);
+        for &f in slice.send {
+            let slot = self.slot(f, self.counts[f as usize].posted);
             self.posted[slot] = id;
-            self.counts[f.index()].posted += 1;
+            self.counts[f as usize].posted += 1;
         }
         self.last[actor] = id;
         if !proxy {

@@ -148,8 +148,8 @@ impl Cast {
         if self.is_proxy(slice.actor) {
             return SmallVec::from_slice(&[self.leg[(slice.actor - self.workers) as usize]]);
         }
-        let loads = slice.recv.as_slice().iter().map(|f| self.load[f.index()]);
-        let stores = slice.send.as_slice().iter().map(|f| self.store[f.index()]);
+        let loads = slice.recv.iter().map(|&f| self.load[f as usize]);
+        let stores = slice.send.iter().map(|&f| self.store[f as usize]);
         loads.chain(stores).flatten().collect()
     }
 }

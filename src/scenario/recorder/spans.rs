@@ -136,6 +136,10 @@ impl Spans {
                 let (wait, late) = (Label::CreditFrom(peer), Label::CreditOnItsWay(peer));
                 (wait, Activity::WaitCredit, late, Activity::Latency)
             }
+            Cause::After(_) => {
+                let label = Label::Name("wait for another part of the kernel");
+                (label, Activity::WaitData, label, Activity::WaitData)
+            }
             Cause::Own | Cause::Launch => {
                 let label = Label::Name("synchronise");
                 (label, Activity::Sync, label, Activity::Sync)

@@ -6,7 +6,7 @@ mod paths;
 use super::*;
 use crate::collective::{Collective, Part, Program, RingProgram, Rings};
 use crate::engine::{Options, simulate_with};
-use crate::plan::{NetworkLeg, Protocol, ProtocolKind, RouteId, Transport, WorkerCosts};
+use crate::plan::{NetworkLeg, Protocol, ProtocolKind, RoleCosts, RouteId, Transport, WorkerCosts};
 use crate::report::record::{Activity, Part as TimePart, Track};
 use crate::topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
 use crate::units::{Bandwidth, Bytes};
@@ -93,12 +93,12 @@ fn nvlink_plan(
         },
         routes,
         transports,
-        costs: vec![WorkerCosts {
+        costs: vec![RoleCosts::same(WorkerCosts {
             launch: costs.launch,
             slice_sync: costs.sync,
             send_rate: INSTANT,
             local_rate: INSTANT,
-        }],
+        })],
         rank_costs: vec![0; ranks as usize],
     }
 }

@@ -301,8 +301,8 @@ fn proxies_that_share_a_track_do_not_overlap_on_it() {
         cause: crate::engine::probe::Cause::Own,
         bytes: 1,
         name: "network",
-        recv: crate::collective::Peers::NONE,
-        send: crate::collective::Peers::NONE,
+        recv: &[],
+        send: &[],
     };
     for s in [
         slice(2, 0, 1, 5),
