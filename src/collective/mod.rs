@@ -1,19 +1,27 @@
 //! What moves: programs of steps over chunks, builders for algorithms, and the proof
 //! that a program computes what it says. Nothing here knows of time or of links.
 
+pub mod chain;
 pub mod goal;
+pub mod heads;
 pub mod matrix;
 pub mod program;
 pub mod ring;
+pub mod tree;
 pub mod verify;
 
+pub use chain::{ChainProgram, Chains};
 pub use goal::{Collective, ROOT};
+pub use heads::{Between, HeadsProgram, HopKind};
 pub use matrix::{Matrix, MatrixError};
 pub use program::{
     After, At, Buffer, ConnId, Connection, Deal, Peers, Program, Rank, Role, Step, Worker, WorkerId,
 };
 pub use ring::{Part, RingProgram, Rings};
+pub use tree::{Tree, TreeError, TreeProgram, binary_parent};
 pub use verify::{VerifyError, verify};
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tree_tests;

@@ -4,7 +4,7 @@
 //! and counter tracks for the links: each family as a whole, and what leaves each GPU.
 //! Written event by event: a trace may be larger than memory would like.
 
-use super::record::{Activity, Timeline, Track};
+use super::record::{Activity, Lane, Timeline, Track};
 use super::{ReportError, bins, numbers};
 use crate::units::Time;
 use std::collections::BTreeSet;
@@ -133,18 +133,42 @@ fn pid(rank: u32) -> u64 {
     u64::from(rank) + 1
 }
 
+/// Tracks of one channel: parts of its thread block, and its proxy.
+const TRACKS: u32 = 5 + 3 * 256 + 1;
+
 /// A channel's proxy is listed below its thread block.
 pub(super) fn tid(track: Track) -> u32 {
     match track {
-        Track::Worker(channel) => u32::from(channel) * 2 + 1,
-        Track::Proxy(channel) => u32::from(channel) * 2 + 2,
+        Track::Worker(channel, lane) => {
+            let lane = match lane {
+                Lane::Whole => 0,
+                Lane::Up => 1,
+                Lane::Down => 2,
+                Lane::Scatter => 3,
+                Lane::Gather => 4,
+                Lane::Send(k) => 5 + u32::from(k),
+                Lane::Receive(k) => 5 + 256 + u32::from(k),
+                Lane::Switch(k) => 5 + 512 + u32::from(k),
+            };
+            u32::from(channel) * TRACKS + 1 + lane
+        }
+        Track::Proxy(channel) => u32::from(channel) * TRACKS + TRACKS,
     }
 }
 
 /// A track's name as people read it: `channel 3`, `channel 3 proxy`.
 pub(super) fn track_name(track: Track) -> String {
     match track {
-        Track::Worker(channel) => format!("channel {channel}"),
+        Track::Worker(channel, lane) => match lane {
+            Lane::Whole => format!("channel {channel}"),
+            Lane::Up => format!("channel {channel} up"),
+            Lane::Down => format!("channel {channel} down"),
+            Lane::Scatter => format!("channel {channel} scatter"),
+            Lane::Gather => format!("channel {channel} gather"),
+            Lane::Send(k) => format!("channel {channel} send {k}"),
+            Lane::Receive(k) => format!("channel {channel} receive {k}"),
+            Lane::Switch(k) => format!("channel {channel} switch {k}"),
+        },
         Track::Proxy(channel) => format!("channel {channel} proxy"),
     }
 }

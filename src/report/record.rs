@@ -158,10 +158,31 @@ pub struct Span {
 /// A thread of a timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Track {
-    /// A channel's thread block.
-    Worker(u16),
+    /// A channel's thread block, or a part of it that works by itself.
+    Worker(u16, Lane),
     /// A channel's network proxy.
     Proxy(u16),
+}
+
+/// A part of a thread block. Of point-to-point work, which of several at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Lane {
+    /// All of it.
+    Whole,
+    /// Towards the root of a tree.
+    Up,
+    /// Away from it.
+    Down,
+    /// From the user's buffer.
+    Scatter,
+    /// To the user's buffer.
+    Gather,
+    /// One of several senders.
+    Send(u8),
+    /// One of several receivers.
+    Receive(u8),
+    /// No thread block: a switch that reduces and copies.
+    Switch(u8),
 }
 
 /// What a worker's time is spent on.

@@ -2,8 +2,8 @@
 //! other, and with nothing else.
 
 use crate::report::record::{
-    Activity, Attribution, LinkSeries, LinkUse, Part, RankTrack, Row, Span, Summary, Timeline,
-    Track,
+    Activity, Attribution, Lane, LinkSeries, LinkUse, Part, RankTrack, Row, Span, Summary,
+    Timeline, Track,
 };
 use crate::units::{Bandwidth, Bytes, Time};
 
@@ -119,7 +119,7 @@ fn ring_timeline() -> Timeline {
             let mut push = |what: &str, activity, bytes, length: Time| {
                 spans.push(Span {
                     rank,
-                    track: Track::Worker(channel),
+                    track: Track::Worker(channel, Lane::Whole),
                     what: what.to_owned(),
                     bytes: Bytes::new(bytes),
                     activity,
@@ -162,13 +162,15 @@ fn ring_timeline() -> Timeline {
     }
     for rank in 0..GPUS {
         for channel in 0..CHANNELS {
-            let of = |span: &&Span| span.rank == rank && span.track == Track::Worker(channel);
+            let of = |span: &&Span| {
+                span.rank == rank && span.track == Track::Worker(channel, Lane::Whole)
+            };
             let last = spans.iter().filter(of).map(|span| span.end).max();
             let start = last.unwrap_or(Time::ZERO);
             if start < end {
                 spans.push(Span {
                     rank,
-                    track: Track::Worker(channel),
+                    track: Track::Worker(channel, Lane::Whole),
                     what: "finished".to_owned(),
                     bytes: Bytes::ZERO,
                     activity: Activity::Idle,
@@ -265,7 +267,7 @@ fn attribution(timeline: &Timeline) -> Attribution {
     };
     Attribution {
         total: parts(&|_| true),
-        critical_path: parts(&|span| span.rank == 7 && span.track == Track::Worker(3)),
+        critical_path: parts(&|span| span.rank == 7 && span.track == Track::Worker(3, Lane::Whole)),
         ranks: (0..GPUS)
             .map(|rank| parts(&move |span| span.rank == rank))
             .collect(),

@@ -117,7 +117,7 @@ impl Chain {
     }
 
     pub(super) fn launch(&mut self, cast: &Cast, worker: ActorId) {
-        let (rank, _) = cast.place[worker as usize];
+        let rank = cast.place[worker as usize].rank;
         self.last[worker as usize] = self.latest[rank as usize].2;
     }
 
@@ -174,7 +174,7 @@ impl Chain {
         }
         self.last[actor] = id;
         if !proxy {
-            let (rank, _) = cast.place[actor];
+            let rank = cast.place[actor].rank;
             let latest = &mut self.latest[rank as usize];
             // Of those that end together the lowest worker, whatever their order.
             if latest.2 == NONE

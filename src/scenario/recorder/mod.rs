@@ -16,17 +16,18 @@ mod words;
 
 pub use attribution::short_bottleneck;
 
-use crate::collective::{ConnId, WorkerId};
+use crate::collective::{ConnId, Program, Role, Worker, WorkerId};
 use crate::engine::Outcome;
 use crate::engine::probe::{ActorId, Probe, Segment, Slice};
 use crate::engine::resources::ResourceId;
 use crate::engine::sharing::Limit;
 use crate::plan::Plan;
-use crate::report::record::{Attribution, LinkUse, Timeline};
+use crate::report::record::{Attribution, Lane, LinkUse, Timeline};
 use crate::topology::Topology;
 use crate::units::Time;
 use critical_path::Chain;
 use link_use::RouteUse;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use spans::Spans;
 
@@ -65,12 +66,52 @@ pub struct Record {
     pub bottleneck: String,
 }
 
+/// Where an actor's time is shown.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    rank: u32,
+    channel: u16,
+    lane: Lane,
+}
+
+/// The place of each worker. Those of one rank, channel and role are counted.
+fn places(program: &dyn Program) -> Vec<Place> {
+    let mut seen: FxHashMap<(u32, u16, Role), u8> = FxHashMap::default();
+    (0..program.workers())
+        .map(|worker| {
+            let Worker {
+                rank,
+                channel,
+                role,
+            } = program.worker(WorkerId(worker));
+            let count = seen.entry((rank.0, channel, role)).or_default();
+            let k = *count;
+            *count = count.saturating_add(1);
+            let lane = match role {
+                Role::Block => Lane::Whole,
+                Role::Up => Lane::Up,
+                Role::Down => Lane::Down,
+                Role::Scatter => Lane::Scatter,
+                Role::Gather => Lane::Gather,
+                Role::Send => Lane::Send(k),
+                Role::Receive => Lane::Receive(k),
+                Role::Switch => Lane::Switch(k),
+            };
+            Place {
+                rank: rank.0,
+                channel,
+                lane,
+            }
+        })
+        .collect()
+}
+
 /// Who the engine's actors and queues are.
 #[derive(Debug)]
 struct Cast {
     workers: u32,
     /// Of each actor; a proxy is of the rank and channel that sends through it.
-    place: Vec<(u32, u16)>,
+    place: Vec<Place>,
     /// What a proxy spends on a message; by number of proxy.
     overhead: Vec<Time>,
     /// The route that a proxy drives.
@@ -89,13 +130,10 @@ impl Cast {
         let program = plan.program.as_ref();
         let workers = program.workers();
         let connections = program.connections();
-        let place_of = |worker| {
-            let place = program.worker(worker);
-            (place.rank.0, place.channel)
-        };
+        let place = places(program);
         let mut cast = Cast {
             workers,
-            place: (0..workers).map(|w| place_of(WorkerId(w))).collect(),
+            place,
             overhead: Vec::new(),
             leg: Vec::new(),
             connection: (0..connections).collect(),
@@ -113,8 +151,8 @@ impl Cast {
         };
         for (id, transport) in (0..connections).zip(&plan.transports) {
             let ends = program.connection(ConnId(id));
-            let (from, to) = (place_of(ends.from), place_of(ends.to));
-            cast.ends.push((from.0, to.0));
+            let (from, to) = (cast.place[ends.from.index()], cast.place[ends.to.index()]);
+            cast.ends.push((from.rank, to.rank));
             if let Some(leg) = transport.network {
                 cast.place.push(from);
                 cast.overhead.push(leg.message_overhead);

@@ -1,6 +1,6 @@
 //! What each worker and proxy did when.
 
-use super::Cast;
+use super::{Cast, Place};
 use crate::engine::FifoId;
 use crate::engine::probe::{ActorId, Cause, Slice};
 use crate::plan::Plan;
@@ -82,7 +82,11 @@ impl Spans {
 
     pub(super) fn launch(&mut self, cast: &Cast, worker: ActorId, from: Time, to: Time) {
         self.idle(cast, worker, from);
-        let (rank, channel) = cast.place[worker as usize];
+        let Place {
+            rank,
+            channel,
+            lane,
+        } = cast.place[worker as usize];
         self.filled[worker as usize] = to;
         self.push(
             rank,
@@ -91,7 +95,7 @@ impl Spans {
                 end: to,
                 bytes: 0,
                 label: Label::Name("launch"),
-                track: Track::Worker(channel),
+                track: Track::Worker(channel, lane),
                 activity: Activity::Launch,
             },
         );
@@ -99,7 +103,11 @@ impl Spans {
 
     /// A worker has nothing to do from where its track ends until then.
     fn idle(&mut self, cast: &Cast, worker: ActorId, until: Time) {
-        let (rank, channel) = cast.place[worker as usize];
+        let Place {
+            rank,
+            channel,
+            lane,
+        } = cast.place[worker as usize];
         let start = self.filled[worker as usize];
         self.push(
             rank,
@@ -108,14 +116,18 @@ impl Spans {
                 end: until,
                 bytes: 0,
                 label: Label::Name("finished"),
-                track: Track::Worker(channel),
+                track: Track::Worker(channel, lane),
                 activity: Activity::Idle,
             },
         );
     }
 
     pub(super) fn slice(&mut self, cast: &Cast, slice: &Slice) {
-        let (rank, channel) = cast.place[slice.actor as usize];
+        let Place {
+            rank,
+            channel,
+            lane,
+        } = cast.place[slice.actor as usize];
         if rank as usize >= self.kept {
             return;
         }
@@ -145,7 +157,7 @@ impl Spans {
                 (label, Activity::Sync, label, Activity::Sync)
             }
         };
-        let track = Track::Worker(channel);
+        let track = Track::Worker(channel, lane);
         let pieces = [
             (slice.free, slice.posted, wait, wait_for, 0),
             (slice.posted, slice.start, late, late_for, 0),

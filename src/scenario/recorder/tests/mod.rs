@@ -7,7 +7,7 @@ use super::*;
 use crate::collective::{Collective, Part, Program, RingProgram, Rings};
 use crate::engine::{Options, simulate_with};
 use crate::plan::{NetworkLeg, Protocol, ProtocolKind, RoleCosts, RouteId, Transport, WorkerCosts};
-use crate::report::record::{Activity, Part as TimePart, Track};
+use crate::report::record::{Activity, Lane, Part as TimePart, Track};
 use crate::topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
 use crate::units::{Bandwidth, Bytes};
 use std::collections::BTreeMap;
@@ -213,7 +213,7 @@ fn assert_spans(timeline: &Timeline, outcome: &Outcome, plan: &Plan) {
         assert!(span.start < span.end);
         let end = filled.entry((span.rank, span.track)).or_default();
         match span.track {
-            Track::Worker(_) => {
+            Track::Worker(..) => {
                 assert_eq!(*end, span.start, "{span:?}");
                 *spent.entry((span.rank, span.activity)).or_default() += span.end - span.start;
             }
@@ -227,7 +227,7 @@ fn assert_spans(timeline: &Timeline, outcome: &Outcome, plan: &Plan) {
         if place.rank.index() >= timeline.ranks.len() {
             continue;
         }
-        let track = (place.rank.0, Track::Worker(place.channel));
+        let track = (place.rank.0, Track::Worker(place.channel, Lane::Whole));
         assert_eq!(filled.get(&track), Some(&outcome.end()), "{track:?}");
         let limited: Time = bins.limited.iter().map(|&(_, t)| t).sum();
         for (activity, time) in [

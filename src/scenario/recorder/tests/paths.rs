@@ -289,7 +289,11 @@ fn proxies_that_share_a_track_do_not_overlap_on_it() {
     let plan = network_plan(&t, 100_000, us(1), Costs::default());
     let mut recorder = Recorder::new(&t, &plan, Limits::default());
     // A second proxy of the same rank and channel, as a worker with two receivers has.
-    recorder.cast.place.push((0, 0));
+    recorder.cast.place.push(super::super::Place {
+        rank: 0,
+        channel: 0,
+        lane: crate::report::record::Lane::Whole,
+    });
     recorder.cast.overhead.push(us(1));
     let slice = |actor, free, start, end| Slice {
         actor,
