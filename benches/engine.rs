@@ -169,6 +169,7 @@ fn nodes_of_eight(ranks: u32, bytes: u64) -> Plan {
             slice_sync: Time::from_nanos(1200),
             send_rate: Bandwidth::from_gb_per_sec(25),
             local_rate: Bandwidth::from_gb_per_sec(49),
+            streams: 0,
         })],
         rank_costs: vec![0; ranks as usize],
     }

@@ -71,6 +71,7 @@ fn port_plan(program: RingProgram, slices: u32, costs: &Costs) -> Plan {
             slice_sync: costs.sync,
             send_rate: costs.send_rate,
             local_rate: INSTANT,
+            streams: 0,
         })],
         rank_costs: vec![0; ranks as usize],
     }

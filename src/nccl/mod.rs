@@ -1,22 +1,30 @@
-//! How NCCL decides: rings on a machine, protocol and channels for a size, chunks and
+//! How NCCL decides: channels on a machine, algorithm and protocol for a size, chunks and
 //! slices, and by which transport each connection moves its data.
 //!
-//! Modelled after NCCL 2.30. So far: rings over NVSwitches, PCIe and networks with rails,
-//! and the cost model's rows for rings. What NCCL decides is the default; each decision can
-//! be forced by NCCL's own variable ([`Env`]) or by the caller ([`Forced`]).
+//! Modelled after NCCL 2.30. What NCCL decides is the default; each decision can be forced by
+//! NCCL's own variable ([`Env`]) or by the caller ([`Forced`]).
 
+mod algorithm;
+mod choice;
+mod chunks;
 mod communicator;
+mod costs;
 mod env;
 mod error;
-mod parts;
+mod graphs;
+mod hosts;
+mod lay;
 mod rings;
 mod transport;
 mod tuner;
+mod version;
 
+pub use algorithm::Algorithm;
+pub use choice::{Candidate, Expected};
 pub use communicator::{Communicator, Forced, Planned};
-pub use env::Env;
+pub use env::{Env, NicFilter};
 pub use error::NcclError;
-pub use tuner::Algorithm;
+pub use version::Version;
 
 #[cfg(test)]
 mod tests;

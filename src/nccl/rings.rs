@@ -6,20 +6,9 @@
 //! to look for rings link by link.
 
 use super::error::NcclError;
+use super::hosts::{Host, Reach};
 use crate::collective::Rings;
-use crate::topology::{DeviceId, DeviceKind, LinkFamily, Router, Topology};
-use std::collections::BTreeMap;
-
-/// GPUs that NCCL counts as one host: those of a node, and of all nodes in one NVLink domain.
-#[derive(Debug, Clone)]
-pub(super) struct Host {
-    /// Its ranks, in order; the position is the local rank.
-    pub(super) ranks: Vec<u32>,
-    /// The interface that each of them prefers.
-    pub(super) nics: Vec<Option<DeviceId>>,
-    /// Some node's name, for messages.
-    pub(super) name: String,
-}
+use crate::topology::DeviceId;
 
 /// The rings, and what NCCL's cost model has to know of them.
 #[derive(Debug, Clone)]
@@ -33,6 +22,20 @@ pub(super) struct RingGraph {
     /// For each ring (modulo their number) and host: the interface that it enters and
     /// leaves by.
     pub(super) gates: Vec<Vec<Gate>>,
+    /// All rings are the same.
+    pub(super) same_channels: bool,
+    pub(super) cross_nic: CrossNic,
+}
+
+/// By which interface a ring leaves a host that it entered by another (`NCCL_CROSS_NIC`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CrossNic {
+    /// By the same.
+    Same,
+    /// By that of its last GPU.
+    Any,
+    /// Channels in pairs: the second is the first backwards.
+    Paired,
 }
 
 /// Where a ring enters and leaves a host.
@@ -42,20 +45,8 @@ pub(super) struct Gate {
     pub(super) leave: Option<DeviceId>,
 }
 
-/// What the search may use, in GB/s.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Reach {
-    /// Between neighbours of a host.
-    pub(super) intra: f64,
-    /// From a GPU to the network, by one interface.
-    pub(super) inter: f64,
-    /// Neighbours of a host are joined by NVLink.
-    pub(super) nvlink: bool,
-    pub(super) compute_capability: u32,
-}
-
 /// Speeds that the search tries, highest first: one host, several hosts.
-fn speeds(compute_capability: u32) -> (&'static [f64], &'static [f64]) {
+pub(super) fn speeds(compute_capability: u32) -> (&'static [f64], &'static [f64]) {
     match compute_capability {
         100.. => (
             &[90., 80., 70., 60., 50., 45., 40., 30., 24., 20., 19., 18.],
@@ -82,91 +73,30 @@ fn speeds(compute_capability: u32) -> (&'static [f64], &'static [f64]) {
 }
 
 /// NCCL's MAXCHANNELS / 2: rings before doubling.
-const MOST_RINGS: u32 = 32;
+pub(super) const MOST_RINGS: u32 = 32;
 
-/// Groups GPUs (by rank) into hosts.
-pub(super) fn hosts(topology: &Topology, router: &Router<'_>, gpus: &[DeviceId]) -> Vec<Host> {
-    let domains = nvlink_domains(topology);
-    let mut by_domain: BTreeMap<u32, usize> = BTreeMap::new();
-    let mut hosts: Vec<Host> = Vec::new();
-    for (rank, &gpu) in gpus.iter().enumerate() {
-        let host = *by_domain.entry(domains[gpu.index()]).or_insert_with(|| {
-            let node = topology
-                .node_of(gpu)
-                .map(|n| topology.nodes[n.index()].name.clone());
-            hosts.push(Host {
-                ranks: Vec::new(),
-                nics: Vec::new(),
-                name: node.unwrap_or_default(),
-            });
-            hosts.len() - 1
-        });
-        hosts[host].ranks.push(rank as u32);
-    }
-    if hosts.len() > 1 {
-        for host in &mut hosts {
-            let mut taken: Vec<DeviceId> = Vec::new();
-            for &rank in &host.ranks {
-                let gpu = gpus[rank as usize];
-                let candidates = router.nic_candidates(gpu);
-                // Two GPUs with the same two interfaces nearby take one each.
-                let far =
-                    |nic: DeviceId| router.local(gpu, nic).map_or(usize::MAX, |r| r.hops.len());
-                let best = candidates.first().map(|&n| far(n));
-                let free = candidates
-                    .iter()
-                    .copied()
-                    .find(|&n| Some(far(n)) == best && !taken.contains(&n))
-                    .or(candidates.first().copied());
-                taken.extend(free);
-                host.nics.push(free);
-            }
-        }
-    }
-    hosts
-}
-
-/// For each device the smallest device of its group: nodes, joined by NVLinks.
-fn nvlink_domains(topology: &Topology) -> Vec<u32> {
-    let mut parent: Vec<u32> = (0..topology.device_count() as u32).collect();
-    fn root(parent: &mut [u32], mut at: u32) -> u32 {
-        while parent[at as usize] != at {
-            parent[at as usize] = parent[parent[at as usize] as usize];
-            at = parent[at as usize];
-        }
-        at
-    }
-    let mut join = |a: DeviceId, b: DeviceId| {
-        let (a, b) = (root(&mut parent, a.0), root(&mut parent, b.0));
-        parent[a.max(b) as usize] = a.min(b);
-    };
-    for (id, _) in topology.links() {
-        if topology.family(id) == LinkFamily::Nvlink {
-            let (from, to) = topology.ends(id);
-            join(from, to);
-        }
-    }
-    for node in &topology.nodes {
-        for pair in node.gpus.windows(2) {
-            join(pair[0], pair[1]);
-        }
-    }
-    (0..topology.device_count() as u32)
-        .map(|d| root(&mut parent, d))
-        .collect()
-}
-
-/// True if a device is of this kind; for messages and searches.
-pub(super) fn is(topology: &Topology, device: DeviceId, kind: DeviceKind) -> bool {
-    topology.device(device).kind == kind
-}
-
-/// The rings of `hosts`.
-pub(super) fn search(hosts: &[Host], reach: Reach) -> Result<RingGraph, NcclError> {
+/// The rings of `hosts`. `cross_nic` is what the environment says: 0, 1, or 2 (the default).
+/// With `pxn`, a GPU reaches a far interface through the GPU that is near to it.
+pub(super) fn search(
+    hosts: &[Host],
+    reach: Reach,
+    cross_nic: u8,
+    pxn: bool,
+) -> Result<RingGraph, NcclError> {
     if hosts.len() == 1 {
         return Ok(one_host(&hosts[0], reach));
     }
-    several_hosts(hosts, reach)
+    // Leaving where it entered costs nothing where two GPUs are near to each interface.
+    let near = hosts
+        .iter()
+        .all(|h| h.ranks.len() == 1 || h.owners().iter().all(|&o| h.mates[o].is_some()));
+    let mode = match cross_nic {
+        0 => CrossNic::Same,
+        1 => CrossNic::Any,
+        _ if near => CrossNic::Same,
+        _ => CrossNic::Paired,
+    };
+    several_hosts(hosts, reach, mode, near || !pxn)
 }
 
 fn one_host(host: &Host, reach: Reach) -> RingGraph {
@@ -199,6 +129,8 @@ fn one_host(host: &Host, reach: Reach) -> RingGraph {
         inter: intra,
         rings,
         gates,
+        same_channels: true,
+        cross_nic: CrossNic::Same,
     }
 }
 
@@ -212,7 +144,12 @@ fn duplicate(channels: u32, speed: f64, compute_capability: u32) -> (u32, f64) {
     }
 }
 
-fn several_hosts(hosts: &[Host], reach: Reach) -> Result<RingGraph, NcclError> {
+fn several_hosts(
+    hosts: &[Host],
+    reach: Reach,
+    mode: CrossNic,
+    near: bool,
+) -> Result<RingGraph, NcclError> {
     // Each ring needs an interface of its own on every host.
     let mut interfaces = u32::MAX;
     for host in hosts {
@@ -234,9 +171,14 @@ fn several_hosts(hosts: &[Host], reach: Reach) -> Result<RingGraph, NcclError> {
         .filter(|&&s| s <= reach.inter.min(reach.intra))
     {
         // A ring over g GPUs crosses g - 1 of their links, so the busiest link of g rings
-        // carries (g - 1) / g of them.
+        // carries (g - 1) / g of them; one more where it has to get back to its interface.
+        let crossed = if mode == CrossNic::Same && !near {
+            smallest
+        } else {
+            smallest - 1.0
+        };
         let inside = if smallest > 1.0 {
-            (reach.intra / speed * smallest / (smallest - 1.0)) as u32
+            (reach.intra / speed * smallest / crossed) as u32
         } else {
             MOST_RINGS
         };
@@ -256,7 +198,7 @@ fn several_hosts(hosts: &[Host], reach: Reach) -> Result<RingGraph, NcclError> {
         let mut order = Vec::new();
         let mut doors = Vec::with_capacity(hosts.len());
         for (index, host) in hosts.iter().enumerate() {
-            let (run, gate) = through(host, index, channel, search_channels);
+            let (run, gate) = through(host, index, channel, search_channels, mode);
             order.extend(run);
             doors.push(gate);
         }
@@ -273,29 +215,59 @@ fn several_hosts(hosts: &[Host], reach: Reach) -> Result<RingGraph, NcclError> {
         inter: speed,
         rings,
         gates,
+        same_channels: search_channels == 1,
+        cross_nic: mode,
     })
 }
 
-/// A channel's way through a host. Channels come in pairs: the second is the first
-/// backwards, entering where the first leaves (NCCL's crossNic 2). Hosts of odd index
+/// A channel's way through a host. If `Paired`, channels come in pairs: the second is the
+/// first backwards, entering where the first leaves (NCCL's crossNic 2). Hosts of odd index
 /// swap the two, so that every hop between hosts stays on one rail.
-fn through(host: &Host, index: usize, channel: u32, channels: u32) -> (Vec<u32>, Gate) {
+fn through(
+    host: &Host,
+    index: usize,
+    channel: u32,
+    channels: u32,
+    mode: CrossNic,
+) -> (Vec<u32>, Gate) {
     let g = host.ranks.len();
-    let paired = channel / 2 * 2 + 1 < channels;
+    let paired = mode == CrossNic::Paired && channel / 2 * 2 + 1 < channels;
     let role = if paired && index % 2 == 1 {
         channel ^ 1
     } else {
         channel
     };
-    let start = (role / 2) as usize * g / channels.div_ceil(2) as usize;
+    let start = match mode {
+        CrossNic::Paired => (role / 2) as usize * g / channels.div_ceil(2) as usize,
+        _ => start_of(host, channel),
+    };
     let mut run: Vec<usize> = (0..g).map(|i| (start + i) % g).collect();
     let (mut enter, mut leave) = (host.nics[run[0]], host.nics[run[g - 1]]);
-    if paired && role % 2 == 1 {
-        run.reverse();
-        std::mem::swap(&mut enter, &mut leave);
+    match mode {
+        CrossNic::Paired if paired && role % 2 == 1 => {
+            run.reverse();
+            std::mem::swap(&mut enter, &mut leave);
+        }
+        CrossNic::Same => {
+            leave = enter;
+            // The other way round, if that ends at a GPU that is near.
+            if g > 1 && host.mates[start] == Some((start + 1) % g) {
+                run[1..].reverse();
+            }
+        }
+        _ => {}
     }
     (
         run.into_iter().map(|local| host.ranks[local]).collect(),
         Gate { enter, leave },
     )
+}
+
+/// The local rank at which a channel begins: that with the channel's interface.
+pub(super) fn start_of(host: &Host, channel: u32) -> usize {
+    let owners = host.owners();
+    owners
+        .get(channel as usize % owners.len().max(1))
+        .copied()
+        .unwrap_or(0)
 }

@@ -5,10 +5,13 @@
 //! interface reads and writes GPU memory itself where it is near enough (GPUDirect RDMA),
 //! else the data is staged in host memory.
 
+use super::env::Env;
 use super::error::NcclError;
+use super::hosts::nic_path;
 use crate::plan::{NetworkLeg, RouteId, Transport};
 use crate::topology::{
-    DeviceId, DeviceKind, Hop, LinkFamily, Route, RouteError, Router, Share, Topology,
+    DeviceId, DeviceKind, Hop, LinkFamily, LinkId, PathType, Route, RouteError, Router, Share,
+    Topology,
 };
 use crate::units::{Bandwidth, Time};
 use std::collections::BTreeMap;
@@ -38,6 +41,8 @@ pub(super) struct Leg {
     pub(super) from: DeviceId,
     pub(super) to: DeviceId,
     pub(super) nics: Option<(DeviceId, DeviceId)>,
+    /// The GPU into whose memory the sender writes, for the interface to read it there (PXN).
+    pub(super) relay: Option<DeviceId>,
     /// Tells connections apart where paths are chosen by hash.
     pub(super) flow: u64,
 }
@@ -48,16 +53,49 @@ pub(super) struct Ways<'t> {
     router: Router<'t>,
     pub(super) routes: Vec<Route>,
     known: BTreeMap<Leg, Way>,
+    /// Of switches that sum or copy: up and down, by the devices that they serve.
+    groups: BTreeMap<(DeviceId, Vec<DeviceId>), [Way; 2]>,
+    rules: Rules,
+}
+
+/// What the environment says of transports.
+#[derive(Debug, Clone, Copy)]
+struct Rules {
+    /// Farthest path on which peers reach each other's memory; what the hardware allows, if
+    /// absent.
+    p2p_level: Option<PathType>,
+    shared_memory: bool,
+    /// Farthest path on which an interface reads and writes GPU memory.
+    gdr_level: PathType,
+    /// … reads.
+    gdr_read: bool,
 }
 
 impl<'t> Ways<'t> {
-    pub(super) fn new(topology: &'t Topology, router: Router<'t>) -> Self {
+    pub(super) fn new(topology: &'t Topology, router: Router<'t>, env: &Env) -> Self {
+        let default = if env.gdr_c2c {
+            PathType::P2c
+        } else {
+            PathType::Pxb
+        };
         Ways {
             topology,
             router,
             routes: Vec::new(),
             known: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            rules: Rules {
+                p2p_level: env.p2p_level,
+                shared_memory: !env.shm_disable,
+                gdr_level: env.gdr_level.unwrap_or(default),
+                gdr_read: env.gdr_read.unwrap_or(true),
+            },
         }
+    }
+
+    /// The router that finds them.
+    pub(super) fn router(&self) -> &Router<'t> {
+        &self.router
     }
 
     fn remember(&mut self, route: Route) -> RouteId {
@@ -75,24 +113,74 @@ impl<'t> Ways<'t> {
         }
         let way = match leg.nics {
             Some((out, into)) => self.over_network(leg, out, into)?,
-            None => match self.router.peer(leg.from, leg.to) {
-                Ok(route) => {
-                    let latency = route.latency;
-                    let store = Some(self.remember(route));
-                    Way {
-                        store,
-                        load: None,
-                        network: None,
-                        latency,
-                        credit_latency: latency,
-                    }
-                }
-                Err(RouteError::NoPeerAccess { .. }) => self.through_host_memory(leg)?,
-                Err(error) => return Err(error.into()),
-            },
+            None => self.inside_host(leg)?,
         };
         self.known.insert(leg, way);
         Ok(way)
+    }
+
+    fn inside_host(&mut self, leg: Leg) -> Result<Way, NcclError> {
+        if leg.from == leg.to {
+            return Ok(Way::LOCAL);
+        }
+        let direct = match (self.router.peer(leg.from, leg.to), self.rules.p2p_level) {
+            (Ok(route), None) => Some(route),
+            (Ok(route), Some(most)) => (self.kind(&route) <= most).then_some(route),
+            // The level may allow what is not by default: through CPUs.
+            (Err(RouteError::NoPeerAccess { .. }), Some(most)) => {
+                let route = self.router.local(leg.from, leg.to)?;
+                (self.kind(&route) <= most).then_some(route)
+            }
+            (Err(RouteError::NoPeerAccess { .. }), None) => None,
+            (Err(error), _) => return Err(error.into()),
+        };
+        if let Some(route) = direct {
+            let latency = route.latency;
+            return Ok(Way {
+                store: Some(self.remember(route)),
+                load: None,
+                network: None,
+                latency,
+                credit_latency: latency,
+            });
+        }
+        if self.rules.shared_memory {
+            return self.through_host_memory(leg);
+        }
+        let nic = |gpu| self.router.nic_candidates(gpu).first().copied();
+        match (nic(leg.from), nic(leg.to)) {
+            (Some(out), Some(into)) => self.over_network(leg, out, into),
+            _ => Err(NcclError::NothingLeft {
+                collective: "a connection",
+                reason: format!(
+                    "{} and {} have neither peer access nor shared memory nor network interfaces",
+                    self.topology.device_name(leg.from),
+                    self.topology.device_name(leg.to)
+                ),
+            }),
+        }
+    }
+
+    /// What type of path a route is, as NCCL counts them.
+    fn kind(&self, route: &Route) -> PathType {
+        let links = || route.hops.iter().map(|h| h.link);
+        let to = |kind| {
+            links()
+                .filter(|&l| self.topology.device(self.topology.ends(l).1).kind == kind)
+                .count()
+        };
+        let family = |f| links().any(|l| self.topology.family(l) == f);
+        if links().all(|l| self.topology.family(l) == LinkFamily::Nvlink) {
+            PathType::Nvl
+        } else if family(LinkFamily::Socket) {
+            PathType::Sys
+        } else if to(DeviceKind::Cpu) > 0 {
+            PathType::Phb
+        } else if to(DeviceKind::PcieSwitch) > 1 {
+            PathType::Pxb
+        } else {
+            PathType::Pix
+        }
     }
 
     /// Both sides meet in the memory of the receiver's CPU (`NCCL_SHM_LOCALITY` 2).
@@ -113,8 +201,10 @@ impl<'t> Ways<'t> {
     }
 
     fn over_network(&mut self, leg: Leg, out: DeviceId, into: DeviceId) -> Result<Way, NcclError> {
-        let (send_direct, head) = self.to_memory(leg.from, out)?;
-        let (receive_direct, tail) = self.to_memory(leg.to, into)?;
+        // With a relay, the data is in its memory.
+        let source = leg.relay.unwrap_or(leg.from);
+        let (send_direct, head) = self.to_memory(source, out, self.rules.gdr_read)?;
+        let (receive_direct, tail) = self.to_memory(leg.to, into, true)?;
         let middle = self.router.network(out, into, leg.flow)?;
         let message_overhead = self
             .topology
@@ -126,12 +216,19 @@ impl<'t> Ways<'t> {
         let latency = head.latency + interfaces + middle.latency + tail_back.latency;
         let route = join([head, middle, tail_back]);
         let route = self.remember(route);
-        let (sender_cpu, receiver_cpu) = (self.cpu_of(leg.from)?, self.cpu_of(leg.to)?);
-        let to_proxy = self.router.local(leg.from, sender_cpu)?;
+        let (sender_cpu, receiver_cpu) = (self.cpu_of(source)?, self.cpu_of(leg.to)?);
+        let to_proxy = self.router.local(source, sender_cpu)?;
         let from_proxy = self.router.local(receiver_cpu, leg.to)?;
-        let post_latency = to_proxy.latency;
+        let mut post_latency = to_proxy.latency;
         let notice = from_proxy.latency;
-        let store = (!send_direct).then(|| self.remember(to_proxy));
+        let store = match leg.relay.filter(|&relay| relay != leg.from) {
+            Some(relay) => {
+                let route = self.router.peer(leg.from, relay)?;
+                post_latency += route.latency;
+                Some(self.remember(route))
+            }
+            None => (!send_direct).then(|| self.remember(to_proxy)),
+        };
         let load = (!receive_direct).then(|| self.remember(from_proxy));
         Ok(Way {
             store,
@@ -146,19 +243,22 @@ impl<'t> Ways<'t> {
         })
     }
 
-    /// Where an interface finds a GPU's data: in the GPU, if no CPU is on the way (or a CPU
-    /// that is joined to the GPU by C2C); else in host memory.
-    fn to_memory(&self, gpu: DeviceId, nic: DeviceId) -> Result<(bool, DeviceId), NcclError> {
-        let path = self.router.local(gpu, nic)?;
-        let links = || path.hops.iter().map(|h| h.link);
-        let host_bridge =
-            links().any(|l| self.topology.device(self.topology.ends(l).1).kind == DeviceKind::Cpu);
-        let coherent = links().any(|l| self.topology.family(l) == LinkFamily::C2c);
-        if host_bridge && !coherent {
-            Ok((false, self.cpu_of(gpu)?))
+    /// Where an interface finds a GPU's data: in the GPU, if it may and is near enough; else
+    /// in host memory.
+    fn to_memory(
+        &self,
+        gpu: DeviceId,
+        nic: DeviceId,
+        allowed: bool,
+    ) -> Result<(bool, DeviceId), NcclError> {
+        let direct = allowed
+            && self.topology.nic_model(nic).is_none_or(|m| m.gpu_direct)
+            && nic_path(self.topology, &self.router, gpu, nic) <= self.rules.gdr_level;
+        Ok(if direct {
+            (true, gpu)
         } else {
-            Ok((true, gpu))
-        }
+            (false, self.cpu_of(gpu)?)
+        })
     }
 
     fn cpu_of(&self, gpu: DeviceId) -> Result<DeviceId, NcclError> {
@@ -167,7 +267,173 @@ impl<'t> Ways<'t> {
     }
 }
 
+impl Ways<'_> {
+    /// Through NVSwitches with multicast memory: `[0]` the sum of what all `members` have,
+    /// read by `head`; `[1]` what `head` stores, into all of them. Each member's link to the
+    /// switches is crossed once, the head's own too, and its other direction once.
+    pub(super) fn multicast(
+        &mut self,
+        head: DeviceId,
+        members: &[DeviceId],
+    ) -> Result<[Way; 2], NcclError> {
+        let key = (head, members.to_vec());
+        if let Some(&ways) = self.groups.get(&key) {
+            return Ok(ways);
+        }
+        let other = |gpu| members.iter().copied().find(|&m| m != gpu).unwrap_or(gpu);
+        let (mut reads, mut copies, mut latency) = (Union::default(), Union::default(), Time::ZERO);
+        for &member in members {
+            let away = self.router.peer(member, other(member))?;
+            let back = self.router.peer(other(member), member)?;
+            latency = latency.max(away.latency);
+            let out = away
+                .hops
+                .iter()
+                .filter(|h| self.topology.ends(h.link).0 == member);
+            let into = back
+                .hops
+                .iter()
+                .filter(|h| self.topology.ends(h.link).1 == member);
+            for hop in out {
+                reads.add(*hop);
+                if member == head {
+                    copies.add(*hop);
+                }
+            }
+            for hop in into {
+                copies.add(*hop);
+                if member == head {
+                    reads.add(*hop);
+                }
+            }
+        }
+        let ways = [reads, copies].map(|union| {
+            let route = self.remember(union.route(latency));
+            Way {
+                store: None,
+                load: None,
+                network: None,
+                latency,
+                credit_latency: latency,
+            }
+            .carrying(route)
+        });
+        let ways = [ways[0].as_load(), ways[1]];
+        self.groups.insert(key, ways);
+        Ok(ways)
+    }
+
+    /// Through a network whose switches sum: `[0]` what all `members` (each a GPU and its
+    /// interface) send, summed on a tree of switches towards the first; `[1]` the sum, to all
+    /// of them.
+    pub(super) fn reduction_tree(
+        &mut self,
+        members: &[(DeviceId, DeviceId)],
+        flow: u64,
+    ) -> Result<[Way; 2], NcclError> {
+        let key = (members[0].1, members.iter().map(|m| m.0).collect());
+        if let Some(&ways) = self.groups.get(&key) {
+            return Ok(ways);
+        }
+        let root = members[0].1;
+        let (mut up, mut down, mut latency) = (Union::default(), Union::default(), Time::ZERO);
+        for &(gpu, nic) in members {
+            let (_, memory) = self.to_memory(gpu, nic, true)?;
+            let out = self.router.local(memory, nic)?;
+            let back = self.router.local(nic, memory)?;
+            let far = if nic == root { members[1].1 } else { root };
+            let there = self.router.network(nic, far, flow)?;
+            let here = self.router.network(far, nic, flow)?;
+            let interface = self.topology.transit_latency(nic);
+            latency = latency.max(out.latency + interface + there.latency);
+            // The sums are formed before the last cable, towards `far`; and copied after the
+            // first, from it.
+            let own = |h: &&Hop| nic != root || self.topology.ends(h.link).0 == root;
+            let last = |h: &&Hop| self.topology.ends(h.link).1 != far;
+            up.extend(out.hops.iter());
+            up.extend(there.hops.iter().filter(own).filter(last));
+            let own = |h: &&Hop| nic != root || self.topology.ends(h.link).1 == root;
+            let first = |h: &&Hop| self.topology.ends(h.link).0 != far;
+            down.extend(here.hops.iter().filter(own).filter(first));
+            down.extend(back.hops.iter());
+        }
+        let ways = [up, down].map(|union| {
+            let route = self.remember(union.route(latency));
+            Way {
+                store: None,
+                load: None,
+                network: None,
+                latency,
+                credit_latency: latency,
+            }
+            .carrying(route)
+        });
+        let ways = [ways[0].as_load(), ways[1]];
+        self.groups.insert(key, ways);
+        Ok(ways)
+    }
+}
+
+/// Links that one stream crosses, each once.
+#[derive(Debug, Default)]
+struct Union(BTreeMap<LinkId, Share>);
+
+impl Union {
+    fn add(&mut self, hop: Hop) {
+        let share = self.0.entry(hop.link).or_insert(hop.share);
+        if hop.share.as_f64() > share.as_f64() {
+            *share = hop.share;
+        }
+    }
+
+    fn extend<'h>(&mut self, hops: impl Iterator<Item = &'h Hop>) {
+        hops.for_each(|h| self.add(*h));
+    }
+
+    fn route(self, latency: Time) -> Route {
+        let hops = self.0.into_iter().map(|(link, share)| Hop { link, share });
+        Route {
+            hops: hops.collect(),
+            latency,
+        }
+    }
+}
+
 impl Way {
+    /// Within a GPU's own memory.
+    pub(super) const LOCAL: Way = Way {
+        store: None,
+        load: None,
+        network: None,
+        latency: Time::ZERO,
+        credit_latency: Time::ZERO,
+    };
+
+    fn carrying(self, route: RouteId) -> Self {
+        Way {
+            store: Some(route),
+            ..self
+        }
+    }
+
+    /// What was stored is loaded instead.
+    fn as_load(self) -> Self {
+        Way {
+            store: None,
+            load: self.store,
+            ..self
+        }
+    }
+
+    /// The same without any bytes: another connection of its group carries them.
+    pub(super) fn carried(self) -> Self {
+        Way {
+            store: None,
+            load: None,
+            ..self
+        }
+    }
+
     /// With a protocol's `hop`: what noticing a slice costs beyond the wires.
     pub(super) fn transport(&self, hop: Time) -> Transport {
         Transport {

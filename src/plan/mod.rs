@@ -179,4 +179,7 @@ pub struct WorkerCosts {
     pub send_rate: Bandwidth,
     /// Payload rate of a step that only stores locally.
     pub local_rate: Bandwidth,
+    /// So many streams of bytes in and out (queues and local memory) go at these rates; a
+    /// step with more is slower in proportion. Zero: their number makes no difference.
+    pub streams: u32,
 }

@@ -188,6 +188,24 @@ pub struct WorkerModel {
     pub ll: ProtocolModel,
     /// The LL128 protocol.
     pub ll128: ProtocolModel,
+    /// Multicast memory, if the GPU has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvls: Option<NvlsModel>,
+    /// The fastest that a thread block sends to one peer, point to point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point_to_point_rate: Option<Sourced<Bandwidth>>,
+}
+
+/// NVLink SHARP as a thread block sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NvlsModel {
+    /// Start and end of the kernel.
+    pub launch: Sourced<Time>,
+    /// Of a loop: waiting for all ranks, fencing, telling them.
+    pub loop_sync: Sourced<Time>,
+    /// Between the user's buffer and multicast memory, while bytes move.
+    pub rate: Sourced<Bandwidth>,
 }
 
 /// What one protocol costs a thread block.
@@ -220,6 +238,9 @@ pub struct SwitchModel {
     /// Whether it can reduce and multicast (NVLink SHARP, SHARP).
     #[serde(default)]
     pub reduces: bool,
+    /// Of a port's rate, what sums in the switch keep up with; all of it, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduction_share: Option<Sourced<f64>>,
 }
 
 /// A CPU's make, as NCCL distinguishes it.

@@ -129,6 +129,8 @@ struct Class {
     overhead: Time,
     send_rate: u64,
     local_rate: u64,
+    /// Streams in and out at these rates; zero: any number.
+    streams: u32,
 }
 
 struct Run<'r, 'o, P: Probe> {
@@ -185,6 +187,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
                 overhead: c.slice_sync,
                 send_rate: c.send_rate.bytes_per_sec(),
                 local_rate: c.local_rate.bytes_per_sec(),
+                streams: c.streams,
             })
             .collect();
         let mut by_rank: Vec<(u32, ActorId)> = Vec::with_capacity(workers as usize);
@@ -206,6 +209,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
                 overhead: proxy.overhead,
                 send_rate: rate,
                 local_rate: rate,
+                streams: 0,
             };
             let known = classes.iter().position(|c| *c == class).unwrap_or_else(|| {
                 classes.push(class);

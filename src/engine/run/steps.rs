@@ -122,6 +122,12 @@ impl<P: Probe> Run<'_, '_, P> {
             .collect();
         cold.send = step.send.iter().map(|c| c.0).collect();
         cold.after = step.after;
+        let most = self.classes[usize::from(actor.class)].streams;
+        let local = [step.source, step.addend, step.target];
+        let streams = (step.recv.len() + step.send.len() + local.iter().flatten().count()) as u64;
+        if most > 0 && streams > u64::from(most) {
+            actor.cap = (actor.cap * u64::from(most) / streams).max(1);
+        }
         cold.last_part = None;
         actor.many = true;
         // All parts of a dealt chunk move at once, in one slice.

@@ -258,7 +258,8 @@ impl<'t> Router<'t> {
     }
 
     /// As [`Router::nic_candidates`], with bandwidth and type.
-    pub(super) fn ranked_nics(&self, gpu: DeviceId) -> Vec<(Bandwidth, PathType, DeviceId)> {
+    #[must_use]
+    pub fn ranked_nics(&self, gpu: DeviceId) -> Vec<(Bandwidth, PathType, DeviceId)> {
         let Some(node) = self.topology.node_of(gpu) else {
             return Vec::new();
         };

@@ -98,6 +98,7 @@ fn nvlink_plan(
             slice_sync: costs.sync,
             send_rate: INSTANT,
             local_rate: INSTANT,
+            streams: 0,
         })],
         rank_costs: vec![0; ranks as usize],
     }

@@ -1,10 +1,17 @@
-use super::rings::{Host, Reach, search};
+use super::hosts::{Host, Reach};
+use super::rings::search;
 use super::*;
+
 use crate::collective::{Collective, verify};
 use crate::engine::{Options, simulate};
 use crate::plan::{ProtocolKind, bound};
 use crate::topology::{Overrides, load};
 use crate::units::{Bandwidth, Bytes, Time};
+
+const RING: Forced = Forced {
+    algorithm: Some(Algorithm::Ring),
+    protocol: None,
+};
 
 /// One operation of a stream of them, as nccl-tests times it.
 fn timed(
@@ -15,7 +22,7 @@ fn timed(
 ) -> (Planned, Time, f64) {
     let topology = load(name, &Overrides { nodes: Some(nodes) }).unwrap();
     let mut comm = Communicator::new(&topology, Some(per_node), &Env::default(), 1).unwrap();
-    let planned = comm.plan(collective, bytes, Forced::default()).unwrap();
+    let planned = comm.plan(collective, bytes, RING).unwrap();
     let options = Options {
         operations: 3,
         ..Options::default()
@@ -85,7 +92,7 @@ fn every_plan_computes_what_it_says() {
                 for protocol in ProtocolKind::ALL {
                     let forced = Forced {
                         protocol: Some(protocol),
-                        ..Forced::default()
+                        ..RING
                     };
                     let planned = comm.plan(collective, bytes, forced).unwrap();
                     verify(planned.plan.program.as_ref(), 2)
@@ -112,9 +119,7 @@ fn channel_counts_are_those_of_nccls_logs() {
     for (name, nodes, per_node, channels) in cases {
         let topology = load(name, &Overrides { nodes: Some(nodes) }).unwrap();
         let mut comm = Communicator::new(&topology, Some(per_node), &Env::default(), 1).unwrap();
-        let planned = comm
-            .plan(Collective::AllReduce, 1 << 30, Forced::default())
-            .unwrap();
+        let planned = comm.plan(Collective::AllReduce, 1 << 30, RING).unwrap();
         assert_eq!(planned.channels, channels, "{name} {nodes} x {per_node}");
     }
 }
@@ -123,9 +128,7 @@ fn channel_counts_are_those_of_nccls_logs() {
 fn rings_between_hosts_stay_on_their_rail() {
     let topology = load("dgx-h100", &Overrides { nodes: Some(4) }).unwrap();
     let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
-    let planned = comm
-        .plan(Collective::AllReduce, 1 << 30, Forced::default())
-        .unwrap();
+    let planned = comm.plan(Collective::AllReduce, 1 << 30, RING).unwrap();
     for transport in &planned.plan.transports {
         let Some(leg) = transport.network else {
             continue;
@@ -144,15 +147,17 @@ fn interfaces_are_used_evenly() {
         nics: (0..8)
             .map(|n| Some(crate::topology::DeviceId(100 * first + n)))
             .collect(),
+        mates: vec![None; 8],
         name: "node".into(),
     };
     let reach = Reach {
         intra: 370.8,
         inter: 48.0,
         nvlink: true,
+        nvswitch: true,
         compute_capability: 90,
     };
-    let graph = search(&[host(0), host(8)], reach).unwrap();
+    let graph = search(&[host(0), host(8)], reach, 2, true).unwrap();
     for host in 0..2 {
         let mut enters: Vec<_> = graph.gates.iter().map(|g| g[host].enter).collect();
         let mut leaves: Vec<_> = graph.gates.iter().map(|g| g[host].leave).collect();
@@ -180,58 +185,6 @@ fn peers_behind_different_sockets_meet_in_host_memory() {
 }
 
 #[test]
-fn small_sizes_take_ll_and_large_ones_simple() {
-    let topology = load("dgx-h100", &Overrides::default()).unwrap();
-    let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
-    let mut kind = |bytes| {
-        comm.plan(Collective::AllReduce, bytes, Forced::default())
-            .unwrap()
-            .protocol
-    };
-    assert_eq!(kind(8), ProtocolKind::Ll);
-    assert_eq!(kind(1 << 30), ProtocolKind::Simple);
-}
-
-#[test]
-fn variables_are_read_as_nccl_reads_them() {
-    let env = Env::parse([
-        ("NCCL_PROTO", "^LL128,ll"),
-        ("NCCL_MAX_NCHANNELS", "4"),
-        ("NCCL_SHM_DISABLE", "1"),
-    ])
-    .unwrap();
-    assert_eq!(env.protocols, Some(vec![ProtocolKind::Simple]));
-    assert_eq!(env.max_channels, Some(4));
-    assert_eq!(env.warnings.len(), 1);
-    let topology = load("dgx-h100", &Overrides::default()).unwrap();
-    let mut comm = Communicator::new(&topology, None, &env, 1).unwrap();
-    let planned = comm
-        .plan(Collective::AllReduce, 1 << 30, Forced::default())
-        .unwrap();
-    assert_eq!(
-        (planned.channels, planned.protocol),
-        (4, ProtocolKind::Simple)
-    );
-    for (name, value) in [
-        ("NCCL_PROTO", "Fast"),
-        ("NCCL_MAX_NCHANNELS", "0"),
-        ("NCCL_ALGO", "Rings"),
-    ] {
-        let error = Env::parse([(name, value)]).unwrap_err().to_string();
-        assert!(
-            error.contains(name) && error.contains("expected"),
-            "{error}"
-        );
-    }
-    let only_tree = Env::parse([("NCCL_ALGO", "Tree")]).unwrap();
-    let mut comm = Communicator::new(&topology, None, &only_tree, 1).unwrap();
-    assert!(
-        comm.plan(Collective::AllReduce, 8, Forced::default())
-            .is_err()
-    );
-}
-
-#[test]
 fn asking_for_too_much_is_an_error() {
     let topology = load("dgx-h100", &Overrides::default()).unwrap();
     for asked in [0, 9] {
@@ -244,3 +197,6 @@ fn asking_for_too_much_is_an_error() {
         );
     }
 }
+
+mod decisions;
+mod moved;

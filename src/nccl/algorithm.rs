@@ -1,0 +1,126 @@
+//! The names of algorithms: NCCL's, and others that the planner can build.
+
+use crate::collective::Collective;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// An algorithm that the planner can build.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// Double binary trees between hosts, chains inside.
+    Tree,
+    /// Rings through all ranks.
+    Ring,
+    /// SHARP: heads of each host exchange with the network's switches.
+    CollnetDirect,
+    /// SHARP, reached by a chain in each host.
+    CollnetChain,
+    /// NVLink SHARP: NVSwitches reduce and copy.
+    Nvls,
+    /// NVLink SHARP inside hosts, trees between them.
+    NvlsTree,
+    /// Parallel aggregated trees, for one rank per host.
+    Pat,
+    /// Grouped sends and receives.
+    PointToPoint,
+}
+
+impl Algorithm {
+    /// Every algorithm.
+    pub const ALL: [Algorithm; 8] = [
+        Algorithm::Tree,
+        Algorithm::Ring,
+        Algorithm::CollnetDirect,
+        Algorithm::CollnetChain,
+        Algorithm::Nvls,
+        Algorithm::NvlsTree,
+        Algorithm::Pat,
+        Algorithm::PointToPoint,
+    ];
+
+    /// Those that NCCL chooses among, in the order in which it looks at them.
+    pub const NCCL: [Algorithm; 7] = [
+        Algorithm::Tree,
+        Algorithm::Ring,
+        Algorithm::CollnetDirect,
+        Algorithm::CollnetChain,
+        Algorithm::Nvls,
+        Algorithm::NvlsTree,
+        Algorithm::Pat,
+    ];
+
+    /// The name on the command line and in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Algorithm::Tree => "tree",
+            Algorithm::Ring => "ring",
+            Algorithm::CollnetDirect => "collnet-direct",
+            Algorithm::CollnetChain => "collnet-chain",
+            Algorithm::Nvls => "nvls",
+            Algorithm::NvlsTree => "nvls-tree",
+            Algorithm::Pat => "pat",
+            Algorithm::PointToPoint => "p2p",
+        }
+    }
+
+    /// The name in `NCCL_ALGO`.
+    #[must_use]
+    pub const fn nccl_name(self) -> &'static str {
+        match self {
+            Algorithm::Tree => "Tree",
+            Algorithm::Ring => "Ring",
+            Algorithm::CollnetDirect => "CollNetDirect",
+            Algorithm::CollnetChain => "CollNetChain",
+            Algorithm::Nvls => "NVLS",
+            Algorithm::NvlsTree => "NVLSTree",
+            Algorithm::Pat => "PAT",
+            Algorithm::PointToPoint => "P2P",
+        }
+    }
+
+    /// Whether NCCL has a kernel of it for a collective (nccl.md 5.1).
+    #[must_use]
+    pub const fn serves(self, collective: Collective) -> bool {
+        match (self, collective) {
+            (Algorithm::PointToPoint, c) => c.is_point_to_point(),
+            (_, c) if c.is_point_to_point() => false,
+            (Algorithm::Ring, _) => true,
+            (_, Collective::Broadcast | Collective::Reduce) => false,
+            (Algorithm::Tree | Algorithm::CollnetChain | Algorithm::NvlsTree, c) => {
+                matches!(c, Collective::AllReduce)
+            }
+            (Algorithm::Pat, c) => !matches!(c, Collective::AllReduce),
+            (Algorithm::CollnetDirect | Algorithm::Nvls, _) => true,
+        }
+    }
+
+    /// Whether switches do the sums, so that the bounds of exchanges between ranks do not
+    /// hold.
+    #[must_use]
+    pub const fn offloads(self) -> bool {
+        matches!(
+            self,
+            Algorithm::CollnetDirect
+                | Algorithm::CollnetChain
+                | Algorithm::Nvls
+                | Algorithm::NvlsTree
+        )
+    }
+
+    /// Whether it exists with LL and LL128.
+    #[must_use]
+    pub const fn has_low_latency(self) -> bool {
+        matches!(self, Algorithm::Tree | Algorithm::Ring)
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

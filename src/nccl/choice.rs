@@ -1,0 +1,165 @@
+//! The decision: which algorithm and protocol, and why not the others.
+
+use super::algorithm::Algorithm;
+use super::communicator::{Communicator, Forced};
+use super::error::NcclError;
+use crate::collective::Collective;
+use crate::plan::ProtocolKind;
+
+/// One line of the decision table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// The protocol.
+    pub protocol: ProtocolKind,
+    /// What NCCL expects: its fixed part and what it takes for this size, in microseconds,
+    /// and GB/s of algorithm bandwidth; absent where NCCL has none.
+    pub expected: Option<Expected>,
+    /// Why it is not considered.
+    pub excluded: Option<String>,
+    /// It is what NCCL takes.
+    pub chosen: bool,
+}
+
+/// What NCCL's cost model says of a candidate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expected {
+    /// Microseconds for this size.
+    pub micros: f64,
+    /// Microseconds whatever the size.
+    pub latency: f64,
+    /// GB/s.
+    pub bandwidth: f64,
+}
+
+impl Communicator<'_> {
+    /// Every algorithm and protocol for an operation of `bytes`, with what NCCL expects of
+    /// it or why it is excluded, in the order in which NCCL looks at them.
+    #[must_use]
+    pub fn candidates(&self, collective: Collective, bytes: u64, forced: Forced) -> Vec<Candidate> {
+        let mut all = Vec::new();
+        for algorithm in Algorithm::NCCL {
+            for protocol in ProtocolKind::ALL {
+                let setup = self.setup();
+                let expected = setup
+                    .micros(collective, algorithm, protocol, bytes)
+                    .zip(setup.expectation(collective, algorithm, protocol))
+                    .map(|(micros, e)| Expected {
+                        micros,
+                        latency: e.latency,
+                        bandwidth: e.bandwidth,
+                    });
+                let excluded = self
+                    .excluded(collective, algorithm, protocol, forced)
+                    .or_else(|| {
+                        expected
+                            .is_none()
+                            .then(|| "no bandwidth by the model".into())
+                    });
+                all.push(Candidate {
+                    algorithm,
+                    protocol,
+                    expected,
+                    excluded,
+                    chosen: false,
+                });
+            }
+        }
+        let mut best: Option<(f64, usize)> = None;
+        for (i, candidate) in all.iter().enumerate() {
+            let Some(expected) = candidate.expected.filter(|_| candidate.excluded.is_none()) else {
+                continue;
+            };
+            // The first of equals wins, as in NCCL.
+            if best.is_none_or(|(micros, _)| expected.micros < micros) {
+                best = Some((expected.micros, i));
+            }
+        }
+        if let Some((_, i)) = best {
+            all[i].chosen = true;
+        }
+        all
+    }
+
+    fn excluded(
+        &self,
+        collective: Collective,
+        algorithm: Algorithm,
+        protocol: ProtocolKind,
+        forced: Forced,
+    ) -> Option<String> {
+        if forced.algorithm.is_some_and(|a| a != algorithm) {
+            return Some("another algorithm is forced".into());
+        }
+        if forced.protocol.is_some_and(|p| p != protocol) {
+            return Some("another protocol is forced".into());
+        }
+        let env = self.env();
+        if forced.algorithm.is_none() && !env.allows_algorithm(collective, algorithm) {
+            return Some("NCCL_ALGO".into());
+        }
+        if forced.protocol.is_none() && !env.allows_protocol(collective, protocol) {
+            return Some("NCCL_PROTO".into());
+        }
+        // Naming LL128 forces it on even where it is not chosen by itself; naming PAT too.
+        let ll128 = protocol == ProtocolKind::Ll128
+            && (env.names_ll128(collective) || forced.protocol.is_some());
+        let pat = algorithm == Algorithm::Pat && forced.algorithm.is_some();
+        let setup = if ll128 || pat {
+            let mut setup = self.setup().clone();
+            setup.ll128 |= ll128;
+            setup.pat = if pat { Some(true) } else { setup.pat };
+            &setup.clone()
+        } else {
+            self.setup()
+        };
+        if let Some(why) = setup.excluded(collective, algorithm, protocol) {
+            return Some(why);
+        }
+        // Published tables of gather and scatter with NVLS named and plain buffers are those
+        // of the ring, to half a percent.
+        let blocks = collective != Collective::AllReduce;
+        (algorithm == Algorithm::Nvls && blocks && forced.algorithm.is_none())
+            .then(|| "buffers are not registered".into())
+    }
+
+    /// NCCL's choice.
+    pub(super) fn choose(
+        &self,
+        collective: Collective,
+        bytes: u64,
+        forced: Forced,
+    ) -> Result<(Algorithm, ProtocolKind), NcclError> {
+        let all = self.candidates(collective, bytes, forced);
+        if let Some(c) = all.iter().find(|c| c.chosen) {
+            return Ok((c.algorithm, c.protocol));
+        }
+        // What was asked for and is not there for this collective falls back to the ring:
+        // NVLS for gather and scatter always, and everything before 2.24.
+        let env = self.env();
+        let nvls = env.allows_algorithm(collective, Algorithm::Nvls)
+            && collective != Collective::AllReduce;
+        if forced.algorithm.is_none() && (nvls || env.version.before(24)) {
+            let ring = Forced {
+                algorithm: Some(Algorithm::Ring),
+                ..forced
+            };
+            let all = self.candidates(collective, bytes, ring);
+            if let Some(c) = all.iter().find(|c| c.chosen) {
+                return Ok((c.algorithm, c.protocol));
+            }
+        }
+        let mut reasons: Vec<String> = Vec::new();
+        for c in &all {
+            if let Some(why) = c.excluded.as_ref().filter(|w| !w.starts_with("another")) {
+                let reason = format!("{} with {}: {why}", c.algorithm, c.protocol);
+                reasons.push(reason);
+            }
+        }
+        Err(NcclError::NothingLeft {
+            collective: collective.name(),
+            reason: reasons.join("; "),
+        })
+    }
+}

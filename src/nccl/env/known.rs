@@ -1,0 +1,196 @@
+//! Variables that NCCL knows and a simulation does not act on, and why.
+
+/// Names, and why they do nothing here.
+const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
+    (
+        &[
+            "NCCL_DEBUG",
+            "NCCL_DEBUG_SUBSYS",
+            "NCCL_DEBUG_FILE",
+            "NCCL_TOPO_DUMP_FILE",
+            "NCCL_TOPO_DUMP_FILE_RANK",
+            "NCCL_GRAPH_DUMP_FILE",
+            "NCCL_GRAPH_DUMP_FILE_RANK",
+            "NCCL_RAS_ENABLE",
+            "NCCL_PROFILER_PLUGIN",
+        ],
+        "is about messages and dumps, not about what moves; see --why, `topology paths` and `topology export`",
+    ),
+    (
+        &["NCCL_TOPO_FILE"],
+        "is set, but the machine is what --topology says; give the file there",
+    ),
+    (
+        &[
+            "NCCL_SOCKET_IFNAME",
+            "NCCL_SOCKET_FAMILY",
+            "NCCL_SOCKET_NTHREADS",
+            "NCCL_NSOCKS_PERTHREAD",
+            "NCCL_IB_GID_INDEX",
+            "NCCL_IB_TC",
+            "NCCL_IB_SL",
+            "NCCL_IB_FIFO_TC",
+            "NCCL_IB_TIMEOUT",
+            "NCCL_IB_RETRY_CNT",
+            "NCCL_IB_PCI_RELAXED_ORDERING",
+            "NCCL_IB_ADAPTIVE_ROUTING",
+            "NCCL_IB_AR_THRESHOLD",
+            "NCCL_IB_DATA_DIRECT",
+            "NCCL_IB_OOO_RQ",
+            "NCCL_COMM_BLOCKING",
+            "NCCL_HOSTID",
+            "NCCL_CONF_FILE",
+            "NCCL_IGNORE_CPU_AFFINITY",
+        ],
+        "changes no bytes and no route in this model",
+    ),
+    (
+        &[
+            "NCCL_CGA_CLUSTER_SIZE",
+            "NCCL_MEM_SYNC_DOMAIN",
+            "NCCL_LAUNCH_ORDER_IMPLICIT",
+            "NCCL_LAUNCH_MODE",
+            "NCCL_RUNTIME_CONNECT",
+            "NCCL_WORK_FIFO_BYTES",
+            "NCCL_WORK_ARGS_BYTES",
+            "NCCL_CUMEM_ENABLE",
+            "NCCL_CUMEM_HOST_ENABLE",
+            "NCCL_NVB_PRECONNECT",
+            "NCCL_NET_SHARED_COMMS",
+            "NCCL_NET_SHARED_BUFFERS",
+            "NCCL_P2P_USE_CUDA_MEMCPY",
+        ],
+        "is about launching and connecting, which take no time here beyond the fixed launch",
+    ),
+    (
+        &[
+            "NCCL_GRAPH_REGISTER",
+            "NCCL_LOCAL_REGISTER",
+            "NCCL_P2P_DIRECT_DISABLE",
+            "NCCL_P2P_READ_ENABLE",
+            "NCCL_SYM_KERNEL",
+            "NCCL_SYM_CTAS",
+            "NCCL_SYM_CE_THRESHOLD",
+            "NCCL_SYM_GIN_KERNELS_ENABLE",
+            "NCCL_SYM_TMA_ENABLE",
+            "NCCL_WIN_ENABLE",
+            "NCCL_CTA_POLICY",
+            "NCCL_ALLGATHERV_ENABLE",
+        ],
+        "is set, but buffers are never registered here, so it has no effect",
+    ),
+    (
+        &[
+            "NCCL_NET",
+            "NCCL_NET_PLUGIN",
+            "NCCL_IB_DISABLE",
+            "NCCL_TUNER_PLUGIN",
+            "NCCL_TUNER_CONFIG_FILE",
+            "NCCL_NETDEVS_POLICY",
+            "NCCL_NET_MERGE_LEVEL",
+            "NCCL_NET_FORCE_MERGE",
+            "NCCL_NET_MERGE_POLICY",
+            "NCCL_IB_MERGE_NICS",
+            "NCCL_NET_DISABLE_INTRA",
+            "NCCL_PXN_C2C",
+            "NCCL_SHM_LOCALITY",
+            "NCCL_IGNORE_DISABLED_P2P",
+            "NCCL_MNNVL_UUID",
+            "NCCL_MNNVL_CLIQUE_ID",
+            "NCCL_MNNVL_CROSS_CLIQUE",
+            "NCCL_MNNVL_SCATTER_NETS_ENABLE",
+            "NCCL_MNNVL_RAIL_PER_HOST",
+            "NCCL_MULTI_RANK_GPU_ENABLE",
+            "NCCL_TOPO_SPLIT_MLOPART",
+            "NCCL_NET_FORCE_FLUSH",
+            "NCCL_GDR_FLUSH_DISABLE",
+            "NCCL_GDRCOPY_ENABLE",
+            "NCCL_P2P_MAX_PEERS",
+        ],
+        "is set, but its effect is not modelled",
+    ),
+];
+
+/// Variables that [`super::Env`] acts on, to find what a misspelt one may have meant.
+const WITH_EFFECT: [&str; 45] = [
+    "NCCL_ALGO",
+    "NCCL_PROTO",
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_CTAS",
+    "NCCL_MAX_CTAS",
+    "NCCL_NVLS_NCHANNELS",
+    "NCCL_NVLS_ENABLE",
+    "NCCL_NVLS_CHUNKSIZE",
+    "NCCL_NVLSTREE_MAX_CHUNKSIZE",
+    "NCCL_COLLNET_ENABLE",
+    "NCCL_COLLNET_NODE_THRESHOLD",
+    "NCCL_PAT_ENABLE",
+    "NCCL_LL128_C2C",
+    "NCCL_NTHREADS",
+    "NCCL_LL128_NTHREADS",
+    "NCCL_THREAD_THRESHOLDS",
+    "NCCL_NET_OVERHEAD",
+    "NCCL_BUFFSIZE",
+    "NCCL_LL_BUFFSIZE",
+    "NCCL_LL128_BUFFSIZE",
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NCCL_SHM_DISABLE",
+    "NCCL_NVB_DISABLE",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_NET_GDR_READ",
+    "NCCL_NET_GDR_C2C",
+    "NCCL_PXN_DISABLE",
+    "NCCL_P2P_PXN_LEVEL",
+    "NCCL_CROSS_NIC",
+    "NCCL_MNNVL_ENABLE",
+    "NCCL_IB_HCA",
+    "NCCL_IB_QPS_PER_CONNECTION",
+    "NCCL_IB_SPLIT_DATA_ON_QPS",
+    "NCCL_MIN_P2P_NCHANNELS",
+    "NCCL_MAX_P2P_NCHANNELS",
+    "NCCL_NCHANNELS_PER_NET_PEER",
+    "NCCL_P2P_PER_CHANNEL_NET_BW",
+    "NCCL_P2P_SCHEDULE_GROUP_SIZE",
+    "NCCL_P2P_NET_CHUNKSIZE",
+    "NCCL_P2P_PCI_CHUNKSIZE",
+    "NCCL_P2P_NVL_CHUNKSIZE",
+    "NCCL_P2P_LL_THRESHOLD",
+    "NCCL_GRAPH_FILE",
+];
+
+/// What to say of a variable that was given and does nothing.
+pub(super) fn warning(name: &str) -> String {
+    let known = WITHOUT_EFFECT
+        .iter()
+        .find(|(names, _)| names.contains(&name));
+    if let Some((_, why)) = known {
+        return format!("{name} {why}");
+    }
+    let all = WITHOUT_EFFECT
+        .iter()
+        .flat_map(|(names, _)| names.iter().copied())
+        .chain(WITH_EFFECT);
+    let nearest = all
+        .map(|known| (strsim::damerau_levenshtein(known, name), known))
+        .min()
+        .filter(|(distance, _)| *distance <= 3);
+    match nearest {
+        Some((_, known)) => format!("{name} is no variable of NCCL; did you mean {known}?"),
+        None => format!("{name} is no variable of NCCL that is known here; it has no effect"),
+    }
+}
+
+#[cfg(test)]
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    WITHOUT_EFFECT
+        .iter()
+        .flat_map(|(names, _)| names.iter().copied())
+        .chain(WITH_EFFECT)
+}
+
+#[cfg(test)]
+pub(super) fn acts(name: &str) -> bool {
+    WITH_EFFECT.contains(&name)
+}

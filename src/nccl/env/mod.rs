@@ -1,0 +1,360 @@
+//! NCCL's environment variables that change what moves where.
+//!
+//! Names, values and defaults as of NCCL 2.30.7. A variable that is known and has no effect
+//! on a simulation, one whose effect is not modelled, and one that NCCL does not know are
+//! all told in [`Env::warnings`].
+
+mod known;
+mod values;
+
+use super::algorithm::Algorithm;
+use super::error::NcclError;
+use super::version::Version;
+use crate::collective::Collective;
+use crate::plan::ProtocolKind;
+use crate::topology::PathType;
+use crate::units::Bytes;
+use values::{ByFunction, Value};
+
+/// What a set of `NCCL_*` variables asks for. `None` leaves it to NCCL.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Env {
+    /// The release whose rules are followed (not a variable of NCCL's).
+    pub version: Version,
+    /// `NCCL_ALGO`.
+    pub algorithms: Option<ByFunction<Algorithm>>,
+    /// `NCCL_PROTO`.
+    pub protocols: Option<ByFunction<ProtocolKind>>,
+    /// `NCCL_MIN_NCHANNELS` and `NCCL_MIN_CTAS`.
+    pub min_channels: Option<u16>,
+    /// `NCCL_MAX_NCHANNELS` and `NCCL_MAX_CTAS`.
+    pub max_channels: Option<u16>,
+    /// `NCCL_NVLS_NCHANNELS`.
+    pub nvls_channels: Option<u16>,
+    /// `NCCL_NVLS_ENABLE`: 0, 1, or 2 (where supported).
+    pub nvls: u8,
+    /// `NCCL_NVLS_CHUNKSIZE`.
+    pub nvls_chunk: Bytes,
+    /// `NCCL_NVLSTREE_MAX_CHUNKSIZE`.
+    pub nvls_tree_chunk: Option<Bytes>,
+    /// `NCCL_COLLNET_ENABLE`.
+    pub collnet: bool,
+    /// `NCCL_COLLNET_NODE_THRESHOLD`: fewest hosts for it.
+    pub collnet_hosts: u32,
+    /// `NCCL_PAT_ENABLE`: 0, 1, or 2 (where it is believed to be good).
+    pub pat: Option<bool>,
+    /// `NCCL_LL128_C2C`.
+    pub ll128_c2c: bool,
+    /// `NCCL_NTHREADS` and `NCCL_LL128_NTHREADS`: most threads of a block.
+    pub threads: Option<u32>,
+    /// See there.
+    pub ll128_threads: Option<u32>,
+    /// `NCCL_THREAD_THRESHOLDS`: Tree then Ring, each LL, LL128, Simple.
+    pub thread_thresholds: Option<[u64; 6]>,
+    /// `NCCL_NET_OVERHEAD` in microseconds.
+    pub net_overhead: Option<f64>,
+    /// `NCCL_BUFFSIZE`.
+    pub buffer: Bytes,
+    /// `NCCL_LL_BUFFSIZE`.
+    pub ll_buffer: Bytes,
+    /// `NCCL_LL128_BUFFSIZE`.
+    pub ll128_buffer: Bytes,
+    /// `NCCL_P2P_LEVEL`; `NCCL_P2P_DISABLE` is `Loc`.
+    pub p2p_level: Option<PathType>,
+    /// `NCCL_SHM_DISABLE`.
+    pub shm_disable: bool,
+    /// `NCCL_NVB_DISABLE`.
+    pub nvb_disable: bool,
+    /// `NCCL_NET_GDR_LEVEL`.
+    pub gdr_level: Option<PathType>,
+    /// `NCCL_NET_GDR_READ`.
+    pub gdr_read: Option<bool>,
+    /// `NCCL_NET_GDR_C2C`.
+    pub gdr_c2c: bool,
+    /// `NCCL_PXN_DISABLE`.
+    pub pxn_disable: bool,
+    /// `NCCL_P2P_PXN_LEVEL`.
+    pub p2p_pxn: u8,
+    /// `NCCL_CROSS_NIC`.
+    pub cross_nic: u8,
+    /// `NCCL_MNNVL_ENABLE`: NVLink domains beyond a node count as one host.
+    pub mnnvl: bool,
+    /// `NCCL_IB_HCA`.
+    pub nics: Option<NicFilter>,
+    /// `NCCL_IB_QPS_PER_CONNECTION`.
+    pub qps: u32,
+    /// `NCCL_IB_SPLIT_DATA_ON_QPS`.
+    pub split_on_qps: Option<bool>,
+    /// `NCCL_MIN_P2P_NCHANNELS`.
+    pub min_p2p_channels: u16,
+    /// `NCCL_MAX_P2P_NCHANNELS`.
+    pub max_p2p_channels: u16,
+    /// `NCCL_NCHANNELS_PER_NET_PEER`.
+    pub channels_per_net_peer: Option<u16>,
+    /// `NCCL_P2P_PER_CHANNEL_NET_BW` in GB/s.
+    pub p2p_channel_net_rate: u32,
+    /// `NCCL_P2P_SCHEDULE_GROUP_SIZE`.
+    pub p2p_group: u32,
+    /// `NCCL_P2P_NET_CHUNKSIZE`.
+    pub p2p_net_chunk: Bytes,
+    /// `NCCL_P2P_PCI_CHUNKSIZE`.
+    pub p2p_pci_chunk: Bytes,
+    /// `NCCL_P2P_NVL_CHUNKSIZE`.
+    pub p2p_nvl_chunk: Bytes,
+    /// `NCCL_P2P_LL_THRESHOLD`.
+    pub p2p_ll_threshold: Bytes,
+    /// `NCCL_CHUNK_SIZE`, of sends and receives.
+    pub p2p_chunk: Option<Bytes>,
+    /// `NCCL_ALLOC_P2P_NET_LL_BUFFERS`.
+    pub p2p_net_ll: bool,
+    /// `NCCL_GRAPH_FILE`.
+    pub graph_file: Option<String>,
+    /// Variables that were given and have no effect here, each with the reason.
+    pub warnings: Vec<String>,
+}
+
+impl Default for Env {
+    fn default() -> Self {
+        Env {
+            version: Version::DEFAULT,
+            algorithms: None,
+            protocols: None,
+            min_channels: None,
+            max_channels: None,
+            nvls_channels: None,
+            nvls: 2,
+            nvls_chunk: Bytes::new(128 << 10),
+            nvls_tree_chunk: None,
+            collnet: false,
+            collnet_hosts: 2,
+            pat: None,
+            ll128_c2c: true,
+            threads: None,
+            ll128_threads: None,
+            thread_thresholds: None,
+            net_overhead: None,
+            buffer: Bytes::new(4 << 20),
+            ll_buffer: Bytes::new(512 << 10),
+            ll128_buffer: Bytes::new(4_915_200),
+            p2p_level: None,
+            shm_disable: false,
+            nvb_disable: false,
+            gdr_level: None,
+            gdr_read: None,
+            gdr_c2c: true,
+            pxn_disable: false,
+            p2p_pxn: 2,
+            cross_nic: 2,
+            mnnvl: true,
+            nics: None,
+            qps: 1,
+            split_on_qps: None,
+            min_p2p_channels: 1,
+            max_p2p_channels: MOST_CHANNELS,
+            channels_per_net_peer: None,
+            p2p_channel_net_rate: 14,
+            p2p_group: 8,
+            p2p_net_chunk: Bytes::new(128 << 10),
+            p2p_pci_chunk: Bytes::new(128 << 10),
+            p2p_nvl_chunk: Bytes::new(512 << 10),
+            p2p_ll_threshold: Bytes::new(16 << 10),
+            p2p_chunk: None,
+            p2p_net_ll: false,
+            graph_file: None,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// NCCL's limit.
+const MOST_CHANNELS: u16 = 64;
+
+/// Which interfaces may be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NicFilter {
+    exclude: bool,
+    exact: bool,
+    names: Vec<String>,
+}
+
+impl Env {
+    /// Reads variables as (name, value). Unknown ones, and those whose effect is not modelled,
+    /// become warnings.
+    ///
+    /// # Errors
+    /// [`NcclError::Env`] for a known variable whose value NCCL would refuse.
+    pub fn parse<'a>(
+        variables: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, NcclError> {
+        let mut env = Env::default();
+        for (name, value) in variables {
+            let value = Value {
+                name,
+                text: value.trim(),
+            };
+            if !env.set(value)? {
+                env.warnings.push(known::warning(name));
+            }
+        }
+        Ok(env)
+    }
+
+    /// Takes a variable in; false if it has no effect.
+    fn set(&mut self, value: Value<'_>) -> Result<bool, NcclError> {
+        match value.name {
+            "NCCL_ALGO" => {
+                self.algorithms = Some(value.by_function(&Algorithm::NCCL, Algorithm::nccl_name)?);
+            }
+            "NCCL_PROTO" => {
+                self.protocols = Some(value.by_function(&ProtocolKind::ALL, protocol_name)?);
+            }
+            "NCCL_MIN_NCHANNELS" | "NCCL_MIN_CTAS" | "NCCL_MIN_NRINGS" => {
+                self.min_channels = Some(value.number(1, MOST_CHANNELS)?);
+            }
+            "NCCL_MAX_NCHANNELS" | "NCCL_MAX_CTAS" | "NCCL_MAX_NRINGS" => {
+                self.max_channels = Some(value.number(1, MOST_CHANNELS)?);
+            }
+            "NCCL_NVLS_NCHANNELS" => self.nvls_channels = Some(value.number(1, MOST_CHANNELS)?),
+            "NCCL_NVLS_ENABLE" => self.nvls = value.number(0, 2)?,
+            "NCCL_NVLS_CHUNKSIZE" => self.nvls_chunk = value.bytes(16 << 10)?,
+            "NCCL_NVLSTREE_MAX_CHUNKSIZE" => self.nvls_tree_chunk = Some(value.bytes(16 << 10)?),
+            "NCCL_COLLNET_ENABLE" => self.collnet = value.switch()?,
+            "NCCL_COLLNET_NODE_THRESHOLD" => self.collnet_hosts = value.number(0, u32::MAX)?,
+            "NCCL_PAT_ENABLE" => {
+                self.pat = match value.number(0, 2)? {
+                    0u8 => Some(false),
+                    1 => Some(true),
+                    _ => None,
+                }
+            }
+            "NCCL_LL128_C2C" => self.ll128_c2c = value.switch()?,
+            "NCCL_NTHREADS" => self.threads = Some(value.threads(64, 512)?),
+            "NCCL_LL128_NTHREADS" => self.ll128_threads = Some(value.threads(160, 640)?),
+            "NCCL_THREAD_THRESHOLDS" => self.thread_thresholds = Some(value.six_numbers()?),
+            "NCCL_NET_OVERHEAD" => {
+                let nanos: i64 = value.number(-2, i64::MAX)?;
+                self.net_overhead = (nanos >= 0).then_some(nanos as f64 / 1000.0);
+            }
+            "NCCL_BUFFSIZE" => self.buffer = value.bytes(8 * 512)?,
+            "NCCL_LL_BUFFSIZE" => self.ll_buffer = value.bytes(8 * 32)?,
+            "NCCL_LL128_BUFFSIZE" => self.ll128_buffer = value.bytes(8 * 1920)?,
+            "NCCL_P2P_DISABLE" => {
+                if value.switch()? {
+                    self.p2p_level = Some(PathType::Loc);
+                }
+            }
+            "NCCL_P2P_LEVEL" => self.p2p_level = Some(value.level()?),
+            "NCCL_SHM_DISABLE" => self.shm_disable = value.switch()?,
+            "NCCL_NVB_DISABLE" => self.nvb_disable = value.switch()?,
+            "NCCL_NET_GDR_LEVEL" | "NCCL_IB_GDR_LEVEL" => self.gdr_level = Some(value.level()?),
+            "NCCL_NET_GDR_READ" => self.gdr_read = Some(value.switch()?),
+            "NCCL_NET_GDR_C2C" => self.gdr_c2c = value.switch()?,
+            "NCCL_PXN_DISABLE" => self.pxn_disable = value.switch()?,
+            "NCCL_P2P_PXN_LEVEL" => self.p2p_pxn = value.number(0, 2)?,
+            "NCCL_CROSS_NIC" => self.cross_nic = value.number(0, 2)?,
+            "NCCL_MNNVL_ENABLE" => self.mnnvl = value.number(0u8, 2)? != 0,
+            "NCCL_IB_HCA" => self.nics = Some(NicFilter::parse(value)?),
+            "NCCL_IB_QPS_PER_CONNECTION" => self.qps = value.number(1, 128)?,
+            "NCCL_IB_SPLIT_DATA_ON_QPS" => self.split_on_qps = Some(value.switch()?),
+            "NCCL_MIN_P2P_NCHANNELS" => self.min_p2p_channels = value.number(1, MOST_CHANNELS)?,
+            "NCCL_MAX_P2P_NCHANNELS" => self.max_p2p_channels = value.number(1, MOST_CHANNELS)?,
+            "NCCL_NCHANNELS_PER_NET_PEER" => {
+                self.channels_per_net_peer = Some(value.number(1, MOST_CHANNELS)?);
+            }
+            "NCCL_P2P_PER_CHANNEL_NET_BW" => self.p2p_channel_net_rate = value.number(1, 1000)?,
+            "NCCL_P2P_SCHEDULE_GROUP_SIZE" => self.p2p_group = value.number(1, 1 << 16)?,
+            "NCCL_P2P_NET_CHUNKSIZE" => self.p2p_net_chunk = value.bytes(4096)?,
+            "NCCL_P2P_PCI_CHUNKSIZE" => self.p2p_pci_chunk = value.bytes(4096)?,
+            "NCCL_P2P_NVL_CHUNKSIZE" => self.p2p_nvl_chunk = value.bytes(4096)?,
+            "NCCL_P2P_LL_THRESHOLD" => self.p2p_ll_threshold = value.bytes(0)?,
+            "NCCL_CHUNK_SIZE" => {
+                self.p2p_chunk = Some(value.bytes(0)?).filter(|b| b.get() > 0);
+            }
+            "NCCL_ALLOC_P2P_NET_LL_BUFFERS" => self.p2p_net_ll = value.switch()?,
+            "NCCL_GRAPH_FILE" => self.graph_file = Some(value.text.to_owned()),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Whether an algorithm is left for a collective.
+    #[must_use]
+    pub fn allows_algorithm(&self, collective: Collective, algorithm: Algorithm) -> bool {
+        let list = self.algorithms.as_ref();
+        list.is_none_or(|l| l.of(collective).contains(&algorithm))
+    }
+
+    /// Whether a protocol is left for a collective.
+    #[must_use]
+    pub fn allows_protocol(&self, collective: Collective, protocol: ProtocolKind) -> bool {
+        let list = self.protocols.as_ref();
+        list.is_none_or(|l| l.of(collective).contains(&protocol))
+    }
+
+    /// Whether LL128 was named: then it is used even where NCCL would not by itself.
+    #[must_use]
+    pub fn names_ll128(&self, collective: Collective) -> bool {
+        self.protocols.is_some() && self.allows_protocol(collective, ProtocolKind::Ll128)
+    }
+
+    /// Whether an interface may be used, by its name within the node and its place there.
+    #[must_use]
+    pub fn allows_nic(&self, name: &str, position: usize) -> bool {
+        self.nics
+            .as_ref()
+            .is_none_or(|filter| filter.allows(name, position))
+    }
+}
+
+/// The name in `NCCL_PROTO`.
+fn protocol_name(protocol: ProtocolKind) -> &'static str {
+    match protocol {
+        ProtocolKind::Ll => "LL",
+        ProtocolKind::Ll128 => "LL128",
+        ProtocolKind::Simple => "Simple",
+    }
+}
+
+impl NicFilter {
+    /// `[^][=]name[:port…],…`: names are prefixes, unless `=`.
+    fn parse(value: Value<'_>) -> Result<Self, NcclError> {
+        let (exclude, rest) = match value.text.strip_prefix('^') {
+            Some(rest) => (true, rest),
+            None => (false, value.text),
+        };
+        let (exact, rest) = match rest.strip_prefix('=') {
+            Some(rest) => (true, rest),
+            None => (false, rest),
+        };
+        let names: Vec<String> = rest
+            .split(',')
+            .map(|n| n.split(':').next().unwrap_or_default().trim().to_owned())
+            .filter(|n| !n.is_empty())
+            .collect();
+        if names.is_empty() {
+            return Err(value.wrong("expected names of interfaces, such as nic0,nic1 or mlx5_0"));
+        }
+        Ok(NicFilter {
+            exclude,
+            exact,
+            names,
+        })
+    }
+
+    /// Interfaces are known by the topology's names (`nic0`), and by Linux's for the NIC at
+    /// the same place (`mlx5_0`).
+    fn allows(&self, name: &str, position: usize) -> bool {
+        let linux = format!("mlx5_{position}");
+        let hit = self.names.iter().any(|wanted| {
+            if self.exact {
+                wanted == name || *wanted == linux
+            } else {
+                name.starts_with(wanted.as_str()) || linux.starts_with(wanted.as_str())
+            }
+        });
+        hit != self.exclude
+    }
+}
+
+#[cfg(test)]
+mod tests;

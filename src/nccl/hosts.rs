@@ -1,0 +1,345 @@
+//! What NCCL counts as hosts, and what it believes their links to carry.
+
+use super::env::Env;
+use super::error::NcclError;
+use crate::topology::hardware::{CpuVendor, DeviceModel};
+use crate::topology::{
+    DeviceId, DeviceKind, LinkFamily, LinkId, PathType, RouteError, Router, Topology,
+};
+use std::collections::BTreeMap;
+
+/// GPUs that NCCL counts as one host: those of a node, and of all nodes in one NVLink domain.
+#[derive(Debug, Clone)]
+pub(super) struct Host {
+    /// Its ranks, in order; the position is the local rank.
+    pub(super) ranks: Vec<u32>,
+    /// The interface that each of them prefers.
+    pub(super) nics: Vec<Option<DeviceId>>,
+    /// For each of them another one that is as near to the same interface, if any.
+    pub(super) mates: Vec<Option<usize>>,
+    /// Some node's name, for messages.
+    pub(super) name: String,
+}
+
+impl Host {
+    /// The local ranks that are the first to prefer their interface, one for each interface.
+    pub(super) fn owners(&self) -> Vec<usize> {
+        let mut seen = Vec::new();
+        (0..self.ranks.len())
+            .filter(|&local| match self.nics[local] {
+                Some(nic) if !seen.contains(&nic) => {
+                    seen.push(nic);
+                    true
+                }
+                _ => false,
+            })
+            .collect()
+    }
+}
+
+/// What the search may use, in GB/s as NCCL counts them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reach {
+    /// Between neighbours of a host.
+    pub(super) intra: f64,
+    /// From a GPU to the network, by one interface.
+    pub(super) inter: f64,
+    /// Neighbours of a host are joined by NVLink.
+    pub(super) nvlink: bool,
+    /// … through switches.
+    pub(super) nvswitch: bool,
+    pub(super) compute_capability: u32,
+}
+
+/// What NCCL 2.30 believes a link to carry (`topo.h`): NVLinks by GPU generation, PCIe by
+/// generation and lanes, sockets by CPU, the network by its nominal speed.
+pub(super) fn believed_rate(topology: &Topology, link: LinkId, compute_capability: u32) -> f64 {
+    let raw = topology.raw_rate(link).gb_per_sec();
+    let lanes = f64::from(topology.link(link).lanes.max(1));
+    match topology.family(link) {
+        LinkFamily::Nvlink => {
+            lanes
+                * match compute_capability {
+                    100.. => 40.1,
+                    90.. => 20.6,
+                    86 => 12.0,
+                    70.. => 20.0,
+                    _ => 18.0,
+                }
+        }
+        LinkFamily::Pcie => {
+            // Raw GB/s of a lane, and what NCCL counts for it.
+            let lane = raw / lanes;
+            let generations = [
+                (0.3, 0.1875),
+                (0.6, 0.375),
+                (1.2, 0.75),
+                (2.4, 1.5),
+                (4.8, 3.0),
+            ];
+            let known = generations.iter().find(|(most, _)| lane <= *most);
+            lanes * known.map_or(6.0, |(_, counted)| *counted)
+        }
+        LinkFamily::Network => raw,
+        LinkFamily::C2c => topology.rate(link).gb_per_sec(),
+        LinkFamily::Socket => {
+            let (cpu, _) = topology.ends(link);
+            let fast = topology
+                .links_from(cpu)
+                .into_iter()
+                .filter(|(l, _)| topology.family(*l) == LinkFamily::Pcie)
+                .any(|(l, _)| {
+                    topology.raw_rate(l).gb_per_sec() / f64::from(topology.link(l).lanes.max(1))
+                        > 2.4
+                });
+            match topology.device_model(cpu) {
+                DeviceModel::Cpu(m) if m.vendor == CpuVendor::Amd => 16.0,
+                DeviceModel::Cpu(m) if m.vendor == CpuVendor::Intel && fast => 22.0,
+                DeviceModel::Cpu(m) if m.vendor == CpuVendor::Intel => 10.0,
+                _ => 6.0,
+            }
+        }
+    }
+}
+
+/// Groups GPUs (by rank) into hosts.
+pub(super) fn hosts(
+    topology: &Topology,
+    router: &Router<'_>,
+    gpus: &[DeviceId],
+    env: &Env,
+) -> Vec<Host> {
+    let domains = domains(topology, env.mnnvl);
+    let mut by_domain: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut hosts: Vec<Host> = Vec::new();
+    for (rank, &gpu) in gpus.iter().enumerate() {
+        let host = *by_domain.entry(domains[gpu.index()]).or_insert_with(|| {
+            let node = topology
+                .node_of(gpu)
+                .map(|n| topology.nodes[n.index()].name.clone());
+            hosts.push(Host {
+                ranks: Vec::new(),
+                nics: Vec::new(),
+                mates: Vec::new(),
+                name: node.unwrap_or_default(),
+            });
+            hosts.len() - 1
+        });
+        hosts[host].ranks.push(rank as u32);
+    }
+    if hosts.len() > 1 {
+        for host in &mut hosts {
+            choose_nics(topology, router, gpus, env, host);
+        }
+    }
+    hosts
+}
+
+/// The usable interfaces of a GPU's node, as NCCL prefers them.
+pub(super) fn usable_nics(
+    topology: &Topology,
+    router: &Router<'_>,
+    gpu: DeviceId,
+    env: &Env,
+) -> Vec<(PathType, DeviceId)> {
+    let nics = topology
+        .node_of(gpu)
+        .map(|n| topology.nodes[n.index()].nics.as_slice())
+        .unwrap_or_default();
+    let allowed = |nic: DeviceId| {
+        let position = nics.iter().position(|&n| n == nic).unwrap_or(0);
+        let name = topology.device_name(nic);
+        let name = name.rsplit('/').next().unwrap_or_default();
+        env.allows_nic(name, position)
+    };
+    router
+        .ranked_nics(gpu)
+        .into_iter()
+        .map(|(_, kind, nic)| (kind, nic))
+        .filter(|&(_, nic)| allowed(nic))
+        .collect()
+}
+
+fn choose_nics(
+    topology: &Topology,
+    router: &Router<'_>,
+    gpus: &[DeviceId],
+    env: &Env,
+    host: &mut Host,
+) {
+    let near: Vec<_> = host
+        .ranks
+        .iter()
+        .map(|&rank| usable_nics(topology, router, gpus[rank as usize], env))
+        .collect();
+    let mut taken: Vec<DeviceId> = Vec::new();
+    for candidates in &near {
+        // Two GPUs with the same two interfaces nearby take one each.
+        let best = candidates.first().map(|c| c.0);
+        let free = candidates
+            .iter()
+            .find(|(kind, nic)| Some(*kind) == best && !taken.contains(nic))
+            .or(candidates.first())
+            .map(|c| c.1);
+        taken.extend(free);
+        host.nics.push(free);
+    }
+    host.mates = (0..host.ranks.len())
+        .map(|local| {
+            let nic = host.nics[local]?;
+            let own = near[local].iter().find(|c| c.1 == nic)?.0;
+            (0..host.ranks.len())
+                .filter(|&other| other != local)
+                .find(|&other| near[other].iter().any(|c| c.1 == nic && c.0 <= own))
+        })
+        .collect();
+}
+
+/// For each device the smallest device of its group: nodes, and those joined by NVLinks if
+/// `across` nodes too.
+fn domains(topology: &Topology, across: bool) -> Vec<u32> {
+    let mut parent: Vec<u32> = (0..topology.device_count() as u32).collect();
+    fn root(parent: &mut [u32], mut at: u32) -> u32 {
+        while parent[at as usize] != at {
+            parent[at as usize] = parent[parent[at as usize] as usize];
+            at = parent[at as usize];
+        }
+        at
+    }
+    let mut join = |a: DeviceId, b: DeviceId| {
+        let (a, b) = (root(&mut parent, a.0), root(&mut parent, b.0));
+        parent[a.max(b) as usize] = a.min(b);
+    };
+    for (id, _) in topology.links().filter(|_| across) {
+        if topology.family(id) == LinkFamily::Nvlink {
+            let (from, to) = topology.ends(id);
+            join(from, to);
+        }
+    }
+    for node in &topology.nodes {
+        for pair in node.gpus.windows(2) {
+            join(pair[0], pair[1]);
+        }
+    }
+    (0..topology.device_count() as u32)
+        .map(|d| root(&mut parent, d))
+        .collect()
+}
+
+/// True if a device is of this kind.
+fn is(topology: &Topology, device: DeviceId, kind: DeviceKind) -> bool {
+    topology.device(device).kind == kind
+}
+
+/// What the ring search may count on.
+pub(super) fn reach(
+    topology: &Topology,
+    router: &Router<'_>,
+    gpus: &[DeviceId],
+    hosts: &[Host],
+    compute_capability: u32,
+) -> Result<Reach, NcclError> {
+    let believed = |link| believed_rate(topology, link, compute_capability);
+    let (mut intra, mut nvlink, mut nvswitch) = (f64::INFINITY, true, true);
+    for host in hosts {
+        for (i, &rank) in host.ranks.iter().enumerate() {
+            let (from, to) = (
+                gpus[rank as usize],
+                gpus[host.ranks[(i + 1) % host.ranks.len()] as usize],
+            );
+            if from == to {
+                continue;
+            }
+            let hops = match router.peer(from, to) {
+                Ok(route) => route.hops,
+                Err(RouteError::NoPeerAccess { .. }) => {
+                    let cpu = router.cpu_of(to).unwrap_or(to);
+                    let mut hops = router.local(from, cpu)?.hops;
+                    hops.extend(router.local(cpu, to)?.hops);
+                    hops
+                }
+                Err(error) => return Err(error.into()),
+            };
+            nvlink &= hops
+                .iter()
+                .all(|h| topology.family(h.link) == LinkFamily::Nvlink);
+            nvswitch &= hops
+                .iter()
+                .any(|h| is(topology, topology.ends(h.link).1, DeviceKind::NvSwitch));
+            // A transfer that spreads over links of different width is as fast as all of them.
+            let rate = hops
+                .iter()
+                .map(|h| believed(h.link) * f64::from(h.share.den) / f64::from(h.share.num))
+                .fold(f64::INFINITY, f64::min);
+            intra = intra.min(rate);
+        }
+    }
+    let mut inter = f64::INFINITY;
+    for host in hosts.iter().filter(|_| hosts.len() > 1) {
+        for (&rank, nic) in host.ranks.iter().zip(&host.nics) {
+            let Some(nic) = *nic else { continue };
+            let local = router.local(gpus[rank as usize], nic)?.hops;
+            let ports = topology.links_from(nic).into_iter().map(|(l, _)| l);
+            let cables: f64 = ports
+                .filter(|&l| topology.family(l) == LinkFamily::Network)
+                .map(believed)
+                .sum();
+            inter = local
+                .iter()
+                .map(|h| believed(h.link))
+                .fold(inter.min(cables), f64::min);
+        }
+    }
+    // One GPU per host: nothing happens inside.
+    let intra = if intra.is_finite() { intra } else { inter };
+    Ok(Reach {
+        intra,
+        inter,
+        nvlink,
+        nvswitch,
+        compute_capability,
+    })
+}
+
+/// The worst type of path between a rank and its interface.
+pub(super) fn worst_nic_path(
+    topology: &Topology,
+    router: &Router<'_>,
+    gpus: &[DeviceId],
+    hosts: &[Host],
+) -> PathType {
+    let mut worst = PathType::Loc;
+    for host in hosts {
+        for (&rank, nic) in host.ranks.iter().zip(&host.nics) {
+            let gpu = gpus[rank as usize];
+            if let Some(nic) = *nic {
+                worst = worst.max(nic_path(topology, router, gpu, nic));
+            }
+        }
+    }
+    worst
+}
+
+/// The type of path between a GPU and an interface; a CPU that the GPU reaches by C2C is no
+/// obstacle.
+pub(super) fn nic_path(
+    topology: &Topology,
+    router: &Router<'_>,
+    gpu: DeviceId,
+    nic: DeviceId,
+) -> PathType {
+    let kind = router
+        .ranked_nics(gpu)
+        .into_iter()
+        .find(|c| c.2 == nic)
+        .map_or(PathType::Dis, |c| c.1);
+    let coherent = router.local(gpu, nic).is_ok_and(|route| {
+        let mut links = route.hops.iter().map(|h| h.link);
+        links.any(|l| topology.family(l) == LinkFamily::C2c)
+    });
+    if kind == PathType::Phb && coherent {
+        PathType::P2c
+    } else {
+        kind
+    }
+}

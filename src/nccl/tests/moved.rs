@@ -1,0 +1,3 @@
+//! What environment variables move: traffic and bounds, as documented.
+
+use super::*;
