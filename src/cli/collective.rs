@@ -6,7 +6,7 @@ use crate::collective::Collective;
 use crate::nccl::Algorithm;
 use crate::plan::ProtocolKind;
 use crate::report::record::{Row, Summary};
-use crate::report::{check_target, rows_csv, table_footer, write_run};
+use crate::report::{check_target, decision_tables, rows_csv, table_footer, write_run};
 use crate::scenario::{
     CollectiveSpec, EnvValue, JobSpec, Scenario, ScenarioError, ScenarioSpec, SizesSpec,
     TopologyRef, run as run_scenario, validate,
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// default; `--algo`, `--proto` and `--env` overrule it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Which one; others are not there yet
+    /// Which one
     #[arg(value_parser = one_of(&Collective::ALL, Collective::name))]
     name: Collective,
     /// A shipped topology (see `topology list`) or a topology file
@@ -52,7 +52,7 @@ pub(super) struct Args {
     /// This size only; may be repeated
     #[arg(short, long, value_parser = Bytes::parse_flag, conflicts_with_all = ["min_bytes", "max_bytes", "step_factor", "step_bytes"])]
     size: Vec<Bytes>,
-    /// Forces the algorithm; others are not there yet
+    /// Forces the algorithm in place of NCCL's choice
     #[arg(long, value_parser = one_of(&Algorithm::ALL, Algorithm::name))]
     algo: Option<Algorithm>,
     /// Forces the protocol
@@ -61,6 +61,13 @@ pub(super) struct Args {
     /// Sets an environment variable of NCCL; may be repeated
     #[arg(long, value_name = "NCCL_X=VALUE")]
     env: Vec<String>,
+    /// The release of NCCL whose rules are followed [default: 2.30.7]
+    #[arg(long, value_name = "VERSION")]
+    nccl_version: Option<String>,
+    /// Also prints NCCL's decision table: what it expects of each algorithm and protocol, and
+    /// why some are excluded
+    #[arg(long)]
+    why: bool,
     /// Times one cold operation, in place of one among many back to back
     #[arg(long)]
     isolated: bool,
@@ -110,6 +117,9 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let summary = &run.summary;
     if table {
         terminal::print(&table_footer(summary, terminal::colour()))?;
+        if args.why {
+            terminal::print(&decision_tables(summary, terminal::colour()))?;
+        }
     } else {
         let text = if args.csv {
             rows_csv(&summary.rows)?
@@ -164,9 +174,11 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
             algorithm: args.algo,
             protocol: args.proto,
             isolated: args.isolated,
+            why: args.why,
             trace: None,
         }),
         environment,
+        nccl_version: args.nccl_version.clone(),
         seed: args.seed,
         outputs: None,
     };
@@ -198,6 +210,7 @@ fn in_flags(mut error: ScenarioError) -> CliError {
         ("job.collective.sizes.step", "-i"),
         ("job.collective.sizes.list", "--size"),
         ("job.collective.sizes", "sizes"),
+        ("nccl_version", "--nccl-version"),
     ];
     if let ScenarioError::Input(TopologyError::Faults { origin, faults }) = &mut error
         && origin == "command line"
@@ -215,7 +228,7 @@ fn in_flags(mut error: ScenarioError) -> CliError {
 /// The document of `--json`; its fields are a contract.
 fn document(summary: &Summary) -> String {
     let rows: Vec<_> = summary.rows.iter().map(row).collect();
-    let document = json!({
+    let mut document = json!({
         "topology": summary.topology,
         "nodes": summary.nodes,
         "gpus_per_node": summary.gpus_per_node,
@@ -225,6 +238,9 @@ fn document(summary: &Summary) -> String {
         "version": summary.version,
         "seed": summary.seed,
     });
+    if !summary.decisions.is_empty() {
+        document["decisions"] = json!(summary.decisions);
+    }
     format!("{document:#}\n")
 }
 

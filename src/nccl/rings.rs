@@ -24,7 +24,6 @@ pub(super) struct RingGraph {
     pub(super) gates: Vec<Vec<Gate>>,
     /// All rings are the same.
     pub(super) same_channels: bool,
-    pub(super) cross_nic: CrossNic,
 }
 
 /// By which interface a ring leaves a host that it entered by another (`NCCL_CROSS_NIC`).
@@ -130,7 +129,6 @@ fn one_host(host: &Host, reach: Reach) -> RingGraph {
         rings,
         gates,
         same_channels: true,
-        cross_nic: CrossNic::Same,
     }
 }
 
@@ -216,7 +214,6 @@ fn several_hosts(
         rings,
         gates,
         same_channels: search_channels == 1,
-        cross_nic: mode,
     })
 }
 

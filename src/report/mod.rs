@@ -6,6 +6,7 @@
 
 mod bins;
 pub mod chart;
+mod decisions;
 mod error;
 mod file;
 mod folder;
@@ -20,6 +21,7 @@ mod run;
 mod summary_json;
 mod table;
 
+pub use decisions::decision_tables;
 pub use error::ReportError;
 pub use file::write_file;
 pub use folder::{FolderKind, check_folder, write_folder};

@@ -38,6 +38,9 @@ pub struct Summary {
     pub attribution: Option<Attribution>,
     /// Load of each link, of the traced row; only links that carried anything.
     pub links: Vec<LinkUse>,
+    /// Why NCCL chooses what it does, size by size, if that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<Decision>,
     /// What the reader should know: unknown variables, features left out.
     pub warnings: Vec<String>,
     /// The scenario as it was read, with overrides applied.
@@ -71,6 +74,34 @@ pub struct Row {
     pub events: u64,
     /// Wall-clock milliseconds of the simulation. Not reproducible; zero in `summary.json`.
     pub wall_ms: f64,
+}
+
+/// NCCL's decision for one size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Decision {
+    /// nccl-tests' size.
+    pub bytes: u64,
+    /// Every algorithm and protocol, in the order in which NCCL looks at them.
+    pub candidates: Vec<Candidate>,
+}
+
+/// One algorithm and protocol that NCCL could choose.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Candidate {
+    /// `ring`, `tree` …
+    pub algo: String,
+    /// `simple`, `ll`, `ll128`.
+    pub proto: String,
+    /// What NCCL's cost model expects for this size, microseconds; absent if it has nothing.
+    pub expected_us: Option<f64>,
+    /// The part of it that does not depend on the size.
+    pub latency_us: Option<f64>,
+    /// The algorithm bandwidth behind the rest, GB/s.
+    pub bandwidth_gbs: Option<f64>,
+    /// Why it is not considered.
+    pub excluded: Option<String>,
+    /// It is NCCL's choice.
+    pub chosen: bool,
 }
 
 /// Where the time of all workers went; the parts of a total add up to it exactly.

@@ -14,7 +14,7 @@ use crate::engine::{Options, Outcome, SimError, simulate, simulate_with};
 use crate::nccl::{Communicator, Planned};
 use crate::plan::{Plan, bound};
 use crate::report::Run;
-use crate::report::record::{Row, Summary, Timeline};
+use crate::report::record::{Candidate, Decision, Row, Summary, Timeline};
 use crate::topology::{LinkId, draw};
 use crate::units::{Bytes, Time};
 use std::collections::BTreeMap;
@@ -96,6 +96,10 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
                 timed_row(spec, &communicator, &planned, &mut progress)?
             }
         };
+        if spec.why {
+            let bytes = spec.collective.actual_bytes(size, communicator.ranks());
+            summary.decisions.push(decision(spec, &communicator, bytes));
+        }
         summary.rows.push(row.clone());
         watch.row(&summary, &row)?;
     }
@@ -150,8 +154,26 @@ fn summary(spec: &ValidSpec, communicator: &Communicator<'_>) -> Summary {
         bottleneck: String::new(),
         attribution: None,
         links: Vec::new(),
+        decisions: Vec::new(),
         warnings: findings.chain(spec.env.warnings.iter().cloned()).collect(),
         spec: spec.json.clone(),
+    }
+}
+
+fn decision(spec: &ValidSpec, communicator: &Communicator<'_>, bytes: u64) -> Decision {
+    let all = communicator.candidates(spec.collective, bytes, spec.forced);
+    let candidates = all.into_iter().map(|c| Candidate {
+        algo: c.algorithm.name().to_owned(),
+        proto: c.protocol.name().to_owned(),
+        expected_us: c.expected.map(|e| e.micros),
+        latency_us: c.expected.map(|e| e.latency),
+        bandwidth_gbs: c.expected.map(|e| e.bandwidth),
+        excluded: c.excluded,
+        chosen: c.chosen,
+    });
+    Decision {
+        bytes,
+        candidates: candidates.collect(),
     }
 }
 
@@ -227,7 +249,7 @@ fn timed_row(
             topology,
             communicator.gpus(),
             planned.plan.program.as_ref(),
-            false,
+            planned.algorithm.offloads(),
         )
         .micros(),
         bottleneck: short_bottleneck(topology, &planned.plan, &outcome),

@@ -47,6 +47,11 @@ pub struct ScenarioSpec {
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     pub environment: BTreeMap<String, EnvValue>,
+    /// The release of NCCL whose rules are followed, such as `2.27.3`; by default the one that
+    /// is modelled, 2.30.7. Few rules differ: channels of sends and receives, and what happens
+    /// when `NCCL_ALGO` leaves nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nccl_version: Option<String>,
     /// The seed of every random choice (such as which path a flow hashes onto).
     #[serde(default)]
     pub seed: u64,
@@ -97,10 +102,17 @@ pub struct CollectiveSpec {
     /// operation adds when they are issued back to back.
     #[serde(default)]
     pub isolated: bool,
+    /// Also tells why NCCL chooses what it does.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub why: bool,
     /// Which of the sizes the timeline, the link use and the attribution are of; the
     /// largest if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Bytes>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Sizes: either `from`, `to` and a `factor` or `step`, or a `list`.

@@ -31,6 +31,8 @@ pub struct ValidSpec {
     pub forced: Forced,
     /// One cold operation in place of back-to-back ones.
     pub isolated: bool,
+    /// Tell why NCCL chooses what it does.
+    pub why: bool,
     /// The size (an index) that is recorded.
     pub traced: Option<usize>,
     /// NCCL's variables.
@@ -61,7 +63,20 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
         return Err(TopologyError::Faults { origin, faults }.into());
     }
     let variables = spec.environment.iter();
-    let env = Env::parse(variables.map(|(name, value)| (name.as_str(), value.0.as_str())))?;
+    let mut env = Env::parse(variables.map(|(name, value)| (name.as_str(), value.0.as_str())))?;
+    if let Some(text) = &spec.nccl_version {
+        match text.parse() {
+            Ok(version) => env.version = version,
+            Err(_) => faults.push(fault(
+                "nccl_version",
+                format!("`{text}`"),
+                "a release of NCCL from 2.12 on, such as 2.27 or 2.29.7",
+            )),
+        }
+    }
+    if !faults.is_empty() {
+        return Err(TopologyError::Faults { origin, faults }.into());
+    }
 
     let topology = machine(&spec.topology, spec.nodes, folder, &origin)?;
     let memory = topology
@@ -100,6 +115,7 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
             protocol: job.protocol,
         },
         isolated: job.isolated,
+        why: job.why,
         traced,
         env,
         seed: spec.seed,

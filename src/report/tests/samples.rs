@@ -99,6 +99,7 @@ fn summary(rows: Vec<Row>) -> Summary {
             .to_owned(),
         attribution: None,
         links: Vec::new(),
+        decisions: Vec::new(),
         warnings: Vec::new(),
         spec: serde_json::json!({
             "topology": {"name": "dgx-h100", "nodes": 1},

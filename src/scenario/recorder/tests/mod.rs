@@ -7,7 +7,7 @@ use super::*;
 use crate::collective::{Collective, Part, Program, RingProgram, Rings};
 use crate::engine::{Options, simulate_with};
 use crate::plan::{NetworkLeg, Protocol, ProtocolKind, RoleCosts, RouteId, Transport, WorkerCosts};
-use crate::report::record::{Activity, Lane, Part as TimePart, Track};
+use crate::report::record::{Activity, Part as TimePart, Track};
 use crate::topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
 use crate::units::{Bandwidth, Bytes};
 use std::collections::BTreeMap;
@@ -228,7 +228,8 @@ fn assert_spans(timeline: &Timeline, outcome: &Outcome, plan: &Plan) {
         if place.rank.index() >= timeline.ranks.len() {
             continue;
         }
-        let track = (place.rank.0, Track::Worker(place.channel, Lane::Whole));
+        let lane = super::places(plan.program.as_ref())[worker as usize].lane;
+        let track = (place.rank.0, Track::Worker(place.channel, lane));
         assert_eq!(filled.get(&track), Some(&outcome.end()), "{track:?}");
         let limited: Time = bins.limited.iter().map(|&(_, t)| t).sum();
         for (activity, time) in [
