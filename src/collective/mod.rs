@@ -3,12 +3,14 @@
 
 pub mod goal;
 pub mod matrix;
+pub mod p2p;
 pub mod program;
 pub mod ring;
 pub mod verify;
 
 pub use goal::{Collective, ROOT};
 pub use matrix::{Matrix, MatrixError};
+pub use p2p::{Cut, Lanes, P2pProgram, Rounds, RoundsError};
 pub use program::{
     After, At, Buffer, ConnId, Connection, Deal, Peers, Program, Rank, Role, Step, Worker, WorkerId,
 };
