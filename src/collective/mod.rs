@@ -3,6 +3,7 @@
 
 pub mod goal;
 pub mod matrix;
+pub mod message;
 pub mod p2p;
 pub mod program;
 pub mod ring;
@@ -10,6 +11,7 @@ pub mod verify;
 
 pub use goal::{Collective, ROOT};
 pub use matrix::{Matrix, MatrixError};
+pub use message::{MessageAlgorithm, MessageError, MessageProgram};
 pub use p2p::{Cut, Lanes, P2pProgram, Rounds, RoundsError};
 pub use program::{
     After, At, Buffer, ConnId, Connection, Deal, Peers, Program, Rank, Role, Step, Worker, WorkerId,
@@ -17,5 +19,7 @@ pub use program::{
 pub use ring::{Part, RingProgram, Rings};
 pub use verify::{VerifyError, verify};
 
+#[cfg(test)]
+mod builder_tests;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@
 mod communicator;
 mod env;
 mod error;
+pub mod p2p;
 mod parts;
 mod rings;
 mod transport;
