@@ -19,6 +19,8 @@ pub(super) struct Units {
     stride: u64,
     /// Units are apart in input and output: the part is one of several of each block.
     apart: bool,
+    /// Chunks end with units in scratch memory too.
+    block_by_block: bool,
 }
 
 impl Units {
@@ -32,17 +34,19 @@ impl Units {
             each,
             stride: each,
             apart: false,
+            block_by_block: false,
         }
     }
 
     /// A part of the ranks' blocks of `block` bytes.
-    pub(super) fn of_blocks(part: &Part, block: u64) -> Self {
+    pub(super) fn of_blocks(part: &Part, block: u64, block_by_block: bool) -> Self {
         Units {
             len: u64::MAX,
             chunk: part.chunk,
             each: part.len,
             stride: block,
             apart: part.len != block,
+            block_by_block,
         }
     }
 
@@ -57,7 +61,8 @@ impl Units {
 
     /// True if no chunk of an operation with these spans may cross a unit's end.
     fn by_unit(&self, spans: [Option<Span>; 2]) -> bool {
-        let scattered = |s: &Span| s.count > 1 && s.buffer != Buffer::Scratch;
+        let scattered =
+            |s: &Span| s.count > 1 && (self.block_by_block || s.buffer != Buffer::Scratch);
         self.apart && spans.iter().flatten().any(scattered)
     }
 

@@ -41,11 +41,7 @@ fn powers(end: u32) -> impl DoubleEndedIterator<Item = u32> {
 
 /// The lowest bit; of zero: more than any.
 fn lowest(x: u32) -> u32 {
-    if x == 0 {
-        1 << 31
-    } else {
-        1 << x.trailing_zeros()
-    }
+    1 << x.trailing_zeros().min(31)
 }
 
 impl Trees {
@@ -136,52 +132,49 @@ impl Trees {
     }
 }
 
-/// Each block comes as soon as the one before has, and goes on at once.
+/// Round by round the block of every next offset, over its lowest bit: who receives it in
+/// one round passes it on in later ones.
 pub(super) fn all_gather_by_block(ranks: u32, rank: u32) -> Script {
     let mut script = Script::default();
     script.copy(input(0, 1), output(rank, 1));
-    for offset in 0..ranks {
-        let place = output((rank + offset) % ranks, 1);
-        let mut source = input(0, 1);
-        if offset > 0 {
-            script.receive((rank + lowest(offset)) % ranks, place);
-            source = place;
-        }
-        for distance in powers(lowest(offset).min(ranks)).rev() {
-            if offset + distance < ranks {
-                script.send((rank + ranks - distance) % ranks, source);
-            }
-        }
+    let block = |offset: u32| output((rank + offset) % ranks, 1);
+    for offset in 1..ranks {
+        let distance = lowest(offset);
+        let parent = offset - distance;
+        let source = if parent == 0 {
+            input(0, 1)
+        } else {
+            block(parent)
+        };
+        script.send((rank + ranks - distance) % ranks, source);
+        script.receive((rank + distance) % ranks, block(offset));
     }
     script
 }
 
-/// The mirror image; a sum leaves when it is complete, so that a few units are enough.
+/// The mirror image. At any time a rank has one incomplete sum for each distance at most.
 pub(super) fn reduce_scatter_by_block(ranks: u32, rank: u32) -> Script {
     let mut script = Script::default();
-    let slots = ranks.ilog2() + 2;
-    let mut sums = 0;
-    for offset in (0..ranks).rev() {
-        let mut own = input((rank + offset) % ranks, 1);
-        let target = if offset == 0 {
-            output(0, 1)
-        } else {
-            scratch(sums % slots, 1)
-        };
-        for distance in powers(lowest(offset).min(ranks)).rev() {
-            if offset + distance < ranks {
-                script.reduce((rank + ranks - distance) % ranks, own, target);
-                own = target;
-            }
-        }
-        if offset == 0 {
-            if ranks == 1 {
-                script.copy(own, target);
-            }
-        } else {
-            sums += u32::from(own == target);
-            script.send((rank + lowest(offset)) % ranks, own);
-        }
+    let own = |offset: u32| input((rank + offset) % ranks, 1);
+    let sum = |offset: u32| match offset {
+        0 => output(0, 1),
+        _ => scratch(offset.trailing_zeros(), 1),
+    };
+    if ranks == 1 {
+        script.copy(own(0), sum(0));
+    }
+    let begun = |offset: u32, distance: u32| offset + distance < ranks;
+    for offset in (1..ranks).rev() {
+        let distance = lowest(offset);
+        // An offset has got something if the one after it exists and is added to it.
+        let leaf = distance == 1 || !begun(offset, 1);
+        let source = if leaf { own(offset) } else { sum(offset) };
+        script.send((rank + distance) % ranks, source);
+        let parent = offset - distance;
+        // The first to be added is the farthest that exists.
+        let first = !begun(parent, 2 * distance) || 2 * distance >= lowest(parent);
+        let addend = if first { own(parent) } else { sum(parent) };
+        script.reduce((rank + ranks - distance) % ranks, addend, sum(parent));
     }
     script
 }

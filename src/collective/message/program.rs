@@ -110,6 +110,7 @@ impl MessageProgram {
             Collective::AllReduce | Collective::Broadcast | Collective::Reduce
         );
         let block = bytes / u64::from(ranks);
+        let block_by_block = scripts.iter().any(|s| s.block_by_block);
         let mut shapes: Vec<Shape> = Vec::new();
         let mut shape_of = Vec::with_capacity(parts.len());
         let mut scratch = vec![0];
@@ -124,7 +125,7 @@ impl MessageProgram {
             let units = if vector {
                 Units::of_vector(part, segments)
             } else {
-                Units::of_blocks(part, block)
+                Units::of_blocks(part, block, block_by_block)
             };
             let known = shapes.iter().position(|s| s.units == units);
             shape_of.push(known.unwrap_or_else(|| {

@@ -131,7 +131,11 @@ pub(super) fn rabenseifner(ranks: u32, rank: u32) -> Script {
 /// Reduce-scatter by halving.
 pub(super) fn reduce_scatter(ranks: u32, rank: u32) -> Script {
     let fold = Fold::new(ranks);
-    let mut script = Script::default();
+    let mut script = Script {
+        // Who stands for another rank has sums where others still have their input.
+        block_by_block: fold.rest > 0,
+        ..Script::default()
+    };
     let Some(id) = fold.id(rank) else {
         script.send(rank + 1, input(0, ranks));
         script.receive(rank + 1, output(0, 1));

@@ -54,6 +54,9 @@ pub(super) enum Operation {
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) operations: Vec<Operation>,
+    /// Messages of several blocks go block by block where a part of each is sent, also from
+    /// and to scratch memory: the other end may have them in input or output.
+    pub(super) block_by_block: bool,
 }
 
 impl Script {
