@@ -5,6 +5,8 @@ pub mod chain;
 pub mod goal;
 pub mod heads;
 pub mod matrix;
+pub mod message;
+pub mod p2p;
 pub mod program;
 pub mod ring;
 pub mod tree;
@@ -14,6 +16,8 @@ pub use chain::{ChainProgram, Chains};
 pub use goal::{Collective, ROOT};
 pub use heads::{Between, HeadsProgram, HopKind};
 pub use matrix::{Matrix, MatrixError};
+pub use message::{MessageAlgorithm, MessageError, MessageProgram};
+pub use p2p::{Cut, Lanes, P2pProgram, Rounds, RoundsError};
 pub use program::{
     After, At, Buffer, ConnId, Connection, Deal, Peers, Program, Rank, Role, Step, Worker, WorkerId,
 };
@@ -21,6 +25,8 @@ pub use ring::{Part, RingProgram, Rings};
 pub use tree::{Tree, TreeError, TreeProgram, binary_parent};
 pub use verify::{VerifyError, verify};
 
+#[cfg(test)]
+mod builder_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

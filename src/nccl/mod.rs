@@ -14,6 +14,7 @@ mod error;
 mod graphs;
 mod hosts;
 mod lay;
+pub mod p2p;
 mod rings;
 mod transport;
 mod tuner;
