@@ -23,14 +23,13 @@ pub(super) fn names() -> Vec<String> {
             let name = entry.unwrap().file_name().into_string().unwrap();
             name.strip_suffix(".json").map(str::to_owned)
         })
-        .filter(|name| name != "hardware")
         .collect();
     names.sort();
     names
 }
 
 pub(super) fn hardware() -> Hardware {
-    serde_json::from_str(&read("hardware")).unwrap()
+    super::catalogue::hardware().clone()
 }
 
 pub(super) fn spec(name: &str) -> TopologySpec {

@@ -18,6 +18,7 @@ fn ports(nodes: u32, rails: u32) -> Vec<Port> {
 fn parts(radix: u32) -> Parts {
     Parts {
         radix,
+        upper_radix: radix,
         rate_ratio: 1.0,
     }
 }
@@ -28,6 +29,8 @@ fn rails(nodes_per_unit: Option<u32>) -> RailOptimized {
         nodes_per_unit,
         spines: None,
         oversubscription: 1.0,
+        leaves_per_pod: None,
+        core_oversubscription: 1.0,
     }
 }
 
@@ -37,6 +40,8 @@ fn leaves(ports_per_leaf: Option<u32>) -> LeafSpine {
         ports_per_leaf,
         spines: None,
         oversubscription: 1.0,
+        leaves_per_pod: None,
+        core_oversubscription: 1.0,
     }
 }
 
@@ -163,8 +168,8 @@ fn oversubscription_takes_spines_away() {
 #[test]
 fn faster_cables_between_switches_are_fewer() {
     let fast = Parts {
-        radix: 64,
         rate_ratio: 0.5,
+        ..parts(64)
     };
     let plan = leaf_spine::plan(&leaves(None), &ports(64, 8), fast, "").unwrap();
     assert_eq!(trunks(&plan), [256, 0]);
