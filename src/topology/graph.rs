@@ -163,6 +163,17 @@ pub struct Topology {
     pub link_models: Vec<(String, LinkModel)>,
 }
 
+impl Fabric {
+    /// How many groups its switches form; 0 in a fabric without groups.
+    #[must_use]
+    pub fn group_count(&self) -> usize {
+        let mut groups = self.groups.clone();
+        groups.sort_unstable();
+        groups.dedup();
+        groups.len()
+    }
+}
+
 impl Topology {
     /// Number of devices.
     #[must_use]

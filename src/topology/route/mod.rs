@@ -12,6 +12,8 @@
 
 mod fabric;
 mod groups;
+#[cfg(test)]
+mod groups_tests;
 mod local;
 mod nvlink;
 mod spread;
