@@ -77,15 +77,16 @@ impl Extent {
             radix,
             "the ports of the switch",
         )?;
+        let room = radix - shape.ports_per_switch;
         count(
             "switches_per_group",
             shape.switches_per_group,
             block,
-            radix.max(block),
-            "at least the ports of a node, each on a switch of its own",
+            (room + 1).max(block),
+            "from the ports of a node, each on a switch of its own, to what a switch has ports \
+             for beside those of NICs",
         )?;
         let neighbours = shape.switches_per_group - 1;
-        let room = radix - shape.ports_per_switch;
         if let Some(most) = room.checked_div(neighbours) {
             count(
                 "local_cables",
