@@ -305,7 +305,9 @@ fn multicast(
     let reduce = topology
         .devices()
         .filter(|(_, d)| d.kind == DeviceKind::NvSwitch)
-        .all(|(id, _)| matches!(topology.device_model(id), DeviceModel::Nvswitch(m) if m.reduces));
+        .all(
+            |(id, _)| matches!(topology.device_model(id), DeviceModel::Nvswitch(m) if m.multicast),
+        );
     if reduce {
         Ok(())
     } else {
@@ -322,9 +324,9 @@ fn collnet(topology: &Topology, hosts: &[Host], env: &Env) -> Result<(), String>
         return Err(format!("fewer than {} hosts", env.collnet_hosts.max(2)));
     }
     let switches = topology.fabrics.iter().flat_map(|f| &f.switches);
-    let reduce = switches
-        .clone()
-        .all(|&s| matches!(topology.device_model(s), DeviceModel::Switch(m) if m.reduces));
+    let reduce = switches.clone().all(
+        |&s| matches!(topology.device_model(s), DeviceModel::Switch(m) if m.reduction.is_some()),
+    );
     if reduce && switches.count() > 0 {
         Ok(())
     } else {

@@ -80,21 +80,12 @@ impl Communicator<'_> {
             .collect()
     }
 
-    /// What the network's switches keep up with, for each stream of sums: their share of the
-    /// slowest port into them.
+    /// What the network's switches keep up with, for each stream of sums.
     fn reduction_rate(&self) -> Bandwidth {
         let topology = self.topology;
         let switches = topology.fabrics.iter().flat_map(|f| &f.switches);
         let rates = switches.filter_map(|&s| match topology.device_model(s) {
-            DeviceModel::Switch(model) => {
-                let share = model.reduction_share.as_ref().map_or(1.0, |s| s.value);
-                let ports = topology.links_from(s).into_iter();
-                let slowest = ports
-                    .filter(|&(l, _)| topology.family(l) == LinkFamily::Network)
-                    .map(|(l, _)| topology.rate(l).bytes_per_sec())
-                    .min()?;
-                Some((slowest as f64 * share) as u64)
-            }
+            DeviceModel::Switch(model) => Some(model.reduction.as_ref()?.value.bytes_per_sec()),
             _ => None,
         });
         Bandwidth::from_bytes_per_sec(rates.min().unwrap_or(1 << 50).max(1))

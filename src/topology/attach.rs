@@ -1,7 +1,7 @@
 //! Joining a machine's nodes by its fabrics.
 
 use super::error::Fault;
-use super::fabric::{self, CableKind, End, Parts, Plan, Port};
+use super::fabric::{self, CableKind, End, Parts, Plan, PlannedSwitch, Port};
 use super::graph::{Device, DeviceId, DeviceKind, Fabric, Link, Place};
 use super::hardware::{DeviceModel, LinkModel};
 use super::machine::{Machine, add_wire};
@@ -51,24 +51,19 @@ impl Machine {
             Some(link) => models.link(link, &format!("{at}.switch_link"), faults),
             None => port_link,
         };
-        let switch = models.device(&spec.switch, &format!("{at}.switch"), faults);
-        let radix = match switch {
-            Some((_, DeviceModel::Switch(model))) => model.ports.value.min(u16::MAX.into()),
-            Some((_, other)) => {
-                faults.push(Fault::new(
-                    format!("{at}.switch"),
-                    format!("`{}`, a {}", spec.switch, models::kind(other).label()),
-                    "a network switch",
-                ));
-                0
-            }
-            None => 0,
+        let switch = switch_model(&spec.switch, &format!("{at}.switch"), models, faults);
+        let upper = match &spec.upper_switch {
+            Some(name) => switch_model(name, &format!("{at}.upper_switch"), models, faults),
+            None => switch,
         };
-        let (Some(port_link), Some(switch_link), Some((switch_model, _)), true) =
-            (port_link, switch_link, switch, faults.len() == before)
+        let (Some(port_link), Some(switch_link), Some((switch, radix)), Some((upper, upper_radix))) =
+            (port_link, switch_link, switch, upper)
         else {
             return;
         };
+        if faults.len() > before {
+            return;
+        }
         let ports = self.numbered_ports(&spec.ports);
         let plan = if let FabricShape::Explicit(shape) = &spec.shape {
             let names = Names {
@@ -80,6 +75,7 @@ impl Machine {
                 at: format!("{at}.shape.explicit"),
                 ports: &ports,
                 radix,
+                upper_radix,
                 find: &|path, at| self.find(path, at),
                 name_of: &|device| names.of(device),
             };
@@ -88,6 +84,7 @@ impl Machine {
             let rate = |model: &LinkModel| model.lane_rate.value.bytes_per_sec() as f64;
             let parts = Parts {
                 radix,
+                upper_radix,
                 rate_ratio: rate(port_link.1) / rate(switch_link.1),
             };
             fabric::plan(spec, &ports, parts, &at).unwrap_or_else(|fault| {
@@ -98,17 +95,13 @@ impl Machine {
         if faults.len() > before {
             return;
         }
-        let links = (port_link.0, switch_link.0);
-        self.build(
-            name,
-            spec,
-            &ports,
-            &plan,
-            switch_model,
-            links,
-            models,
-            faults,
-        );
+        let used = Used {
+            port_link: port_link.0,
+            switch_link: switch_link.0,
+            switch,
+            upper,
+        };
+        self.build(name, spec, &ports, &plan, &used, models, faults);
     }
 
     /// Ports in order of node and rail, with both. Ports of no node count by place.
@@ -148,8 +141,7 @@ impl Machine {
         spec: &FabricSpec,
         ports: &[Port],
         plan: &Plan,
-        switch_model: u16,
-        (port_link, switch_link): (u16, u16),
+        used: &Used,
         models: &mut Models<'a>,
         faults: &mut Vec<Fault>,
     ) {
@@ -188,7 +180,11 @@ impl Machine {
             };
             self.graph.add_node(Device {
                 kind: DeviceKind::Switch,
-                model: switch_model,
+                model: if switch.tier > 0 {
+                    used.upper
+                } else {
+                    used.switch
+                },
                 place,
                 stem,
                 index,
@@ -201,8 +197,8 @@ impl Machine {
                 End::Switch(switch) => first + switch,
             };
             let model = match cable.kind {
-                CableKind::Port => port_link,
-                CableKind::Switch => switch_link,
+                CableKind::Port => used.port_link,
+                CableKind::Switch => used.switch_link,
                 CableKind::Model(model) => model,
             };
             let lanes = cable.lanes;
@@ -230,9 +226,49 @@ impl Machine {
                 .map(DeviceId)
                 .collect(),
             tiers: plan.switches.iter().map(|s| s.tier).collect(),
+            groups: groups(plan),
             ports: ports.iter().map(|p| DeviceId(p.device)).collect(),
         });
     }
+}
+
+/// The models of a fabric's parts.
+struct Used {
+    port_link: u16,
+    switch_link: u16,
+    switch: u16,
+    upper: u16,
+}
+
+/// A network switch's model and ports.
+fn switch_model<'a>(
+    name: &'a str,
+    at: &str,
+    models: &mut Models<'a>,
+    faults: &mut Vec<Fault>,
+) -> Option<(u16, u32)> {
+    match models.device(name, at, faults)? {
+        (number, DeviceModel::Switch(model)) => {
+            Some((number, model.ports.value.min(u16::MAX.into())))
+        }
+        (_, other) => {
+            faults.push(Fault::new(
+                at,
+                format!("`{name}`, a {}", models::kind(other).label()),
+                "a network switch",
+            ));
+            None
+        }
+    }
+}
+
+/// The groups of the switches, if they have any; those without one are a group together.
+fn groups(plan: &Plan) -> Vec<u32> {
+    if plan.switches.iter().all(|s| s.group.is_none()) {
+        return Vec::new();
+    }
+    let group = |s: &PlannedSwitch| s.group.unwrap_or(u32::MAX);
+    plan.switches.iter().map(group).collect()
 }
 
 /// Names of devices while the machine is not complete.

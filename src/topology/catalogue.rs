@@ -13,18 +13,49 @@ macro_rules! shipped {
     };
 }
 
+/// A shipped hardware file: its name and its text.
+macro_rules! hardware_files {
+    ($($name:literal),* $(,)?) => {
+        &[$((
+            concat!("topologies/hardware/", $name, ".json"),
+            include_str!(concat!("../../topologies/hardware/", $name, ".json")),
+        )),*]
+    };
+}
+
 /// Every shipped topology, in the order in which `topology list` shows them.
 const SHIPPED: &[(&str, &str)] = shipped![
+    "dgx-1-v100",
+    "dgx-2",
     "dgx-a100",
     "dgx-h100",
+    "dgx-h200",
     "dgx-b200",
+    "dgx-b300",
     "gb200-nvl72",
+    "gb300-nvl72",
+    "gh200-quad",
+    "a100-quad-slingshot",
     "superpod-h100",
+    "llama3-24k",
+    "hgx-h100-roce",
+    "aws-p4d",
+    "aws-p5",
+    "aws-p5en",
+    "aws-p6-b300",
+    "azure-ndv4",
+    "azure-ndv5",
+    "gcp-a3-high",
+    "gcp-a3-mega",
+    "gcp-a3-ultra",
     "x86-h100-pcie",
+    "l40s-pcie",
+    "rtx4090-pcie",
+    "t4-pcie",
 ];
 
-/// The shipped hardware.
-const HARDWARE: &str = include_str!("../../topologies/hardware.json");
+/// The shipped hardware, by kind.
+const HARDWARE: &[(&str, &str)] = hardware_files!["links", "gpus", "hosts", "nics", "switches"];
 
 /// The names of the shipped topologies.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -58,13 +89,25 @@ pub fn find(name: &str) -> Result<TopologySpec, TopologyError> {
 /// The shipped models of links and devices.
 ///
 /// # Panics
-/// Never: the text is part of the program and a test reads it.
+/// Never: the texts are part of the program and a test reads them.
 pub fn hardware() -> &'static Hardware {
     static PARSED: OnceLock<Hardware> = OnceLock::new();
     PARSED.get_or_init(|| {
-        load::parse_hardware(HARDWARE, "topologies/hardware.json")
-            .expect("the embedded hardware file is read by a test")
+        let mut all = Hardware::default();
+        for (name, text) in HARDWARE {
+            let part = load::parse_hardware(text, name)
+                .expect("the embedded hardware files are read by a test");
+            all.links.extend(part.links);
+            all.devices.extend(part.devices);
+        }
+        all
     })
+}
+
+/// The texts of the shipped hardware files, with their names.
+#[cfg(test)]
+pub(super) fn hardware_texts() -> &'static [(&'static str, &'static str)] {
+    HARDWARE
 }
 
 #[cfg(test)]
@@ -73,8 +116,21 @@ mod tests {
     use crate::topology::expand::{Overrides, expand};
 
     #[test]
+    fn no_model_stands_in_two_files() {
+        let parts = HARDWARE
+            .iter()
+            .map(|(name, text)| load::parse_hardware(text, name).unwrap_or_else(|e| panic!("{e}")));
+        let (mut links, mut devices) = (0, 0);
+        for part in parts {
+            links += part.links.len();
+            devices += part.devices.len();
+        }
+        assert_eq!(links, hardware().links.len());
+        assert_eq!(devices, hardware().devices.len());
+    }
+
+    #[test]
     fn shipped_files_are_machines() {
-        let _ = hardware();
         for name in names() {
             let spec = find(name).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(spec.name, name);

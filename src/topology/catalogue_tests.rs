@@ -23,14 +23,13 @@ pub(super) fn names() -> Vec<String> {
             let name = entry.unwrap().file_name().into_string().unwrap();
             name.strip_suffix(".json").map(str::to_owned)
         })
-        .filter(|name| name != "hardware")
         .collect();
     names.sort();
     names
 }
 
 pub(super) fn hardware() -> Hardware {
-    serde_json::from_str(&read("hardware")).unwrap()
+    super::catalogue::hardware().clone()
 }
 
 pub(super) fn spec(name: &str) -> TopologySpec {
@@ -60,12 +59,14 @@ fn shipped_files_bear_their_names_and_are_sound_machines_of_any_size() {
     }
 }
 
-/// What rings and copies were measured to reach, in GB/s: 18 NVLinks of Hopper 369–373, 12 of
-/// Ampere 237–243, 18 of Blackwell 705–730, x16 of PCIe 24–26.8 and 54–57.4, NDR 49, HDR 24.5.
+/// What rings and copies were measured to reach, in GB/s: 6 NVLinks of Volta 135, 12 of Ampere
+/// 237–243, 18 of Hopper 369–373, 18 of Blackwell 705–730, x16 of PCIe 24–26.8 and 54–57.4,
+/// HDR 24.5, NDR 49, the others as their files say.
 #[test]
 fn usable_rates_lie_within_what_was_measured() {
     let hardware = hardware();
     let cases = [
+        ("nvlink2", 6, 134.9, 135.4),
         ("nvlink3", 12, 237.0, 243.0),
         ("nvlink4", 18, 369.0, 373.0),
         ("nvlink5", 18, 705.0, 730.0),
@@ -74,6 +75,13 @@ fn usable_rates_lie_within_what_was_measured() {
         ("pcie5", 16, 54.0, 57.4),
         ("ib-hdr200", 1, 24.4, 24.6),
         ("ib-ndr400", 1, 48.8, 49.3),
+        ("ib-xdr800", 1, 96.4, 96.6),
+        ("slingshot-200", 1, 23.0, 23.2),
+        ("slingshot-200-phb", 1, 18.0, 18.2),
+        ("roce-100", 1, 8.0, 9.8),
+        ("roce-400", 1, 45.2, 49.2),
+        ("efa-25", 1, 3.10, 3.12),
+        ("gve-200-tcpx", 1, 17.7, 19.95),
     ];
     for (name, lanes, low, high) in cases {
         let rate = hardware.links[name].rate(lanes).gb_per_sec();
@@ -84,7 +92,11 @@ fn usable_rates_lie_within_what_was_measured() {
 /// NVLinks of each GPU, by NVSwitch in order; all GPUs of a machine are alike.
 #[test]
 fn gpus_spread_their_links_over_the_switches_as_documented() {
-    let cases: [(&str, Vec<u16>); 4] = [
+    let cases: [(&str, Vec<u16>); 8] = [
+        ("dgx-2", vec![1; 6]),
+        ("azure-ndv4", vec![2; 6]),
+        ("aws-p5", vec![5, 4, 4, 5]),
+        ("gb300-nvl72", vec![1; 18]),
         ("dgx-a100", vec![2; 6]),
         ("dgx-h100", vec![5, 4, 4, 5]),
         ("dgx-b200", vec![9; 2]),
@@ -107,11 +119,12 @@ fn gpus_spread_their_links_over_the_switches_as_documented() {
     assert_eq!(built("gb200-nvl72", None).gpus().count(), 72);
 }
 
-/// Used ports of an NVSwitch: 16 of 36; 40 and 32 of 64; 72 of 72; 72 of 72. No switch has
+/// Used ports of an NVSwitch: 16 of 18 and of 36; 40 and 32 of 64; 72 of 72; 72 of 72. No switch has
 /// more links than ports.
 #[test]
 fn switches_have_a_port_for_every_link() {
-    let cases: [(&str, Vec<u32>); 4] = [
+    let cases: [(&str, Vec<u32>); 5] = [
+        ("dgx-2", vec![16; 12]),
         ("dgx-a100", vec![16; 6]),
         ("dgx-h100", vec![40, 32, 32, 40]),
         ("dgx-b200", vec![72; 2]),

@@ -386,6 +386,9 @@ fn switch(at: &str, model: &SwitchModel, faults: &mut Vec<Fault>) {
             "a number from 1 to 65535",
         ));
     }
+    if let Some(reduction) = &model.reduction {
+        rate(&format!("{at}.reduction"), reduction.value, faults);
+    }
 }
 
 fn rate(at: &str, rate: Bandwidth, faults: &mut Vec<Fault>) {

@@ -299,14 +299,18 @@ impl<'t> Tree<'t> {
             }
         };
         let mut tiers: Vec<TierSpec> = Vec::new();
-        for (&switch, &tier) in fabric.switches.iter().zip(&fabric.tiers) {
+        for (position, (&switch, &tier)) in fabric.switches.iter().zip(&fabric.tiers).enumerate() {
             let stem = &t.stems[t.device(switch).stem as usize];
+            let group = fabric.groups.get(position).copied();
             match tiers.last_mut() {
-                Some(last) if last.name == *stem && last.tier == tier => last.count += 1,
+                Some(last) if last.name == *stem && last.tier == tier && last.group == group => {
+                    last.count += 1;
+                }
                 _ => tiers.push(TierSpec {
                     name: stem.clone(),
                     tier,
                     count: 1,
+                    group,
                 }),
             }
         }
@@ -318,6 +322,11 @@ impl<'t> Tree<'t> {
             port_link: cables.first().map(model).unwrap_or_default(),
             switch_link: None,
             switch: fabric.switches.first().map(switch).unwrap_or_default(),
+            upper_switch: fabric
+                .tiers
+                .iter()
+                .position(|&tier| tier > 0)
+                .map(|position| switch(&fabric.switches[position])),
             shape: FabricShape::Explicit(ExplicitFabric {
                 comment: None,
                 switches: fabric.switches.len() as u32,

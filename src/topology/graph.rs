@@ -3,7 +3,7 @@
 //! A [`Topology`] is made by [`super::expand()`] and never changes: faults are flags and
 //! factors that the engine applies, so ids stay valid. Ids are dense and index tables.
 
-use super::hardware::{DeviceModel, GpuModel, LinkFamily, LinkModel, NicModel};
+use super::hardware::{DeviceModel, GpuModel, LinkFamily, LinkModel, NicModel, SwitchModel};
 use super::spec::RoutingPolicy;
 use crate::units::{Bandwidth, Time};
 use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
@@ -133,6 +133,9 @@ pub struct Fabric {
     pub switches: Vec<DeviceId>,
     /// The switches' tiers, in the order of `switches`: 0 leaf, 1 spine, 2 core.
     pub tiers: Vec<u8>,
+    /// The switches' groups, in the order of `switches`: in a dragonfly a path leaves its
+    /// group once at most. Empty in fabrics without groups.
+    pub groups: Vec<u32>,
     /// The NICs that it joins.
     pub ports: Vec<DeviceId>,
 }
@@ -158,6 +161,17 @@ pub struct Topology {
     pub device_models: Vec<(String, DeviceModel)>,
     /// Link models with their names.
     pub link_models: Vec<(String, LinkModel)>,
+}
+
+impl Fabric {
+    /// How many groups its switches form; 0 in a fabric without groups.
+    #[must_use]
+    pub fn group_count(&self) -> usize {
+        let mut groups = self.groups.clone();
+        groups.sort_unstable();
+        groups.dedup();
+        groups.len()
+    }
 }
 
 impl Topology {
@@ -323,6 +337,23 @@ impl Topology {
             DeviceModel::Nic(model) => Some(model),
             _ => None,
         }
+    }
+
+    /// The model of an NVSwitch or a network switch.
+    #[must_use]
+    pub fn switch_model(&self, id: DeviceId) -> Option<&SwitchModel> {
+        match self.device_model(id) {
+            DeviceModel::Nvswitch(model) | DeviceModel::Switch(model) => Some(model),
+            _ => None,
+        }
+    }
+
+    /// Whether a NIC may read and write a GPU's memory itself (GPUDirect RDMA), as far as the
+    /// two devices are concerned; false for devices of other kinds.
+    #[must_use]
+    pub fn gpu_direct(&self, gpu: DeviceId, nic: DeviceId) -> bool {
+        self.gpu_model(gpu).is_some_and(|model| model.gpu_direct)
+            && self.nic_model(nic).is_some_and(|model| model.gpu_direct)
     }
 
     /// The node that a device belongs to; `None` for fabric switches and NVSwitches

@@ -1,7 +1,7 @@
 //! What devices and links are made of: the figures, each with its source.
 //!
-//! A hardware file (`topologies/hardware.json`, embedded, or the `hardware` part of
-//! a topology file) gives models names; a topology file then refers to them. Every
+//! A hardware file (one of those in `topologies/hardware/`, embedded, or the `hardware` part
+//! of a topology file) gives models names; a topology file then refers to them. Every
 //! figure is a [`Sourced`] value: a number with a unit and where it comes from.
 
 use crate::units::{Bandwidth, Bytes, Time};
@@ -172,8 +172,18 @@ pub struct GpuModel {
     pub memory_bandwidth: Sourced<Bandwidth>,
     /// Dense BF16 rate in 1e12 operations per second.
     pub bf16_tflops: Sourced<f64>,
+    /// Whether the driver lets GPUs of this kind reach each other's memory over PCIe.
+    #[serde(default = "yes")]
+    pub peer_to_peer: bool,
+    /// Whether NICs that can (see [`NicModel::gpu_direct`]) may read and write its memory.
+    #[serde(default = "yes")]
+    pub gpu_direct: bool,
     /// What a collective's thread block (a worker) costs and reaches, by protocol.
     pub workers: WorkerModel,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Costs and rates of NCCL's thread blocks on one GPU generation.
@@ -235,12 +245,13 @@ pub struct SwitchModel {
     pub ports: Sourced<u32>,
     /// Port to port.
     pub latency: Sourced<Time>,
-    /// Whether it can reduce and multicast (NVLink SHARP, SHARP).
+    /// Of an NVSwitch: whether it multicasts and reduces what GPUs store (NVLink SHARP).
     #[serde(default)]
-    pub reduces: bool,
-    /// Of a port's rate, what sums in the switch keep up with; all of it, if absent.
+    pub multicast: bool,
+    /// Of a network switch: the payload of each port that it reduces on the way (SHARP), one
+    /// direction; absent if it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reduction_share: Option<Sourced<f64>>,
+    pub reduction: Option<Sourced<Bandwidth>>,
 }
 
 /// A CPU's make, as NCCL distinguishes it.
@@ -288,7 +299,7 @@ pub struct PcieSwitchModel {
     pub latency: Sourced<Time>,
 }
 
-/// What a NIC speaks.
+/// What a NIC speaks: which of NCCL's network plugins drives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NicProtocol {
@@ -296,7 +307,11 @@ pub enum NicProtocol {
     Infiniband,
     /// RDMA over converged Ethernet.
     Roce,
-    /// TCP sockets.
+    /// AWS's scalable reliable datagrams, by libfabric.
+    Efa,
+    /// HPE Slingshot, by libfabric.
+    Slingshot,
+    /// TCP: sockets, or a plugin that has the NIC place payload in GPU memory.
     Tcp,
 }
 

@@ -7,6 +7,8 @@ mod attach;
 mod builder;
 pub mod catalogue;
 #[cfg(test)]
+mod catalogue_facts;
+#[cfg(test)]
 mod catalogue_tests;
 pub mod check;
 pub mod draw;

@@ -157,6 +157,9 @@ pub struct FabricSpec {
     pub switch_link: Option<String>,
     /// The switch: a name among the hardware's devices.
     pub switch: String,
+    /// The switch above the leaves (tiers 1 and 2); the same as `switch` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upper_switch: Option<String>,
     /// How the switches are wired.
     pub shape: FabricShape,
     /// How a path is chosen among equals; `adaptive` if absent.
@@ -178,6 +181,9 @@ pub enum FabricShape {
     RailOptimized(RailOptimized),
     /// Each rail is a network of its own; rails meet only inside the nodes.
     RailOnly(RailOptimized),
+    /// Groups of switches, each joined to all others of its group; between any two groups
+    /// there are a few cables.
+    Dragonfly(Dragonfly),
     /// Switches and cables one by one.
     Explicit(ExplicitFabric),
 }
@@ -207,6 +213,13 @@ pub struct LeafSpine {
     /// Ports down : up of a leaf; 1 (non-blocking) if absent.
     #[serde(default = "unity")]
     pub oversubscription: f64,
+    /// Leaves whose spines form a pod when there are three tiers; half the ports of a spine
+    /// if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves_per_pod: Option<u32>,
+    /// Ports down : up of a spine when there are three tiers; 1 (non-blocking) if absent.
+    #[serde(default = "unity")]
+    pub core_oversubscription: f64,
 }
 
 /// See [`FabricShape::RailOptimized`] and [`FabricShape::RailOnly`].
@@ -225,10 +238,39 @@ pub struct RailOptimized {
     /// Ports down : up of a leaf; 1 (non-blocking) if absent.
     #[serde(default = "unity")]
     pub oversubscription: f64,
+    /// Leaves whose spines form a pod when there are three tiers; half the ports of a spine
+    /// if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves_per_pod: Option<u32>,
+    /// Ports down : up of a spine when there are three tiers; 1 (non-blocking) if absent.
+    #[serde(default = "unity")]
+    pub core_oversubscription: f64,
 }
 
 fn unity() -> f64 {
     1.0
+}
+
+/// See [`FabricShape::Dragonfly`].
+///
+/// The nodes fill one group after the other. A group consists of blocks of as many switches
+/// as a node has ports: each port of a node is on another switch of its block. A machine of a
+/// single group has only the blocks that its nodes need.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dragonfly {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Ports of a switch for NICs.
+    pub ports_per_switch: u32,
+    /// Switches of a group.
+    pub switches_per_group: u32,
+    /// Cables between any two switches of a group; 1 if absent.
+    #[serde(default = "one")]
+    pub local_cables: u32,
+    /// Cables between any two groups.
+    pub global_cables: u32,
 }
 
 /// See [`FabricShape::Explicit`].
@@ -259,9 +301,13 @@ pub struct TierSpec {
     pub tier: u8,
     /// How many.
     pub count: u32,
+    /// The dragonfly group that they belong to; absent in fabrics without groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u32>,
 }
 
-/// How a path is chosen among equally short ones through a fabric.
+/// How a path is chosen among equally short ones through a fabric. Between groups of a
+/// dragonfly all paths over one cable between the two groups count as equally short.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RoutingPolicy {

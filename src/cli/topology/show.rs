@@ -143,10 +143,14 @@ fn fabrics(topology: &Topology) -> String {
             "  {}: {}, {}; routing {}\n",
             fabric.name,
             plural(fabric.ports.len(), "port"),
-            if tiers.is_empty() {
-                "no switches".to_owned()
-            } else {
-                tiers.join(", ")
+            match fabric.group_count() {
+                0 if tiers.is_empty() => "no switches".to_owned(),
+                0 => tiers.join(", "),
+                groups => format!(
+                    "{} in {}",
+                    plural(fabric.switches.len(), "switch"),
+                    plural(groups, "group")
+                ),
             },
             format!("{:?}", fabric.routing).to_lowercase(),
         );

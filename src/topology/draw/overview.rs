@@ -38,7 +38,7 @@ pub(super) fn draw(topology: &Topology, top: f64) -> (Page<'_>, f64, f64) {
         groups(topology)
     };
     let own_leaves = groups.iter().map(|g| g.leaves).max().unwrap_or(0) as f64;
-    let slot = card.max(own_leaves * 58.0 + 20.0).max(150.0);
+    let slot = (card + 14.0).max(own_leaves * 58.0 + 20.0).max(150.0);
     let most = if singly || one_domain {
         groups.len()
     } else {
@@ -58,7 +58,7 @@ pub(super) fn draw(topology: &Topology, top: f64) -> (Page<'_>, f64, f64) {
     } else {
         slot
     };
-    let width = (slot * shown.len() as f64 + if torn { 70.0 } else { 0.0 })
+    let width = (slot * slots as f64)
         .max(inset_width)
         .max(domain.len() as f64 * 62.0)
         .max(620.0);

@@ -1,6 +1,6 @@
 //! A page as it fills: tiles, and which devices each of them stands for.
 
-use super::scene::{Anchor, Frame, Line, Scene, Tile, ends, even, spread, text_width};
+use super::scene::{ARCH, Anchor, Frame, Line, Scene, Tile, ends, even, spread, text_width};
 use crate::topology::graph::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
 use crate::topology::hardware::LinkFamily;
 use std::collections::{BTreeMap, BTreeSet};
@@ -183,12 +183,16 @@ impl<'t> Page<'t> {
                 self.add(device, x, tops[kind], width, label);
             }
         }
-        let meshed = rows[4].is_empty()
-            && self.wires.iter().any(|(_, from, to)| {
-                [from, to]
-                    .iter()
-                    .all(|d| all.contains(d) && self.topology.device(**d).kind == DeviceKind::Gpu)
-            });
+        // Links within the lowest row bend below it.
+        let lowest = if rows[4].is_empty() {
+            &rows[3]
+        } else {
+            &rows[4]
+        };
+        let meshed = self
+            .wires
+            .iter()
+            .any(|(_, from, to)| lowest.contains(from) && lowest.contains(to));
         if meshed {
             bottom += 20.0 + (right - left) * 0.09;
         }
@@ -262,8 +266,9 @@ impl<'t> Page<'t> {
     pub(super) fn fabrics(&mut self, left: f64, right: f64, top: f64) {
         let tiers = self.tiers();
         let count = tiers.len();
+        let arches = self.arches();
         for (tier, row) in tiers.into_iter().enumerate() {
-            let y = top + (count - 1 - tier) as f64 * (TILE + TIER_GAP);
+            let y = top + arches + (count - 1 - tier) as f64 * (TILE + TIER_GAP);
             let pitch = (98.0f64).min((right - left) / row.shown.len().max(1) as f64);
             let mut xs = even(row.shown.len(), left, right);
             if tier == 0 {
@@ -302,8 +307,10 @@ impl<'t> Page<'t> {
             }
             let name = ["leaf switches", "spine switches", "core switches"];
             let name = name.get(tier).copied().unwrap_or("switches");
+            let grouped = self.topology.fabrics.iter().all(|f| !f.groups.is_empty());
             let name = match (count, row.all) {
                 (1, 1) => "1 switch".to_owned(),
+                (1, all) if grouped => format!("{all} switches"),
                 (_, 1) => format!("1 {}", name.trim_end_matches("es")),
                 (_, all) => format!("{all} {name}"),
             };
@@ -319,17 +326,33 @@ impl<'t> Page<'t> {
     /// From the top of the highest tier to the top of the NICs.
     pub(super) fn fabric_height(&self) -> f64 {
         let tiers = self.topology.fabrics.iter().flat_map(|f| &f.tiers).max();
-        tiers.map_or(0.0, |&t| f64::from(t + 1) * (TILE + TIER_GAP))
+        let arches = self.arches();
+        tiers.map_or(0.0, |&t| f64::from(t + 1) * (TILE + TIER_GAP) + arches)
+    }
+
+    /// The room above the switches for links within a row.
+    fn arches(&self) -> f64 {
+        let tier_of = self.tier_of();
+        let level = self.wires.iter().any(|(_, from, to)| {
+            tier_of
+                .get(from)
+                .is_some_and(|tier| tier_of.get(to) == Some(tier))
+        });
+        if level { ARCH * 0.75 } else { 0.0 }
+    }
+
+    fn tier_of(&self) -> BTreeMap<DeviceId, u8> {
+        self.topology
+            .fabrics
+            .iter()
+            .flat_map(|f| f.switches.iter().copied().zip(f.tiers.iter().copied()))
+            .collect()
     }
 
     /// The tiers of all fabrics, from the leaves up, as far as they lead to devices shown.
     fn tiers(&self) -> Vec<Tier> {
         let t = self.topology;
-        let tier_of: BTreeMap<DeviceId, u8> = t
-            .fabrics
-            .iter()
-            .flat_map(|f| f.switches.iter().copied().zip(f.tiers.iter().copied()))
-            .collect();
+        let tier_of = self.tier_of();
         let mut below: BTreeSet<DeviceId> = self
             .placed
             .keys()

@@ -27,7 +27,7 @@ pub(super) struct Tile {
 pub(super) struct Line {
     pub(super) from: (f64, f64),
     pub(super) to: (f64, f64),
-    /// How far it bends downwards, for tiles in one row.
+    /// How far it bends downwards (upwards if negative), for tiles in one row.
     pub(super) sag: f64,
     pub(super) family: LinkFamily,
     /// Usable GB/s of one wire.
@@ -75,6 +75,9 @@ pub(super) struct Scene {
     pub(super) tiles: Vec<Tile>,
     pub(super) captions: Vec<Caption>,
 }
+
+/// The highest that a line within a row of network switches bends.
+pub(super) const ARCH: f64 = 110.0;
 
 /// The width that text takes at most, in a wide sans-serif face.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
@@ -157,6 +160,14 @@ pub(super) fn ends(a: &Tile, b: &Tile, neighbours: bool) -> ((f64, f64), (f64, f
             return (from, (r.x - r.width / 2.0, r.middle()), 0.0);
         }
         let sag = 14.0 + (r.x - l.x) * 0.09;
+        if l.kind == DeviceKind::Switch {
+            // What hangs on them is below.
+            return (
+                (l.x + l.width * 0.2, l.y),
+                (r.x - r.width * 0.2, r.y),
+                -sag.min(ARCH),
+            );
+        }
         return (
             (l.x + l.width * 0.2, l.y + l.height),
             (r.x - r.width * 0.2, r.y + r.height),
@@ -296,7 +307,7 @@ impl Line {
         };
         let (x1, y1) = self.from;
         let (x2, y2) = self.to;
-        let path = if self.sag > 0.0 {
+        let path = if self.sag != 0.0 {
             let (a, b) = (y1 + self.sag, y2 + self.sag);
             format!("M{x1:.1} {y1:.1}C{x1:.1} {a:.1} {x2:.1} {b:.1} {x2:.1} {y2:.1}")
         } else {

@@ -88,11 +88,21 @@ fn subtitle(topology: &Topology) -> String {
                 (n, name) => format!("{n} {name}s"),
             })
             .collect();
+        let switches = match fabric.group_count() {
+            0 => counts.join(", "),
+            groups => format!(
+                "{} in {}",
+                match fabric.switches.len() {
+                    1 => "1 switch".to_owned(),
+                    switches => format!("{switches} switches"),
+                },
+                number(groups, "group")
+            ),
+        };
         parts.push(format!(
-            "{} fabric of {} ports: {}",
+            "{} fabric of {}: {switches}",
             fabric.name,
-            fabric.ports.len(),
-            counts.join(", ")
+            number(fabric.ports.len(), "port"),
         ));
     }
     parts.join("  ·  ")

@@ -1,13 +1,14 @@
 //! The tiers above the leaves.
 //!
-//! With switches of `k` ports: while there are at most `k` leaves, every leaf is joined to
-//! every spine by the same number of cables. Beyond, `k/2` leaves and their spines form a
-//! pod, and the spines of one position in all pods share a group of cores. Counts follow
+//! With spines of `k` ports: while there are at most `k` leaves (or the leaves of a pod, where
+//! the file says how many), every leaf is joined to every spine by the same number of cables.
+//! Beyond, `k/2` leaves and their spines form a pod, and the spines of one position in all
+//! pods share a group of cores. Counts follow
 //! from the cables that leave a leaf, `u`: a tier has the fewest switches that can take
 //! them *and* divide `u` evenly, which is how the published reference designs come out
 //! (NVIDIA DGX SuperPOD reference architectures for H100 and B200).
 
-use super::{Cable, CableKind, End, Parts, Plan};
+use super::{MAX_SWITCHES, Parts, Plan};
 use crate::topology::error::Fault;
 use crate::topology::template::{MAX_WIRES, too_many_wires};
 use std::ops::Range;
@@ -22,6 +23,10 @@ pub(super) struct Sizing {
     pub(super) oversubscription: f64,
     /// Asked for by the file.
     pub(super) spines: Option<u32>,
+    /// Asked for by the file.
+    pub(super) leaves_per_pod: Option<u32>,
+    /// Bandwidth down over bandwidth up of a spine below cores.
+    pub(super) core_oversubscription: f64,
     /// The field of the file that says `down`.
     pub(super) down_field: &'static str,
 }
@@ -29,12 +34,14 @@ pub(super) struct Sizing {
 impl Sizing {
     /// What must hold even for one leaf.
     pub(super) fn check(&self, at: &str) -> Result<(), Fault> {
-        if self.parts.radix < 2 {
-            return Err(Fault::new(
-                at,
-                format!("a switch of {} ports", self.parts.radix),
-                "a switch of at least 2 ports",
-            ));
+        for radix in [self.parts.radix, self.parts.upper_radix] {
+            if radix < 2 {
+                return Err(Fault::new(
+                    at,
+                    format!("a switch of {radix} ports"),
+                    "a switch of at least 2 ports",
+                ));
+            }
         }
         if self.down == 0 || self.down > self.parts.radix {
             return Err(Fault::new(
@@ -43,15 +50,30 @@ impl Sizing {
                 format!("1 to {}, the ports of the switch", self.parts.radix),
             ));
         }
-        if !(self.oversubscription.is_finite() && self.oversubscription > 0.0) {
-            return Err(Fault::new(
-                format!("{at}.oversubscription"),
-                self.oversubscription.to_string(),
-                "a number above 0",
-            ));
+        for (field, value) in [
+            ("oversubscription", self.oversubscription),
+            ("core_oversubscription", self.core_oversubscription),
+        ] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Fault::new(
+                    format!("{at}.{field}"),
+                    value.to_string(),
+                    "a number above 0",
+                ));
+            }
         }
         if self.spines == Some(0) {
             return Err(Fault::new(format!("{at}.spines"), "0", "at least 1"));
+        }
+        let most = self.parts.upper_radix - 1;
+        if let Some(leaves) = self.leaves_per_pod
+            && !(1..=most).contains(&leaves)
+        {
+            return Err(Fault::new(
+                format!("{at}.leaves_per_pod"),
+                leaves.to_string(),
+                format!("1 to {most}: a spine has a cable to each, and one up"),
+            ));
         }
         Ok(())
     }
@@ -59,8 +81,7 @@ impl Sizing {
     /// Cables from a leaf to the spines.
     fn uplinks(&self, at: &str) -> Result<u32, Fault> {
         let wanted = f64::from(self.down) * self.parts.rate_ratio / self.oversubscription;
-        // Rounded up, but not by an error of floating point.
-        let wanted = (wanted - 1e-9).ceil().max(1.0);
+        let wanted = rounded_up(wanted);
         let room = self.parts.radix - self.down;
         if wanted <= f64::from(room) {
             return Ok(wanted as u32);
@@ -92,17 +113,15 @@ pub(super) fn join(
     if cables > MAX_WIRES {
         return Err(too_many_wires(at, cables));
     }
-    if count <= sizing.parts.radix {
+    let most = sizing.leaves_per_pod.unwrap_or(sizing.parts.upper_radix);
+    if count <= most {
         return two_tiers(plan, leaves, uplinks, sizing, at);
     }
     if sizing.spines.is_some() {
         return Err(Fault::new(
             format!("{at}.spines"),
             format!("a number of spines for {count} leaves, which need three tiers"),
-            format!(
-                "no `spines`, or at most {} leaves: the ports of a spine",
-                sizing.parts.radix
-            ),
+            format!("no `spines`, or at most {most} leaves: what two tiers join"),
         ));
     }
     three_tiers(plan, leaves, uplinks, sizing, at)
@@ -115,7 +134,7 @@ fn two_tiers(
     sizing: &Sizing,
     at: &str,
 ) -> Result<(), Fault> {
-    let radix = sizing.parts.radix;
+    let radix = sizing.parts.upper_radix;
     let count = leaves.len() as u32;
     let least = (count * uplinks).div_ceil(radix);
     let spines = match sizing.spines {
@@ -146,8 +165,8 @@ fn three_tiers(
     sizing: &Sizing,
     at: &str,
 ) -> Result<(), Fault> {
-    let radix = sizing.parts.radix;
-    let per_pod = radix / 2;
+    let radix = sizing.parts.upper_radix;
+    let per_pod = sizing.leaves_per_pod.unwrap_or(radix / 2);
     let pods = (leaves.len() as u32).div_ceil(per_pod);
     if pods > radix {
         return Err(Fault::new(
@@ -159,9 +178,28 @@ fn three_tiers(
             ),
         ));
     }
-    // Every spine of a full pod has one cable to each of its leaves, and as many up.
-    let (spines, up) = (uplinks, per_pod);
+    // Every spine of a full pod has one cable to each of its leaves, and as many up, unless
+    // the file wants fewer.
+    let spines = uplinks;
+    let wanted = rounded_up(f64::from(per_pod) / sizing.core_oversubscription);
+    if wanted > f64::from(radix - per_pod) {
+        return Err(Fault::new(
+            format!("{at}.core_oversubscription"),
+            format!("{per_pod} ports down and {wanted} up on a spine of {radix} ports"),
+            "a higher core_oversubscription, or fewer leaves_per_pod",
+        ));
+    }
+    let up = wanted as u32;
     let group = divisor_from(up, (pods * up).div_ceil(radix));
+    let switches = u64::from(pods) * u64::from(spines) + u64::from(spines) * u64::from(group);
+    let cables = u64::from(pods) * u64::from(spines) * u64::from(group);
+    if switches > MAX_SWITCHES || cables > MAX_WIRES {
+        return Err(Fault::new(
+            at,
+            format!("{switches} spines and cores"),
+            format!("at most {MAX_SWITCHES}"),
+        ));
+    }
     let first_spine = plan.add_switches("spine", 1, pods * spines);
     let first_core = plan.add_switches("core", 2, spines * group);
     for leaf in leaves.clone() {
@@ -177,14 +215,14 @@ fn three_tiers(
 }
 
 fn connect(plan: &mut Plan, from: u32, to: Range<u32>, lanes: u32) {
-    // Lanes are at most the ports of a switch, which `check::device_model` keeps in range.
-    let lanes = u16::try_from(lanes).unwrap_or(u16::MAX);
-    plan.cables.extend(to.map(|to| Cable {
-        from: End::Switch(from),
-        to,
-        lanes,
-        kind: CableKind::Switch,
-    }));
+    for to in to {
+        plan.add_trunk(from, to, lanes);
+    }
+}
+
+/// A number of cables: not more by an error of floating point, and at least one.
+fn rounded_up(wanted: f64) -> f64 {
+    (wanted - 1e-9).ceil().max(1.0)
 }
 
 /// The smallest divisor of `number` that is at least `least`, which is at most `number`.

@@ -28,6 +28,8 @@ pub(in crate::topology) struct Site<'s, 'a> {
     pub(in crate::topology) ports: &'s [Port],
     /// Ports of one switch.
     pub(in crate::topology) radix: u32,
+    /// Ports of one switch above tier 0.
+    pub(in crate::topology) upper_radix: u32,
     /// Finds devices by selector.
     pub(in crate::topology) find: Lookup<'s>,
     /// The full name of a device.
@@ -68,10 +70,10 @@ pub(in crate::topology) fn plan<'a>(
             (from, to) => faults.extend([from.err(), to.err()].into_iter().flatten()),
         }
     }
+    plan.switches = switches(shape, &plan.cables, at, faults);
     if faults.len() == before {
         check_ports(&plan, site, faults);
     }
-    plan.switches = switches(shape, &plan.cables, at, faults);
     plan
 }
 
@@ -156,9 +158,14 @@ fn check_ports(plan: &Plan, site: &Site<'_, '_>, faults: &mut Vec<Fault>) {
         at,
         ports,
         radix,
+        upper_radix,
         name_of,
         ..
     } = site;
+    let room = |switch: usize| match plan.switches.get(switch) {
+        Some(planned) if planned.tier > 0 => *upper_radix,
+        _ => *radix,
+    };
     let mut cabled: BTreeMap<u32, bool> = ports.iter().map(|p| (p.device, false)).collect();
     let mut taken = vec![0u64; shape.switches as usize];
     for cable in &plan.cables {
@@ -196,12 +203,12 @@ fn check_ports(plan: &Plan, site: &Site<'_, '_>, faults: &mut Vec<Fault>) {
         && let Some((switch, count)) = taken
             .iter()
             .enumerate()
-            .find(|&(_, &n)| n > u64::from(*radix))
+            .find(|&(switch, &n)| n > u64::from(room(switch)))
     {
         faults.push(Fault::new(
             format!("{at}.cables"),
             format!("{count} cables at `switch[{switch}]`"),
-            format!("at most {radix}, the ports of the switch"),
+            format!("at most {}, the ports of the switch", room(switch)),
         ));
     }
 }
@@ -218,6 +225,7 @@ fn switches(
         let switch = |tier| PlannedSwitch {
             stem: "switch".to_owned(),
             tier,
+            group: None,
         };
         return distances(cables, count).into_iter().map(switch).collect();
     }
@@ -235,6 +243,7 @@ fn switches(
         switches.extend((0..room.min(run.count as usize)).map(|_| PlannedSwitch {
             stem: run.name.clone(),
             tier: run.tier,
+            group: run.group,
         }));
     }
     if switches.len() != count {

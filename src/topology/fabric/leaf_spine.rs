@@ -17,6 +17,8 @@ pub(super) fn plan(
         down: shape.ports_per_leaf.unwrap_or(parts.radix / 2),
         oversubscription: shape.oversubscription,
         spines: shape.spines,
+        leaves_per_pod: shape.leaves_per_pod,
+        core_oversubscription: shape.core_oversubscription,
         down_field: "ports_per_leaf",
     };
     sizing.check(at)?;

@@ -1,9 +1,11 @@
 //! Building the networks that join nodes: which switches, and which cables.
 //!
 //! Each shape turns the ports that take part into a [`Plan`]; the shapes know nothing of
-//! the graph. What they leave out: cable lengths, and switches of several sizes in one fabric.
+//! the graph. What they leave out: cable lengths, and more than two kinds of switch in one
+//! fabric.
 
 mod clos;
+mod dragonfly;
 mod explicit;
 mod leaf_spine;
 mod rail;
@@ -34,6 +36,8 @@ pub(super) struct PlannedSwitch {
     pub(super) stem: String,
     /// 0 leaf, 1 spine, 2 core.
     pub(super) tier: u8,
+    /// The group it belongs to, in a fabric that has groups.
+    pub(super) group: Option<u32>,
 }
 
 /// What a cable is made of.
@@ -76,8 +80,10 @@ pub(super) struct Plan {
 /// What a shape needs to know beyond the ports.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts {
-    /// Ports of one switch.
+    /// Ports of one leaf.
     pub(super) radix: u32,
+    /// Ports of one switch above the leaves.
+    pub(super) upper_radix: u32,
     /// Raw rate of a port's cable over that of a cable between switches.
     pub(super) rate_ratio: f64,
 }
@@ -106,8 +112,21 @@ impl Plan {
         self.switches.extend((0..count).map(|_| PlannedSwitch {
             stem: stem.to_owned(),
             tier,
+            group: None,
         }));
         first
+    }
+
+    /// Joins two switches by parallel cables.
+    fn add_trunk(&mut self, from: u32, to: u32, lanes: u32) {
+        // Lanes are at most the ports of a switch, which `check::device_model` keeps in range.
+        let lanes = u16::try_from(lanes).unwrap_or(u16::MAX);
+        self.cables.push(Cable {
+            from: End::Switch(from),
+            to,
+            lanes,
+            kind: CableKind::Switch,
+        });
     }
 
     fn add_port(&mut self, port: Port, leaf: u32) {
@@ -138,6 +157,9 @@ pub(super) fn plan(
         }
         FabricShape::RailOnly(shape) => {
             rail::only(shape, ports, parts, &format!("{at}.shape.rail_only"))
+        }
+        FabricShape::Dragonfly(shape) => {
+            dragonfly::plan(shape, ports, parts, &format!("{at}.shape.dragonfly"))
         }
         FabricShape::Explicit(_) => Ok(Plan::default()),
     }

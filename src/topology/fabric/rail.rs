@@ -67,6 +67,8 @@ fn sizing(shape: &RailOptimized, parts: Parts) -> Sizing {
         down: shape.nodes_per_unit.unwrap_or(parts.radix / 2),
         oversubscription: shape.oversubscription,
         spines: shape.spines,
+        leaves_per_pod: shape.leaves_per_pod,
+        core_oversubscription: shape.core_oversubscription,
         down_field: "nodes_per_unit",
     }
 }

@@ -1,7 +1,7 @@
 //! Switch counts against published reference designs.
 
 use super::*;
-use crate::topology::spec::{LeafSpine, RailOptimized};
+use crate::topology::spec::{Dragonfly, LeafSpine, RailOptimized};
 
 fn ports(nodes: u32, rails: u32) -> Vec<Port> {
     (0..nodes)
@@ -18,6 +18,7 @@ fn ports(nodes: u32, rails: u32) -> Vec<Port> {
 fn parts(radix: u32) -> Parts {
     Parts {
         radix,
+        upper_radix: radix,
         rate_ratio: 1.0,
     }
 }
@@ -28,6 +29,8 @@ fn rails(nodes_per_unit: Option<u32>) -> RailOptimized {
         nodes_per_unit,
         spines: None,
         oversubscription: 1.0,
+        leaves_per_pod: None,
+        core_oversubscription: 1.0,
     }
 }
 
@@ -37,6 +40,8 @@ fn leaves(ports_per_leaf: Option<u32>) -> LeafSpine {
         ports_per_leaf,
         spines: None,
         oversubscription: 1.0,
+        leaves_per_pod: None,
+        core_oversubscription: 1.0,
     }
 }
 
@@ -163,8 +168,8 @@ fn oversubscription_takes_spines_away() {
 #[test]
 fn faster_cables_between_switches_are_fewer() {
     let fast = Parts {
-        radix: 64,
         rate_ratio: 0.5,
+        ..parts(64)
     };
     let plan = leaf_spine::plan(&leaves(None), &ports(64, 8), fast, "").unwrap();
     assert_eq!(trunks(&plan), [256, 0]);
@@ -205,4 +210,84 @@ fn what_cannot_be_wired_is_said() {
         .unwrap_err();
         assert!(fault.expected.contains(expected), "{fault}");
     }
+}
+
+/// As Frontier: 16 NICs and 31 neighbours on a switch of 64 ports.
+fn frontier(global_cables: u32) -> Dragonfly {
+    Dragonfly {
+        comment: None,
+        ports_per_switch: 16,
+        switches_per_group: 32,
+        local_cables: 1,
+        global_cables,
+    }
+}
+
+#[test]
+fn groups_of_a_dragonfly_hold_128_nodes_of_four_nics() {
+    for (nodes, groups, switches) in [
+        (1, 1, 4),
+        (16, 1, 4),
+        (17, 1, 8),
+        (128, 1, 32),
+        (129, 2, 64),
+    ] {
+        let plan = dragonfly::plan(&frontier(4), &ports(nodes, 4), parts(64), "").unwrap();
+        fits(&plan, 64);
+        assert_eq!(plan.switches.len(), switches, "{nodes} nodes");
+        let last = plan.switches.last().and_then(|s| s.group);
+        assert_eq!(last, Some(groups - 1), "{nodes} nodes");
+    }
+    // 74 groups of compute nodes: all to all inside, four cables between any two.
+    let plan = dragonfly::plan(&frontier(4), &ports(74 * 128, 4), parts(64), "").unwrap();
+    fits(&plan, 64);
+    let local = 74 * (32 * 31 / 2);
+    assert_eq!(trunks(&plan), [local + 74 * 73 / 2 * 4, 0]);
+    // Every switch has its part of the cables to other groups: nine, as published.
+    let mut global = vec![0; plan.switches.len()];
+    for cable in &plan.cables {
+        if let End::Switch(from) = cable.from
+            && plan.switches[from as usize].group != plan.switches[cable.to as usize].group
+        {
+            global[from as usize] += 1;
+            global[cable.to as usize] += 1;
+        }
+    }
+    assert!(global.iter().all(|&n| n == 9 || n == 10), "{global:?}");
+}
+
+#[test]
+fn a_dragonfly_of_64_ports_has_545_groups_at_most() {
+    let of = |groups: u32| dragonfly::plan(&frontier(1), &ports(groups * 512, 1), parts(64), "");
+    fits(&of(545).unwrap(), 64);
+    let fault = of(546).unwrap_err();
+    assert!(fault.path.ends_with("global_cables"), "{fault}");
+    let mut crowded = frontier(1);
+    crowded.local_cables = 2;
+    let fault = dragonfly::plan(&crowded, &ports(4, 4), parts(64), "").unwrap_err();
+    assert!(fault.path.ends_with("local_cables"), "{fault}");
+    let mut few = frontier(1);
+    few.switches_per_group = 2;
+    let fault = dragonfly::plan(&few, &ports(4, 4), parts(64), "").unwrap_err();
+    assert!(fault.path.ends_with("switches_per_group"), "{fault}");
+}
+
+#[test]
+fn pods_meet_over_as_few_cables_as_asked_for() {
+    let mut shape = leaves(Some(32));
+    shape.leaves_per_pod = Some(8);
+    shape.core_oversubscription = 4.0;
+    // Eight leaves are a pod by themselves; 32 leaves are four pods.
+    let pod = leaf_spine::plan(&shape, &ports(32, 8), parts(64), "").unwrap();
+    assert_eq!(tiers(&pod), [8, 4, 0]);
+    let four = leaf_spine::plan(&shape, &ports(128, 8), parts(64), "").unwrap();
+    assert_eq!(tiers(&four), [32, 128, 32]);
+    assert_eq!(trunks(&four), [32 * 32, 32 * 32 / 4]);
+    fits(&four, 64);
+    shape.core_oversubscription = 0.1;
+    let fault = leaf_spine::plan(&shape, &ports(128, 8), parts(64), "").unwrap_err();
+    assert!(fault.path.ends_with("core_oversubscription"), "{fault}");
+    shape.leaves_per_pod = Some(64);
+    let fault = leaf_spine::plan(&shape, &ports(128, 8), parts(64), "").unwrap_err();
+    assert!(fault.path.ends_with("leaves_per_pod"), "{fault}");
 }

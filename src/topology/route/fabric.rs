@@ -5,6 +5,7 @@
 //! that is half-way up, so neither a large number of NICs nor of switches makes a route
 //! expensive.
 
+use super::groups::Groups;
 use super::spread::{Edge, Levels};
 use super::{Route, Router};
 use crate::topology::graph::{DeviceId, LinkId, Topology};
@@ -29,6 +30,8 @@ pub(super) struct FabricIndex {
     /// By device: its port number.
     port_of: Vec<u32>,
     ports: Vec<Port>,
+    /// Cables between groups of switches, in a fabric that has groups.
+    groups: Groups,
     /// Distances from sets of edge switches, by group number.
     from_edge: Searches,
     /// Distances towards sets of edge switches, by group number.
@@ -106,9 +109,17 @@ impl FabricIndex {
                     .map(|&switch| to_switches(switch, direction)),
             )
         };
+        let onward = all(Direction::Outgoing);
+        let links = (0..fabric.switches.len() as u32).flat_map(|from| {
+            onward
+                .of(from)
+                .iter()
+                .map(move |&(to, link)| (from, to, link))
+        });
         FabricIndex {
             policy: fabric.routing,
-            onward: all(Direction::Outgoing),
+            groups: Groups::new(&fabric.groups, links),
+            onward,
             backward: all(Direction::Incoming),
             slots: vec![NONE; fabric.switches.len()],
             switches: fabric.switches.clone(),
@@ -135,15 +146,34 @@ impl FabricIndex {
     ) -> Option<Route> {
         let from_port = self.port_of[from.index()] as usize;
         let to_port = self.port_of[to.index()] as usize;
+        let ends = || {
+            mixed(
+                mixed(mixed(mixed(0, seed), flow), u64::from(from.0)),
+                u64::from(to.0),
+            )
+        };
+        let rank = self.ports[to_port].rank;
+        // Ports with cables to several switches take whatever way is shortest.
+        if let (&[up], &[down]) = (&self.ports[from_port].up[..], &self.ports[to_port].down[..]) {
+            let pick = |lanes: u64| match self.policy {
+                RoutingPolicy::Adaptive | RoutingPolicy::Ecmp => mixed(ends(), lanes) % lanes,
+                RoutingPolicy::Deterministic => rank % lanes,
+            };
+            let pick = (self.policy != RoutingPolicy::Adaptive).then_some(pick);
+            let local = |from, to| self.onward.link(from, to);
+            let route = self
+                .groups
+                .route(topology, &self.switches, up, down, local, pick);
+            if route.is_some() {
+                return route;
+            }
+        }
         let (before, middle) = self.meeting(from_port, to_port)?;
         let levels = self.levels(from_port, to_port, before, middle);
         Some(match self.policy {
             RoutingPolicy::Adaptive => levels.spread(topology),
             RoutingPolicy::Ecmp => {
-                let ends = mixed(
-                    mixed(mixed(mixed(0, seed), flow), u64::from(from.0)),
-                    u64::from(to.0),
-                );
+                let ends = ends();
                 levels.single(topology, |device, lanes| {
                     // Every switch hashes with a key of its own, as real ones do to avoid
                     // that flows which met once meet for ever.
@@ -151,7 +181,7 @@ impl FabricIndex {
                 })
             }
             RoutingPolicy::Deterministic => {
-                let mut key = self.ports[to_port].rank;
+                let mut key = rank;
                 levels.single(topology, |_, lanes| {
                     let lane = key % lanes;
                     key /= lanes;
@@ -346,6 +376,16 @@ impl Adjacency {
     fn of(&self, switch: u32) -> &[(u32, LinkId)] {
         let switch = switch as usize;
         &self.links[self.starts[switch] as usize..self.starts[switch + 1] as usize]
+    }
+
+    /// The first link between two switches; a switch's links are in order of far end.
+    fn link(&self, from: u32, to: u32) -> Option<LinkId> {
+        let links = self.of(from);
+        let position = links.partition_point(|&(far, _)| far < to);
+        links
+            .get(position)
+            .filter(|&&(far, _)| far == to)
+            .map(|&(_, link)| link)
     }
 }
 

@@ -7,10 +7,13 @@
 //! decided elsewhere.
 //!
 //! Left out: a bundle of parallel cables between two switches counts as one pipe, so flows
-//! that hash onto single cables of it do not collide there; paths longer than the shortest
-//! (UGAL on a dragonfly) are never taken.
+//! that hash onto single cables of it do not collide there; detours (over a third group of a
+//! dragonfly, as UGAL takes them under load) are never taken.
 
 mod fabric;
+mod groups;
+#[cfg(test)]
+mod groups_tests;
 mod local;
 mod nvlink;
 mod spread;
@@ -75,7 +78,8 @@ pub enum RouteError {
     /// Neither NVLink nor PCIe peer-to-peer joins the two.
     #[error(
         "{from} cannot reach the memory of {to}: no NVLink joins them, and no PCIe path that \
-         stays below the CPUs (or crosses only CPUs with `peer_to_peer`)"
+         stays below the CPUs (or crosses only CPUs with `peer_to_peer`) between GPUs whose \
+         driver allows it"
     )]
     NoPeerAccess {
         /// The source.
@@ -161,8 +165,12 @@ impl<'t> Router<'t> {
         if from == to {
             return Ok(Route::default());
         }
+        let allowed = |gpu| self.topology.gpu_model(gpu).is_none_or(|m| m.peer_to_peer);
         self.nvlink(from, to)
             .or_else(|| {
+                if !(allowed(from) && allowed(to)) {
+                    return None;
+                }
                 self.local_path(from, to, |cpu| cpu.peer_to_peer)
                     .map(|path| self.along(&path.links))
             })

@@ -4,7 +4,7 @@ use crate::topology::spec::RoutingPolicy;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-fn share(num: u32, den: u32) -> Share {
+pub(super) fn share(num: u32, den: u32) -> Share {
     Share { num, den }
 }
 
@@ -12,7 +12,7 @@ fn gpu(topology: &Topology, node: usize, number: usize) -> DeviceId {
     topology.nodes[node].gpus[number]
 }
 
-fn nic(topology: &Topology, node: usize, number: usize) -> DeviceId {
+pub(super) fn nic(topology: &Topology, node: usize, number: usize) -> DeviceId {
     topology.nodes[node].nics[number]
 }
 
@@ -27,7 +27,7 @@ fn superpod(routing: RoutingPolicy, nodes: u32) -> Topology {
 
 /// What every route must obey: it starts with everything, ends with everything, and loses
 /// nothing between; no link comes twice.
-fn assert_conserves(topology: &Topology, route: &Route, from: DeviceId, to: DeviceId) {
+pub(super) fn assert_conserves(topology: &Topology, route: &Route, from: DeviceId, to: DeviceId) {
     // Common denominators stay small here: shares are of a few dozen lanes.
     let lcm = route.hops.iter().fold(1_u64, |lcm, hop| {
         let den = u64::from(hop.share.den);
