@@ -1,6 +1,6 @@
 //! The names of algorithms: NCCL's, and others that the planner can build.
 
-use crate::collective::Collective;
+use crate::collective::{Collective, MessageAlgorithm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -27,11 +27,25 @@ pub enum Algorithm {
     Pat,
     /// Grouped sends and receives.
     PointToPoint,
+    /// Not NCCL's: exchange with ranks at distances 1, 2, 4, ….
+    RecursiveDoubling,
+    /// Not NCCL's: halves of halves, then gathered again (Rabenseifner).
+    RecursiveHalving,
+    /// Not NCCL's: doubling for any number of ranks.
+    Bruck,
+    /// Not NCCL's: reduce-scatter in nodes, rings between them, all-gather in nodes.
+    Hierarchical,
+    /// Not NCCL's: all send to rank 0, which adds and answers.
+    ParameterServer,
+    /// Not NCCL's: a binomial tree.
+    Binomial,
+    /// Not NCCL's: everyone sends to everyone.
+    Direct,
 }
 
 impl Algorithm {
     /// Every algorithm.
-    pub const ALL: [Algorithm; 8] = [
+    pub const ALL: [Algorithm; 15] = [
         Algorithm::Tree,
         Algorithm::Ring,
         Algorithm::CollnetDirect,
@@ -40,6 +54,13 @@ impl Algorithm {
         Algorithm::NvlsTree,
         Algorithm::Pat,
         Algorithm::PointToPoint,
+        Algorithm::RecursiveDoubling,
+        Algorithm::RecursiveHalving,
+        Algorithm::Bruck,
+        Algorithm::Hierarchical,
+        Algorithm::ParameterServer,
+        Algorithm::Binomial,
+        Algorithm::Direct,
     ];
 
     /// Those that NCCL chooses among, in the order in which it looks at them.
@@ -65,6 +86,13 @@ impl Algorithm {
             Algorithm::NvlsTree => "nvls-tree",
             Algorithm::Pat => "pat",
             Algorithm::PointToPoint => "p2p",
+            Algorithm::RecursiveDoubling => "recursive-doubling",
+            Algorithm::RecursiveHalving => "recursive-halving",
+            Algorithm::Bruck => "bruck",
+            Algorithm::Hierarchical => "hierarchical",
+            Algorithm::ParameterServer => "parameter-server",
+            Algorithm::Binomial => "binomial",
+            Algorithm::Direct => "direct",
         }
     }
 
@@ -79,13 +107,17 @@ impl Algorithm {
             Algorithm::Nvls => "NVLS",
             Algorithm::NvlsTree => "NVLSTree",
             Algorithm::Pat => "PAT",
-            Algorithm::PointToPoint => "P2P",
+            // NCCL has no name for these.
+            _ => self.name(),
         }
     }
 
     /// Whether NCCL has a kernel of it for a collective (nccl.md 5.1).
     #[must_use]
-    pub const fn serves(self, collective: Collective) -> bool {
+    pub fn serves(self, collective: Collective) -> bool {
+        if let Some(message) = self.message(1).filter(|_| self != Algorithm::Pat) {
+            return message.does(collective);
+        }
         match (self, collective) {
             (Algorithm::PointToPoint, c) => c.is_point_to_point(),
             (_, c) if c.is_point_to_point() => false,
@@ -95,8 +127,24 @@ impl Algorithm {
                 matches!(c, Collective::AllReduce)
             }
             (Algorithm::Pat, c) => !matches!(c, Collective::AllReduce),
-            (Algorithm::CollnetDirect | Algorithm::Nvls, _) => true,
+            _ => true,
         }
+    }
+
+    /// The algorithm of message passing that it is, if it is one.
+    #[must_use]
+    pub const fn message(self, gpus_per_node: u32) -> Option<MessageAlgorithm> {
+        Some(match self {
+            Algorithm::Pat => MessageAlgorithm::Pat,
+            Algorithm::RecursiveDoubling => MessageAlgorithm::RecursiveDoubling,
+            Algorithm::RecursiveHalving => MessageAlgorithm::RecursiveHalving,
+            Algorithm::Bruck => MessageAlgorithm::Bruck,
+            Algorithm::Hierarchical => MessageAlgorithm::Hierarchical { gpus_per_node },
+            Algorithm::ParameterServer => MessageAlgorithm::ParameterServer,
+            Algorithm::Binomial => MessageAlgorithm::Binomial,
+            Algorithm::Direct => MessageAlgorithm::Direct,
+            _ => return None,
+        })
     }
 
     /// Whether switches do the sums, so that the bounds of exchanges between ranks do not

@@ -131,6 +131,16 @@ impl Communicator<'_> {
         bytes: u64,
         forced: Forced,
     ) -> Result<(Algorithm, ProtocolKind), NcclError> {
+        if let Some(other) = forced.algorithm.filter(|a| !Algorithm::NCCL.contains(a)) {
+            if !other.serves(collective) {
+                return Err(NcclError::NothingLeft {
+                    collective: collective.name(),
+                    reason: format!("{other} does not do {collective}"),
+                });
+            }
+            // NCCL's cost model knows nothing of it.
+            return Ok((other, forced.protocol.unwrap_or(ProtocolKind::Simple)));
+        }
         let all = self.candidates(collective, bytes, forced);
         if let Some(c) = all.iter().find(|c| c.chosen) {
             return Ok((c.algorithm, c.protocol));

@@ -169,7 +169,9 @@ impl Sizing<'_> {
         // What is dealt, and the traffic of one byte of it.
         let (len, weight) = match self.collective {
             Collective::AllReduce => (bytes, 2),
-            Collective::AllGather | Collective::ReduceScatter => (bytes / n, n),
+            Collective::AllGather | Collective::ReduceScatter | Collective::AllToAll => {
+                (bytes / n, n)
+            }
             _ => (bytes, 1),
         };
         let channels = self.most_channels(bytes);
@@ -282,7 +284,7 @@ impl Sizing<'_> {
                     chunk /= 2;
                 }
             }
-            Algorithm::Ring | Algorithm::Tree | Algorithm::PointToPoint => {}
+            _ => {}
         }
         chunk
     }

@@ -210,10 +210,12 @@ impl<'t> Communicator<'t> {
     ) -> Result<Planned, NcclError> {
         let bytes = collective.actual_bytes(bytes, self.ranks());
         if collective.is_point_to_point() {
-            return Err(NcclError::NothingLeft {
-                collective: collective.name(),
-                reason: "sends and receives are not planned yet".into(),
-            });
+            let ordinary = forced
+                .algorithm
+                .is_none_or(|a| a == Algorithm::PointToPoint);
+            if ordinary {
+                return self.sends(collective, bytes, None);
+            }
         }
         let (algorithm, protocol) = self.choose(collective, bytes, forced)?;
         self.lay(collective, algorithm, protocol, bytes)

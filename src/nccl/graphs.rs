@@ -105,10 +105,9 @@ fn tree(hosts: &[Host], reach: Reach, ring: Graph) -> Graph {
     }
     // Two GPUs share the interface's traffic where the second is as near to it as the first;
     // before SM90 that is the only pattern tried.
-    let balanced = hosts.iter().all(|h| {
-        let owners = h.owners();
-        owners.iter().all(|&o| h.mates[o].is_some())
-    });
+    let balanced = hosts
+        .iter()
+        .all(|h| h.doors.iter().all(|d| d.mate.is_some()));
     Graph {
         intra,
         plain_tree: local == 1 || (reach.compute_capability >= 90 && !balanced),

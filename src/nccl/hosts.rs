@@ -15,25 +15,37 @@ pub(super) struct Host {
     pub(super) ranks: Vec<u32>,
     /// The interface that each of them prefers.
     pub(super) nics: Vec<Option<DeviceId>>,
-    /// For each of them another one that is as near to the same interface, if any.
-    pub(super) mates: Vec<Option<usize>>,
+    /// By which interfaces channels enter and leave it.
+    pub(super) doors: Vec<Door>,
     /// Some node's name, for messages.
     pub(super) name: String,
 }
 
+/// An interface, and the local rank that it is nearest to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Door {
+    pub(super) local: usize,
+    pub(super) nic: DeviceId,
+    /// Another local rank that is as near to it, if any.
+    pub(super) mate: Option<usize>,
+}
+
 impl Host {
-    /// The local ranks that are the first to prefer their interface, one for each interface.
+    /// The door of a channel.
+    pub(super) fn door(&self, channel: u32) -> Option<Door> {
+        let doors = self.doors.len().max(1);
+        self.doors.get(channel as usize % doors).copied()
+    }
+
+    /// The local ranks with doors, each once.
     pub(super) fn owners(&self) -> Vec<usize> {
-        let mut seen = Vec::new();
-        (0..self.ranks.len())
-            .filter(|&local| match self.nics[local] {
-                Some(nic) if !seen.contains(&nic) => {
-                    seen.push(nic);
-                    true
-                }
-                _ => false,
-            })
-            .collect()
+        let mut owners = Vec::new();
+        for door in &self.doors {
+            if !owners.contains(&door.local) {
+                owners.push(door.local);
+            }
+        }
+        owners
     }
 }
 
@@ -120,7 +132,7 @@ pub(super) fn hosts(
             hosts.push(Host {
                 ranks: Vec::new(),
                 nics: Vec::new(),
-                mates: Vec::new(),
+                doors: Vec::new(),
                 name: node.unwrap_or_default(),
             });
             hosts.len() - 1
@@ -172,27 +184,42 @@ fn choose_nics(
         .iter()
         .map(|&rank| usable_nics(topology, router, gpus[rank as usize], env))
         .collect();
-    let mut taken: Vec<DeviceId> = Vec::new();
-    for candidates in &near {
-        // Two GPUs with the same two interfaces nearby take one each.
-        let best = candidates.first().map(|c| c.0);
-        let free = candidates
-            .iter()
-            .find(|(kind, nic)| Some(*kind) == best && !taken.contains(nic))
-            .or(candidates.first())
-            .map(|c| c.1);
-        taken.extend(free);
-        host.nics.push(free);
+    // Each interface is a door of one of the ranks that have none nearer: of that which has
+    // fewest so far.
+    let mut doors: Vec<Vec<DeviceId>> = vec![Vec::new(); near.len()];
+    let nearest = |local: usize| near[local].first().map(|c: &(PathType, DeviceId)| c.0);
+    let mut nics: Vec<DeviceId> = near.iter().flatten().map(|c| c.1).collect();
+    nics.sort_unstable();
+    nics.dedup();
+    let kind = |local: usize, nic: DeviceId| near[local].iter().find(|c| c.1 == nic).map(|c| c.0);
+    for nic in nics {
+        let owner = (0..near.len())
+            .filter(|&l| kind(l, nic).is_some() && kind(l, nic) == nearest(l))
+            .min_by_key(|&l| (kind(l, nic), doors[l].len(), l));
+        if let Some(owner) = owner {
+            doors[owner].push(nic);
+        }
     }
-    host.mates = (0..host.ranks.len())
-        .map(|local| {
-            let nic = host.nics[local]?;
-            let own = near[local].iter().find(|c| c.1 == nic)?.0;
-            (0..host.ranks.len())
-                .filter(|&other| other != local)
-                .find(|&other| near[other].iter().any(|c| c.1 == nic && c.0 <= own))
-        })
-        .collect();
+    for (local, own) in doors.iter().enumerate() {
+        let preferred = own.first().copied();
+        host.nics
+            .push(preferred.or(near[local].first().map(|c| c.1)));
+    }
+    // One interface of each rank after the other: neighbouring channels are of different ranks.
+    let most = doors.iter().map(Vec::len).max().unwrap_or(0);
+    for turn in 0..most {
+        for (local, own) in doors.iter().enumerate() {
+            let Some(&nic) = own.get(turn) else { continue };
+            let own_kind = kind(local, nic);
+            host.doors.push(Door {
+                local,
+                nic,
+                mate: (0..near.len())
+                    .filter(|&other| other != local)
+                    .find(|&other| kind(other, nic).is_some_and(|k| Some(k) <= own_kind)),
+            });
+        }
+    }
 }
 
 /// For each device the smallest device of its group: nodes, and those joined by NVLinks if

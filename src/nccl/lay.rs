@@ -46,12 +46,7 @@ impl Communicator<'_> {
             Algorithm::Nvls | Algorithm::NvlsTree | Algorithm::CollnetDirect => {
                 self.with_heads(collective, algorithm, bytes, &heads, parts)?
             }
-            Algorithm::Pat | Algorithm::PointToPoint => {
-                return Err(NcclError::NothingLeft {
-                    collective: collective.name(),
-                    reason: format!("{algorithm} is not planned yet"),
-                });
-            }
+            _ => self.messages(collective, algorithm, bytes, parts)?,
         };
         let costs = self.costs(algorithm, kind);
         let plan = Plan {
@@ -72,7 +67,55 @@ impl Communicator<'_> {
         })
     }
 
-    fn costs(&self, algorithm: Algorithm, kind: ProtocolKind) -> Vec<RoleCosts> {
+    /// An algorithm of message passing: each rank by its own interface.
+    fn messages(
+        &mut self,
+        collective: Collective,
+        algorithm: Algorithm,
+        bytes: u64,
+        parts: Vec<Part>,
+    ) -> Result<(Arc<dyn Program>, Vec<Way>), NcclError> {
+        let (ranks, local) = (self.ranks(), self.gpus_per_node());
+        let refused = |reason: String| NcclError::NothingLeft {
+            collective: collective.name(),
+            reason,
+        };
+        let message = algorithm
+            .message(local)
+            .ok_or_else(|| refused(format!("{algorithm} is no algorithm of messages")))?;
+        let program = message
+            .program(collective, bytes, ranks, parts)
+            .map_err(|error| refused(error.to_string()))?;
+        let ways = self.own_nic_ways(&program)?;
+        Ok((Arc::new(program), ways))
+    }
+
+    /// The ways of a program whose connections each go from one rank to another one, by the
+    /// interfaces that these prefer.
+    fn own_nic_ways(&mut self, program: &dyn Program) -> Result<Vec<Way>, NcclError> {
+        (0..program.connections())
+            .map(|c| {
+                let ends = program.connection(ConnId(c));
+                let (from, to) = (program.worker(ends.from), program.worker(ends.to));
+                let (a, b) = (from.rank.0, to.rank.0);
+                let nics = if self.place_of[a as usize].0 == self.place_of[b as usize].0 {
+                    None
+                } else {
+                    Some((self.own_nic(a)?, self.own_nic(b)?))
+                };
+                self.way(a, b, nics, u64::from(from.channel))
+            })
+            .collect()
+    }
+
+    /// The interface that a rank prefers.
+    pub(super) fn own_nic(&self, rank: u32) -> Result<DeviceId, NcclError> {
+        let (host, local) = self.place_of[rank as usize];
+        let nic = self.hosts[host as usize].nics[local as usize];
+        nic.ok_or_else(|| self.no_nic(rank))
+    }
+
+    pub(super) fn costs(&self, algorithm: Algorithm, kind: ProtocolKind) -> Vec<RoleCosts> {
         let switches = self.reduction_rate();
         let models = self.models.iter();
         models
@@ -91,7 +134,7 @@ impl Communicator<'_> {
         Bandwidth::from_bytes_per_sec(rates.min().unwrap_or(1 << 50).max(1))
     }
 
-    fn transports(
+    pub(super) fn transports(
         &self,
         program: &dyn Program,
         ways: &[Way],
@@ -176,8 +219,7 @@ impl Communicator<'_> {
     /// The interface by which a channel of trees and heads reaches a host: that of the GPU
     /// where the channel begins.
     fn channel_nic(&self, host: u32, channel: u32) -> Option<DeviceId> {
-        let host = &self.hosts[host as usize];
-        host.nics.get(start_of(host, channel)).copied().flatten()
+        self.hosts[host as usize].door(channel).map(|door| door.nic)
     }
 
     /// Both interfaces of a hop between two ranks on one channel, if it leaves the host.
@@ -266,7 +308,7 @@ impl Communicator<'_> {
         let (g, start) = (host.ranks.len(), start_of(host, channel));
         let mut locals: Vec<usize> = (0..g).map(|i| (start + i) % g).collect();
         // The second GPU takes part in the network's traffic if it is as near.
-        if g > 2 && host.mates[start..].first() == Some(&Some((start + g - 1) % g)) {
+        if g > 2 && host.door(channel).and_then(|d| d.mate) == Some((start + g - 1) % g) {
             locals[1..].reverse();
         }
         locals.into_iter().map(|l| host.ranks[l]).collect()
@@ -371,8 +413,9 @@ impl Communicator<'_> {
         let mut members = Vec::with_capacity(heads.len());
         for &rank in heads {
             let (host, local) = self.place_of[rank as usize];
-            let own = self.hosts[host as usize].nics[local as usize];
-            let nic = own.or(self.channel_nic(host, channel));
+            let door = self.hosts[host as usize].door(channel);
+            let own = door.filter(|d| d.local == local as usize).map(|d| d.nic);
+            let nic = own.or(self.hosts[host as usize].nics[local as usize]);
             members.push((
                 self.gpus[rank as usize],
                 nic.ok_or_else(|| self.no_nic(rank))?,
@@ -421,12 +464,7 @@ impl Communicator<'_> {
                 HopKind::FromHead { first } if multicast => self.local_group(a, first, 1)?,
                 HopKind::ToHead { .. } | HopKind::FromHead { .. } => self.way(a, b, None, 0)?,
                 HopKind::Network => {
-                    let nic = |rank: u32| {
-                        let (host, local) = self.place_of[rank as usize];
-                        let nic = self.hosts[host as usize].nics[local as usize];
-                        nic.ok_or_else(|| self.no_nic(rank))
-                    };
-                    let nics = Some((nic(a)?, nic(b)?));
+                    let nics = Some((self.own_nic(a)?, self.own_nic(b)?));
                     self.way(a, b, nics, u64::from(channel))?
                 }
                 HopKind::ToSwitch { .. } => {

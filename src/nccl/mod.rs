@@ -16,6 +16,7 @@ mod hosts;
 mod lay;
 pub mod p2p;
 mod rings;
+mod sends;
 mod transport;
 mod tuner;
 mod version;

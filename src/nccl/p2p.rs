@@ -8,14 +8,10 @@ use crate::collective::Cut;
 use crate::plan::ProtocolKind;
 use crate::topology::hardware::CpuVendor;
 
-/// `NCCL_P2P_SCHEDULE_GROUP_SIZE`.
-const GROUP: u32 = 8;
 /// Operations that a channel works on at once (`NCCL_MAX_DEV_WORK_P2P_PER_BATCH`).
 pub const OPERATIONS_PER_BATCH: u16 = 8;
 /// Parts end at multiples of this.
 const PART_GRAIN: u64 = 4 << 10;
-/// `NCCL_P2P_LL_THRESHOLD`, for each channel of a message.
-const LL_THRESHOLD: u64 = 16 << 10;
 /// Payload of an LL slot.
 const LL_SLOT: u64 = 32 << 10;
 
@@ -36,14 +32,18 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// For nodes with so many ranks each; ranks of a node are consecutive.
+    /// For nodes with so many ranks each; ranks of a node are consecutive. On several nodes
+    /// groups have at most `group_size` ranks (`NCCL_P2P_SCHEDULE_GROUP_SIZE`).
     #[must_use]
-    pub fn new(node_sizes: &[u32]) -> Self {
+    pub fn new(node_sizes: &[u32], group_size: u32) -> Self {
         let ranks: u32 = node_sizes.iter().sum();
         // A node alone is one group; else groups divide every node.
         let group = match node_sizes {
             [one] => (*one).max(1),
-            sizes => sizes.iter().fold(GROUP, |g, &size| gcd(g, size)).max(1),
+            sizes => sizes
+                .iter()
+                .fold(group_size, |g, &size| gcd(g, size))
+                .max(1),
         };
         let groups = ranks / group;
         let around = groups.next_power_of_two();
@@ -242,19 +242,44 @@ pub struct PartInputs {
     pub ranks: u32,
     /// Its nodes.
     pub nodes: u32,
-    /// [`base_chunk`].
+    /// [`BaseChunks::of`].
     pub base_chunk: u64,
+    /// `NCCL_CHUNK_SIZE`, over networks.
+    pub forced_chunk: Option<u64>,
 }
 
-/// NCCL's p2p chunk (`NCCL_P2P_NET_CHUNKSIZE` and its kin): `nvlink` if all peers are
-/// joined by it, in one node.
-#[must_use]
-pub fn base_chunk(nvlink: bool, nodes: u32, cpu: CpuVendor, compute_capability: u32) -> u64 {
-    match nodes {
-        1 if nvlink => 512 << 10,
-        1 => 128 << 10,
-        _ if cpu == CpuVendor::Arm && compute_capability >= 100 => 256 << 10,
-        _ => 128 << 10,
+/// NCCL's p2p chunks: `NCCL_P2P_NVL_CHUNKSIZE`, `NCCL_P2P_PCI_CHUNKSIZE` and
+/// `NCCL_P2P_NET_CHUNKSIZE`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BaseChunks {
+    /// In one node, all peers joined by NVLink.
+    pub nvlink: u64,
+    /// In one node, any of them by PCIe.
+    pub pcie: u64,
+    /// In several nodes.
+    pub network: u64,
+}
+
+impl Default for BaseChunks {
+    fn default() -> Self {
+        BaseChunks {
+            nvlink: 512 << 10,
+            pcie: 128 << 10,
+            network: 128 << 10,
+        }
+    }
+}
+
+impl BaseChunks {
+    /// The one that is used: `nvlink` if all peers are joined by it, in one node.
+    #[must_use]
+    pub fn of(self, nvlink: bool, nodes: u32, cpu: CpuVendor, compute_capability: u32) -> u64 {
+        match nodes {
+            1 if nvlink => self.nvlink,
+            1 => self.pcie,
+            _ if cpu == CpuVendor::Arm && compute_capability >= 100 => 2 * self.network,
+            _ => self.network,
+        }
     }
 }
 
@@ -283,11 +308,11 @@ pub fn parts(inputs: &PartInputs, bytes: u64) -> (u16, u64) {
     (count as u16, part)
 }
 
-/// LL for small messages over connections that have buffers for it: those of networks
+/// LL for messages of up to `threshold` bytes a channel (`NCCL_P2P_LL_THRESHOLD`) over connections that have buffers for it: those of networks
 /// have none, unless `NCCL_ALLOC_P2P_NET_LL_BUFFERS` is set.
 #[must_use]
-pub fn protocol(bytes: u64, channels: u16, ll_buffers: bool) -> ProtocolKind {
-    if ll_buffers && bytes <= u64::from(channels) * LL_THRESHOLD {
+pub fn protocol(bytes: u64, channels: u16, ll_buffers: bool, threshold: u64) -> ProtocolKind {
+    if ll_buffers && bytes <= u64::from(channels) * threshold {
         ProtocolKind::Ll
     } else {
         ProtocolKind::Simple
@@ -318,7 +343,7 @@ fn eight_bits(value: u64) -> u64 {
 pub fn cut(inputs: &PartInputs, bytes: u64, protocol: ProtocolKind, network: bool) -> Cut {
     let (_, part) = parts(inputs, bytes);
     let chunk = if network && protocol == ProtocolKind::Simple {
-        network_chunk(bytes, inputs.base_chunk, None)
+        network_chunk(bytes, inputs.base_chunk, inputs.forced_chunk)
     } else {
         inputs.base_chunk
     };
@@ -337,7 +362,7 @@ mod tests {
 
     #[test]
     fn one_node_shifts_by_one_more_each_round() {
-        let schedule = Schedule::new(&[8]);
+        let schedule = Schedule::new(&[8], 8);
         assert_eq!(schedule.group(), 8);
         let to: Vec<u32> = (0..8).map(|round| schedule.to(round, 6)).collect();
         assert_eq!(to, [6, 7, 0, 1, 2, 3, 4, 5]);
@@ -348,7 +373,7 @@ mod tests {
 
     #[test]
     fn groups_come_in_quadratic_order() {
-        let schedule = Schedule::new(&[8; 5]);
+        let schedule = Schedule::new(&[8; 5], 8);
         let groups: Vec<u32> = (0..5).map(|g| schedule.to(8 * g, 0) / 8).collect();
         // 0, 1, 3, 6, 10, 15, 21, 28 modulo 8 without 6, 5 and 7.
         assert_eq!(groups, [0, 1, 3, 2, 4]);
@@ -361,11 +386,11 @@ mod tests {
 
     #[test]
     fn groups_divide_every_node() {
-        assert_eq!(Schedule::new(&[8, 4]).group(), 4);
-        assert_eq!(Schedule::new(&[6, 6]).group(), 2);
-        assert_eq!(Schedule::new(&[16, 16]).group(), 8);
-        assert_eq!(Schedule::new(&[3, 4]).group(), 1);
-        assert_eq!(Schedule::new(&[72]).group(), 72);
+        assert_eq!(Schedule::new(&[8, 4], 8).group(), 4);
+        assert_eq!(Schedule::new(&[6, 6], 8).group(), 2);
+        assert_eq!(Schedule::new(&[16, 16], 8).group(), 8);
+        assert_eq!(Schedule::new(&[3, 4], 8).group(), 1);
+        assert_eq!(Schedule::new(&[72], 8).group(), 72);
     }
 
     #[test]
@@ -385,7 +410,8 @@ mod tests {
             channels: of,
             ranks: 8,
             nodes: 1,
-            base_chunk: base_chunk(true, 1, CpuVendor::Intel, 90),
+            base_chunk: BaseChunks::default().of(true, 1, CpuVendor::Intel, 90),
+            forced_chunk: None,
         };
         assert_eq!(parts(&inputs, 1 << 20), (4, 256 << 10));
         // A part grows to 16 MiB before there are more of them.
@@ -452,7 +478,8 @@ mod tests {
             },
             ranks: 16,
             nodes: 2,
-            base_chunk: base_chunk(true, 2, CpuVendor::Intel, 90),
+            base_chunk: BaseChunks::default().of(true, 2, CpuVendor::Intel, 90),
+            forced_chunk: None,
         };
         // One channel is the fewest (4 × 16 > 16); parts beyond 128 KiB ask for more.
         assert_eq!(parts(&inputs, 128 << 10), (1, 128 << 10));
@@ -471,15 +498,18 @@ mod tests {
 
     #[test]
     fn small_messages_use_ll_where_there_are_buffers() {
-        assert_eq!(protocol(16 << 10, 1, true), ProtocolKind::Ll);
-        assert_eq!(protocol((16 << 10) + 1, 1, true), ProtocolKind::Simple);
-        assert_eq!(protocol(64, 4, false), ProtocolKind::Simple);
+        assert_eq!(protocol(16 << 10, 1, true, 16 << 10), ProtocolKind::Ll);
+        assert_eq!(
+            protocol((16 << 10) + 1, 1, true, 16 << 10),
+            ProtocolKind::Simple
+        );
+        assert_eq!(protocol(64, 4, false, 16 << 10), ProtocolKind::Simple);
     }
 
     proptest! {
         #[test]
         fn every_round_is_a_permutation(sizes in proptest::collection::vec(1u32..10, 1..9)) {
-            let schedule = Schedule::new(&sizes);
+            let schedule = Schedule::new(&sizes, 8);
             let ranks: u32 = sizes.iter().sum();
             prop_assert!(Rounds::new(ranks, schedule.receivers()).is_ok());
         }
@@ -495,7 +525,7 @@ mod tests {
             let per_peer = 1u16 << per_peer;
             let all = (per_peer << more).min(64).max(per_peer);
             let channels = Channels { all, per_peer };
-            let inputs = PartInputs { channels, ranks, nodes, base_chunk: 128 << 10 };
+            let inputs = PartInputs { channels, ranks, nodes, base_chunk: 128 << 10, forced_chunk: None };
             let (count, part) = parts(&inputs, bytes);
             prop_assert!(count >= 1 && count <= per_peer);
             prop_assert!(part * u64::from(count) >= bytes);

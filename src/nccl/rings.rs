@@ -6,7 +6,7 @@
 //! to look for rings link by link.
 
 use super::error::NcclError;
-use super::hosts::{Host, Reach};
+use super::hosts::{Door, Host, Reach};
 use crate::collective::Rings;
 use crate::topology::DeviceId;
 
@@ -88,7 +88,7 @@ pub(super) fn search(
     // Leaving where it entered costs nothing where two GPUs are near to each interface.
     let near = hosts
         .iter()
-        .all(|h| h.ranks.len() == 1 || h.owners().iter().all(|&o| h.mates[o].is_some()));
+        .all(|h| h.ranks.len() == 1 || h.doors.iter().all(|d| d.mate.is_some()));
     let mode = match cross_nic {
         0 => CrossNic::Same,
         1 => CrossNic::Any,
@@ -151,15 +151,12 @@ fn several_hosts(
     // Each ring needs an interface of its own on every host.
     let mut interfaces = u32::MAX;
     for host in hosts {
-        let mut nics: Vec<DeviceId> = host.nics.iter().copied().flatten().collect();
-        if nics.is_empty() {
+        if host.doors.is_empty() {
             return Err(NcclError::NoNic {
                 node: host.name.clone(),
             });
         }
-        nics.sort_unstable();
-        nics.dedup();
-        interfaces = interfaces.min(nics.len() as u32);
+        interfaces = interfaces.min(host.doors.len() as u32);
     }
     let smallest = hosts.iter().map(|h| h.ranks.len()).min().unwrap_or(1) as f64;
     let (_, inter_speeds) = speeds(reach.compute_capability);
@@ -228,43 +225,73 @@ fn through(
     mode: CrossNic,
 ) -> (Vec<u32>, Gate) {
     let g = host.ranks.len();
-    let paired = mode == CrossNic::Paired && channel / 2 * 2 + 1 < channels;
+    let run = |start: usize| (0..g).map(move |i| (start + i) % g).collect::<Vec<usize>>();
+    let pairs = if mode == CrossNic::Paired {
+        pairs(host)
+    } else {
+        Vec::new()
+    };
+    let paired = channel / 2 * 2 + 1 < channels;
     let role = if paired && index % 2 == 1 {
         channel ^ 1
     } else {
         channel
     };
-    let start = match mode {
-        CrossNic::Paired => (role / 2) as usize * g / channels.div_ceil(2) as usize,
-        _ => start_of(host, channel),
-    };
-    let mut run: Vec<usize> = (0..g).map(|i| (start + i) % g).collect();
-    let (mut enter, mut leave) = (host.nics[run[0]], host.nics[run[g - 1]]);
-    match mode {
-        CrossNic::Paired if paired && role % 2 == 1 => {
-            run.reverse();
-            std::mem::swap(&mut enter, &mut leave);
-        }
-        CrossNic::Same => {
-            leave = enter;
-            // The other way round, if that ends at a GPU that is near.
-            if g > 1 && host.mates[start] == Some((start + 1) % g) {
-                run[1..].reverse();
+    let (locals, enter, leave) = match (pairs.get((role / 2) as usize), host.door(channel)) {
+        (Some(&(first, last)), _) if paired => {
+            let mut locals = run(first.local);
+            let (mut enter, mut leave) = (first.nic, last.nic);
+            if role % 2 == 1 {
+                locals.reverse();
+                std::mem::swap(&mut enter, &mut leave);
             }
+            (locals, Some(enter), Some(leave))
         }
-        _ => {}
-    }
-    (
-        run.into_iter().map(|local| host.ranks[local]).collect(),
-        Gate { enter, leave },
-    )
+        (_, None) => (run(0), None, None),
+        (_, Some(door)) => {
+            let mut locals = run(door.local);
+            // The other way round, if that ends at a GPU that is near.
+            if g > 1 && door.mate == Some((door.local + 1) % g) {
+                locals[1..].reverse();
+            }
+            let leave = if mode == CrossNic::Any {
+                host.nics[locals[g - 1]]
+            } else {
+                Some(door.nic)
+            };
+            (locals, Some(door.nic), leave)
+        }
+    };
+    let ranks = locals.into_iter().map(|local| host.ranks[local]);
+    (ranks.collect(), Gate { enter, leave })
 }
 
-/// The local rank at which a channel begins: that with the channel's interface.
+/// Doors by which pairs of rings enter and leave: of a rank, and of the one before it, where
+/// a run of neighbours from the first ends. Each door is in one pair.
+fn pairs(host: &Host) -> Vec<(Door, Door)> {
+    let g = host.ranks.len();
+    let mut free = host.doors.clone();
+    let mut pairs = Vec::new();
+    let mut take = |local: usize, other: usize| {
+        let first = free.iter().position(|d| d.local == local)?;
+        free.iter().position(|d| d.local == other)?;
+        let first = free.remove(first);
+        let second = free.iter().position(|d| d.local == other)?;
+        Some((first, free.remove(second)))
+    };
+    while g > 1 {
+        let before = pairs.len();
+        for local in 0..g {
+            pairs.extend(take(local, (local + g - 1) % g));
+        }
+        if pairs.len() == before {
+            break;
+        }
+    }
+    pairs
+}
+
+/// The local rank at which a channel begins: that with the channel's door.
 pub(super) fn start_of(host: &Host, channel: u32) -> usize {
-    let owners = host.owners();
-    owners
-        .get(channel as usize % owners.len().max(1))
-        .copied()
-        .unwrap_or(0)
+    host.door(channel).map_or(0, |door| door.local)
 }

@@ -252,7 +252,7 @@ impl<'t> Ways<'t> {
         allowed: bool,
     ) -> Result<(bool, DeviceId), NcclError> {
         let direct = allowed
-            && self.topology.nic_model(nic).is_none_or(|m| m.gpu_direct)
+            && self.topology.gpu_direct(gpu, nic)
             && nic_path(self.topology, &self.router, gpu, nic) <= self.rules.gdr_level;
         Ok(if direct {
             (true, gpu)

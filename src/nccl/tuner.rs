@@ -247,7 +247,7 @@ impl Setup {
                 None if self.ranks != self.hosts => reason("more than one rank in a host"),
                 None => None,
             },
-            Algorithm::Tree | Algorithm::Ring | Algorithm::PointToPoint => None,
+            _ => None,
         }
     }
 
@@ -283,7 +283,7 @@ impl Setup {
             Algorithm::CollnetChain => Some(&graphs.collnet_chain),
             Algorithm::CollnetDirect => graphs.collnet_direct.as_ref(),
             Algorithm::Nvls | Algorithm::NvlsTree => graphs.nvls.as_ref(),
-            Algorithm::PointToPoint => None,
+            _ => None,
         }
     }
 
@@ -334,7 +334,7 @@ impl Setup {
             Algorithm::Nvls => intra + if self.hosts > 1 { net } else { 0.0 },
             Algorithm::NvlsTree => base + intra + 2.0 * levels * net,
             Algorithm::Pat => base + levels * (net / 3.5) + 2.8 * f64::from(self.ranks),
-            Algorithm::PointToPoint => 0.0,
+            _ => 0.0,
         }
     }
 
@@ -421,7 +421,7 @@ impl Setup {
             }
             Algorithm::CollnetChain => plain,
             Algorithm::Pat => 0.75 * plain,
-            Algorithm::PointToPoint => return None,
+            _ => return None,
         };
         let (steps, _) = self.steps(collective);
         let to_algorithm = match algorithm {

@@ -199,8 +199,8 @@ fn names_that_are_not_there_yet_are_told_with_those_that_are() {
     refused(&other, &[], &["`all-to-one`", "`all-gather`"]);
     refused(
         &text(RANGE, ""),
-        &["job.collective.algorithm=tree"],
-        &["`tree`", "`ring`"],
+        &["job.collective.algorithm=treee"],
+        &["`treee`", "`ring`"],
     );
 }
 

@@ -147,7 +147,13 @@ fn interfaces_are_used_evenly() {
         nics: (0..8)
             .map(|n| Some(crate::topology::DeviceId(100 * first + n)))
             .collect(),
-        mates: vec![None; 8],
+        doors: (0..8)
+            .map(|n| super::hosts::Door {
+                local: n as usize,
+                nic: crate::topology::DeviceId(100 * first + n),
+                mate: None,
+            })
+            .collect(),
         name: "node".into(),
     };
     let reach = Reach {

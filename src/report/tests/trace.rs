@@ -80,9 +80,9 @@ fn picoseconds_and_odd_names_survive() {
     let text = String::from_utf8(text).unwrap();
     let golden = r#"{"displayTimeUnit":"ns","traceEvents":[
 {"ph":"M","pid":5,"tid":0,"name":"process_name","args":{"name":"rank 4"}},
-{"ph":"M","pid":5,"tid":6,"name":"thread_name","args":{"name":"channel 2 proxy"}},
-{"ph":"M","pid":5,"tid":6,"name":"thread_sort_index","args":{"sort_index":6}},
-{"ph":"X","pid":5,"tid":6,"name":"send \"x\" </script>\n","cat":"wait_credit","ts":123456789.000001,"dur":0.5,"args":{"bytes":7}}
+{"ph":"M","pid":5,"tid":2322,"name":"thread_name","args":{"name":"channel 2 proxy"}},
+{"ph":"M","pid":5,"tid":2322,"name":"thread_sort_index","args":{"sort_index":2322}},
+{"ph":"X","pid":5,"tid":2322,"name":"send \"x\" </script>\n","cat":"wait_credit","ts":123456789.000001,"dur":0.5,"args":{"bytes":7}}
 ]}
 "#;
     assert_eq!(text, golden);

@@ -1,0 +1,289 @@
+//! Grouped sends and receives: all-to-all and its kin, as NCCL schedules them.
+
+use super::algorithm::Algorithm;
+use super::chunks::protocol;
+use super::communicator::{Communicator, Planned};
+use super::error::NcclError;
+use super::hosts::{believed_rate, usable_nics};
+use super::p2p::{self, BaseChunks, ChannelInputs, Channels, PartInputs, PeerPath, Schedule};
+use super::transport::{Leg, Way};
+use crate::collective::{
+    Collective, ConnId, Cut, Lanes, Matrix, P2pProgram, Program, Rank, Role, Rounds,
+};
+use crate::plan::{Plan, ProtocolKind, RoleCosts, WorkerCosts};
+use crate::topology::hardware::CpuVendor;
+use crate::topology::{DeviceId, LinkFamily, PathType};
+use crate::units::{Bandwidth, Time};
+use std::sync::Arc;
+
+/// Operations that a channel works on at once, at most.
+const MOST_LANES: u32 = 8;
+
+impl Communicator<'_> {
+    /// Plans an all-to-all of unequal messages.
+    ///
+    /// # Errors
+    /// A matrix of another number of ranks; connections without a way.
+    pub fn plan_all_to_all_v(&mut self, matrix: Matrix) -> Result<Planned, NcclError> {
+        if matrix.ranks() != self.ranks() {
+            return Err(NcclError::NothingLeft {
+                collective: Collective::AllToAllV.name(),
+                reason: format!(
+                    "the matrix is of {} ranks, the communicator of {}",
+                    matrix.ranks(),
+                    self.ranks()
+                ),
+            });
+        }
+        let bytes = matrix.size();
+        self.sends(Collective::AllToAllV, bytes, Some(matrix))
+    }
+
+    /// Plans sends and receives; an all-to-all-v without a matrix is an even one.
+    pub(super) fn sends(
+        &mut self,
+        collective: Collective,
+        bytes: u64,
+        matrix: Option<Matrix>,
+    ) -> Result<Planned, NcclError> {
+        let n = self.ranks();
+        let hosts = self.hosts.len() as u32;
+        let matrix = (collective == Collective::AllToAllV)
+            .then(|| matrix.unwrap_or_else(|| Matrix::even(n, bytes / u64::from(n))));
+        let sizes: Vec<u32> = self.hosts.iter().map(|h| h.ranks.len() as u32).collect();
+        let schedule = Schedule::new(&sizes, self.env().p2p_group);
+        let rounds =
+            Rounds::new(n, schedule.receivers()).map_err(|error| NcclError::NothingLeft {
+                collective: collective.name(),
+                reason: error.to_string(),
+            })?;
+        let channels = self.p2p_channels();
+        let inputs = self.part_inputs(channels);
+        // The largest message decides what kernel runs; NCCL decides message by message.
+        let (messages, largest) = match (&matrix, collective) {
+            (Some(m), _) => {
+                let pairs = (0..n).flat_map(|a| (0..n).map(move |b| (Rank(a), Rank(b))));
+                (n, pairs.map(|(a, b)| m.bytes(a, b)).max().unwrap_or(0))
+            }
+            (None, Collective::SendRecv) => (1, bytes),
+            _ => (n, bytes / u64::from(n)),
+        };
+        let (parts, _) = p2p::parts(&inputs, largest.max(1));
+        let ll = hosts == 1 || self.env().p2p_net_ll;
+        let threshold = self.env().p2p_ll_threshold.get();
+        let kind = p2p::protocol(largest, parts, ll, threshold);
+        let busy = (messages * u32::from(parts)).div_ceil(u32::from(channels.all));
+        let lanes = Lanes {
+            channels: channels.all,
+            lanes: busy.clamp(1, MOST_LANES) as u16,
+            first: (0..schedule.len())
+                .map(|round| schedule.first_channel(round, channels.all))
+                .collect(),
+        };
+        let place_of = self.place_of.clone();
+        let cut = |from: Rank, to: Rank, bytes: u64| -> Cut {
+            let network = place_of[from.index()].0 != place_of[to.index()].0;
+            p2p::cut(&inputs, bytes, kind, network)
+        };
+        let program = match matrix {
+            Some(matrix) => P2pProgram::all_to_all_v(matrix, &rounds, &lanes, cut),
+            None => P2pProgram::new(collective, bytes, &rounds, &lanes, cut),
+        };
+        let ways = self.send_ways(&program)?;
+        let plan = Plan {
+            transports: self.transports(&program, &ways, kind),
+            gpus: self.gpus.clone(),
+            protocol: protocol(Algorithm::PointToPoint, collective, kind, self.env()),
+            routes: self.ways.routes.clone(),
+            costs: self.send_costs(kind, lanes.lanes),
+            rank_costs: self.rank_models.clone(),
+            program: Arc::new(program),
+        };
+        Ok(Planned {
+            plan,
+            algorithm: Algorithm::PointToPoint,
+            protocol: kind,
+            channels: lanes.channels,
+            bytes,
+        })
+    }
+
+    /// Thread blocks of sends and receives.
+    fn p2p_channels(&self) -> Channels {
+        let env = self.env();
+        let setup = self.setup();
+        let mut paths = Vec::new();
+        let router = self.ways.router();
+        if let Some(host) = self.hosts.iter().find(|h| h.ranks.len() > 1) {
+            let (a, b) = (
+                self.gpus[host.ranks[0] as usize],
+                self.gpus[host.ranks[1] as usize],
+            );
+            let links = router.peer(a, b).map(|r| r.hops).unwrap_or_default();
+            let capability = setup.compute_capability;
+            let nvlink = !links.is_empty()
+                && links
+                    .iter()
+                    .all(|h| self.topology.family(h.link) == LinkFamily::Nvlink);
+            paths.push(if nvlink && env.p2p_level != Some(PathType::Loc) {
+                let believed = |link| believed_rate(self.topology, link, capability);
+                let first = links[0];
+                let path = links
+                    .iter()
+                    .map(|h| believed(h.link) * f64::from(h.share.den) / f64::from(h.share.num))
+                    .fold(f64::INFINITY, f64::min);
+                let lanes = f64::from(self.topology.link(first.link).lanes.max(1));
+                PeerPath::Nvlink {
+                    path,
+                    link: believed(first.link) / lanes,
+                }
+            } else {
+                PeerPath::Host
+            });
+        }
+        if self.hosts.len() > 1 {
+            let host = &self.hosts[0];
+            let gpu = self.gpus[host.ranks[0] as usize];
+            let near = usable_nics(self.topology, router, gpu, env);
+            let best = near.first().map(|c| c.0);
+            let nics = near.iter().filter(|c| Some(c.0) == best).count();
+            let sharing = host.ranks.len().max(1);
+            let distinct = host.owners().len().max(1);
+            let rate = near.first().map_or(0.0, |&(_, nic)| {
+                let links = self.topology.links_from(nic).into_iter();
+                links
+                    .filter(|(l, _)| self.topology.family(*l) == LinkFamily::Network)
+                    .map(|(l, _)| self.topology.raw_rate(l).gb_per_sec())
+                    .sum()
+            });
+            paths.push(PeerPath::Network {
+                interfaces: nics.min(distinct.div_ceil(sharing)).max(1) as u32,
+                rate,
+            });
+        }
+        p2p::channels(&ChannelInputs {
+            collective_channels: u32::from(self.channels()),
+            limits: (
+                u32::from(env.min_p2p_channels),
+                u32::from(env.max_p2p_channels),
+            ),
+            ranks: self.ranks(),
+            nodes: self.hosts.len() as u32,
+            paths: &paths,
+            per_network_peer: env.channels_per_net_peer.map(u32::from),
+            channel_rate: f64::from(env.p2p_channel_net_rate),
+            version: (u32::from(env.version.major), u32::from(env.version.minor)),
+        })
+    }
+
+    fn part_inputs(&self, channels: Channels) -> PartInputs {
+        let env = self.env();
+        let setup = self.setup();
+        let cpu = if setup.graphs.x86 {
+            CpuVendor::Intel
+        } else {
+            CpuVendor::Arm
+        };
+        let chunks = BaseChunks {
+            nvlink: env.p2p_nvl_chunk.get(),
+            pcie: env.p2p_pci_chunk.get(),
+            network: env.p2p_net_chunk.get(),
+        };
+        let nodes = self.hosts.len() as u32;
+        let nvlink = setup.graphs.ring.nvlink && env.p2p_level != Some(PathType::Loc);
+        PartInputs {
+            channels,
+            ranks: self.ranks(),
+            nodes,
+            base_chunk: chunks
+                .of(nvlink, nodes, cpu, setup.compute_capability)
+                .min(env.buffer.get() / 8),
+            forced_chunk: env.p2p_chunk.map(crate::units::Bytes::get),
+        }
+    }
+
+    /// Lanes divide a thread block's warps. In a host the sender writes to where the data
+    /// is to be, and the receiver has nothing left to do but to wait for it.
+    fn send_costs(&self, kind: ProtocolKind, lanes: u16) -> Vec<RoleCosts> {
+        let all = self.costs(Algorithm::PointToPoint, kind);
+        all.into_iter()
+            .zip(&self.models)
+            .map(|(costs, model)| {
+                let block = *costs.of(Role::Block);
+                let rate = match (kind, &model.workers.point_to_point_rate) {
+                    (ProtocolKind::Simple, Some(rate)) => rate.value,
+                    _ => block.send_rate,
+                };
+                let share = Bandwidth::from_bytes_per_sec(
+                    (rate.bytes_per_sec() / u64::from(lanes.max(1))).max(1),
+                );
+                // The rate was measured with the synchronisation of its slots in it.
+                let lane = WorkerCosts {
+                    slice_sync: Time::ZERO,
+                    send_rate: share,
+                    local_rate: share,
+                    ..block
+                };
+                costs.with(Role::Send, lane).with(Role::Receive, lane)
+            })
+            .collect()
+    }
+
+    /// Over the network, the sender takes the interface of the receiver's rail, through the
+    /// GPU of its own host that is near to it (`NCCL_P2P_PXN_LEVEL` 2).
+    fn send_ways(&mut self, program: &P2pProgram) -> Result<Vec<Way>, NcclError> {
+        (0..program.connections())
+            .map(|c| {
+                let ends = program.connection(ConnId(c));
+                let (from, to) = (program.worker(ends.from), program.worker(ends.to));
+                let (a, b) = (from.rank.0, to.rank.0);
+                if self.place_of[a as usize].0 == self.place_of[b as usize].0 {
+                    return self.ways.find(Leg {
+                        from: self.gpus[a as usize],
+                        to: self.gpus[b as usize],
+                        nics: None,
+                        relay: None,
+                        flow: 0,
+                    });
+                }
+                let into = self.own_nic(b)?;
+                let (out, relay) = match self.rail_mate(a, b) {
+                    Some((nic, relay)) => (nic, Some(relay)),
+                    None => (self.own_nic(a)?, None),
+                };
+                self.ways.find(Leg {
+                    from: self.gpus[a as usize],
+                    to: self.gpus[b as usize],
+                    nics: Some((out, into)),
+                    relay,
+                    flow: u64::from(from.channel),
+                })
+            })
+            .collect()
+    }
+
+    /// The GPU of the sender's host at the receiver's place, and its interface, if the sender
+    /// reaches that GPU by NVLink.
+    fn rail_mate(&self, from: u32, to: u32) -> Option<(DeviceId, DeviceId)> {
+        let env = self.env();
+        if env.pxn_disable || env.p2p_pxn < 2 {
+            return None;
+        }
+        let (host, local) = self.place_of[from as usize];
+        let there = self.place_of[to as usize].1;
+        let host = &self.hosts[host as usize];
+        let mate = *host.ranks.get(there as usize)?;
+        let nic = host.nics[there as usize]?;
+        if there == local || host.nics[local as usize] == Some(nic) {
+            return None;
+        }
+        let (gpu, relay) = (self.gpus[from as usize], self.gpus[mate as usize]);
+        let router = self.ways.router();
+        let by_nvlink = router.peer(gpu, relay).is_ok_and(|route| {
+            let mut links = route.hops.iter().map(|h| h.link);
+            links.all(|l| self.topology.family(l) == LinkFamily::Nvlink)
+        });
+        let near = super::hosts::nic_path(self.topology, router, relay, nic) <= PathType::P2c;
+        (by_nvlink && near).then_some((nic, relay))
+    }
+}
