@@ -7,6 +7,7 @@
 mod bins;
 pub mod chart;
 mod error;
+pub mod explanation;
 mod file;
 mod folder;
 mod font;
@@ -21,6 +22,7 @@ mod summary_json;
 mod table;
 
 pub use error::ReportError;
+pub use explanation::{explanation_page, explanation_text};
 pub use file::write_file;
 pub use folder::{FolderKind, check_folder, write_folder};
 pub use links_csv::write_links_csv;
