@@ -288,7 +288,7 @@ fn faults_are_named_with_their_line() {
         (
             "cnt=\"2\"",
             "cnt=\"1\"",
-            "line 14: receives 2 chunks; line 5 sends 1; expected as many",
+            "line 16: receives 2 chunks; line 5 sends 1; expected as many",
         ),
         (
             "depid=\"0\" deps=\"0\"",

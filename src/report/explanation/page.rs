@@ -65,7 +65,7 @@ fn step_section(explanation: &Explanation, step: &StepView) -> Markup {
         section {
             h2 {
                 "Step " (step.step)
-                span.when { (micros(step.begins_us)) " to " (micros(step.ends_us)) }
+                span.aside { (micros(step.begins_us)) " to " (micros(step.ends_us)) }
             }
             div.step {
                 @if explanation.ranks <= MOST_DRAWN { (drawing(explanation.ranks, &step.messages)) }
@@ -102,15 +102,20 @@ fn holds(explanation: &Explanation, rows: &[Vec<Cell>]) -> Markup {
 }
 
 fn table_cell(cell: &Cell) -> Markup {
-    let class = match cell.state {
+    let state = match cell.state {
         CellState::Absent => "absent",
         CellState::Empty => "empty",
         CellState::Partial => "partial",
         CellState::Passing => "passing",
         CellState::Done => "done",
     };
+    let class = if cell.new {
+        format!("{state} new")
+    } else {
+        state.to_owned()
+    };
     html! {
-        td class=(class) .new[cell.new] {
+        td class=(class) {
             @if cell.state == CellState::Empty { "·" } @else { (cell.text) }
         }
     }

@@ -13,11 +13,15 @@ pub(super) struct Tables {
     pub(super) steps: Vec<StepView>,
 }
 
-/// A stretch of a buffer that is only written as a whole.
+/// What a column of the tables shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Column {
-    /// None: what is passed on without a place in the output.
-    at: Option<(Buffer, u64, u64)>,
+enum Column {
+    /// A stretch of a buffer that is only written as a whole: from and to.
+    At(Buffer, u64, u64),
+    /// Of an all-to-all-v: what comes from a rank, which is elsewhere on each rank.
+    From(Rank),
+    /// What is passed on without a place in the output.
+    InHand,
 }
 
 pub(super) fn tables(program: &dyn Program, walk: &Walk, times: &Times) -> Tables {
@@ -83,8 +87,8 @@ pub(super) fn tables(program: &dyn Program, walk: &Walk, times: &Times) -> Table
         messages.sort_by_key(|m| (m.from, m.to));
         steps.push(StepView {
             step,
-            begins_us: begins.micros(),
-            ends_us: ends.micros(),
+            begins_us: whole_nanos(begins),
+            ends_us: whole_nanos(ends),
             messages,
             holds: table(step),
         });
@@ -94,6 +98,11 @@ pub(super) fn tables(program: &dyn Program, walk: &Walk, times: &Times) -> Table
         before,
         steps,
     }
+}
+
+/// In microseconds, without the picoseconds that local copies take.
+fn whole_nanos(time: Time) -> f64 {
+    (time.micros() * 1e3).round() / 1e3
 }
 
 /// How data is called.
@@ -113,6 +122,10 @@ impl<'p> Words<'p> {
             ranks,
             block: (program.bytes() / u64::from(ranks)).max(1),
         };
+        if program.matrix().is_some() {
+            words.columns = (0..ranks).map(|from| Column::From(Rank(from))).collect();
+            return words;
+        }
         for buffer in [Buffer::Output, Buffer::Scratch] {
             let places = walk.changes.iter().filter_map(|change| {
                 let at = change.at.filter(|at| at.buffer == buffer)?;
@@ -133,14 +146,12 @@ impl<'p> Words<'p> {
             for pair in ends.windows(2) {
                 let inside = |p: &(u64, u64)| p.0 <= pair[0] && pair[1] <= p.1;
                 if words.is_vector() && buffer == Buffer::Output || places.iter().any(inside) {
-                    words.columns.push(Column {
-                        at: Some((buffer, pair[0], pair[1])),
-                    });
+                    words.columns.push(Column::At(buffer, pair[0], pair[1]));
                 }
             }
         }
         if !words.is_vector() && walk.changes.iter().any(|c| c.at.is_none()) {
-            words.columns.push(Column { at: None });
+            words.columns.push(Column::InHand);
         }
         words
     }
@@ -161,11 +172,13 @@ impl<'p> Words<'p> {
     }
 
     fn column_name(&self, index: usize) -> String {
-        let Some((buffer, from, _)) = self.columns[index].at else {
-            return "in hand".to_owned();
+        let (buffer, from) = match self.columns[index] {
+            Column::InHand => return "in hand".to_owned(),
+            Column::From(rank) => return format!("from {}", rank.0),
+            Column::At(buffer, from, _) => (buffer, from),
         };
-        let before = |column: &&Column| column.at.is_some_and(|(b, ..)| b == buffer);
-        let number = self.columns[..index].iter().filter(before).count();
+        let same = |column: &&Column| matches!(column, Column::At(b, ..) if *b == buffer);
+        let number = self.columns[..index].iter().filter(same).count();
         if buffer == Buffer::Scratch {
             return format!("s{number}");
         }
@@ -173,15 +186,26 @@ impl<'p> Words<'p> {
             return format!("c{number}");
         }
         let block = from / self.block;
-        let same = |c: &&Column| {
-            c.at.is_some_and(|(b, at, _)| b == buffer && at / self.block == block)
-        };
-        let pieces = self.columns.iter().filter(same).count();
-        let piece = self.columns[..index].iter().filter(same).count();
+        let of_block = |column: &&Column| matches!(column, Column::At(b, at, _) if *b == buffer && at / self.block == block);
+        let pieces = self.columns.iter().filter(of_block).count();
+        let piece = self.columns[..index].iter().filter(of_block).count();
         if pieces > 1 {
             format!("b{block}.{piece}")
         } else {
             format!("b{block}")
+        }
+    }
+
+    /// Where a column is in a rank's memory.
+    fn range(&self, rank: Rank, column: usize) -> Option<(Buffer, u64, u64)> {
+        match self.columns[column] {
+            Column::At(buffer, from, to) => Some((buffer, from, to)),
+            Column::From(sender) => {
+                let matrix = self.program.matrix()?;
+                let from = matrix.received_before(sender, rank);
+                Some((Buffer::Output, from, from + matrix.bytes(sender, rank)))
+            }
+            Column::InHand => None,
         }
     }
 
@@ -196,22 +220,20 @@ impl<'p> Words<'p> {
             }
             None => None,
         };
-        let touched = |column: &Column| match (column.at, range) {
+        let touched = |column: &usize| match (self.range(change.rank, *column), range) {
             (Some((b, from, to)), Some((buffer, begin, end))) => {
-                b == buffer && begin <= from && to <= end
+                b == buffer && from < to && begin <= from && to <= end
             }
             (None, None) => true,
             _ => false,
         };
-        (0..self.columns.len())
-            .filter(|&c| touched(&self.columns[c]))
-            .collect()
+        (0..self.columns.len()).filter(touched).collect()
     }
 
     fn apply(&self, rows: &mut [Vec<Vec<Piece>>], change: &Change) {
         let Some(at) = change.at else { return };
         for column in self.places(change) {
-            if let Some((_, from, to)) = self.columns[column].at {
+            if let Some((_, from, to)) = self.range(change.rank, column) {
                 let skip = from - at.offset;
                 rows[change.rank.index()][column] = cut(&change.pieces, skip, to - from);
             }
@@ -219,10 +241,10 @@ impl<'p> Words<'p> {
     }
 
     fn cell(&self, rank: Rank, column: usize, now: &[Piece], result: &[Piece]) -> Cell {
-        let Some((buffer, from, _)) = self.columns[column].at else {
+        let Some((buffer, from, to)) = self.range(rank, column) else {
             return Cell::default();
         };
-        let state = if from >= self.program.buffer_len(buffer, rank) {
+        let state = if from == to || from >= self.program.buffer_len(buffer, rank) {
             CellState::Absent
         } else if now.is_empty() {
             CellState::Empty
@@ -244,8 +266,9 @@ impl<'p> Words<'p> {
 
     /// What is in a cell; of vectors the column says which chunk it is.
     fn data(&self, pieces: &[Piece], column: usize) -> String {
-        let output = matches!(self.columns[column].at, Some((Buffer::Output, ..)));
+        let output = !matches!(self.columns[column], Column::At(Buffer::Scratch, ..));
         let known = output
+            && self.columns[column] != Column::InHand
             && (self.is_vector() || matches!(self.program.collective(), Collective::ReduceScatter));
         let named = |p: &Piece| {
             if known { self.set(p) } else { self.named(p) }
@@ -289,11 +312,13 @@ impl<'p> Words<'p> {
 
     /// The chunks of a vector from one byte to another.
     fn chunks(&self, from: u64, to: u64) -> String {
-        let output = self.columns.iter().filter_map(|c| c.at);
-        let output = output.filter(|c| c.0 == Buffer::Output);
+        let output = self.columns.iter().filter_map(|column| match column {
+            Column::At(Buffer::Output, begin, end) => Some((*begin, *end)),
+            _ => None,
+        });
         let inside: Vec<u64> = (0u64..)
             .zip(output)
-            .filter(|(_, (_, begin, end))| from < *end && *begin < to)
+            .filter(|(_, (begin, end))| from < *end && *begin < to)
             .map(|(k, _)| k)
             .collect();
         match (inside.first(), inside.last()) {
