@@ -315,7 +315,8 @@ fn faults_are_named_with_their_line() {
             "srcbuf=\"q\"",
             "line 5: srcbuf=\"q\"; expected one of i, o, s",
         ),
-        ("<step", "<op", "not XML"),
+        ("<step", "<op", "line 5: <op>; expected <step>"),
+        ("</algo>", "", "not XML"),
     ];
     for (from, to, expected) in cases {
         let error = replaced(from, to);
