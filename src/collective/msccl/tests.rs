@@ -98,10 +98,9 @@ fn ring_all_gather(ranks: u32, in_place: bool) -> String {
                     steps.push(("cpy", own[c].as_str(), names[c][0].as_str(), 1, None));
                 }
                 steps.push(("s", own[c].as_str(), names[c][0].as_str(), 1, None));
-                for k in 1..ranks as usize {
-                    let last = k + 1 == ranks as usize;
-                    let kind = if last { "r" } else { "rcs" };
-                    steps.push((kind, names[c][k].as_str(), names[c][k].as_str(), 1, None));
+                for (k, name) in names[c].iter().enumerate().skip(1) {
+                    let kind = if k + 1 == names[c].len() { "r" } else { "rcs" };
+                    steps.push((kind, name.as_str(), name.as_str(), 1, None));
                 }
                 steps
             })
