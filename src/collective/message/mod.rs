@@ -1,6 +1,6 @@
 //! Algorithms of message passing, as MPI libraries have them: each rank's part is a plain
-//! list of sends, receives and copies ([`script::Script`]), and one program
-//! ([`MessageProgram`]) runs them all.
+//! list of sends, receives and copies (a `Script`), and one program ([`MessageProgram`]) runs
+//! them all.
 //!
 //! A rank has two workers on each channel, one that sends and one that receives, so that
 //! both directions of its links are busy. What has to wait for what follows from the lists:
