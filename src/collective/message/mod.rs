@@ -5,8 +5,9 @@
 //! A rank has two workers on each channel, one that sends and one that receives, so that
 //! both directions of its links are busy. What has to wait for what follows from the lists:
 //! a send for what was received into its bytes, a receive for the sends of the bytes that
-//! it overwrites; chunk by chunk, where both go through memory alike. Left out: rendezvous, and packing of bytes that are apart
-//! in memory (they go as several messages), but for Bruck's all-to-all.
+//! it overwrites; chunk by chunk, where both go through memory alike. Left out: rendezvous,
+//! and packing of bytes that are apart in memory (they go as several messages), but for
+//! Bruck's all-to-all.
 
 mod binomial;
 mod bruck;
