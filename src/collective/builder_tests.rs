@@ -231,7 +231,9 @@ fn every_builder_computes_what_it_says() {
                 let worth = |n: &u32| ranks < 72 || [1, 8, 9].contains(n);
                 let fits = |n: &u32| ranks % n == 0 && (builder.by_node || *n == 1);
                 for nodes in (1..=9).filter(|n| fits(n) && worth(n)) {
-                    for shape in [(1, 4096, 1 << 20), (2, 100_000, 512), (3, 16 * 72 * 7, 64)] {
+                    let shapes = [(1, 4096, 1 << 20), (2, 100_000, 512), (3, 16 * 72 * 7, 64)];
+                    // Small chunks of many ranks take long and show nothing new.
+                    for shape in shapes.into_iter().take(if ranks < 72 { 3 } else { 2 }) {
                         let case = Case::new(collective, ranks, nodes, shape);
                         let program = (builder.build)(case);
                         if let Err(error) = verify(program.as_ref(), builder.credits) {
