@@ -2,6 +2,7 @@
 
 use crate::report::ReportError;
 use crate::scenario::ScenarioError;
+use crate::scenario::explain::ExplainError;
 use crate::topology::{RouteError, TopologyError};
 use std::io;
 use thiserror::Error;
@@ -12,6 +13,9 @@ pub enum CliError {
     /// The scenario, or its simulation.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
+    /// What was to be explained.
+    #[error(transparent)]
+    Explain(#[from] ExplainError),
     /// The topology.
     #[error(transparent)]
     Topology(#[from] TopologyError),

@@ -3,6 +3,7 @@
 mod collective;
 mod completions;
 mod error;
+mod explain;
 mod progress;
 mod run;
 mod schema;
@@ -25,6 +26,7 @@ pub struct Cli {
 enum Command {
     Run(run::Args),
     Collective(collective::Args),
+    Explain(explain::Args),
     Topology(topology::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -38,6 +40,7 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Collective(args) => collective::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Topology(args) => topology::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -6,24 +6,28 @@ pub mod goal;
 pub mod heads;
 pub mod matrix;
 pub mod message;
+pub mod msccl;
 pub mod p2p;
 pub mod program;
 pub mod ring;
 pub mod tree;
 pub mod verify;
+pub mod walk;
 
 pub use chain::{ChainProgram, Chains};
 pub use goal::{Collective, ROOT};
 pub use heads::{Between, HeadsProgram, HopKind};
 pub use matrix::{Matrix, MatrixError};
 pub use message::{MessageAlgorithm, MessageError, MessageProgram};
+pub use msccl::{MscclAlgorithm, MscclError, MscclProgram};
 pub use p2p::{Cut, Lanes, P2pProgram, Rounds, RoundsError};
 pub use program::{
     After, At, Buffer, ConnId, Connection, Deal, Peers, Program, Rank, Role, Step, Worker, WorkerId,
 };
 pub use ring::{Part, RingProgram, Rings};
 pub use tree::{Tree, TreeError, TreeProgram, binary_parent};
-pub use verify::{VerifyError, verify};
+pub use verify::{Piece, VerifyError, verify};
+pub use walk::{Change, Transfer, Walk, walk};
 
 #[cfg(test)]
 mod builder_tests;

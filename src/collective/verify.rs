@@ -98,13 +98,15 @@ pub enum VerifyError {
 
 /// The contributions to a stretch of bytes: for its first byte, (rank, byte of that
 /// rank's input), sorted; later bytes are the same plus their distance.
-type Value = Vec<(u32, u64)>;
+pub type Value = Vec<(u32, u64)>;
 
 /// Consecutive bytes with known contributions.
-#[derive(Debug, Clone)]
-struct Piece {
-    len: u64,
-    value: Value,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// How many.
+    pub len: u64,
+    /// What was summed into them.
+    pub value: Value,
 }
 
 /// The part of a piece that starts `skip` bytes in.
@@ -202,16 +204,35 @@ fn sum(a: &[Piece], b: &[Piece]) -> Vec<Piece> {
 /// # Errors
 /// The first [`VerifyError`] met.
 pub fn verify(program: &dyn Program, credits: usize) -> Result<(), VerifyError> {
+    run(program, credits, |_, _, _, _| Ok(()))
+}
+
+/// The same, with `watch` called after every step that moves anything, with its worker, its
+/// index and itself.
+pub(super) fn run(
+    program: &dyn Program,
+    credits: usize,
+    mut watch: impl FnMut(&mut Run<'_>, WorkerId, u64, &Step) -> Result<(), VerifyError>,
+) -> Result<(), VerifyError> {
     let mut run = Run::new(program);
     loop {
         let mut progressed = false;
         for worker in 0..program.workers() {
             let id = WorkerId(worker);
-            while run.done[id.index()] < program.steps(id)
-                && run.try_step(id, run.done[id.index()], credits)?
-            {
+            loop {
+                let index = run.done[id.index()];
+                if index >= program.steps(id) {
+                    break;
+                }
+                let step = program.step(id, index).trimmed();
+                if !run.try_step(id, index, &step, credits)? {
+                    break;
+                }
                 run.done[id.index()] += 1;
                 progressed = true;
+                if step.len > 0 {
+                    watch(&mut run, id, index, &step)?;
+                }
             }
         }
         if !progressed {
@@ -232,9 +253,9 @@ pub fn verify(program: &dyn Program, credits: usize) -> Result<(), VerifyError> 
     run.check_result()
 }
 
-struct Run<'p> {
+pub(super) struct Run<'p> {
     program: &'p dyn Program,
-    queues: Vec<VecDeque<Vec<Piece>>>,
+    pub(super) queues: Vec<VecDeque<Vec<Piece>>>,
     outputs: Vec<Memory>,
     scratch: Vec<Memory>,
     /// Steps done by each worker.
@@ -274,8 +295,13 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
-    fn try_step(&mut self, id: WorkerId, index: u64, credits: usize) -> Result<bool, VerifyError> {
-        let step = self.program.step(id, index).trimmed();
+    fn try_step(
+        &mut self,
+        id: WorkerId,
+        index: u64,
+        step: &Step,
+        credits: usize,
+    ) -> Result<bool, VerifyError> {
         if step.len == 0 {
             return Ok(true);
         }
@@ -293,7 +319,7 @@ impl<'p> Run<'p> {
             return Ok(false);
         }
         if let Some(deal) = step.deal {
-            self.dealt(id, index, &step, deal)?;
+            self.dealt(id, index, step, deal)?;
             return Ok(true);
         }
         let mut value: Option<Vec<Piece>> = None;
@@ -380,7 +406,7 @@ impl<'p> Run<'p> {
         })
     }
 
-    fn read(&mut self, rank: Rank, at: At, len: u64) -> Result<Vec<Piece>, VerifyError> {
+    pub(super) fn read(&mut self, rank: Rank, at: At, len: u64) -> Result<Vec<Piece>, VerifyError> {
         self.bounds(rank, at, len, "reads")?;
         let memory = match at.buffer {
             Buffer::Input => {

@@ -8,6 +8,7 @@ mod bins;
 pub mod chart;
 mod decisions;
 mod error;
+pub mod explanation;
 mod file;
 mod folder;
 mod font;
@@ -23,6 +24,7 @@ mod table;
 
 pub use decisions::decision_tables;
 pub use error::ReportError;
+pub use explanation::{explanation_page, explanation_text};
 pub use file::write_file;
 pub use folder::{FolderKind, check_folder, write_folder};
 pub use links_csv::write_links_csv;

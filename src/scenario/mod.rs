@@ -4,6 +4,7 @@
 //! machine, [`run()`] the results. Only reading touches files.
 
 mod error;
+pub mod explain;
 mod read;
 pub mod recorder;
 mod run;

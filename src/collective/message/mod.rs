@@ -1,12 +1,13 @@
 //! Algorithms of message passing, as MPI libraries have them: each rank's part is a plain
-//! list of sends, receives and copies ([`script::Script`]), and one program
-//! ([`MessageProgram`]) runs them all.
+//! list of sends, receives and copies (a `Script`), and one program ([`MessageProgram`]) runs
+//! them all.
 //!
 //! A rank has two workers on each channel, one that sends and one that receives, so that
 //! both directions of its links are busy. What has to wait for what follows from the lists:
 //! a send for what was received into its bytes, a receive for the sends of the bytes that
 //! it overwrites; chunk by chunk, where both go through memory alike. Left out: rendezvous,
-//! and the copies into messages of bytes that are apart in memory (they go as several).
+//! and packing of bytes that are apart in memory (they go as several messages), but for
+//! Bruck's all-to-all.
 
 mod binomial;
 mod bruck;

@@ -1,0 +1,91 @@
+//! `fabricsim explain`: an algorithm step by step.
+
+use super::{CliError, terminal};
+use crate::collective::Collective;
+use crate::report::{ReportError, explanation_page, explanation_text, write_file};
+use crate::scenario::explain::{ExplainAlgorithm, ExplainSpec, explain};
+use crate::units::{Bandwidth, Bytes, Time};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use std::path::PathBuf;
+
+/// Shows an algorithm step by step: who sends what to whom, and what each rank holds.
+///
+/// The machine is a simple one: every rank has one port into a crossbar. Below the steps
+/// stand the bytes that ranks send, and the cost: counted, as textbooks have it, and as
+/// simulated, where steps overlap if they can.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Which collective
+    #[arg(value_parser = one_of(&Collective::ALL, Collective::name))]
+    collective: Collective,
+    /// The algorithm [default: ring, or point-to-point]
+    #[arg(long, value_parser = one_of(&ExplainAlgorithm::ALL, ExplainAlgorithm::name))]
+    algo: Option<ExplainAlgorithm>,
+    /// How many ranks take part
+    #[arg(long, default_value_t = 4)]
+    ranks: u32,
+    /// On how many nodes, where the algorithm cares [default: 1; hierarchical: 2]
+    #[arg(short, long)]
+    nodes: Option<u32>,
+    /// nccl-tests' size; K, M and G are powers of 1024 [default: 1K for each rank]
+    #[arg(short, long, value_parser = Bytes::parse_flag)]
+    size: Option<Bytes>,
+    /// The largest chunk; larger data goes in several [default: as few as there can be]
+    #[arg(long, value_parser = Bytes::parse_flag, value_name = "SIZE")]
+    chunk: Option<Bytes>,
+    /// What a message takes, however small
+    #[arg(long, default_value = "1us", value_name = "TIME")]
+    latency: Time,
+    /// The rate of each rank's port
+    #[arg(long, default_value = "100GB/s", value_name = "RATE")]
+    rate: Bandwidth,
+    /// Prints one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Writes a page with a drawing for each step, in place of text
+    #[arg(short, long, value_name = "FILE.html")]
+    output: Option<PathBuf>,
+}
+
+/// Accepts the names of `all`.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.iter().map(|&value| name(value))).try_map(move |text| {
+        let found = all.iter().copied().find(|&value| name(value) == text);
+        found.ok_or("unknown name")
+    })
+}
+
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    if args.rate.bytes_per_sec() == 0 {
+        return Err(CliError::Usage(
+            "--rate 0: expected a rate above zero, such as 100GB/s".into(),
+        ));
+    }
+    let explanation = explain(&ExplainSpec {
+        collective: args.collective,
+        algorithm: args.algo,
+        ranks: args.ranks,
+        nodes: args.nodes,
+        bytes: args.size.map(Bytes::get),
+        chunk: args.chunk.map(Bytes::get),
+        latency: args.latency,
+        rate: args.rate,
+    })?;
+    if let Some(path) = &args.output {
+        write_file(path, explanation_page(&explanation).as_bytes())?;
+    }
+    if args.json {
+        let json = serde_json::to_string_pretty(&explanation);
+        let json = json.map_err(|source| ReportError::Json {
+            what: "the explanation",
+            source,
+        })?;
+        terminal::print(&(json + "\n"))?;
+    } else if args.output.is_none() {
+        terminal::print(&explanation_text(&explanation, terminal::colour()))?;
+    }
+    Ok(())
+}
