@@ -8,6 +8,7 @@
 mod communicator;
 mod env;
 mod error;
+mod graph_file;
 mod parts;
 mod rings;
 mod transport;
@@ -16,6 +17,7 @@ mod tuner;
 pub use communicator::{Communicator, Forced, Planned};
 pub use env::Env;
 pub use error::NcclError;
+pub use graph_file::{Channel, Graph, GraphFile, GraphGpu, Pattern};
 pub use tuner::Algorithm;
 
 #[cfg(test)]
