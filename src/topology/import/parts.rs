@@ -294,12 +294,16 @@ impl<'h> Parts<'h> {
             same.retain(has_cpu);
         }
         let name = (*same.first()?).to_owned();
-        let note = rule.map(|_| {
-            format!(
+        let note = match rule {
+            Some(_) => Some(format!(
                 "{} taken as {name}, the nearest model of compute capability {sm}",
                 title(rule)
-            )
-        });
+            )),
+            None if clues.nvlinks == 0 => Some(format!(
+                "GPUs of compute capability {sm} without NVLinks taken as {name} (--gpu, --nvlinks)"
+            )),
+            None => None,
+        };
         Some((name, note))
     }
 

@@ -29,6 +29,12 @@ impl<'a> Reader<'a, '_, '_> {
     pub(super) fn take_gpus(&mut self) -> Result<u32, TopologyError> {
         let gpus = self.ordered_gpus()?;
         let switches = self.nvlinks(&gpus)?;
+        if self.draft.nvlinks.is_empty() && gpus.iter().all(|found| found.gpu.is_none()) {
+            self.notes.push(
+                "the file gives the places of GPUs only, and no NVLinks: there are none (--nvlinks)"
+                    .into(),
+            );
+        }
         let asked = asked_gpu(self.options, self.parts, self.origin)?;
         let mut first = None;
         for (number, found) in gpus.iter().enumerate() {
@@ -244,14 +250,9 @@ impl<'a> Reader<'a, '_, '_> {
             let text = "a GPU of which nothing is said";
             return Err(found.pci.element.misfit(text, format!("one of: {known}")));
         };
-        let links = if nvlinks == 0 {
-            "; there are no NVLinks, because the file names none (--nvlinks)"
-        } else {
-            ""
-        };
         self.notes.push(format!(
-            "the file gives the places of GPUs only: taken as {model}, by the PCIe \
-             generation (--gpu){links}"
+            "the file does not tell the GPUs' model: taken as {model}, by the PCIe generation \
+             (--gpu)"
         ));
         Ok((model, sm))
     }
