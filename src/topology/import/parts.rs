@@ -4,101 +4,23 @@
 //! taken up by itself. What it lacks comes from `parts.json`, and goes with the imported
 //! topology as its own hardware.
 
+mod rules;
+
 use crate::topology::error::nearest;
 use crate::topology::hardware::{
     DeviceModel, Hardware, LinkFamily, LinkModel, NicProtocol, PcieRole, Sourced,
 };
 use crate::units::{Bandwidth, Time};
-use serde::Deserialize;
+use rules::{CpuRule, GpuRule, NicRule, file};
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+
+pub(super) use rules::Generation;
+pub(in crate::topology) use rules::{cpu_in_files, gpu_in_files};
 
 /// The link that `pcilink` stands for.
 pub(in crate::topology) const PEER: &str = "pcie-peer";
 /// The link of a network interface without a place on the bus.
 pub(in crate::topology) const VIRTUAL: &str = "virtual-port";
-
-/// The embedded file.
-const PARTS: &str = include_str!("parts.json");
-
-/// `parts.json`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PartsFile {
-    #[serde(rename = "comment")]
-    _comment: String,
-    hardware: Hardware,
-    cpus: Vec<CpuRule>,
-    nics: Vec<NicRule>,
-    gpus: Vec<GpuRule>,
-    generations: Vec<Generation>,
-}
-
-/// A CPU as `/proc/cpuinfo` calls it, and what stands for it.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(in crate::topology) struct CpuRule {
-    pub(in crate::topology) vendor: String,
-    pub(in crate::topology) family: u32,
-    pub(in crate::topology) from_model: u32,
-    /// Only for nodes of at least so many CPUs (NUMA nodes).
-    #[serde(default)]
-    min_numa: usize,
-    models: Vec<String>,
-    socket_link: String,
-    socket_lanes: u32,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NicRule {
-    protocol: NicProtocol,
-    /// Mbit/s; any if absent.
-    speed: Option<u64>,
-    models: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GpuRule {
-    /// PCI device number of vendor 0x10de.
-    device: String,
-    title: String,
-    sm: u32,
-    /// Best first.
-    models: Vec<String>,
-}
-
-/// What belongs to GPUs of one compute capability, for files that do not say.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Generation {
-    pub(super) sm: u32,
-    pub(super) nvlink: String,
-    /// Of one GPU.
-    pub(super) nvlinks: u32,
-    nvswitch: String,
-    /// Of a PCIe lane.
-    pub(super) megatransfers: u64,
-    pub(super) nic: NicProtocol,
-    /// Mbit/s.
-    pub(super) nic_speed: u64,
-    pub(super) vendor: String,
-    pub(super) family: u32,
-    pub(super) model: u32,
-}
-
-/// The parts of the program.
-///
-/// # Panics
-/// Never: the text is part of the program and a test reads it.
-pub(super) fn file() -> &'static PartsFile {
-    static PARSED: OnceLock<PartsFile> = OnceLock::new();
-    PARSED.get_or_init(|| {
-        crate::topology::load::from_json(PARTS, "parts.json")
-            .expect("the embedded parts file is read by a test")
-    })
-}
 
 /// What a file says of a GPU.
 #[derive(Debug, Clone, Default)]
@@ -446,7 +368,7 @@ impl<'h> Parts<'h> {
             return name.clone();
         }
         let kind = if infiniband { "infiniband" } else { "ethernet" };
-        let name = if speed % 1000 == 0 {
+        let name = if speed.is_multiple_of(1000) {
             format!("{kind}-{}g", speed / 1000)
         } else {
             format!("{kind}-{speed}m")
@@ -525,102 +447,5 @@ fn by_model(
         .map(|(name, _)| name.clone())
 }
 
-/// How files call a CPU that is modelled so: the first rule that leads to it, else to its maker.
-pub(in crate::topology) fn cpu_in_files(
-    model: &str,
-    vendor: &str,
-    numa: usize,
-) -> Option<&'static CpuRule> {
-    let rules = || file().cpus.iter().filter(|rule| rule.vendor == vendor);
-    rules()
-        .find(|rule| numa >= rule.min_numa && rule.models.iter().any(|name| name == model))
-        .or_else(|| rules().next())
-}
-
-/// The PCI device number that is read as this model, if there is one.
-pub(in crate::topology) fn gpu_in_files(model: &str, hardware: &Hardware) -> Option<&'static str> {
-    let parts = Parts::new(hardware);
-    file()
-        .gpus
-        .iter()
-        .find(|rule| {
-            let clues = GpuClues {
-                device: Some(&rule.device),
-                sm: Some(rule.sm),
-                nvlinks: 0,
-                c2c: false,
-            };
-            parts.gpu(&clues).is_some_and(|(name, _)| name == model)
-        })
-        .map(|rule| rule.device.as_str())
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::topology::catalogue;
-    use crate::topology::check;
-
-    #[test]
-    fn the_parts_file_is_sound_and_names_only_models_that_exist() {
-        let parts = file();
-        let mut faults = Vec::new();
-        check::hardware(&parts.hardware, &mut faults);
-        assert!(faults.is_empty(), "{faults:?}");
-        let shipped = catalogue::hardware();
-        let device = |name: &String| {
-            shipped.devices.contains_key(name) || parts.hardware.devices.contains_key(name)
-        };
-        let link = |name: &String| {
-            shipped.links.contains_key(name) || parts.hardware.links.contains_key(name)
-        };
-        for rule in &parts.cpus {
-            assert!(rule.models.iter().any(device), "{rule:?}");
-            assert!(link(&rule.socket_link), "{rule:?}");
-        }
-        for rule in parts.nics.iter().filter(|rule| rule.speed.is_none()) {
-            assert!(rule.models.iter().any(device), "{rule:?}");
-        }
-        let mut parts_in_use = Parts::new(shipped);
-        for generation in &parts.generations {
-            assert!(link(&generation.nvlink), "{generation:?}");
-            assert!(device(&generation.nvswitch), "{generation:?}");
-            assert!(parts_in_use.pcie(generation.megatransfers, 16).is_some());
-        }
-        assert!(parts.generations.is_sorted_by_key(|g| g.sm));
-    }
-
-    #[test]
-    fn every_pcie_generation_has_a_link() {
-        let mut parts = Parts::new(catalogue::hardware());
-        let names: Vec<String> = [2500, 5000, 8000, 16000, 32000, 64000]
-            .into_iter()
-            .map(|rate| parts.pcie(rate, 16).unwrap().link)
-            .collect();
-        assert_eq!(
-            names,
-            ["pcie1", "pcie2", "pcie3", "pcie4", "pcie5", "pcie6"]
-        );
-        assert_eq!(parts.pcie(17, 16), None);
-    }
-
-    #[test]
-    fn gpus_are_found_by_device_number_then_by_capability_and_form() {
-        let parts = Parts::new(catalogue::hardware());
-        let find = |device, sm, nvlinks| {
-            let clues = GpuClues {
-                device,
-                sm,
-                nvlinks,
-                c2c: false,
-            };
-            parts.gpu(&clues).map(|(name, _)| name)
-        };
-        assert_eq!(find(Some("0x2330"), Some(90), 0).unwrap(), "h100-sxm");
-        assert_eq!(find(Some("0x20B2"), None, 12).unwrap(), "a100-sxm-80gb");
-        assert_eq!(find(None, Some(90), 18).unwrap(), "h100-sxm");
-        assert_eq!(find(None, Some(90), 0).unwrap(), "h100-pcie");
-        assert_eq!(find(None, Some(52), 0), None);
-        assert_eq!(find(None, None, 0), None);
-    }
-}
+mod tests;
