@@ -373,7 +373,7 @@ mod tests {
                 "line 1",
                 "version 1",
             ),
-            ("</graphs>", "", "line 11", "no XML"),
+            ("</graphs>", "", "line 1", "no XML"),
         ];
         for (from, to, line, words) in cases {
             let broken = TWO_HOSTS.replacen(from, to, 1);

@@ -237,13 +237,16 @@ pub(super) fn read(text: &str, origin: &str) -> Result<SmiMatrix, TopologyError>
         let after = words.get(count).map_or("", |(column, text)| {
             after(&line, column + text.chars().count() - 1)
         });
-        affinity(after, has_gpu_numa, &mut devices[row]);
+        if row < gpus {
+            affinity(after, has_gpu_numa, &mut devices[row]);
+        }
     }
-    let matrix = SmiMatrix {
+    let mut matrix = SmiMatrix {
         devices,
         gpus,
         cells,
     };
+    matrix.drop_false_superchips();
     match matrix.contradiction() {
         None => Ok(matrix),
         Some((cell, other)) => Err(fault(
@@ -304,6 +307,20 @@ impl SmiMatrix {
     /// The word between two devices, from whichever row is there.
     pub(super) fn between(&self, a: usize, b: usize) -> Option<Cell> {
         self.cells[a][b].or(self.cells[b][a])
+    }
+
+    /// A GPU behind C2C is SYS to all but its NVLinks; one that is nearer to something hangs
+    /// from the PCIe bus, whatever its memory is.
+    fn drop_false_superchips(&mut self) {
+        for gpu in 0..self.gpus {
+            let near = (0..self.devices.len()).any(|other| {
+                self.between(gpu, other)
+                    .is_some_and(|cell| cell.word < Word::Sys)
+            });
+            if near {
+                self.devices[gpu].own_numa = false;
+            }
+        }
     }
 
     /// A cell that differs from the one of the other direction.

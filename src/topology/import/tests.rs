@@ -88,7 +88,8 @@ fn an_nccl_dump_becomes_the_machine_it_tells_of() {
         &topology,
         &[
             ("GPU0", "GPU3", "NV18", "NVL"),
-            ("GPU0", "NIC0", "PXB", "PXB"),
+            // By the shortcut between switches and NVLink, past the x8 uplink.
+            ("GPU0", "NIC0", "PXB", "PXN"),
             ("GPU1", "NIC0", "NODE", "PXN"),
             // Two levels of one chip are one switch to NCCL.
             ("GPU2", "NIC1", "PXB", "PIX"),
@@ -225,7 +226,7 @@ fn what_does_not_fit_is_told_with_place_and_remedy() {
             xml,
             "numaid=\"1\"",
             "numaid=\"0\"",
-            "line 31",
+            "line 29",
             "a second time",
         ),
         (
@@ -239,14 +240,14 @@ fn what_does_not_fit_is_told_with_place_and_remedy() {
             xml,
             "0000:83:00.0",
             "0000:82:00.0",
-            "line 14",
+            "line 13",
             "a second time",
         ),
         (
             xml,
-            "class=\"0x030200\"",
-            "clas=\"0x030200\"",
-            "line 6",
+            "class=\"0x060400\"",
+            "clas=\"0x060400\"",
+            "line 4",
             "0x0604",
         ),
         (
@@ -322,7 +323,7 @@ fn what_does_not_fit_is_told_with_place_and_remedy() {
         ),
         (
             BRIDGES,
-            "NODE      X ",
+            "NODE     X ",
             "NODE    PIX ",
             "line 5, column 25",
             "the device itself",
