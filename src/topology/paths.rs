@@ -133,7 +133,7 @@ pub struct PathCell {
     pub smi: String,
     /// NCCL's type. From a GPU to a NIC it is the one that NCCL uses to send.
     pub nccl: PathType,
-    /// Of the path's slowest link, PXN left aside; absent when there is no path, or no link.
+    /// Of the path's slowest link; absent when there is no path, or no link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
 }
@@ -247,15 +247,18 @@ impl<'t> Survey<'t> {
             .map_or(PathType::Dis, |path| path.kind(self.topology));
         let smi = path.as_ref().map_or("N/A", |path| path.smi(self.topology));
         let better = match (self.position(from), self.position(to)) {
-            (Some(_), Some(_)) => self.through_a_gpu(from, to).then_some(PathType::Nvb),
+            (Some(_), Some(_)) => self
+                .through_a_gpu(from, to)
+                .map(|rate| (PathType::Nvb, Some(rate))),
             (Some(gpu), None) => self.improved(gpu, to),
-            (None, Some(gpu)) => self.rank_of(gpu, from).map(|(_, kind)| kind),
+            (None, Some(gpu)) => self.rank_of(gpu, from).map(|(_, kind)| (kind, None)),
             (None, None) => None,
         };
+        let (nccl, rate) = better.unwrap_or((own, None));
         PathCell {
             smi: smi.into(),
-            nccl: better.unwrap_or(own),
-            bandwidth: path.map(|path| path.rate),
+            nccl,
+            bandwidth: rate.or(path.map(|path| path.rate)),
         }
     }
 
@@ -285,13 +288,16 @@ impl<'t> Survey<'t> {
         Some((lanes, Bandwidth::from_bytes_per_sec(rate)))
     }
 
-    fn through_a_gpu(&self, from: DeviceId, to: DeviceId) -> bool {
-        self.gpus.iter().any(|&middle| {
-            middle != from
-                && middle != to
-                && self.nvlink(from, middle).is_some()
-                && self.nvlink(middle, to).is_some()
-        })
+    /// What NVLinks carry that lead through one other GPU.
+    fn through_a_gpu(&self, from: DeviceId, to: DeviceId) -> Option<Bandwidth> {
+        let others = self.gpus.iter().filter(|&&gpu| gpu != from && gpu != to);
+        others
+            .filter_map(|&middle| {
+                let (_, there) = self.nvlink(from, middle)?;
+                let (_, on) = self.nvlink(middle, to)?;
+                Some(there.min(on))
+            })
+            .max()
     }
 
     fn rank_of(&self, gpu: usize, nic: DeviceId) -> Option<(Bandwidth, PathType)> {
@@ -302,27 +308,26 @@ impl<'t> Survey<'t> {
     }
 
     /// The type by which NCCL sends from a GPU to a NIC: PXN where the NIC's preferred GPU is
-    /// near to it, has NVLink to this one, and does better.
-    fn improved(&self, gpu: usize, nic: DeviceId) -> Option<PathType> {
+    /// near to it, has NVLink to this one, and does better; then with what that way carries.
+    fn improved(&self, gpu: usize, nic: DeviceId) -> Option<(PathType, Option<Bandwidth>)> {
         let own = self.rank_of(gpu, nic);
         let relayed = self
             .preferred_gpu(nic)
-            .filter(|&relay| {
-                relay != gpu
-                    && self
-                        .router
-                        .nvlink(self.gpus[relay], self.gpus[gpu])
-                        .is_some()
+            .filter(|&relay| relay != gpu)
+            .and_then(|relay| {
+                let (_, nvlink) = self.nvlink(self.gpus[gpu], self.gpus[relay])?;
+                let rank = self.rank_of(relay, nic)?;
+                let path = self.router.local_path(self.gpus[relay], nic, |_| true)?;
+                Some((rank, path.rate.min(nvlink)))
             })
-            .and_then(|relay| self.rank_of(relay, nic))
-            .filter(|&(_, kind)| kind <= PathType::P2c);
-        let gains = relayed.is_some_and(|relayed| {
-            own.is_none_or(|own| own.0 < relayed.0 || PathType::Pxn < own.1)
-        });
-        if gains {
-            Some(PathType::Pxn)
-        } else {
-            own.map(|(_, kind)| kind)
+            .filter(|&((_, kind), _)| kind <= PathType::P2c);
+        match relayed {
+            Some((relayed, rate))
+                if own.is_none_or(|own| own.0 < relayed.0 || PathType::Pxn < own.1) =>
+            {
+                Some((PathType::Pxn, Some(rate)))
+            }
+            _ => own.map(|(_, kind)| (kind, None)),
         }
     }
 
