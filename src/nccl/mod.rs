@@ -11,6 +11,7 @@ mod communicator;
 mod costs;
 mod env;
 mod error;
+mod graph_file;
 mod graphs;
 mod hosts;
 mod lay;
@@ -26,6 +27,7 @@ pub use choice::{Candidate, Expected};
 pub use communicator::{Communicator, Forced, Planned};
 pub use env::{Env, NicFilter};
 pub use error::NcclError;
+pub use graph_file::{Channel, Graph, GraphFile, GraphGpu, Pattern};
 pub use version::Version;
 
 #[cfg(test)]

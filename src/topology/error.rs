@@ -113,6 +113,23 @@ pub enum TopologyError {
         /// The closest valid field or variant.
         nearest: Option<String>,
     },
+    /// A file of another program's format does not fit it, or tells of what this program has
+    /// no part for.
+    #[error("{origin}, line {line}, column {column}\n    found:    {found}\n    expected: {expected}{}", did_you_mean(nearest.as_deref()))]
+    Text {
+        /// The file, or where else the text comes from.
+        origin: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+        /// What is there.
+        found: String,
+        /// What belongs there.
+        expected: String,
+        /// The closest valid name.
+        nearest: Option<String>,
+    },
     /// The file is well formed, but does not describe a machine.
     #[error("{origin}: {}", list(faults))]
     Faults {
@@ -128,7 +145,9 @@ impl TopologyError {
     #[must_use]
     pub fn with_origin(mut self, name: &str) -> Self {
         match &mut self {
-            TopologyError::Json { origin, .. } | TopologyError::Faults { origin, .. } => {
+            TopologyError::Json { origin, .. }
+            | TopologyError::Text { origin, .. }
+            | TopologyError::Faults { origin, .. } => {
                 name.clone_into(origin);
             }
             TopologyError::Read { .. } | TopologyError::UnknownName { .. } => {}
@@ -140,7 +159,9 @@ impl TopologyError {
     #[must_use]
     pub fn places(&self) -> Vec<String> {
         match self {
-            TopologyError::Json { line, column, .. } => vec![format!("{line}:{column}")],
+            TopologyError::Json { line, column, .. } | TopologyError::Text { line, column, .. } => {
+                vec![format!("{line}:{column}")]
+            }
             TopologyError::Faults { faults, .. } => faults.iter().map(|f| f.path.clone()).collect(),
             TopologyError::Read { .. } | TopologyError::UnknownName { .. } => Vec::new(),
         }

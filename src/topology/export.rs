@@ -6,6 +6,9 @@
 //! entry for cables that form a full product. Comments of models are kept; those of the
 //! original file, and what no device uses, are not.
 
+mod nccl_xml;
+mod smi;
+
 use super::graph::{Device, DeviceId, Fabric, Link, LinkId, Topology};
 use super::hardware::Hardware;
 use super::spec::{
@@ -13,6 +16,9 @@ use super::spec::{
     Match, TierSpec, TopologySpec,
 };
 use std::collections::BTreeMap;
+
+pub use nccl_xml::nccl_xml;
+pub use smi::smi;
 
 /// The file of a machine.
 #[must_use]

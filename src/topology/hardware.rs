@@ -286,7 +286,32 @@ pub struct CpuModel {
     pub latency: Sourced<Time>,
 }
 
-/// A PCIe switch.
+/// What forwards PCIe traffic: not all of it is a switch, and `nvidia-smi` and NCCL name
+/// paths by the difference.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PcieRole {
+    /// A switch.
+    #[default]
+    Switch,
+    /// A part of the switch above it, as chips have that show themselves as two levels:
+    /// `nvidia-smi` counts it (PXB), NCCL does not (PIX).
+    Section,
+    /// A host bridge with several root ports: what turns round in it is PHB, what goes on to
+    /// another one of the same CPU is NODE. A link straight into a CPU has a bridge of its own.
+    HostBridge,
+    /// The slot that several ports of one network card share; no switch to anyone.
+    Card,
+}
+
+impl PcieRole {
+    /// The default, which files leave out.
+    fn is_switch(&self) -> bool {
+        *self == PcieRole::Switch
+    }
+}
+
+/// A PCIe switch, or something else that forwards PCIe traffic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PcieSwitchModel {
@@ -295,6 +320,9 @@ pub struct PcieSwitchModel {
     pub comment: Option<String>,
     /// For people.
     pub title: String,
+    /// What it is; a switch if absent.
+    #[serde(default, skip_serializing_if = "PcieRole::is_switch")]
+    pub role: PcieRole,
     /// Port to port.
     pub latency: Sourced<Time>,
 }

@@ -5,6 +5,7 @@ use super::error::{TopologyError, nearest};
 use super::expand::{Overrides, expand};
 use super::graph::Topology;
 use super::hardware::Hardware;
+use super::import::{self, ImportOptions};
 use super::spec::TopologySpec;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -26,29 +27,45 @@ pub fn parse_hardware(text: &str, origin: &str) -> Result<Hardware, TopologyErro
     from_json(text, origin)
 }
 
-/// Reads a topology file.
+/// Reads a topology file, or one of another program's (see [`import`]).
 ///
 /// # Errors
-/// [`TopologyError::Read`], or as [`parse`].
+/// [`TopologyError::Read`], or as [`parse`] and [`import::import`].
 pub fn read(path: &Path) -> Result<TopologySpec, TopologyError> {
     let origin = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|source| TopologyError::Read {
-        path: origin.clone(),
-        source,
-    })?;
+    let text = read_text(path)?;
+    if import::detect(&text).is_some() {
+        let (name, options) = (import::name_of(path), ImportOptions::default());
+        let hardware = catalogue::hardware();
+        return import::import(&text, &name, &origin, &options, hardware).map(|i| i.spec);
+    }
     parse(&text, &origin)
+}
+
+/// A file's text.
+///
+/// # Errors
+/// [`TopologyError::Read`].
+pub fn read_text(path: &Path) -> Result<String, TopologyError> {
+    std::fs::read_to_string(path).map_err(|source| TopologyError::Read {
+        path: path.display().to_string(),
+        source,
+    })
 }
 
 /// A shipped topology by its name, or a file by its path.
 ///
-/// Text that ends in `.json` or holds a `/` is a path, any other a name; a name that is not
+/// Text that ends in `.json`, `.xml` or `.txt` or holds a `/` is a path, any other a name; a name that is not
 /// shipped but is a file's is read too.
 ///
 /// # Errors
 /// [`TopologyError::UnknownName`], or as [`read`].
 pub fn find(name_or_path: &str) -> Result<TopologySpec, TopologyError> {
     let path = Path::new(name_or_path);
-    let is_path = name_or_path.contains(['/', '\\']) || name_or_path.ends_with(".json");
+    let is_path = name_or_path.contains(['/', '\\'])
+        || [".json", ".xml", ".txt"]
+            .iter()
+            .any(|end| name_or_path.ends_with(end));
     if is_path || (catalogue::text(name_or_path).is_none() && path.is_file()) {
         read(path)
     } else {

@@ -18,6 +18,7 @@ pub mod export;
 mod fabric;
 pub mod graph;
 pub mod hardware;
+pub mod import;
 pub mod load;
 mod machine;
 mod models;

@@ -2,8 +2,8 @@
 //!
 //! NCCL ranks paths by type before bandwidth; its rules (NCCL 2.30.7 `src/graph/paths.cc` and
 //! `topo.cc`) are followed here with this topology's own link rates. Left out: paths that
-//! environment variables would allow or forbid, and host bridges: every PCIe link into a CPU
-//! is taken as a root port with a bridge of its own, so `nvidia-smi`'s PHB does not occur.
+//! environment variables would allow or forbid. Every PCIe link into a CPU is taken as a root
+//! port with a host bridge of its own (NODE); bridges with several ports (PHB) are devices.
 
 use super::graph::{DeviceId, LinkId, NodeId, Topology};
 use super::hardware::LinkFamily;
@@ -129,11 +129,11 @@ pub struct MatrixDevice {
 /// How one device reaches another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PathCell {
-    /// As `nvidia-smi topo -m` prints it: X, NV#, PIX, PXB, NODE, SYS.
+    /// As `nvidia-smi topo -m` prints it: X, NV#, PIX, PXB, PHB, NODE, SYS.
     pub smi: String,
     /// NCCL's type. From a GPU to a NIC it is the one that NCCL uses to send.
     pub nccl: PathType,
-    /// Of the path's slowest link, PXN left aside; absent when there is no path, or no link.
+    /// Of the path's slowest link; absent when there is no path, or no link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
 }
@@ -245,24 +245,20 @@ impl<'t> Survey<'t> {
         let own = path
             .as_ref()
             .map_or(PathType::Dis, |path| path.kind(self.topology));
-        let smi = match own {
-            // A GPU behind C2C is a NUMA node of its own, and nvidia-smi prints SYS (seen on
-            // a GB200 tray).
-            _ if path.as_ref().is_some_and(|path| self.has_c2c(path)) => "SYS",
-            PathType::Phb => "NODE",
-            PathType::Dis => "N/A",
-            other => other.label(),
-        };
+        let smi = path.as_ref().map_or("N/A", |path| path.smi(self.topology));
         let better = match (self.position(from), self.position(to)) {
-            (Some(_), Some(_)) => self.through_a_gpu(from, to).then_some(PathType::Nvb),
+            (Some(_), Some(_)) => self
+                .through_a_gpu(from, to)
+                .map(|rate| (PathType::Nvb, Some(rate))),
             (Some(gpu), None) => self.improved(gpu, to),
-            (None, Some(gpu)) => self.rank_of(gpu, from).map(|(_, kind)| kind),
+            (None, Some(gpu)) => self.rank_of(gpu, from).map(|(_, kind)| (kind, None)),
             (None, None) => None,
         };
+        let (nccl, rate) = better.unwrap_or((own, None));
         PathCell {
             smi: smi.into(),
-            nccl: better.unwrap_or(own),
-            bandwidth: path.map(|path| path.rate),
+            nccl,
+            bandwidth: rate.or(path.map(|path| path.rate)),
         }
     }
 
@@ -292,13 +288,16 @@ impl<'t> Survey<'t> {
         Some((lanes, Bandwidth::from_bytes_per_sec(rate)))
     }
 
-    fn through_a_gpu(&self, from: DeviceId, to: DeviceId) -> bool {
-        self.gpus.iter().any(|&middle| {
-            middle != from
-                && middle != to
-                && self.nvlink(from, middle).is_some()
-                && self.nvlink(middle, to).is_some()
-        })
+    /// What NVLinks carry that lead through one other GPU.
+    fn through_a_gpu(&self, from: DeviceId, to: DeviceId) -> Option<Bandwidth> {
+        let others = self.gpus.iter().filter(|&&gpu| gpu != from && gpu != to);
+        others
+            .filter_map(|&middle| {
+                let (_, there) = self.nvlink(from, middle)?;
+                let (_, on) = self.nvlink(middle, to)?;
+                Some(there.min(on))
+            })
+            .max()
     }
 
     fn rank_of(&self, gpu: usize, nic: DeviceId) -> Option<(Bandwidth, PathType)> {
@@ -309,27 +308,26 @@ impl<'t> Survey<'t> {
     }
 
     /// The type by which NCCL sends from a GPU to a NIC: PXN where the NIC's preferred GPU is
-    /// near to it, has NVLink to this one, and does better.
-    fn improved(&self, gpu: usize, nic: DeviceId) -> Option<PathType> {
+    /// near to it, has NVLink to this one, and does better; then with what that way carries.
+    fn improved(&self, gpu: usize, nic: DeviceId) -> Option<(PathType, Option<Bandwidth>)> {
         let own = self.rank_of(gpu, nic);
         let relayed = self
             .preferred_gpu(nic)
-            .filter(|&relay| {
-                relay != gpu
-                    && self
-                        .router
-                        .nvlink(self.gpus[relay], self.gpus[gpu])
-                        .is_some()
+            .filter(|&relay| relay != gpu)
+            .and_then(|relay| {
+                let (_, nvlink) = self.nvlink(self.gpus[gpu], self.gpus[relay])?;
+                let rank = self.rank_of(relay, nic)?;
+                let path = self.router.local_path(self.gpus[relay], nic, |_| true)?;
+                Some((rank, path.rate.min(nvlink)))
             })
-            .and_then(|relay| self.rank_of(relay, nic))
-            .filter(|&(_, kind)| kind <= PathType::P2c);
-        let gains = relayed.is_some_and(|relayed| {
-            own.is_none_or(|own| own.0 < relayed.0 || PathType::Pxn < own.1)
-        });
-        if gains {
-            Some(PathType::Pxn)
-        } else {
-            own.map(|(_, kind)| kind)
+            .filter(|&((_, kind), _)| kind <= PathType::P2c);
+        match relayed {
+            Some((relayed, rate))
+                if own.is_none_or(|own| own.0 < relayed.0 || PathType::Pxn < own.1) =>
+            {
+                Some((PathType::Pxn, Some(rate)))
+            }
+            _ => own.map(|(_, kind)| (kind, None)),
         }
     }
 
@@ -388,18 +386,22 @@ fn mirrored(value: usize, limit: usize) -> usize {
 }
 
 impl fmt::Display for PathMatrix {
-    /// Two tables, as `nvidia-smi topo -m` prints and as NCCL sees it, and what the words mean.
+    /// Two tables, as `nvidia-smi topo -m` prints and as NCCL sees it with bandwidths, and what
+    /// the words mean.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.table(f, "nvidia-smi", true, |cell| &cell.smi)?;
+        self.table(f, "nvidia-smi", true, |cell| cell.smi.clone())?;
         writeln!(f)?;
-        self.table(f, "NCCL", false, |cell| cell.nccl.label())?;
+        self.table(f, "NCCL", false, |cell| match cell.bandwidth {
+            Some(rate) => format!("{} {}", cell.nccl, brief(rate)),
+            None => cell.nccl.to_string(),
+        })?;
         writeln!(f, "\nLegend:")?;
         let smi = [
             ("X", "the device itself"),
             ("NV#", "# bonded NVLinks"),
             ("PIX", "at most one PCIe switch"),
             ("PXB", "several PCIe switches, no host bridge"),
-            ("PHB", "one host bridge (printed as NODE here)"),
+            ("PHB", "one host bridge"),
             ("NODE", "several host bridges of one NUMA node"),
             ("SYS", "between NUMA nodes"),
         ];
@@ -407,7 +409,7 @@ impl fmt::Display for PathMatrix {
         for (word, meaning) in smi {
             writeln!(f, "    {word:<5} {meaning}")?;
         }
-        writeln!(f, "  NCCL")?;
+        writeln!(f, "  NCCL, with GB/s of the path's slowest link")?;
         for kind in PathType::ALL {
             if self.cells.iter().flatten().any(|cell| cell.nccl == kind) {
                 writeln!(f, "    {kind:<5} {}", kind.meaning())?;
@@ -417,18 +419,32 @@ impl fmt::Display for PathMatrix {
     }
 }
 
+/// GB/s in as few digits as tell links apart.
+fn brief(rate: Bandwidth) -> String {
+    let rate = rate.gb_per_sec();
+    if rate < 10.0 {
+        format!("{rate:.2}")
+    } else if rate < 100.0 {
+        format!("{rate:.1}")
+    } else {
+        format!("{rate:.0}")
+    }
+}
+
 impl PathMatrix {
     fn table(
         &self,
         f: &mut fmt::Formatter<'_>,
         title: &str,
         with_cpu: bool,
-        text: impl Fn(&PathCell) -> &str,
+        text: impl Fn(&PathCell) -> String,
     ) -> fmt::Result {
         let labels = || self.devices.iter().map(|device| device.label.as_str());
         let first = labels().map(str::len).chain([title.len()]).max();
         let first = first.unwrap_or_default();
-        let width = labels().map(str::len).max().unwrap_or_default().max(4);
+        let cells = self.cells.iter().flatten().map(|cell| text(cell).len());
+        let width = labels().map(str::len).chain(cells).max();
+        let width = width.unwrap_or_default().max(4);
         let mut line = format!("{title:<first$}");
         for label in labels() {
             line += &format!("  {label:<width$}");

@@ -5,7 +5,8 @@ mod show;
 
 use super::{CliError, terminal};
 use crate::report::write_file;
-use crate::topology::{Overrides, Topology, catalogue, check, draw, expand, export, load};
+use crate::topology::import::{self, ImportOptions};
+use crate::topology::{NodeId, Overrides, Topology, catalogue, check, draw, expand, export, load};
 use clap::{Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 
@@ -61,6 +62,24 @@ enum Command {
         #[arg(long, default_value_t = 0)]
         seed: u64,
     },
+    /// Makes a topology file of NCCL's topology XML (NCCL_TOPO_DUMP_FILE) or of what
+    /// `nvidia-smi topo -m` prints
+    Import {
+        /// The file; its format is found out
+        file: PathBuf,
+        /// The topology file, in place of standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// What to call the topology, in place of the file's name
+        #[arg(long)]
+        name: Option<String>,
+        /// The model of all GPUs, in place of what the file tells of them
+        #[arg(long, value_name = "MODEL")]
+        gpu: Option<String>,
+        /// NVLinks of each GPU to an NVSwitch, for XML that names none
+        #[arg(long, value_name = "COUNT")]
+        nvlinks: Option<u32>,
+    },
     /// Writes the whole machine, repetitions expanded, in another form
     Export {
         #[command(flatten)]
@@ -68,7 +87,8 @@ enum Command {
         /// The file, in place of standard output
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// A topology file that gives the same machine, or text for Graphviz
+        /// A topology file that gives the same machine, text for Graphviz, or the first node
+        /// as NCCL's topology XML or as `nvidia-smi topo -m` prints it
         #[arg(long, value_enum, default_value_t = Format::Json)]
         format: Format,
     },
@@ -84,6 +104,8 @@ enum Drawing {
 enum Format {
     Json,
     Dot,
+    NcclXml,
+    Smi,
 }
 
 impl Machine {
@@ -132,10 +154,45 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             let text = match format {
                 Format::Json => export::to_json(&export::export(&topology)),
                 Format::Dot => draw::dot(&topology),
+                Format::NcclXml => export::nccl_xml(&topology, NodeId(0))?,
+                Format::Smi => export::smi(&topology, NodeId(0)),
             };
             put(&text, output.as_deref())
         }
+        Command::Import {
+            file,
+            output,
+            name,
+            gpu,
+            nvlinks,
+        } => {
+            let options = ImportOptions {
+                gpu: gpu.clone(),
+                nvlinks: *nvlinks,
+            };
+            let name = name.clone().unwrap_or_else(|| import::name_of(file));
+            import_file(file, &name, &options, output.as_deref())
+        }
     }
+}
+
+fn import_file(
+    file: &Path,
+    name: &str,
+    options: &ImportOptions,
+    output: Option<&Path>,
+) -> Result<(), CliError> {
+    let text = load::read_text(file)?;
+    let origin = file.display().to_string();
+    let hardware = catalogue::hardware();
+    let imported = import::import(&text, name, &origin, options, hardware)?;
+    // A file that is no machine is told of now, not when it is used.
+    expand(&imported.spec, hardware, &Overrides::default())
+        .map_err(|error| error.with_origin(&origin))?;
+    for note in &imported.notes {
+        anstream::eprintln!("note: {note}");
+    }
+    put(&export::to_json(&imported.spec), output)
 }
 
 fn put(text: &str, file: Option<&Path>) -> Result<(), CliError> {

@@ -1,8 +1,8 @@
 //! Paths inside a node, over PCIe, C2C and socket links.
 
 use super::Router;
-use crate::topology::graph::{DeviceId, DeviceKind, LinkId, Topology};
-use crate::topology::hardware::{CpuModel, DeviceModel, LinkFamily};
+use crate::topology::graph::{DeviceId, LinkId, Topology};
+use crate::topology::hardware::{CpuModel, DeviceModel, LinkFamily, PcieRole};
 use crate::topology::paths::PathType;
 use crate::units::Bandwidth;
 use petgraph::Direction;
@@ -21,31 +21,98 @@ pub(in crate::topology) struct LocalPath {
     pub(in crate::topology) rate: Bandwidth,
 }
 
+/// What a device on a path counts as when the path is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Cpu,
+    Pcie(PcieRole),
+    End,
+}
+
+impl Stop {
+    fn of(topology: &Topology, device: DeviceId) -> Stop {
+        match topology.device_model(device) {
+            DeviceModel::Cpu(_) => Stop::Cpu,
+            DeviceModel::PcieSwitch(model) => Stop::Pcie(model.role),
+            _ => Stop::End,
+        }
+    }
+
+    fn is_switch(self) -> bool {
+        matches!(self, Stop::Pcie(PcieRole::Switch | PcieRole::Section))
+    }
+}
+
+/// Whether two neighbours on a path are the levels of one chip.
+fn one_chip(a: Stop, b: Stop) -> bool {
+    let section = Stop::Pcie(PcieRole::Section);
+    let switch = Stop::Pcie(PcieRole::Switch);
+    (a, b) == (section, switch) || (a, b) == (switch, section)
+}
+
 impl LocalPath {
+    /// Both ends of each PCIe step.
+    fn pcie_steps(&self, topology: &Topology) -> impl Iterator<Item = (Stop, Stop)> {
+        self.links
+            .iter()
+            .filter(|&&link| topology.family(link) == LinkFamily::Pcie)
+            .map(|&link| {
+                let (from, to) = topology.ends(link);
+                (Stop::of(topology, from), Stop::of(topology, to))
+            })
+    }
+
     /// NCCL's type: the worst of its steps (NCCL 2.30.7 `src/graph/paths.cc`).
     pub(in crate::topology) fn kind(&self, topology: &Topology) -> PathType {
-        let mut kind = PathType::Loc;
-        for &link in &self.links {
-            let (from, to) = topology.ends(link);
-            let (from, to) = (topology.device(from).kind, topology.device(to).kind);
-            let step = match topology.family(link) {
-                LinkFamily::Nvlink => PathType::Nvl,
-                LinkFamily::C2c => PathType::C2c,
-                LinkFamily::Socket => PathType::Sys,
-                LinkFamily::Network => PathType::Net,
-                LinkFamily::Pcie if from == DeviceKind::Cpu || to == DeviceKind::Cpu => {
-                    PathType::Phb
-                }
-                LinkFamily::Pcie
-                    if from == DeviceKind::PcieSwitch && to == DeviceKind::PcieSwitch =>
-                {
-                    PathType::Pxb
-                }
-                LinkFamily::Pcie => PathType::Pix,
-            };
-            kind = kind.max(step);
+        let bridge = Stop::Pcie(PcieRole::HostBridge);
+        let pcie = self.pcie_steps(topology).map(|(from, to)| {
+            if [from, to].iter().any(|&s| s == Stop::Cpu || s == bridge) {
+                PathType::Phb
+            } else if from.is_switch() && to.is_switch() && !one_chip(from, to) {
+                PathType::Pxb
+            } else {
+                PathType::Pix
+            }
+        });
+        let others = self.links.iter().map(|&link| match topology.family(link) {
+            LinkFamily::Nvlink => PathType::Nvl,
+            LinkFamily::C2c => PathType::C2c,
+            LinkFamily::Socket => PathType::Sys,
+            LinkFamily::Network => PathType::Net,
+            LinkFamily::Pcie => PathType::Loc,
+        });
+        pcie.chain(others).max().unwrap_or(PathType::Loc)
+    }
+
+    /// The word of `nvidia-smi topo -m`, which tells host bridges apart and counts every
+    /// switch that shows itself.
+    pub(in crate::topology) fn smi(&self, topology: &Topology) -> &'static str {
+        let family = |family| {
+            self.links
+                .iter()
+                .any(|&link| topology.family(link) == family)
+        };
+        // A GPU behind C2C is a NUMA node of its own (seen on a GB200 tray).
+        if family(LinkFamily::Socket) || family(LinkFamily::C2c) {
+            return "SYS";
         }
-        kind
+        let bridge = Stop::Pcie(PcieRole::HostBridge);
+        let touches = |stop| {
+            self.pcie_steps(topology)
+                .any(|(from, to)| from == stop || to == stop)
+        };
+        if touches(Stop::Cpu) {
+            "NODE"
+        } else if touches(bridge) {
+            "PHB"
+        } else if self
+            .pcie_steps(topology)
+            .any(|(from, to)| from.is_switch() && to.is_switch())
+        {
+            "PXB"
+        } else {
+            "PIX"
+        }
     }
 }
 
@@ -112,19 +179,28 @@ impl Router<'_> {
             },
         );
         while let Some(Reverse((cost, device))) = queue.pop() {
-            match labels.get_mut(&device) {
-                Some(label) if !label.settled && label.cost == cost => label.settled = true,
+            let last = match labels.get_mut(&device) {
+                Some(label) if !label.settled && label.cost == cost => {
+                    label.settled = true;
+                    label.last
+                }
                 _ => continue,
-            }
+            };
             if target.is_none_or(|target| target == device) {
                 found.push(traced(device, cost.rate.0, &labels));
                 if target.is_some() {
                     break;
                 }
             }
+            let mut bridged = None;
             let cpus = match self.topology.device_model(device) {
                 _ if device == from => 0,
-                DeviceModel::PcieSwitch(_) => 0,
+                DeviceModel::PcieSwitch(model) => {
+                    if model.role == PcieRole::HostBridge {
+                        bridged = self.cpu_above(device);
+                    }
+                    0
+                }
                 DeviceModel::Cpu(cpu) if passable(cpu) => 1,
                 DeviceModel::Cpu(_)
                 | DeviceModel::Gpu(_)
@@ -133,6 +209,16 @@ impl Router<'_> {
                 | DeviceModel::Switch(_) => continue,
             };
             for (link, next) in self.links_of(device, Direction::Outgoing) {
+                // Turning round in a host bridge takes what passing its CPU takes.
+                let turns = match (bridged, last) {
+                    (Some((cpu, model)), Some((_, previous))) if previous != cpu && next != cpu => {
+                        if !passable(model) {
+                            continue;
+                        }
+                        1
+                    }
+                    _ => 0,
+                };
                 let sockets = match self.topology.family(link) {
                     LinkFamily::Pcie | LinkFamily::C2c => 0,
                     LinkFamily::Socket => 1,
@@ -140,7 +226,7 @@ impl Router<'_> {
                 };
                 let cost = Cost {
                     sockets: cost.sockets + sockets,
-                    cpus: cost.cpus + cpus,
+                    cpus: cost.cpus + cpus + turns,
                     links: cost.links + 1,
                     rate: Reverse(cost.rate.0.min(self.topology.rate(link))),
                 };
@@ -171,6 +257,16 @@ impl Router<'_> {
             }
         }
         found
+    }
+
+    /// The CPU that a host bridge belongs to.
+    fn cpu_above(&self, bridge: DeviceId) -> Option<(DeviceId, &CpuModel)> {
+        self.links_of(bridge, Direction::Outgoing)
+            .filter_map(|(_, far)| match self.topology.device_model(far) {
+                DeviceModel::Cpu(model) => Some((far, model)),
+                _ => None,
+            })
+            .min_by_key(|&(far, _)| far)
     }
 }
 

@@ -1,0 +1,389 @@
+//! From the elements of a topology XML to a node: GPUs, NVLinks, CPUs and NICs.
+
+use super::super::draft::{Far, Gpu, Nic};
+use super::super::nccl_xml::HIDDEN;
+use super::super::parts::{GpuClues, Parts, Use};
+use super::super::{TopologyError, asked_gpu};
+use super::{CpuClues, FoundGpu, FoundNic, Reader};
+use crate::topology::hardware::NicProtocol;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// More links between two devices than any machine has.
+const MAX_LINKS: u32 = 1000;
+/// What a network device without a speed counts as, in Mbit/s (NCCL 2.30.7
+/// `src/graph/topo.cc`).
+const DEFAULT_SPEED: u64 = 10_000;
+/// Faster than any port, in Mbit/s; keeps rates in range.
+const MAX_SPEED: u64 = 1_000_000_000;
+
+/// Where an NVLink leads, by bus number.
+enum Target<'a> {
+    Gpu(usize),
+    Switch(&'a str),
+    /// Nowhere that is in the file.
+    Nowhere,
+}
+
+impl<'a> Reader<'a, '_, '_> {
+    /// Reads the GPUs; returns the compute capability of the first.
+    pub(super) fn take_gpus(&mut self) -> Result<u32, TopologyError> {
+        let gpus = self.ordered_gpus()?;
+        let switches = self.nvlinks(&gpus)?;
+        if self.draft.nvlinks.is_empty() && gpus.iter().all(|found| found.gpu.is_none()) {
+            self.notes.push(
+                "the file gives the places of GPUs only, and no NVLinks: there are none (--nvlinks)"
+                    .into(),
+            );
+        }
+        let asked = asked_gpu(self.options, self.parts, self.origin)?;
+        let mut first = None;
+        for (number, found) in gpus.iter().enumerate() {
+            let (model, sm) = self.gpu_model(number, found, asked.as_deref())?;
+            first.get_or_insert(sm);
+            let wire = self.wire(&found.pci)?;
+            let c2c = self.c2c(found)?;
+            self.draft.gpus.push(Gpu {
+                model,
+                slot: Some((found.up, wire)),
+                c2c: c2c.map(|wire| (found.cpu, wire)),
+            });
+        }
+        let sm = first.unwrap_or_default();
+        Parts::generation(sm)
+            .nvlink
+            .clone_into(&mut self.draft.nvlink);
+        self.draft.add_nvswitches(switches, sm, self.parts);
+        Ok(sm)
+    }
+
+    /// By device number; those without keep their order.
+    fn ordered_gpus(&mut self) -> Result<Vec<FoundGpu<'a>>, TopologyError> {
+        let gpus = std::mem::take(&mut self.gpus);
+        let mut order: BTreeMap<i64, usize> = BTreeMap::new();
+        for (position, found) in gpus.iter().enumerate() {
+            let Some(gpu) = found.gpu else {
+                continue;
+            };
+            let dev = gpu.required_number("dev")?;
+            if order.insert(dev, position).is_some() {
+                let text = format!("dev=\"{dev}\" a second time");
+                return Err(gpu.misfit(text, "each GPU with a number of its own"));
+            }
+        }
+        if order.is_empty() {
+            return Ok(gpus);
+        }
+        let mut taken: Vec<Option<FoundGpu<'a>>> = gpus.into_iter().map(Some).collect();
+        Ok(order
+            .values()
+            .filter_map(|&position| taken[position].take())
+            .collect())
+    }
+
+    /// Reads the NVLinks; returns the number of switches.
+    fn nvlinks(&mut self, gpus: &[FoundGpu<'a>]) -> Result<usize, TopologyError> {
+        let by_bus: BTreeMap<&str, usize> = gpus
+            .iter()
+            .enumerate()
+            .map(|(number, found)| (found.pci.bus.as_str(), number))
+            .collect();
+        // By direction, because a file tells of each GPU's side.
+        let mut to_gpus: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+        let mut to_switches: BTreeMap<(usize, &str), u32> = BTreeMap::new();
+        for (number, found) in gpus.iter().enumerate() {
+            for link in found.gpu.iter().flat_map(|gpu| gpu.all("nvlink")) {
+                let count: u32 = link.number("count")?.unwrap_or(1);
+                if count > MAX_LINKS {
+                    let text = format!("count=\"{count}\"");
+                    return Err(link.misfit(text, format!("at most {MAX_LINKS} NVLinks")));
+                }
+                let target = link.required("target")?.trim();
+                let sum = match self.target(&link, target, &by_bus)? {
+                    Target::Nowhere => continue,
+                    Target::Gpu(other) if other == number => {
+                        self.notes
+                            .push("NVLinks of a GPU to itself are left out".into());
+                        continue;
+                    }
+                    Target::Gpu(other) => to_gpus.entry((number, other)).or_default(),
+                    Target::Switch(bus) => to_switches.entry((number, bus)).or_default(),
+                };
+                *sum = sum.saturating_add(count).min(MAX_LINKS);
+            }
+        }
+        let buses: BTreeSet<&str> = to_switches.keys().map(|&(_, bus)| bus).collect();
+        let buses: Vec<&str> = buses.into_iter().collect();
+        let links = &mut self.draft.nvlinks;
+        for (&(gpu, bus), &count) in to_switches.iter().filter(|&(_, &count)| count > 0) {
+            let switch = buses.partition_point(|&other| other < bus);
+            links.insert((gpu, Far::Switch(switch)), count);
+        }
+        for (&(a, b), &count) in to_gpus.iter().filter(|&(_, &count)| count > 0) {
+            let back = to_gpus.get(&(b, a)).copied().unwrap_or(0);
+            if back != count {
+                self.notes.push(format!(
+                    "GPU {a} counts {count} NVLinks to GPU {b}, which counts {back} back: the \
+                     larger number is taken"
+                ));
+            }
+            links.insert((a.min(b), Far::Gpu(a.max(b))), count.max(back));
+        }
+        match self.options.nvlinks {
+            Some(count) if links.is_empty() && count > 0 => {
+                for gpu in 0..gpus.len() {
+                    links.insert((gpu, Far::Switch(0)), count.min(MAX_LINKS));
+                }
+                Ok(1)
+            }
+            _ => Ok(buses.len()),
+        }
+    }
+
+    fn target<'t>(
+        &mut self,
+        link: &super::Element<'a>,
+        target: &'t str,
+        by_bus: &BTreeMap<&str, usize>,
+    ) -> Result<Target<'t>, TopologyError> {
+        let gpu = by_bus.get(target.to_ascii_lowercase().as_str()).copied();
+        let class = link.text("tclass").unwrap_or(match gpu {
+            Some(_) => "0x030200",
+            None => "0x068000",
+        });
+        if class.starts_with("0x068001") {
+            let expected = "NVLinks between GPUs and NVSwitches";
+            return Err(link.misfit("an NVLink to a CPU (tclass 0x068001)", expected));
+        }
+        if class.starts_with("0x068000") {
+            if gpu.is_some() {
+                self.notes.push(
+                    "NVLink targets that are GPUs but are declared as NVSwitches count as \
+                     NVSwitches, as they do for NCCL"
+                        .into(),
+                );
+            }
+            // All switches that cannot be seen are one.
+            let hidden = target.starts_with(HIDDEN);
+            return Ok(Target::Switch(if hidden { HIDDEN } else { target }));
+        }
+        if class.starts_with("0x03") {
+            if gpu.is_none() {
+                self.notes.push(format!(
+                    "NVLinks to {target}, which is not used, are left out"
+                ));
+            }
+            return Ok(gpu.map_or(Target::Nowhere, Target::Gpu));
+        }
+        Err(link.unknown(
+            class,
+            "one of the classes that NVLinks lead to",
+            &["0x068000", "0x030200", "0x030000"],
+        ))
+    }
+
+    /// A GPU's model and compute capability.
+    fn gpu_model(
+        &mut self,
+        number: usize,
+        found: &FoundGpu<'a>,
+        asked: Option<&str>,
+    ) -> Result<(String, u32), TopologyError> {
+        if let Some(model) = asked {
+            let sm = self.parts.sm_of(model).unwrap_or_default();
+            return Ok((model.to_owned(), sm));
+        }
+        let nvidia = found
+            .pci
+            .element
+            .text("vendor")
+            .is_none_or(|v| v == "0x10de");
+        let device = found.pci.element.text("device").filter(|_| nvidia);
+        let sm = match &found.gpu {
+            Some(gpu) => gpu.number("sm")?,
+            None => None,
+        };
+        let clues = GpuClues {
+            device,
+            sm,
+            nvlinks: self.draft.nvlinks_of(number),
+            c2c: found.gpu.is_some_and(|gpu| gpu.all("c2c").next().is_some()),
+        };
+        if let Some((model, note)) = self.parts.gpu(&clues) {
+            self.notes.extend(note);
+            let sm = self.parts.sm_of(&model).or(sm).unwrap_or_default();
+            return Ok((model, sm));
+        }
+        let known = self.parts.capabilities();
+        if let Some(sm) = sm.or_else(|| self.parts.sm_of_device(device)) {
+            let title = self.parts.title_of_device(device);
+            let found_text = format!("a GPU of compute capability {sm}{title}");
+            let expected = format!("a GPU that there is a model of: {known}");
+            return Err(found.pci.element.misfit(found_text, expected));
+        }
+        self.guessed_gpu(found, clues.nvlinks, &known)
+    }
+
+    /// A GPU of which a file says only the place: by the generation of its PCIe link.
+    fn guessed_gpu(
+        &mut self,
+        found: &FoundGpu<'a>,
+        nvlinks: u32,
+        known: &str,
+    ) -> Result<(String, u32), TopologyError> {
+        let rate = found.pci.megatransfers;
+        let generation = self
+            .parts
+            .known_generations()
+            .filter(|generation| generation.nvlinks > 0)
+            .min_by_key(|generation| generation.megatransfers.abs_diff(rate));
+        let model = generation.and_then(|generation| {
+            let clues = GpuClues {
+                device: None,
+                sm: Some(generation.sm),
+                // The machines that such files are for have NVLink.
+                nvlinks: nvlinks.max(1),
+                c2c: false,
+            };
+            Some((self.parts.gpu(&clues)?.0, generation.sm))
+        });
+        let Some((model, sm)) = model else {
+            let text = "a GPU of which nothing is said";
+            return Err(found.pci.element.misfit(text, format!("one of: {known}")));
+        };
+        self.notes.push(format!(
+            "the file does not tell the GPUs' model: taken as {model}, by the PCIe generation \
+             (--gpu)"
+        ));
+        Ok((model, sm))
+    }
+
+    fn c2c(&mut self, found: &FoundGpu<'a>) -> Result<Option<Use>, TopologyError> {
+        let Some(c2c) = found.gpu.and_then(|gpu| gpu.all("c2c").next()) else {
+            return Ok(None);
+        };
+        let count: u32 = c2c.number("count")?.unwrap_or(1);
+        if count == 0 || count > MAX_LINKS {
+            let text = format!("count=\"{count}\"");
+            return Err(c2c.misfit(text, format!("from 1 to {MAX_LINKS} C2C links")));
+        }
+        let rate: Option<u64> = c2c.number("bw")?;
+        if let Some(rate) = rate.filter(|&rate| rate == 0 || rate > MAX_SPEED) {
+            let text = format!("bw=\"{rate}\"");
+            return Err(c2c.misfit(text, "MB/s of one C2C link"));
+        }
+        Ok(Some(self.parts.c2c(rate, count)))
+    }
+
+    /// The CPUs' models; where the file does not name them, those that such GPUs ship with.
+    pub(super) fn take_cpus(
+        &mut self,
+        cpus: &[CpuClues<'a>],
+        sm: u32,
+    ) -> Result<(), TopologyError> {
+        for (number, clues) in cpus.iter().enumerate() {
+            let usual = Parts::generation(sm);
+            let (vendor, family, model) = match &clues.vendor {
+                Some(vendor) => (vendor.as_str(), clues.family, clues.model),
+                None => {
+                    self.notes.push(format!(
+                        "the file does not say which CPUs there are: taken as {} family {} \
+                         model {}",
+                        usual.vendor, usual.family, usual.model
+                    ));
+                    (usual.vendor.as_str(), usual.family, usual.model)
+                }
+            };
+            let Some(cpu) = self.parts.cpu(vendor, family, model, cpus.len()) else {
+                return Err(clues.element.unknown(
+                    vendor,
+                    "a CPU of one of these makers (`vendor`, or `arch` for Arm)",
+                    &["GenuineIntel", "AuthenticAMD", "arm64"],
+                ));
+            };
+            if number == 0 && cpus.len() > 1 {
+                let (link, lanes) = cpu.socket;
+                self.draft.socket = Some(self.parts.wire(link, lanes));
+            }
+            self.draft.cpus.push(cpu.model);
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_nics(&mut self, sm: u32) -> Result<(), TopologyError> {
+        // GPUDirect takes both ends.
+        let gpus_allow = self.gpus_allow_gdr;
+        for found in std::mem::take(&mut self.nics) {
+            let (protocol, speed, gdr) = if found.net {
+                self.net(&found)?
+            } else {
+                let usual = Parts::generation(sm);
+                self.notes.push(format!(
+                    "the file gives the places of NICs only: taken as {} Gbit/s each, as such \
+                     GPUs have",
+                    usual.nic_speed / 1000
+                ));
+                let protocol = match (found.infiniband, usual.nic) {
+                    (true, _) => NicProtocol::Infiniband,
+                    (false, NicProtocol::Infiniband) => NicProtocol::Roce,
+                    (false, other) => other,
+                };
+                (protocol, usual.nic_speed, true)
+            };
+            let gdr = gdr && gpus_allow && protocol != NicProtocol::Tcp;
+            self.draft.nics.push(Nic {
+                model: self.parts.nic(protocol, speed, gdr),
+                cable: self.parts.cable(protocol, speed),
+                up: found.up,
+                wire: found.wire,
+            });
+        }
+        Ok(())
+    }
+
+    /// What a `net` element says: protocol, Mbit/s, GPUDirect RDMA.
+    fn net(&mut self, found: &FoundNic<'a>) -> Result<(NicProtocol, u64, bool), TopologyError> {
+        let net = &found.element;
+        let speed = match net.number::<i64>("speed")? {
+            Some(speed) if speed > 0 => speed.unsigned_abs(),
+            _ => {
+                self.notes.push(format!(
+                    "network devices without a speed count as {} Gbit/s, as for NCCL",
+                    DEFAULT_SPEED / 1000
+                ));
+                DEFAULT_SPEED
+            }
+        };
+        if speed > MAX_SPEED {
+            let text = format!("speed=\"{speed}\"");
+            return Err(net.misfit(text, format!("Mbit/s, at most {MAX_SPEED}")));
+        }
+        // The transport over sockets counts no ports, verbs count from 1.
+        let protocol = match net.number::<i64>("port")? {
+            _ if found.infiniband => NicProtocol::Infiniband,
+            Some(0) => NicProtocol::Tcp,
+            _ => NicProtocol::Roce,
+        };
+        let gdr = net.number::<i64>("gdr")?;
+        if gdr.is_none() && protocol != NicProtocol::Tcp {
+            self.notes
+                .push("NICs without `gdr` are taken as able to reach GPU memory".into());
+        }
+        Ok((protocol, speed, gdr != Some(0)))
+    }
+
+    /// Shortcuts between switches of the file.
+    pub(super) fn take_pci_links(&mut self) {
+        for (from, target) in std::mem::take(&mut self.pci_links) {
+            let to = self
+                .forwarder_ids
+                .iter()
+                .position(|(bus, _)| *bus == target);
+            match to {
+                Some(to) if to != from => self.draft.peers.push((from, to)),
+                _ => self.notes.push(format!(
+                    "`pcilink` to {target}, which is no switch, is left out"
+                )),
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Elements of an XML file, with places for errors.
+
+use crate::topology::TopologyError;
+use crate::topology::error::nearest;
+use roxmltree::{Document, Node};
+
+/// Files nested deeper than any machine are refused: reading them would recurse as deep.
+const MAX_DEPTH: usize = 64;
+
+/// Reads a file and its root element, which must be called `root`.
+pub(crate) fn read<'t>(
+    text: &'t str,
+    origin: &str,
+    root: &str,
+) -> Result<Document<'t>, TopologyError> {
+    if let Some((line, column)) = too_deep(text) {
+        return Err(TopologyError::Text {
+            origin: origin.to_owned(),
+            line,
+            column,
+            found: format!("elements nested more than {MAX_DEPTH} deep"),
+            expected: "a machine's devices, a few levels deep".into(),
+            nearest: None,
+        });
+    }
+    let document = Document::parse(text).map_err(|error| {
+        let place = error.pos();
+        let words = error.to_string();
+        // The place is a field of its own; the message repeats it at its end.
+        let words = words.split(" at ").next().unwrap_or(&words).to_owned();
+        TopologyError::Text {
+            origin: origin.to_owned(),
+            line: place.row as usize,
+            column: place.col as usize,
+            found: format!("text that is no XML: {words}"),
+            expected: format!("a well-formed `<{root}>` element"),
+            nearest: None,
+        }
+    })?;
+    let element = Element {
+        node: document.root_element(),
+        origin,
+    };
+    if element.name() != root {
+        let found = format!("`<{}>`", element.name());
+        return Err(element.misfit(found, format!("`<{root}>`")));
+    }
+    Ok(document)
+}
+
+/// Where tags open more levels than a machine has. Looks at brackets only, so that it cannot
+/// run out of stack; what is no XML is found by the parser.
+fn too_deep(text: &str) -> Option<(usize, usize)> {
+    let mut depth = 0usize;
+    let bytes = text.as_bytes();
+    for (at, _) in text.match_indices('<') {
+        match bytes.get(at + 1) {
+            Some(b'/') => depth = depth.saturating_sub(1),
+            Some(b'!' | b'?') => {}
+            _ => {
+                let end = text[at..].find('>').map_or(text.len(), |end| at + end);
+                if bytes.get(end.wrapping_sub(1)) != Some(&b'/') {
+                    depth += 1;
+                }
+            }
+        }
+        if depth > MAX_DEPTH {
+            let line = text[..at].matches('\n').count() + 1;
+            let column = text[..at].chars().rev().take_while(|&c| c != '\n').count() + 1;
+            return Some((line, column));
+        }
+    }
+    None
+}
+
+/// An element of a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Element<'a> {
+    node: Node<'a, 'a>,
+    origin: &'a str,
+}
+
+impl<'a> Element<'a> {
+    /// The root of a file.
+    pub(crate) fn root(document: &'a Document<'a>, origin: &'a str) -> Self {
+        Element {
+            node: document.root_element(),
+            origin,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &'a str {
+        self.node.tag_name().name()
+    }
+
+    pub(crate) fn children(&self) -> impl Iterator<Item = Element<'a>> + use<'a> {
+        let origin = self.origin;
+        self.node
+            .children()
+            .filter(Node::is_element)
+            .map(move |node| Element { node, origin })
+    }
+
+    /// Children of this name.
+    pub(crate) fn all(&self, name: &'a str) -> impl Iterator<Item = Element<'a>> + use<'a> {
+        self.children().filter(move |child| child.name() == name)
+    }
+
+    pub(crate) fn text(&self, attribute: &str) -> Option<&'a str> {
+        self.node.attribute(attribute)
+    }
+
+    /// Line and column, from 1.
+    pub(crate) fn place(&self) -> (usize, usize) {
+        let place = self.node.document().text_pos_at(self.node.range().start);
+        (place.row as usize, place.col as usize)
+    }
+
+    /// A fault of this element.
+    pub(crate) fn misfit(
+        &self,
+        found: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> TopologyError {
+        let (line, column) = self.place();
+        TopologyError::Text {
+            origin: self.origin.to_owned(),
+            line,
+            column,
+            found: found.into(),
+            expected: expected.into(),
+            nearest: None,
+        }
+    }
+
+    /// A name that is none of `known`, which are called `what`.
+    pub(crate) fn unknown(&self, found: &str, what: &str, known: &[&str]) -> TopologyError {
+        let (line, column) = self.place();
+        TopologyError::Text {
+            origin: self.origin.to_owned(),
+            line,
+            column,
+            found: format!("`{found}`"),
+            expected: format!("{what}: {}", known.join(", ")),
+            nearest: nearest(found, known.iter().copied()),
+        }
+    }
+
+    /// An attribute that must be there.
+    pub(crate) fn required(&self, attribute: &str) -> Result<&'a str, TopologyError> {
+        self.text(attribute).ok_or_else(|| {
+            let names: Vec<&str> = self.node.attributes().map(|a| a.name()).collect();
+            let (line, column) = self.place();
+            TopologyError::Text {
+                origin: self.origin.to_owned(),
+                line,
+                column,
+                found: format!("`<{}>` without `{attribute}`", self.name()),
+                expected: format!("an attribute `{attribute}`"),
+                nearest: nearest(attribute, names.into_iter()),
+            }
+        })
+    }
+
+    /// A number of an attribute; absent if the attribute is.
+    pub(crate) fn number<T: std::str::FromStr>(
+        &self,
+        attribute: &str,
+    ) -> Result<Option<T>, TopologyError> {
+        let Some(text) = self.text(attribute) else {
+            return Ok(None);
+        };
+        text.trim().parse().map(Some).map_err(|_| {
+            self.misfit(
+                format!("{attribute}=\"{text}\""),
+                format!("a number in `{attribute}` of `<{}>`", self.name()),
+            )
+        })
+    }
+
+    /// A number that must be there.
+    pub(crate) fn required_number<T: std::str::FromStr>(
+        &self,
+        attribute: &str,
+    ) -> Result<T, TopologyError> {
+        self.required(attribute)?;
+        match self.number(attribute)? {
+            Some(number) => Ok(number),
+            None => Err(self.misfit(format!("no `{attribute}`"), "a number")),
+        }
+    }
+}
+
+/// Text as it stands between quotes in an attribute.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '"' => out.push_str("&quot;"),
+            other => out.push(other),
+        }
+    }
+    out
+}
