@@ -4,8 +4,9 @@ use super::algorithm::Algorithm;
 use super::env::Env;
 use super::error::NcclError;
 use super::graphs::Graphs;
-use super::hosts::{Host, hosts, reach, worst_nic_path};
-use super::rings::{RingGraph, search};
+use super::hosts::{Host, believed_rate, hosts, reach, worst_nic_path};
+use super::mesh;
+use super::rings::{RingGraph, forced_rings, search};
 use super::transport::{Way, Ways};
 use super::tuner::Setup;
 use crate::collective::{Collective, Rings, Tree};
@@ -100,12 +101,22 @@ impl<'t> Communicator<'t> {
             .min()
             .unwrap_or(0);
         let reach = reach(topology, &router, &gpus, &hosts, compute_capability)?;
-        let graph = search(
-            &hosts,
-            reach,
-            env.cross_nic,
-            !env.pxn_disable && reach.nvlink,
-        )?;
+        let mesh = if hosts.len() == 1 && !reach.nvswitch {
+            mesh::capacities(topology, &gpus, |link| {
+                believed_rate(topology, link, compute_capability)
+            })
+        } else {
+            Vec::new()
+        };
+        let graph = match &env.graph {
+            Some(file) => forced_rings(topology, &gpus, &hosts, file)?,
+            None => None,
+        };
+        let pxn = !env.pxn_disable && reach.nvlink;
+        let graph = match graph {
+            Some(graph) => graph,
+            None => search(&hosts, reach, env.cross_nic, pxn, &mesh)?,
+        };
         let cpus = || {
             topology
                 .devices()
@@ -139,7 +150,7 @@ impl<'t> Communicator<'t> {
             graphs,
             amd: cpus().any(|v| v == CpuVendor::Amd),
             net_overhead: env.net_overhead,
-            ll128: compute_capability >= 70 && reach.nvlink && (hosts.len() == 1 || near <= far),
+            ll128: compute_capability >= 70 && graph.nvlink && (hosts.len() == 1 || near <= far),
             collnet: collnet(topology, &hosts, env),
             nvls,
             pat: env.pat,

@@ -47,7 +47,7 @@ impl Graphs {
             channels: rings.channels,
             intra: rings.intra,
             inter: rings.inter,
-            nvlink: reach.nvlink,
+            nvlink: rings.nvlink,
             same_channels: rings.same_channels,
             plain_tree: false,
         };

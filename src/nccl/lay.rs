@@ -304,6 +304,15 @@ impl Communicator<'_> {
 
     /// The chain of a channel through a host: from the GPU with the channel's interface.
     fn chain_of(&self, host: usize, channel: u32) -> Vec<u32> {
+        // One host: the ways that rings found.
+        if self.hosts.len() == 1 {
+            let rings = self.graph.rings.channels();
+            return self
+                .graph
+                .rings
+                .order((channel % u32::from(rings)) as u16)
+                .to_vec();
+        }
         let host = &self.hosts[host];
         let (g, start) = (host.ranks.len(), start_of(host, channel));
         let mut locals: Vec<usize> = (0..g).map(|i| (start + i) % g).collect();

@@ -15,6 +15,7 @@ mod graph_file;
 mod graphs;
 mod hosts;
 mod lay;
+mod mesh;
 pub mod p2p;
 mod rings;
 mod sends;

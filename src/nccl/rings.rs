@@ -6,9 +6,11 @@
 //! to look for rings link by link.
 
 use super::error::NcclError;
+use super::graph_file::{GraphFile, GraphGpu};
 use super::hosts::{Door, Host, Reach};
+use super::mesh;
 use crate::collective::Rings;
-use crate::topology::DeviceId;
+use crate::topology::{DeviceId, PathType, Topology};
 
 /// The rings, and what NCCL's cost model has to know of them.
 #[derive(Debug, Clone)]
@@ -24,6 +26,8 @@ pub(super) struct RingGraph {
     pub(super) gates: Vec<Vec<Gate>>,
     /// All rings are the same.
     pub(super) same_channels: bool,
+    /// Inside hosts they go over NVLink only.
+    pub(super) nvlink: bool,
 }
 
 /// By which interface a ring leaves a host that it entered by another (`NCCL_CROSS_NIC`).
@@ -74,16 +78,22 @@ pub(super) fn speeds(compute_capability: u32) -> (&'static [f64], &'static [f64]
 /// NCCL's MAXCHANNELS / 2: rings before doubling.
 pub(super) const MOST_RINGS: u32 = 32;
 
-/// The rings of `hosts`. `cross_nic` is what the environment says: 0, 1, or 2 (the default).
+/// The rings of `hosts`. `mesh` has what links from GPU to GPU of a host carry. `cross_nic` is what the environment says: 0, 1, or 2 (the default).
 /// With `pxn`, a GPU reaches a far interface through the GPU that is near to it.
 pub(super) fn search(
     hosts: &[Host],
     reach: Reach,
     cross_nic: u8,
     pxn: bool,
+    mesh: &[Vec<f64>],
 ) -> Result<RingGraph, NcclError> {
     if hosts.len() == 1 {
-        return Ok(one_host(&hosts[0], reach));
+        let plain = one_host(&hosts[0], reach);
+        return Ok(match meshed(mesh, reach) {
+            // PCIe joins what NVLinks do not; it is taken where that is faster.
+            Some(meshed) if meshed.worth() > plain.worth() || reach.nvlink => meshed,
+            _ => plain,
+        });
     }
     // Leaving where it entered costs nothing where two GPUs are near to each interface.
     let near = hosts
@@ -129,6 +139,39 @@ fn one_host(host: &Host, reach: Reach) -> RingGraph {
         rings,
         gates,
         same_channels: true,
+        nvlink: reach.nvlink,
+    }
+}
+
+/// The rings of a host whose GPUs are joined without switches.
+fn meshed(mesh: &[Vec<f64>], reach: Reach) -> Option<RingGraph> {
+    if reach.nvswitch {
+        return None;
+    }
+    let (speeds, _) = speeds(reach.compute_capability);
+    let (orders, speed) = mesh::rings(mesh, speeds, MOST_RINGS as usize)?;
+    let found = orders.len() as u32;
+    let (channels, intra) = duplicate(found, speed, reach.compute_capability);
+    let users = (0..channels * 2).map(|c| (c % found) as u16).collect();
+    let rings = Rings::new(orders, users).expect("each ring visits each GPU once");
+    Some(RingGraph {
+        channels,
+        intra,
+        inter: intra,
+        rings,
+        gates: vec![vec![Gate {
+            enter: None,
+            leave: None,
+        }]],
+        same_channels: found == 1,
+        nvlink: true,
+    })
+}
+
+impl RingGraph {
+    /// What the search makes most of.
+    fn worth(&self) -> f64 {
+        f64::from(self.channels) * self.intra
     }
 }
 
@@ -211,6 +254,7 @@ fn several_hosts(
         rings,
         gates,
         same_channels: search_channels == 1,
+        nvlink: reach.nvlink,
     })
 }
 
@@ -294,4 +338,79 @@ fn pairs(host: &Host) -> Vec<(Door, Door)> {
 /// The local rank at which a channel begins: that with the channel's door.
 pub(super) fn start_of(host: &Host, channel: u32) -> usize {
     host.door(channel).map_or(0, |door| door.local)
+}
+
+/// The rings that a graph file forces (NCCL: `NCCL_GRAPH_FILE`), if it has any. Every host has
+/// the file's channels; devices are counted within a node.
+pub(super) fn forced_rings(
+    topology: &Topology,
+    gpus: &[DeviceId],
+    hosts: &[Host],
+    file: &GraphFile,
+) -> Result<Option<RingGraph>, NcclError> {
+    let Some(graph) = file
+        .graphs
+        .iter()
+        .find(|g| g.id == 0 && !g.channels.is_empty())
+    else {
+        return Ok(None);
+    };
+    let bad = |problem: String| NcclError::Env {
+        name: "NCCL_GRAPH_FILE".into(),
+        value: "ring graph".into(),
+        problem,
+    };
+    let (mut orders, mut gates) = (Vec::new(), Vec::new());
+    for (number, channel) in graph.channels.iter().enumerate() {
+        let mut order = Vec::new();
+        let mut doors = Vec::new();
+        for host in hosts {
+            for gpu in &channel.gpus {
+                let local = match *gpu {
+                    GraphGpu::Dev(dev) => dev as usize,
+                    GraphGpu::Rank(rank) => rank as usize % host.ranks.len().max(1),
+                };
+                order.push(*host.ranks.get(local).ok_or_else(|| {
+                    bad(format!(
+                        "channel {number} names GPU {local}, but {} has {} that take part",
+                        host.name,
+                        host.ranks.len()
+                    ))
+                })?);
+            }
+            let node = host
+                .ranks
+                .first()
+                .and_then(|&r| topology.node_of(gpus[r as usize]));
+            let nics = node.map_or(&[][..], |n| topology.nodes[n.index()].nics.as_slice());
+            let nic = |dev: Option<u64>| match dev {
+                None => Ok(None),
+                Some(dev) => nics.get(dev as usize).copied().map(Some).ok_or_else(|| {
+                    bad(format!(
+                        "channel {number} names interface {dev}, but {} has {}",
+                        host.name,
+                        nics.len()
+                    ))
+                }),
+            };
+            doors.push(Gate {
+                enter: nic(channel.entry)?,
+                leave: nic(channel.exit)?,
+            });
+        }
+        orders.push(order);
+        gates.push(doors);
+    }
+    let found = orders.len() as u32;
+    let users = (0..found * 2).map(|c| (c % found) as u16).collect();
+    let rings = Rings::new(orders, users).map_err(|error| bad(error.to_string()))?;
+    Ok(Some(RingGraph {
+        channels: found,
+        intra: graph.speed_intra,
+        inter: graph.speed_inter,
+        rings,
+        gates,
+        same_channels: graph.same_channels,
+        nvlink: graph.type_intra <= PathType::Nvl,
+    }))
 }

@@ -4,7 +4,7 @@ use super::error::ScenarioError;
 use super::read::Scenario;
 use super::spec::{CollectiveSpec, JobSpec, SizesSpec, TopologyRef};
 use crate::collective::Collective;
-use crate::nccl::{Env, Forced};
+use crate::nccl::{Env, Forced, GraphFile, NcclError};
 use crate::topology::{
     Fault, Finding, Overrides, Topology, TopologyError, catalogue, check, expand, load,
 };
@@ -64,6 +64,15 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
     }
     let variables = spec.environment.iter();
     let mut env = Env::parse(variables.map(|(name, value)| (name.as_str(), value.0.as_str())))?;
+    if let Some(path) = &env.graph_file {
+        let path = folder.join(path);
+        let text = std::fs::read_to_string(&path).map_err(|error| NcclError::Env {
+            name: "NCCL_GRAPH_FILE".into(),
+            value: path.display().to_string(),
+            problem: format!("cannot be read: {error}"),
+        })?;
+        env.graph = Some(GraphFile::parse(&text, &path.display().to_string())?);
+    }
     if let Some(text) = &spec.nccl_version {
         match text.parse() {
             Ok(version) => env.version = version,

@@ -9,6 +9,7 @@ mod values;
 
 use super::algorithm::Algorithm;
 use super::error::NcclError;
+use super::graph_file::GraphFile;
 use super::version::Version;
 use crate::collective::Collective;
 use crate::plan::ProtocolKind;
@@ -107,8 +108,10 @@ pub struct Env {
     pub p2p_chunk: Option<Bytes>,
     /// `NCCL_ALLOC_P2P_NET_LL_BUFFERS`.
     pub p2p_net_ll: bool,
-    /// `NCCL_GRAPH_FILE`.
+    /// `NCCL_GRAPH_FILE`: its path. Whoever reads the variables reads it into `graph`.
     pub graph_file: Option<String>,
+    /// What is in that file.
+    pub graph: Option<GraphFile>,
     /// Variables that were given and have no effect here, each with the reason.
     pub warnings: Vec<String>,
 }
@@ -161,6 +164,7 @@ impl Default for Env {
             p2p_chunk: None,
             p2p_net_ll: false,
             graph_file: None,
+            graph: None,
             warnings: Vec::new(),
         }
     }

@@ -163,7 +163,7 @@ fn interfaces_are_used_evenly() {
         nvswitch: true,
         compute_capability: 90,
     };
-    let graph = search(&[host(0), host(8)], reach, 2, true).unwrap();
+    let graph = search(&[host(0), host(8)], reach, 2, true, &[]).unwrap();
     for host in 0..2 {
         let mut enters: Vec<_> = graph.gates.iter().map(|g| g[host].enter).collect();
         let mut leaves: Vec<_> = graph.gates.iter().map(|g| g[host].leave).collect();
@@ -206,3 +206,55 @@ fn asking_for_too_much_is_an_error() {
 
 mod decisions;
 mod moved;
+
+/// vTrain's tables of a DGX-1: 1, 2, 3.8 and 6 links of 22.5 GB/s for 2, 3, 4 and 8 GPUs; Alps'
+/// of four GH200, each joined to each by six links.
+#[test]
+fn meshes_of_nvlinks_have_rings_over_all_of_them() {
+    let cases = [
+        ("dgx-1-v100", 2, 22.55, 0.10),
+        ("dgx-1-v100", 3, 45.2, 0.10),
+        ("dgx-1-v100", 4, 85.4, 0.10),
+        ("dgx-1-v100", 8, 134.9, 0.10),
+        ("gh200-quad", 4, 339.0, 0.12),
+    ];
+    for (name, per_node, published, tolerance) in cases {
+        let (_, _, bus) = timed(name, (1, per_node), Collective::AllReduce, 1 << 30);
+        let error = bus / published - 1.0;
+        assert!(
+            error.abs() <= tolerance,
+            "{name} {per_node}: {bus} GB/s, {published} published"
+        );
+    }
+}
+
+/// A graph file with one ring backwards over two of the interfaces.
+#[test]
+fn a_graph_file_forces_rings() {
+    let text = r#"<graphs version="1">
+      <graph id="0" pattern="4" crossnic="0" nchannels="1" speedintra="12" speedinter="12" latencyinter="0" typeintra="NVL" typeinter="PIX" samechannels="1">
+        <channel><net dev="3"/><gpu dev="3"/><gpu dev="2"/><gpu dev="1"/><gpu dev="0"/><net dev="3"/></channel>
+      </graph>
+    </graphs>"#;
+    let env = Env {
+        graph: Some(GraphFile::parse(text, "test").unwrap()),
+        ..Env::default()
+    };
+    let topology = load("dgx-h100", &Overrides { nodes: Some(2) }).unwrap();
+    let mut comm = Communicator::new(&topology, Some(4), &env, 1).unwrap();
+    let planned = comm.plan(Collective::AllReduce, 1 << 26, RING).unwrap();
+    // One search channel, doubled.
+    assert_eq!(planned.channels, 2);
+    let program = &planned.plan.program;
+    let next = |rank: u32| {
+        let ends = program.connection(crate::collective::ConnId(rank * 2));
+        program.worker(ends.to).rank.0
+    };
+    let order: Vec<u32> = (0..8).map(next).collect();
+    assert_eq!(order, [7, 0, 1, 2, 3, 4, 5, 6]);
+    // A GPU that does not take part.
+    assert!(matches!(
+        Communicator::new(&topology, Some(2), &env, 1).err(),
+        Some(NcclError::Env { .. })
+    ));
+}
