@@ -55,6 +55,13 @@ pub(super) struct Args {
     /// Forces the algorithm in place of NCCL's choice
     #[arg(long, value_parser = one_of(&Algorithm::ALL, Algorithm::name))]
     algo: Option<Algorithm>,
+    /// Takes the algorithm from a file, as MSCCL writes them
+    #[arg(long, value_name = "FILE.xml", conflicts_with = "algo")]
+    algo_file: Option<String>,
+    /// Of an all-to-all-v: a JSON file with a row of numbers for each rank, how much it sends to
+    /// each other one, in any unit
+    #[arg(long, value_name = "FILE.json")]
+    matrix: Option<PathBuf>,
     /// Forces the protocol
     #[arg(long, value_parser = one_of(&ProtocolKind::ALL, ProtocolKind::name))]
     proto: Option<ProtocolKind>,
@@ -172,6 +179,8 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
             name: args.name,
             sizes,
             algorithm: args.algo,
+            algorithm_file: args.algo_file.clone(),
+            matrix: args.matrix.as_deref().map(matrix).transpose()?,
             protocol: args.proto,
             isolated: args.isolated,
             why: args.why,
@@ -189,6 +198,17 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
         json,
         origin: "command line".into(),
     })
+}
+
+fn matrix(path: &Path) -> Result<Vec<Vec<f64>>, CliError> {
+    let refused = |problem: String| {
+        CliError::Usage(format!(
+            "--matrix {}: {problem}; expected rows of numbers, such as [[0, 1], [2, 0]]",
+            path.display()
+        ))
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| refused(e.to_string()))?;
+    serde_json::from_str(&text).map_err(|e| refused(e.to_string()))
 }
 
 /// A path if it looks like one or only a file is called that, else a shipped name.

@@ -41,10 +41,12 @@ pub enum Algorithm {
     Binomial,
     /// Not NCCL's: everyone sends to everyone.
     Direct,
+    /// What a file of MSCCL says.
+    Msccl,
 }
 
 impl Algorithm {
-    /// Every algorithm.
+    /// Every algorithm that can be asked for by name.
     pub const ALL: [Algorithm; 15] = [
         Algorithm::Tree,
         Algorithm::Ring,
@@ -93,6 +95,7 @@ impl Algorithm {
             Algorithm::ParameterServer => "parameter-server",
             Algorithm::Binomial => "binomial",
             Algorithm::Direct => "direct",
+            Algorithm::Msccl => "msccl",
         }
     }
 

@@ -2,15 +2,15 @@
 //! program's connections.
 
 use super::algorithm::Algorithm;
-use super::chunks::{Sizing, protocol};
+use super::chunks::{Sizing, protocol, slot};
 use super::communicator::{Communicator, Planned};
 use super::costs::{protocol_model, role_costs};
 use super::error::NcclError;
 use super::rings::start_of;
 use super::transport::{Leg, Way};
 use crate::collective::{
-    Between, ChainProgram, Chains, Collective, ConnId, HeadsProgram, HopKind, Part, Program,
-    RingProgram, Rings, Role, Tree, TreeProgram, binary_parent,
+    Between, ChainProgram, Chains, Collective, ConnId, HeadsProgram, HopKind, MscclAlgorithm, Part,
+    Program, RingProgram, Rings, Role, Tree, TreeProgram, binary_parent,
 };
 use crate::plan::{Plan, ProtocolKind, RoleCosts, Transport};
 use crate::topology::{DeviceId, DeviceModel, LinkFamily, PathType};
@@ -61,6 +61,59 @@ impl Communicator<'_> {
         Ok(Planned {
             plan,
             algorithm,
+            protocol: kind,
+            channels,
+            bytes,
+        })
+    }
+
+    /// Plans an algorithm that was read from a file of MSCCL.
+    ///
+    /// # Errors
+    /// One for another number of ranks; sizes that it cannot cut; connections without a way.
+    pub fn plan_msccl(
+        &mut self,
+        algorithm: &MscclAlgorithm,
+        bytes: u64,
+        forced: Option<ProtocolKind>,
+    ) -> Result<Planned, NcclError> {
+        let collective = algorithm.collective;
+        let refused = |reason: String| NcclError::NothingLeft {
+            collective: collective.name(),
+            reason,
+        };
+        let named = ProtocolKind::ALL
+            .into_iter()
+            .find(|p| p.name().eq_ignore_ascii_case(&algorithm.protocol));
+        let kind = forced.or(named).unwrap_or(ProtocolKind::Simple);
+        // Whole elements in every chunk.
+        let unit = 4 * u64::from(algorithm.chunks.max(1));
+        let bytes = bytes / unit * unit;
+        let program = algorithm
+            .program(bytes, slot(kind, self.env()))
+            .map_err(|error| refused(error.to_string()))?;
+        if program.ranks() != self.ranks() {
+            return Err(refused(format!(
+                "{} is for {} ranks, but {} take part",
+                algorithm.name,
+                program.ranks(),
+                self.ranks()
+            )));
+        }
+        let ways = self.own_nic_ways(&program)?;
+        let channels = algorithm.channels;
+        let plan = Plan {
+            transports: self.transports(&program, &ways, kind),
+            program: Arc::new(program),
+            gpus: self.gpus.clone(),
+            protocol: protocol(Algorithm::Msccl, collective, kind, self.env()),
+            routes: self.ways.routes.clone(),
+            costs: self.costs(Algorithm::Msccl, kind),
+            rank_costs: self.rank_models.clone(),
+        };
+        Ok(Planned {
+            plan,
+            algorithm: Algorithm::Msccl,
             protocol: kind,
             channels,
             bytes,

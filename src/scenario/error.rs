@@ -35,6 +35,14 @@ pub enum ScenarioError {
     /// NCCL could not be set up like this.
     #[error(transparent)]
     Nccl(#[from] NcclError),
+    /// An algorithm's file cannot be used.
+    #[error("{path}: {problem}")]
+    AlgorithmFile {
+        /// The file.
+        path: String,
+        /// What is wrong, and what was expected.
+        problem: String,
+    },
     /// The simulation ended without a result.
     #[error("{collective} of {bytes} bytes: {source}")]
     Simulation {

@@ -9,9 +9,9 @@
 use super::error::ScenarioError;
 use super::recorder::{Limits, Recorder, short_bottleneck};
 use super::valid::ValidSpec;
-use crate::collective::Collective;
+use crate::collective::{Collective, Matrix};
 use crate::engine::{Options, Outcome, SimError, simulate, simulate_with};
-use crate::nccl::{Communicator, Planned};
+use crate::nccl::{Communicator, NcclError, Planned};
 use crate::plan::{Plan, bound};
 use crate::report::Run;
 use crate::report::record::{Candidate, Decision, Row, Summary, Timeline};
@@ -186,8 +186,35 @@ fn communicator_plan(
     if spec.collective.actual_bytes(size, communicator.ranks()) == 0 {
         return Ok(None);
     }
-    let planned = communicator.plan(spec.collective, size, spec.forced)?;
-    Ok(Some(planned))
+    let planned = match (&spec.msccl, &spec.matrix) {
+        (Some(algorithm), _) => communicator.plan_msccl(algorithm, size, spec.forced.protocol)?,
+        (None, Some(weights)) => communicator.plan_all_to_all_v(scaled(weights, size)?)?,
+        (None, None) => communicator.plan(spec.collective, size, spec.forced)?,
+    };
+    Ok((planned.bytes > 0).then_some(planned))
+}
+
+/// Bytes in proportion to `weights`, in whole elements of 16 bytes, so that the rank that
+/// sends or receives most has `size`.
+fn scaled(weights: &[Vec<f64>], size: u64) -> Result<Matrix, NcclError> {
+    let rows = weights.iter().map(|row| row.iter().sum::<f64>());
+    let columns = (0..weights.len()).map(|c| weights.iter().map(|row| row[c]).sum::<f64>());
+    let most = rows.chain(columns).fold(0.0, f64::max);
+    let bytes = |weight: f64| {
+        if most > 0.0 {
+            (weight / most * size as f64) as u64 / 16 * 16
+        } else {
+            0
+        }
+    };
+    let rows: Vec<Vec<u64>> = weights
+        .iter()
+        .map(|row| row.iter().map(|&w| bytes(w)).collect())
+        .collect();
+    Matrix::new(&rows).map_err(|error| NcclError::NothingLeft {
+        collective: Collective::AllToAllV.name(),
+        reason: error.to_string(),
+    })
 }
 
 /// The row of a size that moves nothing.

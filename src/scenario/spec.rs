@@ -95,6 +95,14 @@ pub struct CollectiveSpec {
     /// Forces the algorithm in place of NCCL's choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<Algorithm>,
+    /// An algorithm's file, as MSCCL writes them, in place of NCCL's choice; its path is
+    /// relative to the scenario's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm_file: Option<String>,
+    /// Of an all-to-all-v: how much each rank (row) sends to each rank (column), in any unit;
+    /// scaled so that the rank that sends or receives most has the size. Even, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<Vec<Vec<f64>>>,
     /// Forces the protocol in place of NCCL's choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<ProtocolKind>,

@@ -3,7 +3,7 @@
 use super::error::ScenarioError;
 use super::read::Scenario;
 use super::spec::{CollectiveSpec, JobSpec, SizesSpec, TopologyRef};
-use crate::collective::Collective;
+use crate::collective::{Collective, MscclAlgorithm};
 use crate::nccl::{Env, Forced, GraphFile, NcclError};
 use crate::topology::{
     Fault, Finding, Overrides, Topology, TopologyError, catalogue, check, expand, load,
@@ -33,6 +33,10 @@ pub struct ValidSpec {
     pub isolated: bool,
     /// Tell why NCCL chooses what it does.
     pub why: bool,
+    /// In place of NCCL's choice.
+    pub msccl: Option<MscclAlgorithm>,
+    /// Of an all-to-all-v: relative amounts.
+    pub matrix: Option<Vec<Vec<f64>>>,
     /// The size (an index) that is recorded.
     pub traced: Option<usize>,
     /// NCCL's variables.
@@ -83,9 +87,14 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
             )),
         }
     }
+    check_matrix(job, &mut faults);
     if !faults.is_empty() {
         return Err(TopologyError::Faults { origin, faults }.into());
     }
+    let msccl = match &job.algorithm_file {
+        None => None,
+        Some(file) => Some(msccl(&folder.join(file), job.name)?),
+    };
 
     let topology = machine(&spec.topology, spec.nodes, folder, &origin)?;
     let memory = topology
@@ -125,12 +134,52 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
         },
         isolated: job.isolated,
         why: job.why,
+        msccl,
+        matrix: job.matrix.clone(),
         traced,
         env,
         seed: spec.seed,
         outputs,
         json,
     })
+}
+
+/// Reads an algorithm's file; it has to be for the collective.
+fn msccl(path: &Path, collective: Collective) -> Result<MscclAlgorithm, ScenarioError> {
+    let refused = |problem: String| ScenarioError::AlgorithmFile {
+        path: path.display().to_string(),
+        problem,
+    };
+    let text =
+        std::fs::read_to_string(path).map_err(|e| refused(format!("cannot be read: {e}")))?;
+    let algorithm = MscclAlgorithm::parse(&text).map_err(|e| refused(e.to_string()))?;
+    if algorithm.collective == collective {
+        Ok(algorithm)
+    } else {
+        Err(refused(format!(
+            "is for {}, but the job is {collective}",
+            algorithm.collective
+        )))
+    }
+}
+
+fn check_matrix(job: &CollectiveSpec, faults: &mut Vec<Fault>) {
+    let Some(rows) = &job.matrix else { return };
+    let at = "job.collective.matrix";
+    if job.name != Collective::AllToAllV {
+        let found = format!("a matrix for {}", job.name);
+        faults.push(fault(at, found, "none, or `all-to-all-v`"));
+    }
+    for (i, row) in rows.iter().enumerate() {
+        if row.len() != rows.len() {
+            let found = format!("{} entries", row.len());
+            let expected = format!("{}, as many as there are rows", rows.len());
+            faults.push(fault(&format!("{at}[{i}]"), found, expected));
+        }
+        if let Some(bad) = row.iter().find(|v| !v.is_finite() || **v < 0.0) {
+            faults.push(fault(&format!("{at}[{i}]"), bad.to_string(), "0 or more"));
+        }
+    }
 }
 
 fn machine(
