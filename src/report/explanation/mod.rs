@@ -55,14 +55,19 @@ pub struct StepView {
 /// A chunk from one rank to another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Message {
-    /// From this rank.
-    pub from: u32,
-    /// To that one.
-    pub to: u32,
+    /// From this rank; absent if from the network's switches.
+    pub from: Option<u32>,
+    /// To that one; absent if to the network's switches.
+    pub to: Option<u32>,
     /// How much.
     pub bytes: u64,
     /// Which data: `c2: 0+1` is chunk 2 with the contributions of ranks 0 and 1.
     pub data: String,
+}
+
+/// How one end of a message is called.
+fn party(end: Option<u32>) -> String {
+    end.map_or_else(|| "switches".to_owned(), |rank| rank.to_string())
 }
 
 /// What is at a place in a rank's memory.

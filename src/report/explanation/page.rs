@@ -1,6 +1,6 @@
 //! The steps as a page: a drawing and a table for each.
 
-use super::{Cell, CellState, Explanation, Message, StepView};
+use super::{Cell, CellState, Explanation, Message, StepView, party};
 use crate::report::html::page;
 use crate::report::numbers::{micros, size, trimmed};
 use maud::{Markup, PreEscaped, html};
@@ -75,7 +75,7 @@ fn step_section(explanation: &Explanation, step: &StepView) -> Markup {
                         tbody {
                             @for message in &step.messages {
                                 tr {
-                                    td { (message.from) } td { (message.to) }
+                                    td { (party(message.from)) } td { (party(message.to)) }
                                     td.number { (size(message.bytes as f64)) } td { (message.data) }
                                 }
                             }
@@ -123,19 +123,24 @@ fn table_cell(cell: &Cell) -> Markup {
 
 /// Ranks on a circle, and an arrow for each pair that talks.
 fn drawing(ranks: u32, messages: &[Message]) -> Markup {
-    let place = |rank: u32| {
+    let place = |rank: Option<u32>| {
+        // Switches are in the middle.
+        let Some(rank) = rank else {
+            return (0.0, 0.0);
+        };
         let angle = TAU * f64::from(rank) / f64::from(ranks) - TAU / 4.0;
         (RADIUS * angle.cos(), RADIUS * angle.sin())
     };
     let size = (RADIUS * TAU / f64::from(ranks.max(1)) * 0.35).clamp(7.0, 18.0);
-    let mut pairs: Vec<(u32, u32)> = messages.iter().map(|m| (m.from, m.to)).collect();
+    let mut pairs: Vec<(Option<u32>, Option<u32>)> =
+        messages.iter().map(|m| (m.from, m.to)).collect();
     pairs.sort_unstable();
     pairs.dedup();
     html! {
         svg.ring viewBox=(format!("{} {} {} {}", -HALF, -HALF, 2.0 * HALF, 2.0 * HALF)) role="img" aria-label="Who sends to whom" {
             @for (from, to) in pairs { (arrow(place(from), place(to), size)) }
             @for rank in 0..ranks {
-                @let (x, y) = place(rank);
+                @let (x, y) = place(Some(rank));
                 circle cx=(number(x)) cy=(number(y)) r=(number(size)) {}
                 text x=(number(x)) y=(number(y)) { (rank) }
             }

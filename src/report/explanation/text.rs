@@ -1,6 +1,6 @@
 //! The steps as aligned text.
 
-use super::{Cell, CellState, Cost, Explanation, StepView};
+use super::{Cell, CellState, Cost, Explanation, StepView, party};
 use crate::report::numbers::{micros, size, trimmed};
 use anstyle::{AnsiColor, Style};
 
@@ -63,12 +63,12 @@ fn line(out: &mut String, text: &str) {
 }
 
 fn messages(out: &mut String, step: &StepView) {
-    let numbers = step.messages.iter().flat_map(|m| [m.from, m.to]);
-    let rank = numbers.map(|r| r.to_string().len()).max().unwrap_or(1);
+    let ends = step.messages.iter().flat_map(|m| [m.from, m.to]);
+    let rank = ends.map(|e| party(e).len()).max().unwrap_or(1);
     let sizes: Vec<String> = step.messages.iter().map(|m| size(m.bytes as f64)).collect();
     let width = sizes.iter().map(String::len).max().unwrap_or(0);
     for (message, bytes) in step.messages.iter().zip(&sizes) {
-        let (from, to, data) = (message.from, message.to, &message.data);
+        let (from, to, data) = (party(message.from), party(message.to), &message.data);
         line(
             out,
             &format!("  {from:>rank$} → {to:<rank$}  {bytes:>width$}  {data}"),

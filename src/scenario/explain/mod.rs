@@ -7,7 +7,7 @@ mod timing;
 
 pub use algorithm::{ExplainAlgorithm, ExplainError};
 
-use crate::collective::{Collective, WorkerId, walk};
+use crate::collective::{Collective, Role, WorkerId, walk};
 use crate::report::explanation::{Cost, Explanation};
 use crate::units::{Bandwidth, Time};
 use std::sync::Arc;
@@ -80,8 +80,12 @@ pub fn explain(spec: &ExplainSpec) -> Result<Explanation, ExplainError> {
     let mut sent = vec![0; spec.ranks as usize];
     let mut received = vec![0; spec.ranks as usize];
     for transfer in &walk.transfers {
-        sent[transfer.from.rank.index()] += transfer.bytes();
-        received[transfer.to.rank.index()] += transfer.bytes();
+        if transfer.from.role != Role::Switch {
+            sent[transfer.from.rank.index()] += transfer.bytes();
+        }
+        if transfer.to.role != Role::Switch {
+            received[transfer.to.rank.index()] += transfer.bytes();
+        }
     }
     Ok(Explanation {
         collective: spec.collective.name().to_owned(),

@@ -1,7 +1,7 @@
 //! What every rank holds after each step, as words in a table.
 
 use super::timing::Times;
-use crate::collective::{Buffer, Change, Collective, Piece, Program, Rank, Walk};
+use crate::collective::{Buffer, Change, Collective, Piece, Program, Rank, Role, Walk, Worker};
 use crate::report::explanation::{Cell, CellState, Message, StepView};
 use crate::units::Time;
 use std::collections::BTreeSet;
@@ -78,8 +78,8 @@ pub(super) fn tables(program: &dyn Program, walk: &Walk, times: &Times) -> Table
         let mut messages: Vec<Message> = walk.transfers[first..index]
             .iter()
             .map(|t| Message {
-                from: t.from.rank.0,
-                to: t.to.rank.0,
+                from: rank_of(t.from),
+                to: rank_of(t.to),
                 bytes: t.bytes(),
                 data: words.message(&t.pieces),
             })
@@ -404,4 +404,9 @@ fn joined(names: impl Iterator<Item = String>) -> String {
         text += &format!(" and {more} more");
     }
     text
+}
+
+/// A worker's rank, unless it is in the network's switches.
+fn rank_of(worker: Worker) -> Option<u32> {
+    (worker.role != Role::Switch).then_some(worker.rank.0)
 }
