@@ -18,7 +18,7 @@ pub(super) struct Args {
     /// Which collective
     #[arg(value_parser = one_of(&Collective::ALL, Collective::name))]
     collective: Collective,
-    /// The algorithm [default: ring, or point-to-point]
+    /// The algorithm [default: ring, or p2p]
     #[arg(long, value_parser = one_of(&ExplainAlgorithm::ALL, ExplainAlgorithm::name))]
     algo: Option<ExplainAlgorithm>,
     /// How many ranks take part

@@ -106,13 +106,16 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
             "NCCL_GDR_FLUSH_DISABLE",
             "NCCL_GDRCOPY_ENABLE",
             "NCCL_P2P_MAX_PEERS",
+            "NCCL_NVB_DISABLE",
+            "NCCL_IB_QPS_PER_CONNECTION",
+            "NCCL_IB_SPLIT_DATA_ON_QPS",
         ],
         "is set, but its effect is not modelled",
     ),
 ];
 
 /// Variables that [`super::Env`] acts on, to find what a misspelt one may have meant.
-const WITH_EFFECT: [&str; 45] = [
+const WITH_EFFECT: [&str; 46] = [
     "NCCL_ALGO",
     "NCCL_PROTO",
     "NCCL_MIN_NCHANNELS",
@@ -137,7 +140,6 @@ const WITH_EFFECT: [&str; 45] = [
     "NCCL_P2P_DISABLE",
     "NCCL_P2P_LEVEL",
     "NCCL_SHM_DISABLE",
-    "NCCL_NVB_DISABLE",
     "NCCL_NET_GDR_LEVEL",
     "NCCL_NET_GDR_READ",
     "NCCL_NET_GDR_C2C",
@@ -146,8 +148,6 @@ const WITH_EFFECT: [&str; 45] = [
     "NCCL_CROSS_NIC",
     "NCCL_MNNVL_ENABLE",
     "NCCL_IB_HCA",
-    "NCCL_IB_QPS_PER_CONNECTION",
-    "NCCL_IB_SPLIT_DATA_ON_QPS",
     "NCCL_MIN_P2P_NCHANNELS",
     "NCCL_MAX_P2P_NCHANNELS",
     "NCCL_NCHANNELS_PER_NET_PEER",
@@ -158,6 +158,10 @@ const WITH_EFFECT: [&str; 45] = [
     "NCCL_P2P_NVL_CHUNKSIZE",
     "NCCL_P2P_LL_THRESHOLD",
     "NCCL_GRAPH_FILE",
+    "NCCL_CHUNK_SIZE",
+    "NCCL_ALLOC_P2P_NET_LL_BUFFERS",
+    "NCCL_MIN_NRINGS",
+    "NCCL_MAX_NRINGS",
 ];
 
 /// What to say of a variable that was given and does nothing.

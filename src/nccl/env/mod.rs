@@ -64,8 +64,6 @@ pub struct Env {
     pub p2p_level: Option<PathType>,
     /// `NCCL_SHM_DISABLE`.
     pub shm_disable: bool,
-    /// `NCCL_NVB_DISABLE`.
-    pub nvb_disable: bool,
     /// `NCCL_NET_GDR_LEVEL`.
     pub gdr_level: Option<PathType>,
     /// `NCCL_NET_GDR_READ`.
@@ -82,10 +80,6 @@ pub struct Env {
     pub mnnvl: bool,
     /// `NCCL_IB_HCA`.
     pub nics: Option<NicFilter>,
-    /// `NCCL_IB_QPS_PER_CONNECTION`.
-    pub qps: u32,
-    /// `NCCL_IB_SPLIT_DATA_ON_QPS`.
-    pub split_on_qps: Option<bool>,
     /// `NCCL_MIN_P2P_NCHANNELS`.
     pub min_p2p_channels: u16,
     /// `NCCL_MAX_P2P_NCHANNELS`.
@@ -141,7 +135,6 @@ impl Default for Env {
             ll128_buffer: Bytes::new(4_915_200),
             p2p_level: None,
             shm_disable: false,
-            nvb_disable: false,
             gdr_level: None,
             gdr_read: None,
             gdr_c2c: true,
@@ -150,8 +143,6 @@ impl Default for Env {
             cross_nic: 2,
             mnnvl: true,
             nics: None,
-            qps: 1,
-            split_on_qps: None,
             min_p2p_channels: 1,
             max_p2p_channels: MOST_CHANNELS,
             channels_per_net_peer: None,
@@ -249,7 +240,6 @@ impl Env {
             }
             "NCCL_P2P_LEVEL" => self.p2p_level = Some(value.level()?),
             "NCCL_SHM_DISABLE" => self.shm_disable = value.switch()?,
-            "NCCL_NVB_DISABLE" => self.nvb_disable = value.switch()?,
             "NCCL_NET_GDR_LEVEL" | "NCCL_IB_GDR_LEVEL" => self.gdr_level = Some(value.level()?),
             "NCCL_NET_GDR_READ" => self.gdr_read = Some(value.switch()?),
             "NCCL_NET_GDR_C2C" => self.gdr_c2c = value.switch()?,
@@ -258,8 +248,6 @@ impl Env {
             "NCCL_CROSS_NIC" => self.cross_nic = value.number(0, 2)?,
             "NCCL_MNNVL_ENABLE" => self.mnnvl = value.number(0u8, 2)? != 0,
             "NCCL_IB_HCA" => self.nics = Some(NicFilter::parse(value)?),
-            "NCCL_IB_QPS_PER_CONNECTION" => self.qps = value.number(1, 128)?,
-            "NCCL_IB_SPLIT_DATA_ON_QPS" => self.split_on_qps = Some(value.switch()?),
             "NCCL_MIN_P2P_NCHANNELS" => self.min_p2p_channels = value.number(1, MOST_CHANNELS)?,
             "NCCL_MAX_P2P_NCHANNELS" => self.max_p2p_channels = value.number(1, MOST_CHANNELS)?,
             "NCCL_NCHANNELS_PER_NET_PEER" => {

@@ -171,3 +171,113 @@ fn what_excludes_everything_is_an_error_that_says_so() {
         );
     });
 }
+
+/// Must-show of the issue: both are shipped as scenarios, with a timeline.
+#[test]
+fn an_all_to_all_of_64_and_sixteen_nodes_of_nvls_tree_compute_what_they_say() {
+    communicator_test("dgx-h100", (8, None), &[], |comm| {
+        let planned = comm
+            .plan(Collective::AllToAll, 64 * 64 * KIB, Forced::default())
+            .unwrap();
+        verify(planned.plan.program.as_ref(), 8).unwrap();
+    });
+    communicator_test("dgx-h100", (16, None), &[], |comm| {
+        let forced = Forced {
+            algorithm: Some(Algorithm::NvlsTree),
+            ..Forced::default()
+        };
+        let planned = comm.plan(Collective::AllReduce, 4 * MIB, forced).unwrap();
+        verify(planned.plan.program.as_ref(), 8).unwrap();
+    });
+}
+
+/// nccl.md 4.6: 8 x H100 in one node have 32 channels; between two nodes four to each peer.
+#[test]
+fn sends_and_receives_have_nccls_channels() {
+    for (shape, collective, bytes) in [
+        ((1, None), Collective::AllToAll, 8 * MIB),
+        ((2, None), Collective::SendRecv, 16 * MIB),
+    ] {
+        communicator_test("dgx-h100", shape, &[], |comm| {
+            let planned = comm.plan(collective, bytes, Forced::default()).unwrap();
+            assert_eq!(planned.algorithm, Algorithm::PointToPoint);
+            verify(planned.plan.program.as_ref(), 8).unwrap();
+            let expected = if shape.0 == 1 { 32 } else { 16 };
+            assert_eq!(planned.channels, expected);
+        });
+    }
+}
+
+#[test]
+fn every_algorithm_by_name_computes_what_it_says() {
+    for (shape, algorithm, collective) in [
+        (
+            (2, None),
+            Algorithm::RecursiveDoubling,
+            Collective::AllReduce,
+        ),
+        (
+            (2, None),
+            Algorithm::RecursiveHalving,
+            Collective::ReduceScatter,
+        ),
+        ((2, None), Algorithm::Bruck, Collective::AllToAll),
+        ((2, None), Algorithm::Hierarchical, Collective::AllReduce),
+        ((2, None), Algorithm::ParameterServer, Collective::AllReduce),
+        ((2, None), Algorithm::Binomial, Collective::Broadcast),
+        ((2, None), Algorithm::Direct, Collective::AllGather),
+        ((3, Some(1)), Algorithm::Pat, Collective::AllGather),
+    ] {
+        communicator_test("dgx-h100", shape, &[], |comm| {
+            let forced = Forced {
+                algorithm: Some(algorithm),
+                ..Forced::default()
+            };
+            let planned = comm.plan(collective, MIB, forced).unwrap();
+            assert_eq!(planned.algorithm, algorithm);
+            verify(planned.plan.program.as_ref(), 8).unwrap();
+            let rate = comm.topology;
+            simulate(&planned.plan, |l| rate.rate(l), Options::default()).unwrap();
+        });
+    }
+}
+
+/// SHARP: every node sends its data into the network once, whichever way it takes there.
+#[test]
+fn switches_of_the_network_halve_its_traffic() {
+    for algorithm in [
+        Algorithm::CollnetDirect,
+        Algorithm::CollnetChain,
+        Algorithm::Nvls,
+    ] {
+        communicator_test(
+            "dgx-h100",
+            (4, None),
+            &[("NCCL_COLLNET_ENABLE", "1")],
+            |comm| {
+                let forced = Forced {
+                    algorithm: Some(algorithm),
+                    ..Forced::default()
+                };
+                let bytes = 256 * MIB;
+                let planned = comm.plan(Collective::AllReduce, bytes, forced).unwrap();
+                verify(planned.plan.program.as_ref(), 8).unwrap();
+                let topology = comm.topology;
+                let outcome =
+                    simulate(&planned.plan, |l| topology.rate(l), Options::default()).unwrap();
+                let nic = crate::topology::DeviceKind::Nic;
+                let out: u64 = outcome
+                    .link_bytes(&planned.plan)
+                    .iter()
+                    .filter(|(l, _)| {
+                        let (from, to) = topology.ends(**l);
+                        topology.device(from).kind == nic
+                            && topology.device(to).kind == crate::topology::DeviceKind::Switch
+                    })
+                    .map(|(_, b)| b.get())
+                    .sum();
+                assert_eq!(out, 4 * bytes, "{algorithm}");
+            },
+        );
+    }
+}

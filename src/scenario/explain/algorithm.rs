@@ -139,7 +139,7 @@ impl ExplainAlgorithm {
             ExplainAlgorithm::CollnetDirect => "collnet-direct",
             ExplainAlgorithm::CollnetChain => "collnet-chain",
             ExplainAlgorithm::CpuRing => "cpu-ring",
-            ExplainAlgorithm::PointToPoint => "point-to-point",
+            ExplainAlgorithm::PointToPoint => "p2p",
             ExplainAlgorithm::Message(algorithm) => algorithm.name(),
         }
     }
