@@ -248,9 +248,7 @@ impl<'t> Communicator<'t> {
         if self.setup.compute_capability >= 90 && several && ring.intra > 45.0 && found < 16 {
             found *= 2;
         }
-        (found.min(u32::from(MOST_CHANNELS)) as u16)
-            .min(most)
-            .max(least)
+        (found.min(MOST_CHANNELS) as u16).min(most).max(least)
     }
 
     /// Thread blocks of NVLS.

@@ -97,7 +97,7 @@ fn tree(hosts: &[Host], reach: Reach, ring: Graph) -> Graph {
     let mut intra = ring.intra;
     // The search's second pass raises the speed inside, while less than twice that outside.
     while intra < 2.0 * ring.inter {
-        let next = list.iter().copied().filter(|&s| s > intra).last();
+        let next = list.iter().copied().rfind(|&s| s > intra);
         match next.filter(|&s| local > 1 && fits(s)) {
             Some(speed) => intra = speed,
             None => break,
@@ -129,12 +129,7 @@ fn multicast(hosts: &[Host], reach: Reach, heads: u32) -> Option<Graph> {
     let intra = list.iter().copied().find(|&s| s <= most && fits(s))?;
     let mut inter = intra;
     while inter < 2.0 * intra {
-        match list
-            .iter()
-            .copied()
-            .filter(|&s| s > inter && s <= most)
-            .last()
-        {
+        match list.iter().copied().rfind(|&s| s > inter && s <= most) {
             Some(speed) => inter = speed,
             None => break,
         }

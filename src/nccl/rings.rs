@@ -323,7 +323,11 @@ fn pairs(host: &Host) -> Vec<(Door, Door)> {
         let second = free.iter().position(|d| d.local == other)?;
         Some((first, free.remove(second)))
     };
-    while g > 1 {
+    if g < 2 {
+        return pairs;
+    }
+    // Each round takes at most one pair from a place.
+    for _ in 0..host.doors.len() {
         let before = pairs.len();
         for local in 0..g {
             pairs.extend(take(local, (local + g - 1) % g));
