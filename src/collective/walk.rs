@@ -4,7 +4,7 @@
 //! which its sender got the data, and a worker sends one message a step. Queues are as long
 //! as they need be.
 
-use super::program::{At, Program, Rank, Worker, WorkerId};
+use super::program::{At, Program, Rank, Role, Worker, WorkerId};
 use super::verify::{Piece, VerifyError, run};
 use std::collections::VecDeque;
 
@@ -66,8 +66,13 @@ impl Walk {
             out.fill(0);
             into.fill(0);
             for transfer in transfers {
-                out[transfer.from.rank.index()] += transfer.bytes();
-                into[transfer.to.rank.index()] += transfer.bytes();
+                // Switches are at the other end of their links.
+                if transfer.from.role != Role::Switch {
+                    out[transfer.from.rank.index()] += transfer.bytes();
+                }
+                if transfer.to.role != Role::Switch {
+                    into[transfer.to.rank.index()] += transfer.bytes();
+                }
             }
             let busiest = out.iter().chain(&into).max();
             most[transfers[0].step as usize - 1] = busiest.copied().unwrap_or(0);
@@ -105,7 +110,8 @@ pub fn walk(program: &dyn Program) -> Result<Walk, VerifyError> {
         for (k, conn) in step.send.iter().enumerate() {
             sent[conn.index()].push_back(now + 1);
             let pieces = run.queues[conn.index()].back().cloned().unwrap_or_default();
-            if k == 0 && step.target.is_none() && !step.recv.is_empty() {
+            let passes = step.target.is_none() && !step.recv.is_empty();
+            if k == 0 && passes && place.role != Role::Switch {
                 walk.changes.push(Change {
                     step: now,
                     rank: place.rank,

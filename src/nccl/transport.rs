@@ -307,20 +307,7 @@ impl Ways<'_> {
                 }
             }
         }
-        let ways = [reads, copies].map(|union| {
-            let route = self.remember(union.route(latency));
-            Way {
-                store: None,
-                load: None,
-                network: None,
-                latency,
-                credit_latency: latency,
-            }
-            .carrying(route)
-        });
-        let ways = [ways[0].as_load(), ways[1]];
-        self.groups.insert(key, ways);
-        Ok(ways)
+        Ok(self.group(key, [reads, copies], latency))
     }
 
     /// Through a network whose switches sum: `[0]` what all `members` (each a GPU and its
@@ -357,20 +344,34 @@ impl Ways<'_> {
             down.extend(here.hops.iter().filter(own).filter(first));
             down.extend(back.hops.iter());
         }
-        let ways = [up, down].map(|union| {
-            let route = self.remember(union.route(latency));
+        Ok(self.group(key, [up, down], latency))
+    }
+
+    /// The ways of a group that switches serve: what is loaded from it, and stored into it.
+    fn group(
+        &mut self,
+        key: (DeviceId, Vec<DeviceId>),
+        unions: [Union; 2],
+        latency: Time,
+    ) -> [Way; 2] {
+        let [load, store] = unions.map(|union| self.remember(union.route(latency)));
+        let carried = Way {
+            latency,
+            credit_latency: latency,
+            ..Way::LOCAL
+        };
+        let ways = [
             Way {
-                store: None,
-                load: None,
-                network: None,
-                latency,
-                credit_latency: latency,
-            }
-            .carrying(route)
-        });
-        let ways = [ways[0].as_load(), ways[1]];
+                load: Some(load),
+                ..carried
+            },
+            Way {
+                store: Some(store),
+                ..carried
+            },
+        ];
         self.groups.insert(key, ways);
-        Ok(ways)
+        ways
     }
 }
 
@@ -408,22 +409,6 @@ impl Way {
         latency: Time::ZERO,
         credit_latency: Time::ZERO,
     };
-
-    fn carrying(self, route: RouteId) -> Self {
-        Way {
-            store: Some(route),
-            ..self
-        }
-    }
-
-    /// What was stored is loaded instead.
-    fn as_load(self) -> Self {
-        Way {
-            store: None,
-            load: self.store,
-            ..self
-        }
-    }
 
     /// The same without any bytes: another connection of its group carries them.
     pub(super) fn carried(self) -> Self {

@@ -139,6 +139,10 @@ fn drawing(ranks: u32, messages: &[Message]) -> Markup {
     html! {
         svg.ring viewBox=(format!("{} {} {} {}", -HALF, -HALF, 2.0 * HALF, 2.0 * HALF)) role="img" aria-label="Who sends to whom" {
             @for (from, to) in pairs { (arrow(place(from), place(to), size)) }
+            @if messages.iter().any(|m| m.from.is_none() || m.to.is_none()) {
+                circle cx="0" cy="0" r=(number(size)) {}
+                text x="0" y="0" { "sw" }
+            }
             @for rank in 0..ranks {
                 @let (x, y) = place(Some(rank));
                 circle cx=(number(x)) cy=(number(y)) r=(number(size)) {}
