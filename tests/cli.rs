@@ -258,7 +258,7 @@ fn bad_flags_are_told() {
     refuses(&c(&["-g", "9"]), &["9 GPUs per node", "has 8"]);
     refuses(&c(&["-n", "0"]), &["nodes"]);
     refuses(&c(&["-n", "4000000000"]), &[]);
-    refuses(&c(&["--algo", "tree"]), &["tree", "ring"]);
+    refuses(&c(&["--algo", "treee"]), &["tree", "ring"]);
     refuses(&c(&["--proto", "l1"]), &["l1", "ll128"]);
     refuses(&c(&["--env", "NCCL_PROTO"]), &["NAME=VALUE"]);
     refuses(

@@ -65,6 +65,8 @@ struct Rules {
     /// absent.
     p2p_level: Option<PathType>,
     shared_memory: bool,
+    /// NVLink through another GPU of the host.
+    through_gpus: bool,
     /// Farthest path on which an interface reads and writes GPU memory.
     gdr_level: PathType,
     /// … reads.
@@ -87,6 +89,7 @@ impl<'t> Ways<'t> {
             rules: Rules {
                 p2p_level: env.p2p_level,
                 shared_memory: !env.shm_disable,
+                through_gpus: !env.nvb_disable,
                 gdr_level: env.gdr_level.unwrap_or(default),
                 gdr_read: env.gdr_read.unwrap_or(true),
             },
@@ -123,7 +126,21 @@ impl<'t> Ways<'t> {
         if leg.from == leg.to {
             return Ok(Way::LOCAL);
         }
-        let direct = match (self.router.peer(leg.from, leg.to), self.rules.p2p_level) {
+        let mut peer = self.router.peer(leg.from, leg.to);
+        // NVLink by way of another GPU is better than PCIe, and than nothing (NCCL: NVB).
+        let nvlink = peer.as_ref().is_ok_and(|r| self.kind(r) == PathType::Nvl);
+        let nvb = self.rules.through_gpus
+            && self
+                .rules
+                .p2p_level
+                .is_none_or(|most| PathType::Nvb <= most);
+        if !nvlink
+            && nvb
+            && let Some(route) = self.through_a_gpu(leg.from, leg.to)
+        {
+            peer = Ok(route);
+        }
+        let direct = match (peer, self.rules.p2p_level) {
             (Ok(route), None) => Some(route),
             (Ok(route), Some(most)) => (self.kind(&route) <= most).then_some(route),
             // The level may allow what is not by default: through CPUs.
@@ -159,6 +176,36 @@ impl<'t> Ways<'t> {
                 ),
             }),
         }
+    }
+
+    /// The widest way over two NVLinks and the GPU between them.
+    fn through_a_gpu(&self, from: DeviceId, to: DeviceId) -> Option<Route> {
+        let node = self.topology.node_of(from)?;
+        let links = |a: DeviceId, b: DeviceId| {
+            let route = self.router.peer(a, b).ok()?;
+            (self.kind(&route) == PathType::Nvl).then_some(route)
+        };
+        let width = |route: &Route| {
+            let rates = route.hops.iter().map(|h| {
+                let rate = u128::from(self.topology.rate(h.link).bytes_per_sec());
+                rate * u128::from(h.share.den) / u128::from(h.share.num.max(1))
+            });
+            rates.min().unwrap_or(0)
+        };
+        let mut best: Option<(u128, Route)> = None;
+        for &middle in &self.topology.nodes[node.index()].gpus {
+            if middle == from || middle == to {
+                continue;
+            }
+            let (Some(a), Some(b)) = (links(from, middle), links(middle, to)) else {
+                continue;
+            };
+            let narrow = width(&a).min(width(&b));
+            if best.as_ref().is_none_or(|(known, _)| narrow > *known) {
+                best = Some((narrow, join([a, Route::default(), b])));
+            }
+        }
+        best.map(|(_, route)| route)
     }
 
     /// What type of path a route is, as NCCL counts them.

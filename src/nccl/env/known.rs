@@ -106,7 +106,6 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
             "NCCL_GDR_FLUSH_DISABLE",
             "NCCL_GDRCOPY_ENABLE",
             "NCCL_P2P_MAX_PEERS",
-            "NCCL_NVB_DISABLE",
             "NCCL_IB_QPS_PER_CONNECTION",
             "NCCL_IB_SPLIT_DATA_ON_QPS",
         ],
@@ -115,7 +114,7 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
 ];
 
 /// Variables that [`super::Env`] acts on, to find what a misspelt one may have meant.
-const WITH_EFFECT: [&str; 46] = [
+const WITH_EFFECT: [&str; 47] = [
     "NCCL_ALGO",
     "NCCL_PROTO",
     "NCCL_MIN_NCHANNELS",
@@ -140,6 +139,7 @@ const WITH_EFFECT: [&str; 46] = [
     "NCCL_P2P_DISABLE",
     "NCCL_P2P_LEVEL",
     "NCCL_SHM_DISABLE",
+    "NCCL_NVB_DISABLE",
     "NCCL_NET_GDR_LEVEL",
     "NCCL_NET_GDR_READ",
     "NCCL_NET_GDR_C2C",

@@ -64,6 +64,8 @@ pub struct Env {
     pub p2p_level: Option<PathType>,
     /// `NCCL_SHM_DISABLE`.
     pub shm_disable: bool,
+    /// `NCCL_NVB_DISABLE`: no NVLink through other GPUs.
+    pub nvb_disable: bool,
     /// `NCCL_NET_GDR_LEVEL`.
     pub gdr_level: Option<PathType>,
     /// `NCCL_NET_GDR_READ`.
@@ -135,6 +137,7 @@ impl Default for Env {
             ll128_buffer: Bytes::new(4_915_200),
             p2p_level: None,
             shm_disable: false,
+            nvb_disable: false,
             gdr_level: None,
             gdr_read: None,
             gdr_c2c: true,
@@ -240,6 +243,7 @@ impl Env {
             }
             "NCCL_P2P_LEVEL" => self.p2p_level = Some(value.level()?),
             "NCCL_SHM_DISABLE" => self.shm_disable = value.switch()?,
+            "NCCL_NVB_DISABLE" => self.nvb_disable = value.switch()?,
             "NCCL_NET_GDR_LEVEL" | "NCCL_IB_GDR_LEVEL" => self.gdr_level = Some(value.level()?),
             "NCCL_NET_GDR_READ" => self.gdr_read = Some(value.switch()?),
             "NCCL_NET_GDR_C2C" => self.gdr_c2c = value.switch()?,

@@ -224,3 +224,29 @@ fn without_gpudirect_everything_goes_through_hosts() {
     assert!(staged.between(cpu) >= 4 * network);
     assert!(staged.bus() <= direct.bus());
 }
+
+/// In DGX-1's mesh not all GPUs are joined: NCCL sends through one that is joined to both.
+#[test]
+fn nvlink_reaches_through_other_gpus() {
+    let all_to_all = |variables: &[(&str, &str)]| {
+        let topology = load("dgx-1-v100", &Overrides { nodes: Some(1) }).unwrap();
+        let env = Env::parse(variables.iter().copied()).unwrap();
+        let mut comm = Communicator::new(&topology, None, &env, 1).unwrap();
+        let planned = comm
+            .plan(Collective::AllToAll, 64 << 20, Forced::default())
+            .unwrap();
+        let outcome = simulate(&planned.plan, |l| topology.rate(l), Options::default()).unwrap();
+        let links = outcome.link_bytes(&planned.plan);
+        Moved {
+            time: outcome.end(),
+            links,
+            planned,
+            topology,
+        }
+    };
+    let through = all_to_all(&[]);
+    assert_eq!(through.over(LinkFamily::Pcie), 0);
+    let without = all_to_all(&[("NCCL_NVB_DISABLE", "1")]);
+    assert!(without.over(LinkFamily::Pcie) > 0);
+    assert!(without.over(LinkFamily::Nvlink) < through.over(LinkFamily::Nvlink));
+}

@@ -112,11 +112,32 @@ impl<'a> Reader<'a, '_, '_> {
             }
         }
         let buses: BTreeSet<&str> = to_switches.keys().map(|&(_, bus)| bus).collect();
-        let buses: Vec<&str> = buses.into_iter().collect();
+        let mut buses: Vec<&str> = buses.into_iter().collect();
+        let switches_of = |gpu: usize| -> BTreeSet<&str> {
+            let own = to_switches.keys().filter(|&&(g, _)| g == gpu);
+            own.map(|&(_, bus)| bus).collect()
+        };
+        let sets: BTreeSet<BTreeSet<&str>> = (0..gpus.len())
+            .map(switches_of)
+            .filter(|set| !set.is_empty())
+            .collect();
+        // Links between switches (of two baseboards) are not in these files: to NCCL all
+        // switches are one.
+        let apart = sets.iter().any(|a| sets.iter().any(|b| a.is_disjoint(b)));
+        if apart {
+            buses.truncate(1);
+            self.notes
+                .push("some GPUs have no NVSwitch in common: all switches are taken as one".into());
+        }
         let links = &mut self.draft.nvlinks;
         for (&(gpu, bus), &count) in to_switches.iter().filter(|&(_, &count)| count > 0) {
-            let switch = buses.partition_point(|&other| other < bus);
-            links.insert((gpu, Far::Switch(switch)), count);
+            let switch = if apart {
+                0
+            } else {
+                buses.partition_point(|&other| other < bus)
+            };
+            let sum: &mut u32 = links.entry((gpu, Far::Switch(switch))).or_default();
+            *sum = sum.saturating_add(count).min(MAX_LINKS);
         }
         for (&(a, b), &count) in to_gpus.iter().filter(|&(_, &count)| count > 0) {
             let back = to_gpus.get(&(b, a)).copied().unwrap_or(0);
