@@ -113,6 +113,10 @@ impl Program for ChainProgram {
         self.bytes
     }
 
+    fn waits_inside(&self) -> bool {
+        false
+    }
+
     fn ranks(&self) -> u32 {
         self.ranks
     }

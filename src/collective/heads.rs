@@ -406,6 +406,10 @@ impl Program for HeadsProgram {
         self.bytes
     }
 
+    fn waits_inside(&self) -> bool {
+        false
+    }
+
     fn ranks(&self) -> u32 {
         self.ranks
     }

@@ -364,6 +364,11 @@ pub trait Program: Send + Sync {
     fn steps(&self, worker: WorkerId) -> u64;
     /// A worker's step, `index < steps(worker)`.
     fn step(&self, worker: WorkerId, index: u64) -> Step;
+    /// Whether any step may wait for another worker ([`Step::after`]); a simulation of those
+    /// that say no has less to keep.
+    fn waits_inside(&self) -> bool {
+        true
+    }
     /// Of an all-to-all-v: who sends how much to whom.
     fn matrix(&self) -> Option<&Matrix> {
         None

@@ -238,6 +238,10 @@ impl Program for RingProgram {
         self.bytes
     }
 
+    fn waits_inside(&self) -> bool {
+        false
+    }
+
     fn ranks(&self) -> u32 {
         self.rings.ranks()
     }

@@ -203,6 +203,10 @@ impl Program for TreeProgram {
         self.bytes
     }
 
+    fn waits_inside(&self) -> bool {
+        false
+    }
+
     fn ranks(&self) -> u32 {
         self.trees[0].ranks()
     }

@@ -347,6 +347,10 @@ impl Program for P2pProgram {
         self.bytes
     }
 
+    fn waits_inside(&self) -> bool {
+        false
+    }
+
     fn ranks(&self) -> u32 {
         self.ranks
     }

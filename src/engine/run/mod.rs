@@ -162,6 +162,8 @@ struct Run<'r, 'o, P: Probe> {
     transfers: u64,
     steps_begun: u64,
     steps_total: u64,
+    /// The program has steps that wait for other workers of their ranks.
+    waits_inside: bool,
     /// How many wait for other workers of their ranks.
     waiters: u64,
 }
@@ -262,6 +264,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             events: 0,
             transfers: 0,
             steps_begun: 0,
+            waits_inside: program.waits_inside(),
             waiters: 0,
             steps_total: steps_total * u64::from(operations),
         }

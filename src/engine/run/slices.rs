@@ -282,7 +282,9 @@ impl<P: Probe> Run<'_, '_, P> {
                 if !more {
                     self.actors[id as usize].phase = Phase::Done;
                 }
-                self.got_on(id, done);
+                if self.waits_inside {
+                    self.got_on(id, done);
+                }
                 if !more {
                     self.worker_done(id, done);
                     return;

@@ -33,7 +33,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 }
                 actor.free = free;
                 actor.next_step = 0;
-                self.cold[worker as usize].done_before = 0;
+                self.note_done(worker, 0);
                 if self.fetch(worker) {
                     self.ranks[rank].running += 1;
                     self.woken.push(worker);
@@ -78,7 +78,8 @@ impl<P: Probe> Run<'_, '_, P> {
                 && step.deal.is_none()
                 && step.after.is_none();
             if !simple {
-                self.cold[id as usize].done_before = done_before;
+                debug_assert!(step.after.is_none() || self.waits_inside);
+                self.note_done(id, done_before);
                 self.load_many(id, step);
                 return true;
             }
@@ -102,11 +103,19 @@ impl<P: Probe> Run<'_, '_, P> {
                 (Some(load), Some(store)) => self.path_of(SmallVec::from_slice(&[load, store])),
             };
             self.actors[id as usize].path = path;
-            self.cold[id as usize].done_before = done_before;
+            self.note_done(id, done_before);
             return true;
         }
-        self.cold[id as usize].done_before = done_before;
+        self.note_done(id, done_before);
         false
+    }
+
+    /// For those who wait for a worker: how many of its steps were done before the last.
+    #[inline]
+    fn note_done(&mut self, id: ActorId, done_before: u32) {
+        if self.waits_inside {
+            self.cold[id as usize].done_before = done_before;
+        }
     }
 
     /// A step with several queues on one side, or one that waits for another worker.
