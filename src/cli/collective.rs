@@ -1,7 +1,7 @@
 //! `fabricsim collective`: what nccl-tests would print on a machine.
 
 use super::progress::Show;
-use super::{CliError, terminal};
+use super::{CliError, one_of, terminal};
 use crate::collective::Collective;
 use crate::nccl::Algorithm;
 use crate::plan::ProtocolKind;
@@ -13,7 +13,6 @@ use crate::scenario::{
 };
 use crate::topology::{TopologyError, catalogue};
 use crate::units::Bytes;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -93,17 +92,6 @@ pub(super) struct Args {
     /// Also writes a folder of results, as `run` does, with the largest size recorded
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-}
-
-/// Accepts the names of `all`.
-fn one_of<T: Copy + Send + Sync + 'static>(
-    all: &'static [T],
-    name: fn(T) -> &'static str,
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(all.iter().map(|&value| name(value))).try_map(move |text| {
-        let found = all.iter().copied().find(|&value| name(value) == text);
-        found.ok_or("unknown name")
-    })
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {

@@ -1,11 +1,10 @@
 //! `fabricsim explain`: an algorithm step by step.
 
-use super::{CliError, terminal};
+use super::{CliError, one_of, terminal};
 use crate::collective::Collective;
 use crate::report::{ReportError, explanation_page, explanation_text, write_file};
 use crate::scenario::explain::{ExplainAlgorithm, ExplainSpec, explain};
 use crate::units::{Bandwidth, Bytes, Time};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
 
 /// Shows an algorithm step by step: who sends what to whom, and what each rank holds.
@@ -45,17 +44,6 @@ pub(super) struct Args {
     /// Writes a page with a drawing for each step, in place of text
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
-}
-
-/// Accepts the names of `all`.
-fn one_of<T: Copy + Send + Sync + 'static>(
-    all: &'static [T],
-    name: fn(T) -> &'static str,
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(all.iter().map(|&value| name(value))).try_map(move |text| {
-        let found = all.iter().copied().find(|&value| name(value) == text);
-        found.ok_or("unknown name")
-    })
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {

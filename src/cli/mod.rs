@@ -10,6 +10,7 @@ mod schema;
 mod terminal;
 mod topology;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 pub use error::CliError;
 
@@ -45,4 +46,15 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),
     }
+}
+
+/// Accepts the names of `all`.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.iter().map(|&value| name(value))).try_map(move |text| {
+        let found = all.iter().copied().find(|&value| name(value) == text);
+        found.ok_or("unknown name")
+    })
 }

@@ -85,21 +85,6 @@ impl Role {
     pub const fn index(self) -> usize {
         self as usize
     }
-
-    /// For timelines; empty for a whole thread block.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Role::Block => "",
-            Role::Up => "up",
-            Role::Down => "down",
-            Role::Scatter => "scatter",
-            Role::Gather => "gather",
-            Role::Send => "send",
-            Role::Receive => "receive",
-            Role::Switch => "switch",
-        }
-    }
 }
 
 /// A worker's place.

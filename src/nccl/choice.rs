@@ -103,19 +103,15 @@ impl Communicator<'_> {
             return Some("NCCL_PROTO".into());
         }
         // Naming LL128 forces it on even where it is not chosen by itself; naming PAT too.
-        let ll128 = protocol == ProtocolKind::Ll128
-            && (env.names_ll128(collective) || forced.protocol.is_some());
-        let pat = algorithm == Algorithm::Pat && forced.algorithm.is_some();
-        let setup = if ll128 || pat {
-            let mut setup = self.setup().clone();
-            setup.ll128 |= ll128;
-            setup.pat = if pat { Some(true) } else { setup.pat };
-            &setup.clone()
-        } else {
-            self.setup()
+        let named = match protocol {
+            ProtocolKind::Ll128 => env.names_ll128(collective) || forced.protocol.is_some(),
+            _ => algorithm == Algorithm::Pat && forced.algorithm.is_some(),
         };
-        if let Some(why) = setup.excluded(collective, algorithm, protocol) {
-            return Some(why);
+        let why = self
+            .setup()
+            .excluded(collective, algorithm, protocol, named);
+        if why.is_some() {
+            return why;
         }
         // Published tables of gather and scatter with NVLS named and plain buffers are those
         // of the ring, to half a percent.
@@ -160,13 +156,16 @@ impl Communicator<'_> {
                 return Ok((c.algorithm, c.protocol));
             }
         }
-        let mut reasons: Vec<String> = Vec::new();
-        for c in &all {
-            if let Some(why) = c.excluded.as_ref().filter(|w| !w.starts_with("another")) {
-                let reason = format!("{} with {}: {why}", c.algorithm, c.protocol);
-                reasons.push(reason);
-            }
-        }
+        // Nobody asked for the others.
+        let asked = |c: &&Candidate| {
+            forced.algorithm.is_none_or(|a| a == c.algorithm)
+                && forced.protocol.is_none_or(|p| p == c.protocol)
+        };
+        let reasons = all.iter().filter(asked).filter_map(|c| {
+            let why = c.excluded.as_ref()?;
+            Some(format!("{} with {}: {why}", c.algorithm, c.protocol))
+        });
+        let reasons: Vec<String> = reasons.collect();
         Err(NcclError::NothingLeft {
             collective: collective.name(),
             reason: reasons.join("; "),

@@ -1,5 +1,6 @@
 //! A communicator: ranks on a machine, and all that NCCL sets up once for them.
 
+use super::MOST_CHANNELS;
 use super::algorithm::Algorithm;
 use super::env::Env;
 use super::error::NcclError;
@@ -9,7 +10,7 @@ use super::mesh;
 use super::rings::{RingGraph, forced_rings, search};
 use super::transport::{Way, Ways};
 use super::tuner::Setup;
-use crate::collective::{Collective, Rings, Tree};
+use crate::collective::{Collective, Tree};
 use crate::plan::{Plan, ProtocolKind};
 use crate::topology::hardware::CpuVendor;
 use crate::topology::{DeviceId, DeviceKind, DeviceModel, GpuModel, PathType, Router, Topology};
@@ -28,7 +29,6 @@ pub struct Communicator<'t> {
     pub(super) place_of: Vec<(u32, u32)>,
     setup: Setup,
     pub(super) graph: RingGraph,
-    pub(super) rings: Arc<Rings>,
     pub(super) ways: Ways<'t>,
     /// Ways of the rings' connections so far: `[channel][rank]`.
     pub(super) ring_ways: Vec<Vec<Way>>,
@@ -167,7 +167,6 @@ impl<'t> Communicator<'t> {
             hosts,
             place_of,
             setup,
-            rings: Arc::new(graph.rings.clone()),
             graph,
             ways: Ways::new(topology, router, env),
             ring_ways: Vec::new(),
@@ -236,7 +235,7 @@ impl<'t> Communicator<'t> {
     pub(super) fn channels(&self) -> u16 {
         let most = self.env.max_channels.unwrap_or(u16::MAX).max(1);
         let least = self.env.min_channels.unwrap_or(1);
-        let mut found = u32::from(self.rings.channels());
+        let mut found = u32::from(self.graph.rings.channels());
         let several = self.setup.hosts > 1;
         if self.setup.collnet.is_ok() && several {
             let chain = &self.setup.graphs.collnet_chain;
@@ -248,7 +247,9 @@ impl<'t> Communicator<'t> {
         if self.setup.compute_capability >= 90 && several && ring.intra > 45.0 && found < 16 {
             found *= 2;
         }
-        (found.min(MOST_CHANNELS) as u16).min(most).max(least)
+        (found.min(u32::from(MOST_CHANNELS)) as u16)
+            .min(most)
+            .max(least)
     }
 
     /// Thread blocks of NVLS.
@@ -272,9 +273,6 @@ impl<'t> Communicator<'t> {
         }
     }
 }
-
-/// NCCL's limit.
-const MOST_CHANNELS: u32 = 64;
 
 /// The GPU models in use, and the model of each rank.
 fn models<'t>(topology: &'t Topology, gpus: &[DeviceId]) -> (Vec<&'t GpuModel>, Vec<u16>) {

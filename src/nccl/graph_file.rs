@@ -3,6 +3,7 @@
 //!
 //! A dump holds channels as they are searched, before NCCL doubles them.
 
+use super::MOST_CHANNELS;
 use crate::topology::import::xml::{self, Element};
 use crate::topology::{PathType, TopologyError};
 
@@ -95,9 +96,6 @@ pub enum GraphGpu {
     /// By its rank, which counts for more than a device number.
     Rank(u32),
 }
-
-/// NCCL's limit of channels.
-const MAX_CHANNELS: usize = 64;
 
 /// The path types that have a word in these files; C2C and NET have none.
 const TYPES: [PathType; 9] = [
@@ -204,8 +202,8 @@ fn graph(element: &Element<'_>) -> Result<Graph, TopologyError> {
             "as many channels as told",
         ));
     }
-    if told > MAX_CHANNELS {
-        let expected = format!("at most {MAX_CHANNELS}, NCCL's limit");
+    if told > usize::from(MOST_CHANNELS) {
+        let expected = format!("at most {MOST_CHANNELS}, NCCL's limit");
         return Err(element.misfit(format!("{told} channels"), expected));
     }
     let cross_nic = element.required_number("crossnic")?;

@@ -4,7 +4,7 @@ use super::env::Env;
 use super::error::NcclError;
 use crate::topology::hardware::{CpuVendor, DeviceModel};
 use crate::topology::{
-    DeviceId, DeviceKind, LinkFamily, LinkId, PathType, RouteError, Router, Topology,
+    DeviceId, DeviceKind, Hop, LinkFamily, LinkId, PathType, RouteError, Router, Topology,
 };
 use std::collections::BTreeMap;
 
@@ -258,6 +258,22 @@ fn is(topology: &Topology, device: DeviceId, kind: DeviceKind) -> bool {
     topology.device(device).kind == kind
 }
 
+/// What NCCL believes a path to carry: as much as its narrowest hop. A transfer that spreads
+/// over links of different width is as fast as all of them.
+pub(super) fn believed_path(topology: &Topology, hops: &[Hop], compute_capability: u32) -> f64 {
+    let rates = hops.iter().map(|h| {
+        let rate = believed_rate(topology, h.link, compute_capability);
+        rate * f64::from(h.share.den) / f64::from(h.share.num)
+    });
+    rates.fold(f64::INFINITY, f64::min)
+}
+
+/// True if all hops are NVLink.
+pub(super) fn by_nvlink(topology: &Topology, hops: &[Hop]) -> bool {
+    hops.iter()
+        .all(|h| topology.family(h.link) == LinkFamily::Nvlink)
+}
+
 /// What the ring search may count on.
 pub(super) fn reach(
     topology: &Topology,
@@ -287,18 +303,11 @@ pub(super) fn reach(
                 }
                 Err(error) => return Err(error.into()),
             };
-            nvlink &= hops
-                .iter()
-                .all(|h| topology.family(h.link) == LinkFamily::Nvlink);
+            nvlink &= by_nvlink(topology, &hops);
             nvswitch &= hops
                 .iter()
                 .any(|h| is(topology, topology.ends(h.link).1, DeviceKind::NvSwitch));
-            // A transfer that spreads over links of different width is as fast as all of them.
-            let rate = hops
-                .iter()
-                .map(|h| believed(h.link) * f64::from(h.share.den) / f64::from(h.share.num))
-                .fold(f64::INFINITY, f64::min);
-            intra = intra.min(rate);
+            intra = intra.min(believed_path(topology, &hops, compute_capability));
         }
     }
     let mut inter = f64::INFINITY;

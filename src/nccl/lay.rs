@@ -6,6 +6,7 @@ use super::chunks::{Sizing, protocol, slot};
 use super::communicator::{Communicator, Planned};
 use super::costs::{protocol_model, role_costs};
 use super::error::NcclError;
+use super::hosts::{by_nvlink, nic_path};
 use super::rings::start_of;
 use super::transport::{Leg, Way};
 use crate::collective::{
@@ -13,7 +14,7 @@ use crate::collective::{
     Program, RingProgram, Rings, Role, Tree, TreeProgram, binary_parent,
 };
 use crate::plan::{Plan, ProtocolKind, RoleCosts, Transport};
-use crate::topology::{DeviceId, DeviceModel, LinkFamily, PathType};
+use crate::topology::{DeviceId, DeviceModel, PathType};
 use crate::units::Bandwidth;
 use std::sync::Arc;
 
@@ -49,22 +50,35 @@ impl Communicator<'_> {
             _ => self.messages(collective, algorithm, bytes, parts)?,
         };
         let costs = self.costs(algorithm, kind);
+        Ok(self.planned(program, &ways, (algorithm, kind), costs, channels))
+    }
+
+    /// A program with a way for each of its connections, as a plan.
+    pub(super) fn planned(
+        &self,
+        program: Arc<dyn Program>,
+        ways: &[Way],
+        (algorithm, kind): (Algorithm, ProtocolKind),
+        costs: Vec<RoleCosts>,
+        channels: u16,
+    ) -> Planned {
+        let bytes = program.bytes();
         let plan = Plan {
-            transports: self.transports(program.as_ref(), &ways, kind),
-            program,
+            transports: self.transports(program.as_ref(), ways, kind),
             gpus: self.gpus.clone(),
-            protocol: protocol(algorithm, collective, kind, self.env()),
+            protocol: protocol(algorithm, program.collective(), kind, self.env()),
             routes: self.ways.routes.clone(),
             costs,
             rank_costs: self.rank_models.clone(),
+            program,
         };
-        Ok(Planned {
+        Planned {
             plan,
             algorithm,
             protocol: kind,
             channels,
             bytes,
-        })
+        }
     }
 
     /// Plans an algorithm that was read from a file of MSCCL.
@@ -100,24 +114,10 @@ impl Communicator<'_> {
                 self.ranks()
             )));
         }
-        let ways = self.own_nic_ways(&program)?;
-        let channels = algorithm.channels;
-        let plan = Plan {
-            transports: self.transports(&program, &ways, kind),
-            program: Arc::new(program),
-            gpus: self.gpus.clone(),
-            protocol: protocol(Algorithm::Msccl, collective, kind, self.env()),
-            routes: self.ways.routes.clone(),
-            costs: self.costs(Algorithm::Msccl, kind),
-            rank_costs: self.rank_models.clone(),
-        };
-        Ok(Planned {
-            plan,
-            algorithm: Algorithm::Msccl,
-            protocol: kind,
-            channels,
-            bytes,
-        })
+        let ways = self.ways_of(&program, |comm, a, b, _| comm.own_nics(a, b))?;
+        let costs = self.costs(Algorithm::Msccl, kind);
+        let choice = (Algorithm::Msccl, kind);
+        Ok(self.planned(Arc::new(program), &ways, choice, costs, algorithm.channels))
     }
 
     /// An algorithm of message passing: each rank by its own interface.
@@ -139,26 +139,39 @@ impl Communicator<'_> {
         let program = message
             .program(collective, bytes, ranks, parts)
             .map_err(|error| refused(error.to_string()))?;
-        let ways = self.own_nic_ways(&program)?;
+        let ways = self.ways_of(&program, |comm, a, b, _| comm.own_nics(a, b))?;
         Ok((Arc::new(program), ways))
     }
 
-    /// The ways of a program whose connections each go from one rank to another one, by the
-    /// interfaces that these prefer.
-    fn own_nic_ways(&mut self, program: &dyn Program) -> Result<Vec<Way>, NcclError> {
+    /// The ways of a program whose connections each go from one rank to another one; `nics`
+    /// says by which interfaces two ranks of different hosts meet on a channel.
+    fn ways_of(
+        &mut self,
+        program: &dyn Program,
+        nics: impl Fn(&Self, u32, u32, u32) -> Result<(DeviceId, DeviceId), NcclError>,
+    ) -> Result<Vec<Way>, NcclError> {
         (0..program.connections())
             .map(|c| {
                 let ends = program.connection(ConnId(c));
                 let (from, to) = (program.worker(ends.from), program.worker(ends.to));
-                let (a, b) = (from.rank.0, to.rank.0);
-                let nics = if self.place_of[a as usize].0 == self.place_of[b as usize].0 {
+                let (a, b, channel) = (from.rank.0, to.rank.0, u32::from(from.channel));
+                let nics = if self.same_host(a, b) {
                     None
                 } else {
-                    Some((self.own_nic(a)?, self.own_nic(b)?))
+                    Some(nics(self, a, b, channel)?)
                 };
-                self.way(a, b, nics, u64::from(from.channel))
+                self.way(a, b, nics, u64::from(channel))
             })
             .collect()
+    }
+
+    pub(super) fn same_host(&self, a: u32, b: u32) -> bool {
+        self.place_of[a as usize].0 == self.place_of[b as usize].0
+    }
+
+    /// The interfaces that two ranks prefer.
+    fn own_nics(&self, from: u32, to: u32) -> Result<(DeviceId, DeviceId), NcclError> {
+        Ok((self.own_nic(from)?, self.own_nic(to)?))
     }
 
     /// The interface that a rank prefers.
@@ -187,7 +200,7 @@ impl Communicator<'_> {
         Bandwidth::from_bytes_per_sec(rates.min().unwrap_or(1 << 50).max(1))
     }
 
-    pub(super) fn transports(
+    fn transports(
         &self,
         program: &dyn Program,
         ways: &[Way],
@@ -229,7 +242,7 @@ impl Communicator<'_> {
     }
 
     /// The way between two ranks; `nics` where they are on different hosts.
-    fn way(
+    pub(super) fn way(
         &mut self,
         from: u32,
         to: u32,
@@ -256,51 +269,43 @@ impl Communicator<'_> {
         }
         let gpu = self.gpus[rank as usize];
         let router = self.ways.router();
-        let kind = |gpu| super::hosts::nic_path(self.topology, router, gpu, nic);
+        let kind = |gpu| nic_path(self.topology, router, gpu, nic);
         if kind(gpu) <= PathType::P2c {
             return None;
         }
         let owner = host.nics.iter().position(|&n| n == Some(nic))?;
         let relay = self.gpus[host.ranks[owner] as usize];
-        let by_nvlink = router.peer(gpu, relay).is_ok_and(|route| {
-            let mut links = route.hops.iter().map(|h| h.link);
-            links.all(|l| self.topology.family(l) == LinkFamily::Nvlink)
-        });
-        (by_nvlink && kind(relay) <= PathType::P2c).then_some(relay)
+        (self.joined(gpu, relay) && kind(relay) <= PathType::P2c).then_some(relay)
     }
 
-    /// The interface by which a channel of trees and heads reaches a host: that of the GPU
+    /// NVLink leads from one GPU to another one.
+    pub(super) fn joined(&self, from: DeviceId, to: DeviceId) -> bool {
+        let route = self.ways.router().peer(from, to);
+        route.is_ok_and(|route| by_nvlink(self.topology, &route.hops))
+    }
+
+    /// The interfaces by which two ranks of different hosts meet on a channel: of the GPUs
     /// where the channel begins.
-    fn channel_nic(&self, host: u32, channel: u32) -> Option<DeviceId> {
-        self.hosts[host as usize].door(channel).map(|door| door.nic)
-    }
-
-    /// Both interfaces of a hop between two ranks on one channel, if it leaves the host.
-    fn nics_of(
+    fn channel_nics(
         &self,
         from: u32,
         to: u32,
         channel: u32,
-    ) -> Result<Option<(DeviceId, DeviceId)>, NcclError> {
-        let (a, b) = (self.place_of[from as usize].0, self.place_of[to as usize].0);
-        if a == b {
-            return Ok(None);
-        }
-        let out = self
-            .channel_nic(a, channel)
-            .ok_or_else(|| self.no_nic(from))?;
-        let into = self
-            .channel_nic(b, channel)
-            .ok_or_else(|| self.no_nic(to))?;
-        Ok(Some((out, into)))
+    ) -> Result<(DeviceId, DeviceId), NcclError> {
+        let nic = |rank: u32| {
+            let host = self.place_of[rank as usize].0;
+            let door = self.hosts[host as usize].door(channel);
+            door.map(|d| d.nic).ok_or_else(|| self.no_nic(rank))
+        };
+        Ok((nic(from)?, nic(to)?))
     }
 
     /// `NCCL_MIN_NCHANNELS` beyond the rings found uses them again from the first.
     fn rings_for(&self, channels: u16) -> Arc<Rings> {
-        if channels <= self.rings.channels() {
-            Arc::clone(&self.rings)
+        if channels <= self.graph.rings.channels() {
+            Arc::clone(&self.graph.rings)
         } else {
-            Arc::new(self.rings.repeated(channels))
+            Arc::new(self.graph.rings.repeated(channels))
         }
     }
 
@@ -418,21 +423,10 @@ impl Communicator<'_> {
         let trees = self.trees[..parts.len()].to_vec();
         let program = TreeProgram::new(bytes, trees, parts);
         let found = self.setup().graphs.tree.channels.max(1);
-        let ways = self.plain_ways(&program, found)?;
+        let ways = self.ways_of(&program, |comm, a, b, channel| {
+            comm.channel_nics(a, b, channel % found)
+        })?;
         Ok((Arc::new(program), ways))
-    }
-
-    /// The ways of a program whose connections all go from one rank to another one.
-    fn plain_ways(&mut self, program: &dyn Program, found: u32) -> Result<Vec<Way>, NcclError> {
-        (0..program.connections())
-            .map(|c| {
-                let ends = program.connection(ConnId(c));
-                let (from, to) = (program.worker(ends.from), program.worker(ends.to));
-                let channel = u32::from(from.channel);
-                let nics = self.nics_of(from.rank.0, to.rank.0, channel % found)?;
-                self.way(from.rank.0, to.rank.0, nics, u64::from(channel))
-            })
-            .collect()
     }
 
     fn chain(
@@ -447,31 +441,34 @@ impl Communicator<'_> {
                 hosts.map(|h| self.chain_of(h, c % found)).collect()
             })
             .collect();
+        let mut groups = Vec::with_capacity(chains.len());
+        for (channel, chains) in (0..).zip(&chains) {
+            let heads: Vec<u32> = chains.iter().map(|chain| chain[0]).collect();
+            groups.push(self.switch_ways(&heads, channel % found)?);
+        }
         let program = ChainProgram::new(bytes, &chains, parts);
         let mut ways = Vec::with_capacity(program.connections() as usize);
         for c in 0..program.connections() {
             let ends = program.connection(ConnId(c));
             let (from, to) = (program.worker(ends.from), program.worker(ends.to));
-            let channel = u32::from(from.channel);
-            let heads: Vec<u32> = chains[channel as usize].iter().map(|h| h[0]).collect();
+            let channel = usize::from(from.channel);
+            // The first host's carries the bytes of all.
+            let group = |head: u32, way: Way| {
+                let first = chains[channel][0][0] == head;
+                if first { way } else { way.carried() }
+            };
             ways.push(match (from.role, to.role) {
-                (_, Role::Switch) => self.switch_way(&heads, from.rank.0, channel % found, 0)?,
-                (Role::Switch, _) => self.switch_way(&heads, to.rank.0, channel % found, 1)?,
+                (_, Role::Switch) => group(from.rank.0, groups[channel][0]),
+                (Role::Switch, _) => group(to.rank.0, groups[channel][1]),
                 _ => self.way(from.rank.0, to.rank.0, None, 0)?,
             });
         }
         Ok((Arc::new(program), ways))
     }
 
-    /// Between one of `heads`, the ranks with interfaces of a channel, and the network's
-    /// switches; up (0) or down (1). The first head's carries the bytes of all.
-    fn switch_way(
-        &mut self,
-        heads: &[u32],
-        head: u32,
-        channel: u32,
-        direction: usize,
-    ) -> Result<Way, NcclError> {
+    /// Between `heads`, the ranks with interfaces of a channel, and the network's switches: up
+    /// and down.
+    fn switch_ways(&mut self, heads: &[u32], channel: u32) -> Result<[Way; 2], NcclError> {
         let mut members = Vec::with_capacity(heads.len());
         for &rank in heads {
             let (host, local) = self.place_of[rank as usize];
@@ -483,8 +480,7 @@ impl Communicator<'_> {
                 nic.ok_or_else(|| self.no_nic(rank))?,
             ));
         }
-        let way = self.ways.reduction_tree(&members, u64::from(channel))?[direction];
-        Ok(if heads[0] == head { way } else { way.carried() })
+        self.ways.reduction_tree(&members, u64::from(channel))
     }
 
     fn with_heads(
@@ -514,49 +510,55 @@ impl Communicator<'_> {
                 reason: format!("{algorithm} needs one host in which every rank is a head"),
             });
         }
+        // The ways that switches serve, by head: inside its host, and by channel between hosts.
+        let mut inside = vec![[Way::LOCAL; 2]; self.gpus.len()];
+        if multicast {
+            for (ranks, heads) in &hosts {
+                let members: Vec<_> = ranks.iter().map(|&r| self.gpus[r as usize]).collect();
+                for &head in heads {
+                    let gpu = self.gpus[head as usize];
+                    inside[head as usize] = self.ways.multicast(gpu, &members)?;
+                }
+            }
+        }
+        let mut outside = Vec::new();
+        if between == Between::Switches {
+            for channel in 0..parts.len() as u32 {
+                let group = |index: usize| heads.iter().map(move |host| host[index]);
+                let groups = (0..heads[0].len()).map(|index| group(index).collect::<Vec<_>>());
+                let ways = groups.map(|group| self.switch_ways(&group, channel));
+                outside.push(ways.collect::<Result<Vec<_>, _>>()?);
+            }
+        }
+        let mut index_of = vec![0; self.gpus.len()];
+        for host in heads {
+            for (index, &head) in host.iter().enumerate() {
+                index_of[head as usize] = index;
+            }
+        }
+        // One connection of a group carries the bytes of all.
+        let group = |way: Way, first: bool| if first { way } else { way.carried() };
         let program = HeadsProgram::new(collective, bytes, &hosts, between, parts);
         let mut ways = Vec::with_capacity(program.connections() as usize);
         for c in (0..program.connections()).map(ConnId) {
             let ends = program.connection(c);
             let (from, to) = (program.worker(ends.from), program.worker(ends.to));
             let (a, b) = (from.rank.0, to.rank.0);
-            let channel = u32::from(from.channel);
+            let channel = usize::from(from.channel);
+            let switches =
+                |head: u32, direction: usize| outside[channel][index_of[head as usize]][direction];
             ways.push(match program.kind(c) {
-                HopKind::ToHead { first } if multicast => self.local_group(b, first, 0)?,
-                HopKind::FromHead { first } if multicast => self.local_group(a, first, 1)?,
+                HopKind::ToHead { first } if multicast => group(inside[b as usize][0], first),
+                HopKind::FromHead { first } if multicast => group(inside[a as usize][1], first),
                 HopKind::ToHead { .. } | HopKind::FromHead { .. } => self.way(a, b, None, 0)?,
                 HopKind::Network => {
-                    let nics = Some((self.own_nic(a)?, self.own_nic(b)?));
-                    self.way(a, b, nics, u64::from(channel))?
+                    let nics = Some(self.own_nics(a, b)?);
+                    self.way(a, b, nics, channel as u64)?
                 }
-                HopKind::ToSwitch { .. } => {
-                    let group = group_of(heads, a);
-                    self.switch_way(&group, a, channel, 0)?
-                }
-                HopKind::FromSwitch { .. } => {
-                    let group = group_of(heads, b);
-                    self.switch_way(&group, b, channel, 1)?
-                }
+                HopKind::ToSwitch { first } => group(switches(a, 0), first),
+                HopKind::FromSwitch { first } => group(switches(b, 1), first),
             });
         }
         Ok((Arc::new(program), ways))
     }
-
-    /// Between the ranks of a host and one of its heads, by multicast memory.
-    fn local_group(&mut self, head: u32, first: bool, direction: usize) -> Result<Way, NcclError> {
-        let host = self.place_of[head as usize].0;
-        let ranks = self.hosts[host as usize].ranks.iter();
-        let members: Vec<DeviceId> = ranks.map(|&r| self.gpus[r as usize]).collect();
-        let way = self.ways.multicast(self.gpus[head as usize], &members)?[direction];
-        Ok(if first { way } else { way.carried() })
-    }
-}
-
-/// The heads of all hosts with the same index as `head`.
-fn group_of(heads: &[Vec<u32>], head: u32) -> Vec<u32> {
-    let index = heads
-        .iter()
-        .find_map(|host| host.iter().position(|&h| h == head))
-        .unwrap_or(0);
-    heads.iter().map(|host| host[index]).collect()
 }

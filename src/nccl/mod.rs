@@ -31,5 +31,8 @@ pub use error::NcclError;
 pub use graph_file::{Channel, Graph, GraphFile, GraphGpu, Pattern};
 pub use version::Version;
 
+/// Most channels of a communicator (NCCL: `MAXCHANNELS`).
+const MOST_CHANNELS: u16 = 64;
+
 #[cfg(test)]
 mod tests;

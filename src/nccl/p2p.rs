@@ -4,6 +4,7 @@
 //! NCCL 2.30.7: the schedule of `init.cc`, the channels per peer of `paths.cc`, parts and
 //! protocol of `enqueue.cc`, base channels of `device.h`. Pure functions of plain values.
 
+use super::MOST_CHANNELS;
 use crate::collective::Cut;
 use crate::plan::ProtocolKind;
 use crate::topology::hardware::CpuVendor;
@@ -168,14 +169,11 @@ pub struct ChannelInputs<'a> {
     pub version: (u32, u32),
 }
 
-/// The largest number of channels (`MAXCHANNELS`).
-const MAX_CHANNELS: u32 = 64;
-
 impl Default for ChannelInputs<'_> {
     fn default() -> Self {
         ChannelInputs {
             collective_channels: 1,
-            limits: (1, MAX_CHANNELS),
+            limits: (1, u32::from(MOST_CHANNELS)),
             ranks: 1,
             nodes: 1,
             paths: &[],
@@ -200,7 +198,7 @@ pub struct Channels {
 pub fn channels(inputs: &ChannelInputs<'_>) -> Channels {
     let (least, most) = inputs.limits;
     let all = inputs.collective_channels.min(most).max(least).max(1);
-    let all = all.min(MAX_CHANNELS).next_power_of_two();
+    let all = all.min(u32::from(MOST_CHANNELS)).next_power_of_two();
     // Before 2.29 the rate of the interface played no part.
     let by_rate = inputs.version >= (2, 29);
     let of_path = |path: &PeerPath| match *path {
@@ -213,7 +211,7 @@ pub fn channels(inputs: &ChannelInputs<'_>) -> Channels {
         },
     };
     let fewest = inputs.paths.iter().map(of_path).min();
-    let mut per_peer = fewest.unwrap_or(all).clamp(1, MAX_CHANNELS);
+    let mut per_peer = fewest.unwrap_or(all).clamp(1, u32::from(MOST_CHANNELS));
     per_peer = per_peer.next_power_of_two().min(all);
     if inputs.nodes > 1 && inputs.per_network_peer.is_none() {
         let crowded = |per_peer: u32| {

@@ -11,6 +11,7 @@ use super::hosts::{Door, Host, Reach};
 use super::mesh;
 use crate::collective::Rings;
 use crate::topology::{DeviceId, PathType, Topology};
+use std::sync::Arc;
 
 /// The rings, and what NCCL's cost model has to know of them.
 #[derive(Debug, Clone)]
@@ -20,7 +21,7 @@ pub(super) struct RingGraph {
     pub(super) intra: f64,
     pub(super) inter: f64,
     /// Rings over all ranks; as many channels as thread blocks.
-    pub(super) rings: Rings,
+    pub(super) rings: Arc<Rings>,
     /// For each ring (modulo their number) and host: the interface that it enters and
     /// leaves by.
     pub(super) gates: Vec<Vec<Gate>>,
@@ -78,8 +79,8 @@ pub(super) fn speeds(compute_capability: u32) -> (&'static [f64], &'static [f64]
 /// NCCL's MAXCHANNELS / 2: rings before doubling.
 pub(super) const MOST_RINGS: u32 = 32;
 
-/// The rings of `hosts`. `mesh` has what links from GPU to GPU of a host carry. `cross_nic` is what the environment says: 0, 1, or 2 (the default).
-/// With `pxn`, a GPU reaches a far interface through the GPU that is near to it.
+/// The rings of `hosts`. `mesh` has what links from GPU to GPU of a host carry. `cross_nic` is
+/// what the environment says: 0, 1, or 2 (the default). With `pxn`, a GPU reaches a far interface through the GPU that is near to it.
 pub(super) fn search(
     hosts: &[Host],
     reach: Reach,
@@ -136,7 +137,7 @@ fn one_host(host: &Host, reach: Reach) -> RingGraph {
         channels,
         intra,
         inter: intra,
-        rings,
+        rings: Arc::new(rings),
         gates,
         same_channels: true,
         nvlink: reach.nvlink,
@@ -158,7 +159,7 @@ fn meshed(mesh: &[Vec<f64>], reach: Reach) -> Option<RingGraph> {
         channels,
         intra,
         inter: intra,
-        rings,
+        rings: Arc::new(rings),
         gates: vec![vec![Gate {
             enter: None,
             leave: None,
@@ -251,7 +252,7 @@ fn several_hosts(
         channels,
         intra: speed,
         inter: speed,
-        rings,
+        rings: Arc::new(rings),
         gates,
         same_channels: search_channels == 1,
         nvlink: reach.nvlink,
@@ -412,7 +413,7 @@ pub(super) fn forced_rings(
         channels: found,
         intra: graph.speed_intra,
         inter: graph.speed_inter,
-        rings,
+        rings: Arc::new(rings),
         gates,
         same_channels: graph.same_channels,
         nvlink: graph.type_intra <= PathType::Nvl,

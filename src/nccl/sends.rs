@@ -1,23 +1,21 @@
 //! Grouped sends and receives: all-to-all and its kin, as NCCL schedules them.
 
 use super::algorithm::Algorithm;
-use super::chunks::protocol;
+use super::chunks::slot;
 use super::communicator::{Communicator, Planned};
 use super::error::NcclError;
-use super::hosts::{believed_rate, usable_nics};
+use super::hosts::{believed_path, believed_rate, by_nvlink, nic_path, usable_nics};
 use super::p2p::{self, BaseChunks, ChannelInputs, Channels, PartInputs, PeerPath, Schedule};
 use super::transport::{Leg, Way};
 use crate::collective::{
     Collective, ConnId, Cut, Lanes, Matrix, P2pProgram, Program, Rank, Role, Rounds,
 };
-use crate::plan::{Plan, ProtocolKind, RoleCosts, WorkerCosts};
+use crate::plan::{ProtocolKind, RoleCosts, WorkerCosts};
 use crate::topology::hardware::CpuVendor;
 use crate::topology::{DeviceId, LinkFamily, PathType};
 use crate::units::{Bandwidth, Time};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
-
-/// Operations that a channel works on at once, at most.
-const MOST_LANES: u32 = 8;
 
 impl Communicator<'_> {
     /// Plans an all-to-all of unequal messages.
@@ -75,37 +73,22 @@ impl Communicator<'_> {
         let busy = (messages * u32::from(parts)).div_ceil(u32::from(channels.all));
         let lanes = Lanes {
             channels: channels.all,
-            lanes: busy.clamp(1, MOST_LANES) as u16,
+            lanes: busy.clamp(1, u32::from(p2p::OPERATIONS_PER_BATCH)) as u16,
             first: (0..schedule.len())
                 .map(|round| schedule.first_channel(round, channels.all))
                 .collect(),
         };
-        let place_of = self.place_of.clone();
         let cut = |from: Rank, to: Rank, bytes: u64| -> Cut {
-            let network = place_of[from.index()].0 != place_of[to.index()].0;
-            p2p::cut(&inputs, bytes, kind, network)
+            p2p::cut(&inputs, bytes, kind, !self.same_host(from.0, to.0))
         };
         let program = match matrix {
             Some(matrix) => P2pProgram::all_to_all_v(matrix, &rounds, &lanes, cut),
             None => P2pProgram::new(collective, bytes, &rounds, &lanes, cut),
         };
         let ways = self.send_ways(&program)?;
-        let plan = Plan {
-            transports: self.transports(&program, &ways, kind),
-            gpus: self.gpus.clone(),
-            protocol: protocol(Algorithm::PointToPoint, collective, kind, self.env()),
-            routes: self.ways.routes.clone(),
-            costs: self.send_costs(kind, lanes.lanes),
-            rank_costs: self.rank_models.clone(),
-            program: Arc::new(program),
-        };
-        Ok(Planned {
-            plan,
-            algorithm: Algorithm::PointToPoint,
-            protocol: kind,
-            channels: lanes.channels,
-            bytes,
-        })
+        let costs = self.send_costs(kind, lanes.lanes);
+        let choice = (Algorithm::PointToPoint, kind);
+        Ok(self.planned(Arc::new(program), &ways, choice, costs, lanes.channels))
     }
 
     /// Thread blocks of sends and receives.
@@ -121,21 +104,13 @@ impl Communicator<'_> {
             );
             let links = router.peer(a, b).map(|r| r.hops).unwrap_or_default();
             let capability = setup.compute_capability;
-            let nvlink = !links.is_empty()
-                && links
-                    .iter()
-                    .all(|h| self.topology.family(h.link) == LinkFamily::Nvlink);
+            let nvlink = !links.is_empty() && by_nvlink(self.topology, &links);
             paths.push(if nvlink && env.p2p_level != Some(PathType::Loc) {
-                let believed = |link| believed_rate(self.topology, link, capability);
-                let first = links[0];
-                let path = links
-                    .iter()
-                    .map(|h| believed(h.link) * f64::from(h.share.den) / f64::from(h.share.num))
-                    .fold(f64::INFINITY, f64::min);
-                let lanes = f64::from(self.topology.link(first.link).lanes.max(1));
+                let first = links[0].link;
+                let lanes = f64::from(self.topology.link(first).lanes.max(1));
                 PeerPath::Nvlink {
-                    path,
-                    link: believed(first.link) / lanes,
+                    path: believed_path(self.topology, &links, capability),
+                    link: believed_rate(self.topology, first, capability) / lanes,
                 }
             } else {
                 PeerPath::Host
@@ -197,7 +172,7 @@ impl Communicator<'_> {
             nodes,
             base_chunk: chunks
                 .of(nvlink, nodes, cpu, setup.compute_capability)
-                .min(env.buffer.get() / 8),
+                .min(slot(ProtocolKind::Simple, env)),
             forced_chunk: env.p2p_chunk.map(crate::units::Bytes::get),
         }
     }
@@ -232,29 +207,28 @@ impl Communicator<'_> {
     /// Over the network, the sender takes the interface of the receiver's rail, through the
     /// GPU of its own host that is near to it (`NCCL_P2P_PXN_LEVEL` 2).
     fn send_ways(&mut self, program: &P2pProgram) -> Result<Vec<Way>, NcclError> {
+        // Many connections ask the same: it depends on the sender and the receiver's place only.
+        let mut mates: FxHashMap<(u32, u32), Option<(DeviceId, DeviceId)>> = FxHashMap::default();
         (0..program.connections())
             .map(|c| {
                 let ends = program.connection(ConnId(c));
                 let (from, to) = (program.worker(ends.from), program.worker(ends.to));
                 let (a, b) = (from.rank.0, to.rank.0);
-                if self.place_of[a as usize].0 == self.place_of[b as usize].0 {
-                    return self.ways.find(Leg {
-                        from: self.gpus[a as usize],
-                        to: self.gpus[b as usize],
-                        nics: None,
-                        relay: None,
-                        flow: 0,
-                    });
+                if self.same_host(a, b) {
+                    return self.way(a, b, None, 0);
                 }
-                let into = self.own_nic(b)?;
-                let (out, relay) = match self.rail_mate(a, b) {
+                let there = self.place_of[b as usize].1;
+                let mate = *mates
+                    .entry((a, there))
+                    .or_insert_with(|| self.rail_mate(a, there));
+                let (out, relay) = match mate {
                     Some((nic, relay)) => (nic, Some(relay)),
                     None => (self.own_nic(a)?, None),
                 };
                 self.ways.find(Leg {
                     from: self.gpus[a as usize],
                     to: self.gpus[b as usize],
-                    nics: Some((out, into)),
+                    nics: Some((out, self.own_nic(b)?)),
                     relay,
                     flow: u64::from(from.channel),
                 })
@@ -262,15 +236,14 @@ impl Communicator<'_> {
             .collect()
     }
 
-    /// The GPU of the sender's host at the receiver's place, and its interface, if the sender
+    /// The GPU of the sender's host at the place `there`, and its interface, if the sender
     /// reaches that GPU by NVLink.
-    fn rail_mate(&self, from: u32, to: u32) -> Option<(DeviceId, DeviceId)> {
+    fn rail_mate(&self, from: u32, there: u32) -> Option<(DeviceId, DeviceId)> {
         let env = self.env();
         if env.pxn_disable || env.p2p_pxn < 2 {
             return None;
         }
         let (host, local) = self.place_of[from as usize];
-        let there = self.place_of[to as usize].1;
         let host = &self.hosts[host as usize];
         let mate = *host.ranks.get(there as usize)?;
         let nic = host.nics[there as usize]?;
@@ -278,12 +251,7 @@ impl Communicator<'_> {
             return None;
         }
         let (gpu, relay) = (self.gpus[from as usize], self.gpus[mate as usize]);
-        let router = self.ways.router();
-        let by_nvlink = router.peer(gpu, relay).is_ok_and(|route| {
-            let mut links = route.hops.iter().map(|h| h.link);
-            links.all(|l| self.topology.family(l) == LinkFamily::Nvlink)
-        });
-        let near = super::hosts::nic_path(self.topology, router, relay, nic) <= PathType::P2c;
-        (by_nvlink && near).then_some((nic, relay))
+        let near = nic_path(self.topology, self.ways.router(), relay, nic) <= PathType::P2c;
+        (self.joined(gpu, relay) && near).then_some((nic, relay))
     }
 }

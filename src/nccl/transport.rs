@@ -7,7 +7,7 @@
 
 use super::env::Env;
 use super::error::NcclError;
-use super::hosts::nic_path;
+use super::hosts::{by_nvlink, nic_path};
 use crate::plan::{NetworkLeg, RouteId, Transport};
 use crate::topology::{
     DeviceId, DeviceKind, Hop, LinkFamily, LinkId, PathType, Route, RouteError, Router, Share,
@@ -217,7 +217,7 @@ impl<'t> Ways<'t> {
                 .count()
         };
         let family = |f| links().any(|l| self.topology.family(l) == f);
-        if links().all(|l| self.topology.family(l) == LinkFamily::Nvlink) {
+        if by_nvlink(self.topology, &route.hops) {
             PathType::Nvl
         } else if family(LinkFamily::Socket) {
             PathType::Sys

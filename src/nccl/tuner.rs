@@ -186,12 +186,14 @@ impl Setup {
         f64::from(self.ranks / self.hosts.max(1))
     }
 
-    /// Why NCCL would not consider a combination by itself.
+    /// Why NCCL would not consider a combination; what was `named` it takes where it would not
+    /// by itself, if it can.
     pub(super) fn excluded(
         &self,
         collective: Collective,
         algorithm: Algorithm,
         protocol: ProtocolKind,
+        named: bool,
     ) -> Option<String> {
         let reason = |text: &str| Some(text.to_owned());
         if !algorithm.serves(collective) {
@@ -200,7 +202,7 @@ impl Setup {
         if protocol != ProtocolKind::Simple && !algorithm.has_low_latency() {
             return reason("exists with simple only");
         }
-        if protocol == ProtocolKind::Ll128 && !self.ll128 {
+        if protocol == ProtocolKind::Ll128 && !self.ll128 && !named {
             return reason("128-byte stores may be torn on the way to peers or interfaces");
         }
         let blocks = collective != Collective::AllReduce;
@@ -241,6 +243,7 @@ impl Setup {
                 }
                 (self.hosts < 2).then(|| "one host only".to_owned())
             }
+            Algorithm::Pat if named => None,
             Algorithm::Pat => match self.pat {
                 Some(true) => None,
                 Some(false) => reason("NCCL_PAT_ENABLE=0"),

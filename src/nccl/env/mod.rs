@@ -7,6 +7,7 @@
 mod known;
 mod values;
 
+use super::MOST_CHANNELS;
 use super::algorithm::Algorithm;
 use super::error::NcclError;
 use super::graph_file::GraphFile;
@@ -163,9 +164,6 @@ impl Default for Env {
         }
     }
 }
-
-/// NCCL's limit.
-const MOST_CHANNELS: u16 = 64;
 
 /// Which interfaces may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]

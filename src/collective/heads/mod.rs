@@ -10,12 +10,14 @@
 //! and CollNetDirect parts), restated. Left out: registered buffers, for which nothing is
 //! scattered or gathered; and a head reading its own input directly: it scatters to itself.
 
+mod joints;
+
 use super::goal::Collective;
 use super::program::{
     At, Buffer, ConnId, Connection, Deal, Peers, Program, Rank, Role, Step, Worker, WorkerId,
 };
 use super::ring::Part;
-use super::tree::binary_parent;
+use joints::{Host, Joint, joints};
 
 /// How hosts are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,28 +52,6 @@ pub struct HeadsProgram {
     conns: u32,
     /// Workers of a channel.
     workers: u32,
-}
-
-#[derive(Debug, Clone)]
-struct Host {
-    ranks: Vec<u32>,
-    heads: Vec<u32>,
-}
-
-/// A host's place in one of the trees. Numbers are of connections, relative to the
-/// channel's first, of head 0; each other head's are `stride` further on.
-#[derive(Debug, Clone, Default)]
-struct Joint {
-    parent: Option<u32>,
-    children: Vec<u32>,
-    /// Into the head: from each local rank, then from children.
-    into: u32,
-    into_stride: u32,
-    /// Out of the head: to each local rank, then to children.
-    out: u32,
-    out_stride: u32,
-    /// Its place among its parent's children.
-    nth: u32,
 }
 
 impl HeadsProgram {
@@ -148,12 +128,6 @@ impl HeadsProgram {
             conns,
             workers,
         }
-    }
-
-    /// Heads of each host.
-    #[must_use]
-    pub fn heads(&self) -> u32 {
-        self.heads
     }
 
     /// What kind of hop a connection is.
@@ -370,31 +344,6 @@ enum Who {
     /// Host, head, downwards.
     Head(u32, u32, bool),
     Switch(u32),
-}
-
-/// Places of all hosts in a tree, and the numbers of their connections.
-fn joints(hosts: &[Host], heads: u32, between: Between, second: bool) -> Vec<Joint> {
-    let n = hosts.len() as u32;
-    let mut joints: Vec<Joint> = vec![Joint::default(); hosts.len()];
-    if between == Between::Trees {
-        for host in 0..n {
-            let parent = binary_parent(n, host, second);
-            joints[host as usize].parent = parent;
-            if let Some(parent) = parent {
-                let siblings = &mut joints[parent as usize].children;
-                siblings.push(host);
-                joints[host as usize].nth = joints[parent as usize].children.len() as u32 - 1;
-            }
-        }
-    }
-    let mut next = 0;
-    for (joint, host) in joints.iter_mut().zip(hosts) {
-        let block = (host.ranks.len() + joint.children.len()) as u32;
-        (joint.into, joint.into_stride) = (next, block);
-        (joint.out, joint.out_stride) = (next + heads * block, block);
-        next += 2 * heads * block;
-    }
-    joints
 }
 
 impl Program for HeadsProgram {
