@@ -85,9 +85,10 @@ fn predict_all(measurements: &[Measurement], jobs: Option<usize>) -> Vec<Outcome
 }
 
 fn spread(spread: Option<Spread>) -> Value {
-    spread.map_or(Value::Null, |s| {
-        json!({"count": s.count, "median": s.median, "p90": s.p90, "ratio": s.ratio})
-    })
+    spread.map_or(
+        Value::Null,
+        |s| json!({"count": s.count, "median": s.median, "p90": s.p90, "ratio": s.ratio}),
+    )
 }
 
 /// The document of `--json`; its fields are a contract.
@@ -131,7 +132,14 @@ fn document(sets: &[&PredictedSet], skipped: &[(&str, &str)]) -> Value {
 fn cell(spread: Option<Spread>) -> String {
     spread.map_or_else(
         || "-".into(),
-        |s| format!("{:.1}/{:.1}/{:.2}", s.median * 100.0, s.p90 * 100.0, s.ratio),
+        |s| {
+            format!(
+                "{:.1}/{:.1}/{:.2}",
+                s.median * 100.0,
+                s.p90 * 100.0,
+                s.ratio
+            )
+        },
     )
 }
 
@@ -147,7 +155,10 @@ fn tables(sets: &[&PredictedSet], skipped: &[(&str, &str)]) -> String {
     let inside: Vec<&PredictedSet> = sets.iter().copied().filter(|s| s.one_domain).collect();
     for (name, sets) in [("all groups", sets), ("one NVLink domain", &inside)] {
         for (what, pick) in [
-            ("simulated", simulated as super::super::scenario::validation::Pick),
+            (
+                "simulated",
+                simulated as super::super::scenario::validation::Pick,
+            ),
             ("NCCL's model", baseline),
         ] {
             let cells = Band::ALL.map(|b| cell(over_groups(sets, b, pick)));

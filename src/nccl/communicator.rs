@@ -13,7 +13,9 @@ use super::tuner::Setup;
 use crate::collective::{Collective, Tree};
 use crate::plan::{Plan, ProtocolKind};
 use crate::topology::hardware::CpuVendor;
-use crate::topology::{DeviceId, DeviceKind, DeviceModel, GpuModel, PathType, Router, Topology};
+use crate::topology::{
+    Architecture, DeviceId, DeviceKind, DeviceModel, PathType, Router, Topology,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -34,8 +36,8 @@ pub struct Communicator<'t> {
     pub(super) ring_ways: Vec<Vec<Way>>,
     /// Trees so far, by channel.
     pub(super) trees: Vec<Arc<Tree>>,
-    /// GPU models in use, and which of them each rank has.
-    pub(super) models: Vec<&'t GpuModel>,
+    /// Generations of the GPU models in use, and which of these each rank has.
+    pub(super) architectures: Vec<&'t Architecture>,
     pub(super) rank_models: Vec<u16>,
 }
 
@@ -94,9 +96,9 @@ impl<'t> Communicator<'t> {
                 place_of[rank as usize] = (index as u32, local as u32);
             }
         }
-        let (models, rank_models) = models(topology, &gpus);
-        let compute_capability = models
-            .iter()
+        let (architectures, rank_models) = models(topology, &gpus);
+        let capabilities = gpus.iter().filter_map(|&gpu| topology.gpu_model(gpu));
+        let compute_capability = capabilities
             .map(|m| m.compute_capability)
             .min()
             .unwrap_or(0);
@@ -171,7 +173,7 @@ impl<'t> Communicator<'t> {
             ways: Ways::new(topology, router, env),
             ring_ways: Vec::new(),
             trees: Vec::new(),
-            models,
+            architectures,
             rank_models,
         })
     }
@@ -274,14 +276,14 @@ impl<'t> Communicator<'t> {
     }
 }
 
-/// The GPU models in use, and the model of each rank.
-fn models<'t>(topology: &'t Topology, gpus: &[DeviceId]) -> (Vec<&'t GpuModel>, Vec<u16>) {
+/// The generations of the GPU models in use, and the model of each rank.
+fn models<'t>(topology: &'t Topology, gpus: &[DeviceId]) -> (Vec<&'t Architecture>, Vec<u16>) {
     let mut known: BTreeMap<u16, u16> = BTreeMap::new();
     let mut models = Vec::new();
     let ranks = gpus
         .iter()
         .filter_map(|&gpu| {
-            let model = topology.gpu_model(gpu)?;
+            let model = topology.architecture(gpu)?;
             Some(*known.entry(topology.device(gpu).model).or_insert_with(|| {
                 models.push(model);
                 models.len() as u16 - 1

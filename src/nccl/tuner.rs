@@ -462,7 +462,8 @@ impl Setup {
         let mut micros = own.base[p] + inside / (1000.0 * channels * ring.intra);
         if self.hosts > 1 {
             let leaving = outside * local / (1000.0 * channels * ring.inter);
-            micros = own.base[p] + own.net[p] + leaving.max(inside / (1000.0 * channels * ring.intra));
+            micros =
+                own.base[p] + own.net[p] + leaving.max(inside / (1000.0 * channels * ring.intra));
         }
         micros.is_finite().then_some(micros)
     }

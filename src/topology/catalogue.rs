@@ -55,7 +55,14 @@ const SHIPPED: &[(&str, &str)] = shipped![
 ];
 
 /// The shipped hardware, by kind.
-const HARDWARE: &[(&str, &str)] = hardware_files!["links", "gpus", "hosts", "nics", "switches"];
+const HARDWARE: &[(&str, &str)] = hardware_files![
+    "links",
+    "architectures",
+    "gpus",
+    "hosts",
+    "nics",
+    "switches"
+];
 
 /// The names of the shipped topologies.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -98,6 +105,7 @@ pub fn hardware() -> &'static Hardware {
             let part = load::parse_hardware(text, name)
                 .expect("the embedded hardware files are read by a test");
             all.links.extend(part.links);
+            all.architectures.extend(part.architectures);
             all.devices.extend(part.devices);
         }
         all
@@ -120,12 +128,14 @@ mod tests {
         let parts = HARDWARE
             .iter()
             .map(|(name, text)| load::parse_hardware(text, name).unwrap_or_else(|e| panic!("{e}")));
-        let (mut links, mut devices) = (0, 0);
+        let (mut links, mut architectures, mut devices) = (0, 0, 0);
         for part in parts {
             links += part.links.len();
+            architectures += part.architectures.len();
             devices += part.devices.len();
         }
         assert_eq!(links, hardware().links.len());
+        assert_eq!(architectures, hardware().architectures.len());
         assert_eq!(devices, hardware().devices.len());
     }
 

@@ -23,6 +23,10 @@ use values::{ByFunction, Value};
 pub struct Env {
     /// The release whose rules are followed (not a variable of NCCL's).
     pub version: Version,
+    /// Ranks that one process drives (nccl-tests' `-g`; not a variable of NCCL's).
+    pub ranks_per_process: u32,
+    /// `NCCL_IB_QPS_PER_CONNECTION`.
+    pub queue_pairs: u32,
     /// `NCCL_ALGO`.
     pub algorithms: Option<ByFunction<Algorithm>>,
     /// `NCCL_PROTO`.
@@ -117,6 +121,8 @@ impl Default for Env {
     fn default() -> Self {
         Env {
             version: Version::DEFAULT,
+            ranks_per_process: 1,
+            queue_pairs: 1,
             algorithms: None,
             protocols: None,
             min_channels: None,
@@ -265,6 +271,7 @@ impl Env {
                 self.p2p_chunk = Some(value.bytes(0)?).filter(|b| b.get() > 0);
             }
             "NCCL_ALLOC_P2P_NET_LL_BUFFERS" => self.p2p_net_ll = value.switch()?,
+            "NCCL_IB_QPS_PER_CONNECTION" => self.queue_pairs = value.number(1, 128)?,
             "NCCL_GRAPH_FILE" => self.graph_file = Some(value.text.to_owned()),
             _ => return Ok(false),
         }

@@ -113,11 +113,16 @@ pub fn predict(
     if let Some(version) = measurement.software.nccl.as_deref().and_then(version) {
         env.version = version;
     }
+    env.ranks_per_process = model.ranks_per_process.unwrap_or(1).max(1);
     let mut communicator = Communicator::new(&topology, Some(model.gpus_per_node), &env, 0)
         .map_err(|e| e.to_string())?;
     let ranks = communicator.ranks();
     let mut rows = Vec::new();
-    for row in measurement.rows.iter().filter(|r| r.bytes.is_some_and(&wanted)) {
+    for row in measurement
+        .rows
+        .iter()
+        .filter(|r| r.bytes.is_some_and(&wanted))
+    {
         rows.extend(predict_row(&mut communicator, &topology, model, row)?);
     }
     if rows.is_empty() {
@@ -153,8 +158,8 @@ fn predict_row(
     let planned = communicator
         .plan(collective, bytes, Forced::default())
         .map_err(|e| e.to_string())?;
-    let (time, _) = time_of(topology, &planned.plan, false, None)
-        .map_err(|e| format!("{size} bytes: {e}"))?;
+    let (time, _) =
+        time_of(topology, &planned.plan, false, None).map_err(|e| format!("{size} bytes: {e}"))?;
     let expected = communicator
         .expected(collective, bytes, &planned)
         .ok_or("NCCL's cost model has no figure for what it chose")?;

@@ -99,11 +99,7 @@ fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
 
 /// Each group's median error in a band, and its geometric mean of predicted over measured.
 #[must_use]
-pub fn group_errors(
-    sets: &[&PredictedSet],
-    band: Band,
-    pick: Pick,
-) -> BTreeMap<Group, (f64, f64)> {
+pub fn group_errors(sets: &[&PredictedSet], band: Band, pick: Pick) -> BTreeMap<Group, (f64, f64)> {
     let mut rows: BTreeMap<Group, Vec<f64>> = BTreeMap::new();
     for set in sets {
         let inside = set.rows.iter().filter(|row| Band::of(row.bytes) == band);
