@@ -139,7 +139,8 @@ impl<'t> Communicator<'t> {
             }
         });
         let near = worst_nic_path(topology, &router, &gpus, &hosts);
-        let far = if compute_capability >= 90 && env.ll128_c2c {
+        // Before 2.27 paths over C2C were like any through a CPU.
+        let far = if compute_capability >= 90 && env.ll128_c2c && !env.version.before(27) {
             PathType::Pxn
         } else {
             PathType::Pxb
@@ -152,7 +153,10 @@ impl<'t> Communicator<'t> {
             graphs,
             amd: cpus().any(|v| v == CpuVendor::Amd),
             net_overhead: env.net_overhead,
-            ll128: compute_capability >= 70 && graph.nvlink && (hosts.len() == 1 || near <= far),
+            ll128: compute_capability >= 70
+                && !(compute_capability >= 80 && env.version.before(18))
+                && graph.nvlink
+                && (hosts.len() == 1 || near <= far),
             collnet: collnet(topology, &hosts, env),
             nvls,
             pat: env.pat,
@@ -328,7 +332,7 @@ fn multicast(
 
 /// Whether switches of the network sum, and may be used, or why not.
 fn collnet(topology: &Topology, hosts: &[Host], env: &Env) -> Result<(), String> {
-    if !env.collnet {
+    if !env.collnet && !env.names_collnet() {
         return Err("NCCL_COLLNET_ENABLE is not set".into());
     }
     if hosts.len() < 2 || (hosts.len() as u32) < env.collnet_hosts {

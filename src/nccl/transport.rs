@@ -83,7 +83,7 @@ struct Rules {
 
 impl<'t> Ways<'t> {
     pub(super) fn new(topology: &'t Topology, router: Router<'t>, env: &Env) -> Self {
-        let default = if env.gdr_c2c {
+        let default = if env.gdr_c2c && !env.version.before(27) {
             PathType::P2c
         } else {
             PathType::Pxb

@@ -292,6 +292,16 @@ impl Env {
         list.is_none_or(|l| l.of(collective).contains(&protocol))
     }
 
+    /// Whether `NCCL_ALGO` names nothing but algorithms that need SHARP: whoever does so has it.
+    #[must_use]
+    pub fn names_collnet(&self) -> bool {
+        let collnet =
+            |a: &Algorithm| matches!(a, Algorithm::CollnetDirect | Algorithm::CollnetChain);
+        let list = self.algorithms.as_ref();
+        list.map(|l| l.of(Collective::AllReduce))
+            .is_some_and(|l| !l.is_empty() && l.iter().all(collnet))
+    }
+
     /// Whether LL128 was named: then it is used even where NCCL would not by itself.
     #[must_use]
     pub fn names_ll128(&self, collective: Collective) -> bool {

@@ -110,9 +110,10 @@ pub fn predict(
     let topology = machines.find(model)?;
     let variables = model.env.iter().map(|(n, v)| (n.as_str(), v.0.as_str()));
     let mut env = Env::parse(variables).map_err(|e| e.to_string())?;
-    if let Some(version) = measurement.software.nccl.as_deref().and_then(version) {
-        env.version = version;
-    }
+    env.version = match measurement.software.nccl.as_deref().and_then(version) {
+        Some(version) => version,
+        None => usual_version(&topology),
+    };
     env.ranks_per_process = model.ranks_per_process.unwrap_or(1).max(1);
     let mut communicator = Communicator::new(&topology, Some(model.gpus_per_node), &env, 0)
         .map_err(|e| e.to_string())?;
@@ -172,6 +173,21 @@ fn predict_row(
         protocol: planned.protocol.name(),
         channels: planned.channels,
     }))
+}
+
+/// The release that is assumed of a source that names none: one of the time when most
+/// measured machines of its kind.
+fn usual_version(topology: &Topology) -> Version {
+    let gpus = topology.gpus().filter_map(|gpu| topology.gpu_model(gpu));
+    let oldest = gpus.map(|model| model.compute_capability).min();
+    match oldest {
+        Some(0..90) => Version {
+            major: 2,
+            minor: 14,
+            patch: 3,
+        },
+        _ => Version::DEFAULT,
+    }
 }
 
 /// The release in a source's words: the first number with a dot, what is unknown of it zero.
