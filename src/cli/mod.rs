@@ -4,6 +4,7 @@ mod collective;
 mod completions;
 mod error;
 mod explain;
+mod fit;
 mod progress;
 mod run;
 mod schema;
@@ -31,6 +32,7 @@ enum Command {
     Explain(explain::Args),
     Topology(topology::Args),
     Validate(validate::Args),
+    Fit(fit::Args),
     Schema(schema::Args),
     Completions(completions::Args),
 }
@@ -46,6 +48,7 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
         Command::Explain(args) => explain::run(&args),
         Command::Topology(args) => topology::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Fit(args) => fit::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),
     }

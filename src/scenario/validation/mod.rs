@@ -4,10 +4,12 @@
 //! and [`over_groups`] how far off that is. NCCL's own cost model stands beside it as the
 //! baseline.
 
+mod fit;
 mod measurement;
 mod predict;
 mod summary;
 
+pub use fit::{FitLog, FitSpec, FittedValue, Parameter, fit};
 pub use measurement::{
     MeasuredRow, Measurement, Model, Software, Source, parse_measurement, read_measurements,
 };

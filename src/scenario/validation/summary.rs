@@ -115,6 +115,22 @@ pub fn group_errors(sets: &[&PredictedSet], band: Band, pick: Pick) -> BTreeMap<
         .collect()
 }
 
+/// Each group's mean of |ln(predicted / measured)| in a band.
+#[must_use]
+pub(super) fn group_log_errors(sets: &[&PredictedSet], band: Band) -> Vec<f64> {
+    let mut rows: BTreeMap<&Group, (f64, usize)> = BTreeMap::new();
+    for set in sets {
+        for row in set.rows.iter().filter(|row| Band::of(row.bytes) == band) {
+            let (sum, count) = rows.entry(&set.group).or_default();
+            *sum += (row.predicted_us / row.measured_us).ln().abs();
+            *count += 1;
+        }
+    }
+    rows.into_values()
+        .map(|(sum, count)| sum / count as f64)
+        .collect()
+}
+
 /// How far off a band is, over all groups; `None` if it has none.
 #[must_use]
 pub fn over_groups(sets: &[&PredictedSet], band: Band, pick: Pick) -> Option<Spread> {
