@@ -8,7 +8,8 @@ use fabricsim::engine::resources::Resources;
 use fabricsim::engine::sharing::Sharing;
 use fabricsim::engine::{Options, simulate};
 use fabricsim::plan::{
-    NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, Transport, WorkerCosts,
+    Issue, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost, Transport,
+    WorkerCosts,
 };
 use fabricsim::topology::{DeviceId, Hop, LinkId, Route, Share};
 use fabricsim::units::{Bandwidth, Bytes, Time};
@@ -146,6 +147,7 @@ fn nodes_of_eight(ranks: u32, bytes: u64) -> Plan {
                 route: id,
                 post_latency: latency,
                 message_overhead: Time::from_nanos(1000),
+                rendezvous: (Bytes::ZERO, Time::ZERO),
                 rate: Bandwidth::from_gb_per_sec(50),
             }),
             latency,
@@ -166,12 +168,13 @@ fn nodes_of_eight(ranks: u32, bytes: u64) -> Plan {
         transports,
         costs: vec![RoleCosts::same(WorkerCosts {
             launch: Time::from_micros(10),
-            slice_sync: Time::from_nanos(1200),
+            slice: SliceCost::flat(Time::from_nanos(1200)),
             send_rate: Bandwidth::from_gb_per_sec(25),
             local_rate: Bandwidth::from_gb_per_sec(49),
             streams: 0,
         })],
         rank_costs: vec![0; ranks as usize],
+        issue: Issue::FREE,
     }
 }
 

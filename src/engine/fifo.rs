@@ -38,6 +38,23 @@ struct Fifo {
     bytes: u64,
 }
 
+/// When a slice can be seen, beside its queue's latency.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Posted {
+    /// So long before all of it is there, as the rest follows as fast as it is taken.
+    pub(super) ahead: Time,
+    /// Later.
+    pub(super) late: Time,
+}
+
+impl Posted {
+    /// When all of it is there.
+    pub(super) const AT_ONCE: Posted = Posted {
+        ahead: Time::ZERO,
+        late: Time::ZERO,
+    };
+}
+
 /// A cache line of times.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
@@ -189,14 +206,26 @@ impl Fifos {
 
     /// The sender is done with a slice at `now`; returns the receiver if it waits for it.
     #[inline]
-    pub(super) fn post(&mut self, id: FifoId, now: Time, len: u32) -> Option<ActorId> {
+    pub(super) fn post(
+        &mut self,
+        id: FifoId,
+        now: Time,
+        posted: Posted,
+        len: u32,
+    ) -> Option<ActorId> {
         let slots = self.slots;
         let fifo = &mut self.all[id as usize];
         let slot = fifo.post_slot;
         fifo.post_slot = if slot + 1 == slots { 0 } else { slot + 1 };
         fifo.posted += 1;
         fifo.bytes += u64::from(len);
-        let visible = now + fifo.latency;
+        // A proxy sends nothing but whole slices.
+        let ahead = if fifo.lens_at == NO_LENS {
+            posted.ahead.min(now)
+        } else {
+            Time::ZERO
+        };
+        let visible = now - ahead + posted.late + fifo.latency;
         if fifo.lens_at != NO_LENS {
             self.lens[fifo.lens_at as usize + usize::from(slot)] = len;
         }

@@ -4,9 +4,9 @@ use super::fifo::{FifoId, Fifos};
 use super::resources::{PathId, ResourceId, Resources};
 use super::sharing::Limit;
 use crate::collective::{ConnId, WorkerId};
-use crate::plan::{Plan, RouteId, SliceCost};
+use crate::plan::{Plan, RouteId};
 use crate::topology::LinkId;
-use crate::units::Bandwidth;
+use crate::units::{Bandwidth, Bytes, Time};
 
 /// The parts that a plan is executed by.
 pub(super) struct Machinery {
@@ -39,7 +39,8 @@ pub(super) struct Proxy {
     pub(super) puts: FifoId,
     pub(super) path: PathId,
     pub(super) rate: Bandwidth,
-    pub(super) message: SliceCost,
+    pub(super) overhead: Time,
+    pub(super) rendezvous: (Bytes, Time),
 }
 
 impl Machinery {
@@ -85,7 +86,8 @@ impl Machinery {
                 puts,
                 path: leg.route.0,
                 rate: leg.rate,
-                message: leg.message,
+                overhead: leg.message_overhead,
+                rendezvous: leg.rendezvous,
             });
         }
         for (ends, arrival) in second {

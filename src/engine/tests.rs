@@ -290,7 +290,8 @@ fn network_plan(chunk: u64, slots: u32, overhead: Time, latency: Time) -> Plan {
     let leg = NetworkLeg {
         route: RouteId(0),
         post_latency: Time::ZERO,
-        message: SliceCost::flat(overhead),
+        message_overhead: overhead,
+        rendezvous: (Bytes::ZERO, Time::ZERO),
         rate: INSTANT,
     };
     plan.transports[0].network = Some(leg);

@@ -37,9 +37,18 @@ pub(super) fn protocol(
     let pipelined =
         algorithm == Algorithm::Ring && kind == ProtocolKind::Simple && !whole(collective);
     let slot = slot(kind, env);
-    let (slices_per_chunk, slot_steps) = if pipelined { (2, 2) } else { (1, 1) };
+    let (slices_per_chunk, slot_steps) = match kind {
+        ProtocolKind::Simple if pipelined => (2, 2),
+        // Flags go with every line: what a block's warps have moved the next can go on with. A
+        // chunk still has to fit its queue.
+        ProtocolKind::Ll128 => (STEPS as u32, 1),
+        _ => (1, 1),
+    };
     let min_slice = match (algorithm, kind) {
         (Algorithm::Ring, ProtocolKind::Simple) => slot_steps * slot / 32,
+        // 20 warps, or the 6 of them that go down a tree.
+        (Algorithm::Tree, ProtocolKind::Ll128) => 6 * LL128_GRAIN,
+        (_, ProtocolKind::Ll128) => 20 * LL128_GRAIN,
         _ => 16,
     };
     Protocol {

@@ -62,7 +62,7 @@ fn block(model: &Architecture, kind: ProtocolKind) -> WorkerCosts {
             slice: SliceCost {
                 pass: model.ll.pass.value,
                 doubling: model.ll.doubling.value,
-                more: model.ll.more.value,
+                pass_time: model.ll.pass_time.value,
                 ..SliceCost::default()
             },
             send_rate: UNLIMITED,
@@ -198,13 +198,18 @@ mod tests {
         let cost = SliceCost {
             pass: Bytes::from_kib(4),
             doubling: Time::from_nanos(30),
-            more: Time::from_nanos(600),
+            pass_time: Time::from_nanos(600),
             ..SliceCost::default()
         };
         let nanos = |len| cost.of(len).picos() / 1000;
-        assert_eq!([nanos(8), nanos(64), nanos(65), nanos(128)], [0, 0, 30, 30]);
-        assert_eq!(nanos(4096), 6 * 30);
-        assert_eq!(nanos(4097), 6 * 30 + 600);
-        assert_eq!(nanos(3 * 4096), 6 * 30 + 1200);
+        assert_eq!(
+            [nanos(8), nanos(64), nanos(65), nanos(128)],
+            [600, 600, 630, 630]
+        );
+        assert_eq!(nanos(4096), 600 + 6 * 30);
+        assert_eq!(nanos(4097), 1200 + 6 * 30);
+        assert_eq!(nanos(3 * 4096), 1800 + 6 * 30);
+        assert_eq!(cost.ahead(4096), Time::ZERO);
+        assert_eq!(cost.ahead(3 * 4096), Time::from_nanos(1200));
     }
 }

@@ -299,16 +299,30 @@ fn through(
             if g > 1 && door.mate == Some((door.local + 1) % g) {
                 locals[1..].reverse();
             }
-            let leave = if mode == CrossNic::Any {
-                host.nics[locals[g - 1]]
-            } else {
-                Some(door.nic)
+            // The search gives up crossing where rings would meet at an interface.
+            let leave = match mode {
+                CrossNic::Any if leaves_apart(host) => host.nics[locals[g - 1]],
+                _ => Some(door.nic),
             };
             (locals, Some(door.nic), leave)
         }
     };
     let ranks = locals.into_iter().map(|local| host.ranks[local]);
     (ranks.collect(), Gate { enter, leave })
+}
+
+/// Rings that leave by the interface of the GPU where they end all leave by different ones.
+fn leaves_apart(host: &Host) -> bool {
+    let g = host.ranks.len();
+    let mut seen: Vec<DeviceId> = Vec::new();
+    host.doors.iter().all(|door| {
+        let last = host.nics[(door.local + g - 1) % g];
+        last.is_some_and(|nic| {
+            let new = !seen.contains(&nic);
+            seen.push(nic);
+            new
+        })
+    })
 }
 
 /// Doors by which pairs of rings enter and leave: of a rank, and of the one before it, where

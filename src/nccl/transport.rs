@@ -8,7 +8,7 @@
 use super::env::Env;
 use super::error::NcclError;
 use super::hosts::{by_nvlink, nic_path};
-use crate::plan::{NetworkLeg, RouteId, SliceCost, Transport};
+use crate::plan::{NetworkLeg, RouteId, Transport};
 use crate::topology::architecture::HopModel;
 use crate::topology::{
     DeviceId, DeviceKind, Hop, LinkFamily, LinkId, PathType, Route, RouteError, Router, Share,
@@ -503,18 +503,15 @@ impl Way {
     /// `wire.0` bytes on the wire for `wire.1` of payload.
     pub(super) fn transport(&self, hop: &HopModel, wire: (u32, u32)) -> Transport {
         let hop = if self.pcie { &hop.pcie } else { &hop.nvlink }.value;
-        let message = |n: Net| SliceCost {
-            above: Bytes::new(n.rendezvous.0 * u64::from(wire.1) / u64::from(wire.0)),
-            beyond: n.rendezvous.1,
-            ..SliceCost::flat(n.message_overhead)
-        };
+        let payload = |bytes: u64| Bytes::new(bytes * u64::from(wire.1) / u64::from(wire.0));
         Transport {
             store: self.store,
             load: self.load,
             network: self.network.map(|n| NetworkLeg {
                 route: n.route,
                 post_latency: n.post_latency + hop,
-                message: message(n),
+                message_overhead: n.message_overhead,
+                rendezvous: (payload(n.rendezvous.0), n.rendezvous.1),
                 rate: n.rate,
             }),
             latency: self.latency + hop,

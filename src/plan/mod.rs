@@ -135,7 +135,9 @@ pub struct NetworkLeg {
     /// From the worker's post to the proxy seeing it; also from completion to the worker.
     pub post_latency: Time,
     /// What the proxy spends on each message before it can leave.
-    pub message: SliceCost,
+    pub message_overhead: Time,
+    /// Messages with more payload arrive later by `rendezvous.1`.
+    pub rendezvous: (Bytes, Time),
     /// The fastest that one connection goes, whatever the links allow.
     pub rate: Bandwidth,
 }
@@ -175,16 +177,13 @@ impl RoleCosts {
 pub struct SliceCost {
     /// Whatever its size.
     pub each: Time,
-    /// Threads move the slice in passes of so many bytes; zero: not so.
+    /// Threads move the slice in passes of so many bytes; zero: not so. What a pass has moved
+    /// the next worker can go on with while the next pass is on its way.
     pub pass: Bytes,
+    /// Each pass.
+    pub pass_time: Time,
     /// Each doubling above [`SliceCost::FIRST`], up to a pass.
     pub doubling: Time,
-    /// Each pass after the first.
-    pub more: Time,
-    /// If it is larger than `above`.
-    pub beyond: Time,
-    /// See there.
-    pub above: Bytes,
     /// If its size is no multiple of `grain`; zero: no matter.
     pub rest: Time,
     /// See there.
@@ -201,10 +200,8 @@ impl SliceCost {
         SliceCost {
             each,
             pass: Bytes::ZERO,
+            pass_time: Time::ZERO,
             doubling: Time::ZERO,
-            more: Time::ZERO,
-            beyond: Time::ZERO,
-            above: Bytes::ZERO,
             rest: Time::ZERO,
             grain: Bytes::ZERO,
         }
@@ -225,18 +222,23 @@ impl SliceCost {
     pub fn of(&self, len: u64) -> Time {
         let mut picos = self.each.picos();
         let (pass, grain) = (self.pass.get(), self.grain.get());
-        if let Some(more) = len.saturating_sub(1).checked_div(pass) {
+        if pass > 0 {
             let first = len.min(pass).div_ceil(Self::FIRST).max(1);
             picos += self.doubling.picos() * u64::from(first.next_power_of_two().ilog2());
-            picos += self.more.picos() * more;
-        }
-        if len > self.above.get() {
-            picos += self.beyond.picos();
+            picos += self.pass_time.picos() * len.div_ceil(pass).max(1);
         }
         if grain > 0 && !len.is_multiple_of(grain) {
             picos += self.rest.picos();
         }
         Time::from_picos(picos)
+    }
+
+    /// How long before the end of a slice of `len` bytes its first pass is done.
+    #[must_use]
+    #[inline]
+    pub fn ahead(&self, len: u64) -> Time {
+        let more = len.saturating_sub(1).checked_div(self.pass.get());
+        Time::from_picos(more.map_or(0, |passes| self.pass_time.picos() * passes))
     }
 }
 

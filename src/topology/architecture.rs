@@ -80,8 +80,8 @@ pub struct LlModel {
     pub pass: Sourced<Bytes>,
     /// What each doubling of a slice above 64 bytes takes, up to a pass: more warps wait.
     pub doubling: Sourced<Time>,
-    /// Each pass after the first.
-    pub more: Sourced<Time>,
+    /// Each pass.
+    pub pass_time: Sourced<Time>,
 }
 
 /// What the LL128 protocol costs a thread block.

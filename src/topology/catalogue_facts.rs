@@ -2,7 +2,7 @@
 
 use super::catalogue_tests::{built, names};
 use super::graph::{DeviceId, DeviceKind, NodeId, Topology};
-use super::hardware::{DeviceModel, LinkFamily, NicProtocol};
+use super::hardware::{LinkFamily, NicProtocol};
 use super::paths::matrix;
 use super::route::Router;
 use std::collections::BTreeSet;

@@ -391,7 +391,7 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
         ("simple.slice_sync", &model.simple.slice_sync),
         ("ll.launch", &model.ll.launch),
         ("ll.doubling", &model.ll.doubling),
-        ("ll.more", &model.ll.more),
+        ("ll.pass_time", &model.ll.pass_time),
         ("ll128.launch", &model.ll128.launch),
     ];
     let mut sizes = vec![("ll.pass", &model.ll.pass)];

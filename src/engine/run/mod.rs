@@ -21,7 +21,7 @@ use super::sharing::{Change, Sharing};
 use crate::collective::{Role, Worker, WorkerId};
 use crate::plan::{Plan, Protocol, RoleCosts, SliceCost};
 use crate::topology::LinkId;
-use crate::units::{Bandwidth, Time};
+use crate::units::{Bandwidth, Bytes, Time};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -109,6 +109,10 @@ fn check(plan: &Plan) -> Result<(), SimError> {
     if slots == 0 || slots as usize > MAX_SLOTS {
         return bad(format!("queues of {slots} slots"));
     }
+    let slices = plan.protocol.slices_per_chunk;
+    if slices > slots {
+        return bad(format!("chunks of {slices} slices in queues of {slots} slots"));
+    }
     Ok(())
 }
 
@@ -127,6 +131,8 @@ struct Class {
     launch: Time,
     /// After each slice of a worker; before each message of a proxy.
     slice: SliceCost,
+    /// Of a proxy: messages with more bytes arrive later by so much.
+    rendezvous: (Bytes, Time),
     send_rate: u64,
     local_rate: u64,
     /// Streams in and out at these rates; zero: any number.
@@ -187,6 +193,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             .map(|c| Class {
                 launch: c.launch,
                 slice: c.slice,
+                rendezvous: (Bytes::ZERO, Time::ZERO),
                 send_rate: c.send_rate.bytes_per_sec(),
                 local_rate: c.local_rate.bytes_per_sec(),
                 streams: c.streams,
@@ -208,7 +215,8 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             let rate = proxy.rate.bytes_per_sec().max(1);
             let class = Class {
                 launch: Time::ZERO,
-                slice: proxy.message,
+                slice: SliceCost::flat(proxy.overhead),
+                rendezvous: proxy.rendezvous,
                 send_rate: rate,
                 local_rate: rate,
                 streams: 0,

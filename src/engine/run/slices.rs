@@ -3,6 +3,7 @@
 use super::Run;
 use crate::collective::After;
 use crate::engine::actor::{NO_FIFO, Phase, add_limited};
+use crate::engine::fifo::Posted;
 use crate::engine::probe::{ActorId, Cause, Probe, Segment, Slice};
 use crate::engine::sharing::{Change, Limit};
 use crate::units::Time;
@@ -115,7 +116,7 @@ impl<P: Probe> Run<'_, '_, P> {
             actor.slice = fifos.next_len(actor.recv);
             let cost = &self.classes[usize::from(actor.class)].slice;
             let cold = &mut self.cold[id as usize];
-            cold.handed = ready.max(cold.handed) + cost.of(u64::from(actor.slice));
+            cold.handed = ready.max(cold.handed) + cost.each;
             start = free.max(cold.handed);
         }
         // Waiting counts up to the later of data and credit: until the other side acted,
@@ -226,12 +227,16 @@ impl<P: Probe> Run<'_, '_, P> {
         let proxy = id >= self.workers;
         let now = self.now;
         let actor = &mut self.actors[id as usize];
-        let mut done = now;
+        let class = &self.classes[usize::from(actor.class)];
+        let len = u64::from(actor.slice);
+        let (mut done, mut posted) = (now, Posted::AT_ONCE);
         if !proxy {
-            let cost = &self.classes[usize::from(actor.class)].slice;
-            let sync = cost.of(u64::from(actor.slice));
+            let sync = class.slice.of(len);
             actor.sync += sync;
             done += sync;
+            posted.ahead = class.slice.ahead(len);
+        } else if len > class.rendezvous.0.get() {
+            posted.late = class.rendezvous.1;
         }
         if P::ACTIVE {
             let cold = &mut self.cold[id as usize];
@@ -262,7 +267,7 @@ impl<P: Probe> Run<'_, '_, P> {
             let last = cold.send.len().saturating_sub(1);
             let posts = cold.send.iter().enumerate().filter_map(|(k, &f)| {
                 let own = cold.last_part.filter(|_| k == last).unwrap_or(slice);
-                fifos.post(f, done, own)
+                fifos.post(f, done, posted, own)
             });
             self.woken.extend(posts);
         } else {
@@ -270,7 +275,8 @@ impl<P: Probe> Run<'_, '_, P> {
                 self.woken.extend(fifos.take(actor.recv, done));
             }
             if actor.send != NO_FIFO {
-                self.woken.extend(fifos.post(actor.send, done, slice));
+                self.woken
+                    .extend(fifos.post(actor.send, done, posted, slice));
             }
         }
         if !proxy {

@@ -138,7 +138,8 @@ fn network_plan(topology: &Topology, chunk: u64, overhead: Time, costs: Costs) -
     plan.transports[0].network = Some(NetworkLeg {
         route: RouteId(0),
         post_latency: Time::ZERO,
-        message: SliceCost::flat(overhead),
+        message_overhead: overhead,
+        rendezvous: (Bytes::ZERO, Time::ZERO),
         rate: INSTANT,
     });
     plan
