@@ -25,6 +25,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Which one
+    ///
+    /// Of sends and receives there are three: `send-recv` is nccl-tests' ring shift, in which
+    /// each rank sends to the next; in `send-recv-pairs` ranks 2i and 2i + 1 exchange, in
+    /// `send-recv-halves` ranks i and i + N/2, as in OSU's multi-pair tests: between nodes
+    /// where there are two of them. Their size is that of each rank's message.
     #[arg(value_parser = one_of(&Collective::ALL, Collective::name))]
     name: Collective,
     /// A shipped topology (see `topology list`) or a topology file

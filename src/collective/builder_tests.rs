@@ -91,6 +91,8 @@ fn builders() -> Vec<Builder> {
             collectives: &[
                 Collective::AllToAll,
                 Collective::SendRecv,
+                Collective::SendRecvPairs,
+                Collective::SendRecvHalves,
                 Collective::Gather,
                 Collective::Scatter,
             ],

@@ -57,13 +57,15 @@ impl Communicator<'_> {
             })?;
         let channels = self.p2p_channels();
         let inputs = self.part_inputs(channels);
-        // The largest message decides what kernel runs; NCCL decides message by message.
+        // One protocol for the whole plan: that of the largest message to another rank. What
+        // a rank keeps for itself is a copy, and has none.
         let (messages, largest) = match (&matrix, collective) {
             (Some(m), _) => {
                 let pairs = (0..n).flat_map(|a| (0..n).map(move |b| (Rank(a), Rank(b))));
-                (n, pairs.map(|(a, b)| m.bytes(a, b)).max().unwrap_or(0))
+                let others = pairs.filter(|(a, b)| a != b || n == 1);
+                (n, others.map(|(a, b)| m.bytes(a, b)).max().unwrap_or(0))
             }
-            (None, Collective::SendRecv) => (1, bytes),
+            (None, c) if c.is_single_message() => (1, bytes),
             _ => (n, bytes / u64::from(n)),
         };
         let (parts, _) = p2p::parts(&inputs, largest.max(1));

@@ -206,6 +206,7 @@ fn asking_for_too_much_is_an_error() {
 
 mod decisions;
 mod moved;
+mod sends;
 
 /// vTrain's tables of a DGX-1: 1, 2, 3.8 and 6 links of 22.5 GB/s for 2, 3, 4 and 8 GPUs; Alps'
 /// of four GH200, each joined to each by six links.
