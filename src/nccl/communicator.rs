@@ -100,7 +100,13 @@ impl<'t> Communicator<'t> {
             .map(|m| m.compute_capability)
             .min()
             .unwrap_or(0);
-        let reach = reach(topology, &router, &gpus, &hosts, compute_capability)?;
+        let reach = reach(
+            topology,
+            &router,
+            &gpus,
+            &hosts,
+            (compute_capability, env.version),
+        )?;
         let mesh = if hosts.len() == 1 && !reach.nvswitch {
             mesh::capacities(topology, &gpus, |link| {
                 believed_rate(topology, link, compute_capability)

@@ -176,6 +176,7 @@ impl Communicator<'_> {
                 .of(nvlink, nodes, cpu, setup.compute_capability)
                 .min(slot(ProtocolKind::Simple, env)),
             forced_chunk: env.p2p_chunk.map(crate::units::Bytes::get),
+            ll_slot: slot(ProtocolKind::Ll, env),
         }
     }
 

@@ -162,6 +162,7 @@ fn interfaces_are_used_evenly() {
         nvlink: true,
         nvswitch: true,
         compute_capability: 90,
+        version: Version::DEFAULT,
     };
     let graph = search(&[host(0), host(8)], reach, 2, true, &[]).unwrap();
     for host in 0..2 {
