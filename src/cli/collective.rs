@@ -3,7 +3,7 @@
 use super::progress::Show;
 use super::{CliError, one_of, terminal};
 use crate::collective::Collective;
-use crate::nccl::Algorithm;
+use crate::nccl::{Algorithm, Registration};
 use crate::plan::ProtocolKind;
 use crate::report::record::{Row, Summary};
 use crate::report::{check_target, decision_tables, rows_csv, table_footer, write_run};
@@ -69,6 +69,17 @@ pub(super) struct Args {
     /// Forces the protocol
     #[arg(long, value_parser = one_of(&ProtocolKind::ALL, ProtocolKind::name))]
     proto: Option<ProtocolKind>,
+    /// Users' buffers are registered, so that nothing is copied where NCCL can do without: with
+    /// ncclCommRegister (nccl-tests' -R 1), or `=graph` as those of a captured graph
+    #[arg(
+        long,
+        value_name = "HOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = Registration::Local.name(),
+        value_parser = one_of(&Registration::ALL, Registration::name)
+    )]
+    registered: Option<Registration>,
     /// Sets an environment variable of NCCL; may be repeated
     #[arg(long, value_name = "NCCL_X=VALUE")]
     env: Vec<String>,
@@ -175,6 +186,7 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
             algorithm_file: args.algo_file.clone(),
             matrix: args.matrix.as_deref().map(matrix).transpose()?,
             protocol: args.proto,
+            registered: args.registered,
             isolated: args.isolated,
             why: args.why,
             trace: None,

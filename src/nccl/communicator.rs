@@ -7,13 +7,16 @@ use super::error::NcclError;
 use super::graphs::Graphs;
 use super::hosts::{Host, believed_rate, hosts, reach, worst_nic_path};
 use super::mesh;
+use super::registration;
 use super::rings::{RingGraph, forced_rings, search};
 use super::transport::{Way, Ways};
 use super::tuner::Setup;
 use crate::collective::{Collective, Tree};
 use crate::plan::{Plan, ProtocolKind};
 use crate::topology::hardware::CpuVendor;
-use crate::topology::{DeviceId, DeviceKind, DeviceModel, GpuModel, PathType, Router, Topology};
+use crate::topology::{
+    DeviceId, DeviceKind, DeviceModel, GpuModel, LinkFamily, PathType, Router, Topology,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -258,9 +261,14 @@ impl<'t> Communicator<'t> {
             .max(least)
     }
 
-    /// Thread blocks of NVLS.
-    pub(super) fn nvls_channels(&self) -> u16 {
-        let default = match (self.setup.compute_capability, self.setup.hosts) {
+    /// Thread blocks of NVLS with so many heads a host.
+    pub(super) fn nvls_channels(&self, collective: Collective, heads: u32) -> u16 {
+        let (capability, hosts) = (self.setup.compute_capability, self.setup.hosts);
+        let default = match (capability, hosts) {
+            _ if self.env.zero_copy() => {
+                let interface = self.interface_rate();
+                registration::nvls_channels(collective, capability, hosts, heads, interface)
+            }
             (100.., 1) => 24,
             (100.., _) => 32,
             _ => 16,
@@ -269,6 +277,18 @@ impl<'t> Communicator<'t> {
         let least = self.env.min_channels.unwrap_or(1);
         let given = self.env.nvls_channels;
         given.unwrap_or_else(|| default.min(most).max(least))
+    }
+
+    /// GB/s of the first rank's interface to other hosts; 0 if there are none.
+    fn interface_rate(&self) -> f64 {
+        let nic = (self.setup.hosts > 1)
+            .then(|| self.own_nic(0).ok())
+            .flatten();
+        let links = nic.into_iter().flat_map(|n| self.topology.links_from(n));
+        links
+            .filter(|(l, _)| self.topology.family(*l) == LinkFamily::Network)
+            .map(|(l, _)| self.topology.raw_rate(l).gb_per_sec())
+            .sum()
     }
 
     pub(super) fn no_nic(&self, rank: u32) -> NcclError {

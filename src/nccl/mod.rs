@@ -17,6 +17,7 @@ mod hosts;
 mod lay;
 mod mesh;
 pub mod p2p;
+mod registration;
 mod rings;
 mod sends;
 mod transport;
@@ -29,6 +30,7 @@ pub use communicator::{Communicator, Forced, Planned};
 pub use env::{Env, NicFilter};
 pub use error::NcclError;
 pub use graph_file::{Channel, Graph, GraphFile, GraphGpu, Pattern};
+pub use registration::Registration;
 pub use version::Version;
 
 /// Most channels of a communicator (NCCL: `MAXCHANNELS`).

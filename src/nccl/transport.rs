@@ -466,6 +466,21 @@ impl Way {
         }
     }
 
+    /// Between hosts.
+    pub(super) fn is_network(&self) -> bool {
+        self.network.is_some()
+    }
+
+    /// The sender stores into the receiver's memory.
+    pub(super) fn is_direct(&self) -> bool {
+        self.network.is_none() && self.load.is_none() && self.store.is_some()
+    }
+
+    /// Interfaces read the sender's memory and write the receiver's, without a relay.
+    pub(super) fn is_rdma(&self) -> bool {
+        self.network.is_some() && self.load.is_none() && self.store.is_none()
+    }
+
     /// With a protocol's `hop`: what noticing a slice costs beyond the wires.
     pub(super) fn transport(&self, hop: Time) -> Transport {
         Transport {

@@ -207,6 +207,7 @@ fn asking_for_too_much_is_an_error() {
 
 mod decisions;
 mod moved;
+mod registered;
 mod sends;
 
 /// vTrain's tables of a DGX-1: 1, 2, 3.8 and 6 links of 22.5 GB/s for 2, 3, 4 and 8 GPUs; Alps'
