@@ -145,6 +145,14 @@ impl Communicator<'_> {
                     reason: format!("{other} does not do {collective}"),
                 });
             }
+            if other == Algorithm::CpuRing
+                && let Some(protocol) = forced.protocol.filter(|&p| p != ProtocolKind::Simple)
+            {
+                return Err(NcclError::NothingLeft {
+                    collective: collective.name(),
+                    reason: format!("{other} goes over sockets, not with {protocol}"),
+                });
+            }
             // NCCL's cost model knows nothing of it.
             return Ok((other, forced.protocol.unwrap_or(ProtocolKind::Simple)));
         }

@@ -27,6 +27,9 @@ impl Communicator<'_> {
         kind: ProtocolKind,
         bytes: u64,
     ) -> Result<Planned, NcclError> {
+        if algorithm == Algorithm::CpuRing {
+            return self.host_ring(collective, bytes);
+        }
         let heads = self.heads(algorithm);
         let heads_of_host = heads.first().map_or(1, Vec::len) as u32;
         let sizing = Sizing {

@@ -101,6 +101,11 @@ impl<'t> Ways<'t> {
         &self.router
     }
 
+    /// The same, where it is to learn of networks.
+    pub(super) fn router_mut(&mut self) -> &mut Router<'t> {
+        &mut self.router
+    }
+
     fn remember(&mut self, route: Route) -> RouteId {
         self.routes.push(route);
         RouteId(self.routes.len() as u32 - 1)
