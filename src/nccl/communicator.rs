@@ -9,6 +9,7 @@ use super::hosts::{Host, believed_rate, hosts, reach, worst_nic_path};
 use super::mesh;
 use super::registration;
 use super::rings::{RingGraph, forced_rings, search};
+use super::sharp;
 use super::transport::{Way, Ways};
 use super::tuner::Setup;
 use crate::collective::{Collective, Tree};
@@ -89,7 +90,7 @@ impl<'t> Communicator<'t> {
             }
             gpus.extend_from_slice(&node.gpus[..asked]);
         }
-        let router = Router::new(topology, seed);
+        let mut router = Router::new(topology, seed);
         let hosts = hosts(topology, &router, &gpus, env);
         let mut place_of = vec![(0, 0); gpus.len()];
         for (index, host) in hosts.iter().enumerate() {
@@ -160,7 +161,7 @@ impl<'t> Communicator<'t> {
             amd: cpus().any(|v| v == CpuVendor::Amd),
             net_overhead: env.net_overhead,
             ll128: compute_capability >= 70 && graph.nvlink && (hosts.len() == 1 || near <= far),
-            collnet: collnet(topology, &hosts, env),
+            collnet: sharp::collnet(topology, &mut router, &hosts, env),
             nvls,
             pat: env.pat,
         };
@@ -347,24 +348,5 @@ fn multicast(
         Ok(())
     } else {
         Err("the NVSwitches do not reduce".into())
-    }
-}
-
-/// Whether switches of the network sum, and may be used, or why not.
-fn collnet(topology: &Topology, hosts: &[Host], env: &Env) -> Result<(), String> {
-    if !env.collnet {
-        return Err("NCCL_COLLNET_ENABLE is not set".into());
-    }
-    if hosts.len() < 2 || (hosts.len() as u32) < env.collnet_hosts {
-        return Err(format!("fewer than {} hosts", env.collnet_hosts.max(2)));
-    }
-    let switches = topology.fabrics.iter().flat_map(|f| &f.switches);
-    let reduce = switches.clone().all(
-        |&s| matches!(topology.device_model(s), DeviceModel::Switch(m) if m.reduction.is_some()),
-    );
-    if reduce && switches.count() > 0 {
-        Ok(())
-    } else {
-        Err("the network's switches do not reduce".into())
     }
 }

@@ -21,6 +21,7 @@ pub mod p2p;
 mod registration;
 mod rings;
 mod sends;
+mod sharp;
 mod transport;
 mod tuner;
 mod version;
