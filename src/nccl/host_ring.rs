@@ -128,7 +128,6 @@ impl Communicator<'_> {
                     hops,
                     latency: wires,
                 };
-                let latency = wires + software.transfer_latency.value;
                 Ok(Transport {
                     store: None,
                     load: None,
@@ -138,8 +137,9 @@ impl Communicator<'_> {
                         message_overhead,
                         rate: software.stream_rate.value,
                     }),
-                    latency,
-                    credit_latency: latency,
+                    latency: wires + software.transfer_latency.value,
+                    // Kernels acknowledge; no process waits for the other one to take the data.
+                    credit_latency: wires,
                 })
             }
         }

@@ -72,6 +72,11 @@ fn the_stream_is_what_limits() {
     let hops = 6.0 * model.transfer_latency.value.micros();
     let micros = small.time.micros();
     assert!(micros > hops && micros < hops + 40.0, "{micros} {hops}");
+    // Many ranks, of whose 62 steps at most 8 in a row cross the network.
+    let many = done(&topology, 8, Collective::AllReduce, 512);
+    let hops = 8.0 * model.transfer_latency.value.micros();
+    let micros = many.time.micros();
+    assert!(micros > hops && micros < hops + 150.0, "{micros} {hops}");
     // NCCL needs a fraction of it.
     let mut comm = Communicator::new(&topology, Some(1), &Env::default(), 1).unwrap();
     let nccl = comm.plan(Collective::AllReduce, 1 << 30, RING).unwrap();
