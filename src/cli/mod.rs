@@ -4,11 +4,13 @@ mod collective;
 mod completions;
 mod error;
 mod explain;
+mod fit;
 mod progress;
 mod run;
 mod schema;
 mod terminal;
 mod topology;
+mod validate;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
@@ -29,6 +31,8 @@ enum Command {
     Collective(collective::Args),
     Explain(explain::Args),
     Topology(topology::Args),
+    Validate(validate::Args),
+    Fit(fit::Args),
     Schema(schema::Args),
     Completions(completions::Args),
 }
@@ -43,6 +47,8 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
         Command::Collective(args) => collective::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Topology(args) => topology::run(&args),
+        Command::Validate(args) => validate::run(&args),
+        Command::Fit(args) => fit::run(&args),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),
     }

@@ -217,14 +217,19 @@ impl Program for TreeProgram {
 
     fn worker(&self, id: WorkerId) -> Worker {
         let block = id.0 / 2;
+        let (rank, channel) = (block / self.channels(), block % self.channels());
+        let role = if !id.0.is_multiple_of(2) {
+            Role::Down
+        } else if self.trees[channel as usize].root == rank {
+            // It turns around what arrives, with all of its warps.
+            Role::Block
+        } else {
+            Role::Up
+        };
         Worker {
-            rank: Rank(block / self.channels()),
-            channel: (block % self.channels()) as u16,
-            role: if id.0.is_multiple_of(2) {
-                Role::Up
-            } else {
-                Role::Down
-            },
+            rank: Rank(rank),
+            channel: channel as u16,
+            role,
         }
     }
 

@@ -60,9 +60,8 @@ pub(super) struct Actor {
     pub(super) left: u64,
     pub(super) next_step: u32,
     pub(super) steps: u32,
-    /// How many slices it has moved.
-    pub(super) slices: u64,
     // Where its time went.
+    pub(super) sync: Time,
     pub(super) latency: Time,
     pub(super) wait_data: Time,
     pub(super) wait_credit: Time,
@@ -152,7 +151,7 @@ impl Actor {
             left: 0,
             next_step: 0,
             steps,
-            slices: 0,
+            sync: Time::ZERO,
             latency: Time::ZERO,
             wait_data: Time::ZERO,
             wait_credit: Time::ZERO,

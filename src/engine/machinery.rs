@@ -4,9 +4,9 @@ use super::fifo::{FifoId, Fifos};
 use super::resources::{PathId, ResourceId, Resources};
 use super::sharing::Limit;
 use crate::collective::{ConnId, WorkerId};
-use crate::plan::{Plan, RouteId};
+use crate::plan::{Plan, RouteId, SliceCost};
 use crate::topology::LinkId;
-use crate::units::{Bandwidth, Time};
+use crate::units::Bandwidth;
 
 /// The parts that a plan is executed by.
 pub(super) struct Machinery {
@@ -39,7 +39,7 @@ pub(super) struct Proxy {
     pub(super) puts: FifoId,
     pub(super) path: PathId,
     pub(super) rate: Bandwidth,
-    pub(super) overhead: Time,
+    pub(super) message: SliceCost,
 }
 
 impl Machinery {
@@ -85,7 +85,7 @@ impl Machinery {
                 puts,
                 path: leg.route.0,
                 rate: leg.rate,
-                overhead: leg.message_overhead,
+                message: leg.message,
             });
         }
         for (ends, arrival) in second {

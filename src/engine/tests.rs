@@ -1,7 +1,8 @@
 use super::*;
 use crate::collective::{Collective, Part, Program, RingProgram, Rings};
 use crate::plan::{
-    NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, Transport, WorkerCosts,
+    Issue, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost, Transport,
+    WorkerCosts,
 };
 use crate::topology::{DeviceId, Hop, LinkId, Route, Share};
 use crate::units::{Bandwidth, Bytes, Time};
@@ -68,12 +69,13 @@ fn port_plan(program: RingProgram, slices: u32, costs: &Costs) -> Plan {
         transports,
         costs: vec![RoleCosts::same(WorkerCosts {
             launch: costs.launch,
-            slice_sync: costs.sync,
+            slice: SliceCost::flat(costs.sync),
             send_rate: costs.send_rate,
             local_rate: INSTANT,
             streams: 0,
         })],
         rank_costs: vec![0; ranks as usize],
+        issue: Issue::FREE,
     }
 }
 
@@ -288,7 +290,7 @@ fn network_plan(chunk: u64, slots: u32, overhead: Time, latency: Time) -> Plan {
     let leg = NetworkLeg {
         route: RouteId(0),
         post_latency: Time::ZERO,
-        message_overhead: overhead,
+        message: SliceCost::flat(overhead),
         rate: INSTANT,
     };
     plan.transports[0].network = Some(leg);

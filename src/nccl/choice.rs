@@ -1,7 +1,7 @@
 //! The decision: which algorithm and protocol, and why not the others.
 
 use super::algorithm::Algorithm;
-use super::communicator::{Communicator, Forced};
+use super::communicator::{Communicator, Forced, Planned};
 use super::error::NcclError;
 use crate::collective::Collective;
 use crate::plan::ProtocolKind;
@@ -129,6 +129,27 @@ impl Communicator<'_> {
         let plain = collective != Collective::AllReduce && !env.zero_copy();
         (algorithm == Algorithm::Nvls && plain && forced.algorithm.is_none())
             .then(|| "buffers are not registered".into())
+    }
+
+    /// What NCCL's cost model expects of a plan of `bytes`, in microseconds.
+    ///
+    /// It has none of sends and receives; for those the stand-in is made of the same
+    /// constants: a ring's base and network latency, and the busiest way out of a GPU or a
+    /// host at the rate that NCCL's search believes in.
+    #[must_use]
+    pub fn expected(&self, collective: Collective, bytes: u64, planned: &Planned) -> Option<f64> {
+        let setup = self.setup();
+        let (algorithm, protocol) = (planned.algorithm, planned.protocol);
+        if !collective.is_point_to_point() {
+            return setup.micros(collective, algorithm, protocol, bytes);
+        }
+        setup.micros_of_sends(collective, protocol, bytes)
+    }
+
+    /// All ranks are joined by NVLink.
+    #[must_use]
+    pub fn one_domain(&self) -> bool {
+        self.hosts.len() == 1 && self.graph.nvlink
     }
 
     /// NCCL's choice.

@@ -16,7 +16,7 @@ use crate::collective::{Collective, Tree};
 use crate::plan::{Plan, ProtocolKind};
 use crate::topology::hardware::CpuVendor;
 use crate::topology::{
-    DeviceId, DeviceKind, DeviceModel, GpuModel, LinkFamily, PathType, Router, Topology,
+    Architecture, DeviceId, DeviceKind, DeviceModel, LinkFamily, PathType, Router, Topology,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ pub struct Communicator<'t> {
     pub(super) ring_ways: Vec<Vec<Way>>,
     /// Trees so far, by channel.
     pub(super) trees: Vec<Arc<Tree>>,
-    /// GPU models in use, and which of them each rank has.
-    pub(super) models: Vec<&'t GpuModel>,
+    /// Generations of the GPU models in use, and which of these each rank has.
+    pub(super) architectures: Vec<&'t Architecture>,
     pub(super) rank_models: Vec<u16>,
 }
 
@@ -98,9 +98,9 @@ impl<'t> Communicator<'t> {
                 place_of[rank as usize] = (index as u32, local as u32);
             }
         }
-        let (models, rank_models) = models(topology, &gpus);
-        let compute_capability = models
-            .iter()
+        let (architectures, rank_models) = models(topology, &gpus);
+        let capabilities = gpus.iter().filter_map(|&gpu| topology.gpu_model(gpu));
+        let compute_capability = capabilities
             .map(|m| m.compute_capability)
             .min()
             .unwrap_or(0);
@@ -147,7 +147,8 @@ impl<'t> Communicator<'t> {
             }
         });
         let near = worst_nic_path(topology, &router, &gpus, &hosts);
-        let far = if compute_capability >= 90 && env.ll128_c2c {
+        // Before 2.27 paths over C2C were like any through a CPU.
+        let far = if compute_capability >= 90 && env.ll128_c2c && !env.version.before(27) {
             PathType::Pxn
         } else {
             PathType::Pxb
@@ -160,7 +161,10 @@ impl<'t> Communicator<'t> {
             graphs,
             amd: cpus().any(|v| v == CpuVendor::Amd),
             net_overhead: env.net_overhead,
-            ll128: compute_capability >= 70 && graph.nvlink && (hosts.len() == 1 || near <= far),
+            ll128: compute_capability >= 70
+                && !(compute_capability >= 80 && env.version.before(18))
+                && graph.nvlink
+                && (hosts.len() == 1 || near <= far),
             collnet: sharp::collnet(topology, &mut router, &hosts, env),
             nvls,
             pat: env.pat,
@@ -181,7 +185,7 @@ impl<'t> Communicator<'t> {
             ways: Ways::new(topology, router, env),
             ring_ways: Vec::new(),
             trees: Vec::new(),
-            models,
+            architectures,
             rank_models,
         })
     }
@@ -301,14 +305,14 @@ impl<'t> Communicator<'t> {
     }
 }
 
-/// The GPU models in use, and the model of each rank.
-fn models<'t>(topology: &'t Topology, gpus: &[DeviceId]) -> (Vec<&'t GpuModel>, Vec<u16>) {
+/// The generations of the GPU models in use, and the model of each rank.
+fn models<'t>(topology: &'t Topology, gpus: &[DeviceId]) -> (Vec<&'t Architecture>, Vec<u16>) {
     let mut known: BTreeMap<u16, u16> = BTreeMap::new();
     let mut models = Vec::new();
     let ranks = gpus
         .iter()
         .filter_map(|&gpu| {
-            let model = topology.gpu_model(gpu)?;
+            let model = topology.architecture(gpu)?;
             Some(*known.entry(topology.device(gpu).model).or_insert_with(|| {
                 models.push(model);
                 models.len() as u16 - 1

@@ -2,88 +2,144 @@
 
 use super::algorithm::Algorithm;
 use crate::collective::Role;
-use crate::plan::{ProtocolKind, RoleCosts, WorkerCosts};
-use crate::topology::GpuModel;
-use crate::topology::hardware::ProtocolModel;
+use crate::plan::{ProtocolKind, RoleCosts, SliceCost, WorkerCosts};
+use crate::topology::Architecture;
+use crate::topology::architecture::HopModel;
 use crate::units::{Bandwidth, Time};
 
 /// A rate that never limits.
-const UNLIMITED: Bandwidth = Bandwidth::from_bytes_per_sec(1 << 50);
+pub(super) const UNLIMITED: Bandwidth = Bandwidth::from_bytes_per_sec(1 << 50);
 
-/// A protocol's figures on a GPU.
-pub(super) fn protocol_model(model: &GpuModel, kind: ProtocolKind) -> &ProtocolModel {
+/// From one thread block to another one, beyond the wires.
+pub(super) fn hop(model: &Architecture, kind: ProtocolKind) -> &HopModel {
     match kind {
-        ProtocolKind::Ll => &model.workers.ll,
-        ProtocolKind::Ll128 => &model.workers.ll128,
-        ProtocolKind::Simple => &model.workers.simple,
+        ProtocolKind::Ll => &model.ll.hop,
+        ProtocolKind::Ll128 => &model.ll128.hop,
+        ProtocolKind::Simple => &model.simple.hop,
     }
 }
 
-fn part(rate: Bandwidth, share: f64) -> Bandwidth {
-    Bandwidth::from_bytes_per_sec((rate.bytes_per_sec() as f64 * share) as u64)
+pub(super) fn part(rate: Bandwidth, share: f64) -> Bandwidth {
+    Bandwidth::from_bytes_per_sec(((rate.bytes_per_sec() as f64 * share) as u64).max(1))
 }
 
-/// The costs of all roles. `switch_rate` is what network switches that reduce keep up with.
-pub(super) fn role_costs(
-    model: &GpuModel,
-    algorithm: Algorithm,
-    kind: ProtocolKind,
-    switch_rate: Bandwidth,
-) -> RoleCosts {
-    let protocol = protocol_model(model, kind);
-    let send_rate = protocol.rate.value;
-    let block = WorkerCosts {
-        launch: protocol.launch.value,
-        slice_sync: protocol.slice_sync.value,
-        send_rate,
-        // Reading flags slows the last step as it does every other.
-        local_rate: match kind {
-            ProtocolKind::Simple => model.workers.local_copy_rate.value,
-            ProtocolKind::Ll | ProtocolKind::Ll128 => send_rate,
+/// What costs depend on, beside the GPU.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setting {
+    pub(super) algorithm: Algorithm,
+    pub(super) kind: ProtocolKind,
+    /// What network switches that reduce keep up with.
+    pub(super) switch_rate: Bandwidth,
+    /// Thread blocks of a rank.
+    pub(super) channels: u16,
+    /// Ranks of a multicast group.
+    pub(super) members: u32,
+    /// All NVLinks of a GPU, raw.
+    pub(super) nvlink: Bandwidth,
+}
+
+/// What a step costs all of a thread block.
+fn block(model: &Architecture, kind: ProtocolKind) -> WorkerCosts {
+    match kind {
+        ProtocolKind::Simple => {
+            let simple = &model.simple;
+            let mut slice = SliceCost::flat(simple.slice_sync.value);
+            if let Some(hunk) = &simple.partial_hunk {
+                slice.grain = hunk.size.value;
+                slice.rest = hunk.time.value;
+            }
+            WorkerCosts {
+                launch: simple.launch.value,
+                slice,
+                send_rate: simple.rate.value,
+                local_rate: model.local_copy_rate.value,
+                streams: 0,
+            }
+        }
+        // Its passes are its rate.
+        ProtocolKind::Ll => WorkerCosts {
+            launch: model.ll.launch.value,
+            slice: SliceCost {
+                pass: model.ll.pass.value,
+                doubling: model.ll.doubling.value,
+                more: model.ll.more.value,
+                ..SliceCost::default()
+            },
+            send_rate: UNLIMITED,
+            local_rate: UNLIMITED,
+            streams: 0,
         },
-        streams: 0,
-    };
+        // Reading flags slows the last step as it does every other.
+        ProtocolKind::Ll128 => WorkerCosts {
+            launch: model.ll128.launch.value,
+            slice: SliceCost::default(),
+            send_rate: model.ll128.rate.value,
+            local_rate: model.ll128.rate.value,
+            streams: 0,
+        },
+    }
+}
+
+/// The costs of all roles.
+pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
+    let Setting {
+        algorithm, kind, ..
+    } = setting;
+    let block = block(model, kind);
     let switch = WorkerCosts {
-        slice_sync: Time::ZERO,
-        send_rate: switch_rate,
-        local_rate: switch_rate,
+        slice: SliceCost::default(),
+        send_rate: setting.switch_rate,
+        local_rate: setting.switch_rate,
         ..block
     };
     let all = RoleCosts::same(block).with(Role::Switch, switch);
     match algorithm {
-        // One half of the warps goes up while the other goes down (LL and LL128: 70 and 30 of
-        // 100), and each stream of bytes in or out takes its share of them: a step of a ring
-        // has three.
+        // A part of the warps goes up while the others go down: 320 of 512 threads, of LL and
+        // LL128 70 of 100 (NCCL: `all_reduce.h`). Each stream of bytes in or out takes its
+        // share of them: a step of a ring has three.
         Algorithm::Tree | Algorithm::CollnetChain => {
             let up = if kind == ProtocolKind::Simple {
-                0.5
+                0.625
             } else {
                 0.7
             };
             let share = |share| WorkerCosts {
-                send_rate: part(send_rate, share),
+                slice: block.slice.with_share(share),
+                send_rate: part(block.send_rate, share),
                 local_rate: part(block.local_rate, share),
                 streams: 3,
                 ..block
             };
-            all.with(Role::Up, share(up))
-                .with(Role::Down, share(1.0 - up))
+            all.with(
+                Role::Block,
+                WorkerCosts {
+                    streams: 3,
+                    ..block
+                },
+            )
+            .with(Role::Up, share(up))
+            .with(Role::Down, share(1.0 - up))
         }
         Algorithm::Nvls | Algorithm::NvlsTree => {
-            let Some(nvls) = &model.workers.nvls else {
+            let Some(nvls) = &model.nvls else {
                 return all;
             };
             let copy = WorkerCosts {
-                slice_sync: nvls.loop_sync.value,
+                slice: SliceCost::flat(nvls.loop_sync.value),
                 send_rate: nvls.rate.value,
                 local_rate: nvls.rate.value,
                 ..block
             };
-            // Switches do the sums; what they take is the links' business.
+            // Switches do the sums. Of a GPU's port, each member's loads of its own part and
+            // its own stores take an equal share.
+            let loads = f64::from(setting.members) + 1.0;
+            let head = part(
+                setting.nvlink,
+                nvls.port_share.value / loads / f64::from(setting.channels.max(1)),
+            );
             let head = WorkerCosts {
-                slice_sync: block.slice_sync,
-                send_rate: UNLIMITED,
-                local_rate: UNLIMITED,
+                send_rate: head,
+                local_rate: head,
                 ..block
             };
             all.with(
@@ -99,5 +155,56 @@ pub(super) fn role_costs(
             .with(Role::Down, head)
         }
         _ => all,
+    }
+}
+
+/// What a send or receive costs one of the `lanes` into which a thread block's warps are
+/// divided. In a host the sender writes to where the data is to be, and the receiver has
+/// nothing left to do but to wait for it.
+pub(super) fn lane_costs(model: &Architecture, kind: ProtocolKind, lanes: u16) -> WorkerCosts {
+    let block = block(model, kind);
+    let share = 1.0 / f64::from(lanes.max(1));
+    let (rate, slice) = match (kind, &model.point_to_point) {
+        (ProtocolKind::Simple, Some(sends)) => {
+            (sends.rate.value, SliceCost::flat(sends.chunk_sync.value))
+        }
+        _ => (block.send_rate, block.slice.with_share(share)),
+    };
+    WorkerCosts {
+        slice,
+        send_rate: part(rate, share),
+        local_rate: part(rate, share),
+        ..block
+    }
+}
+
+/// What starting a kernel takes a process: for each GPU, and for each thread block.
+///
+/// Fitted: nccl-tests of 8 GPUs driven by one process cannot be faster than eight times this
+/// (microsoft/superbenchmark on A100, together-nccl-tests on H100). Releases from 2.23 on
+/// prepare thread blocks all at once.
+pub(super) fn kernel_start(channels: u16, before_2_23: bool) -> Time {
+    let each = if before_2_23 { 220_000 } else { 30_000 };
+    Time::from_picos(4_300_000 + each * u64::from(channels))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Bytes;
+
+    #[test]
+    fn passes_are_stairs() {
+        let cost = SliceCost {
+            pass: Bytes::from_kib(4),
+            doubling: Time::from_nanos(30),
+            more: Time::from_nanos(600),
+            ..SliceCost::default()
+        };
+        let nanos = |len| cost.of(len).picos() / 1000;
+        assert_eq!([nanos(8), nanos(64), nanos(65), nanos(128)], [0, 0, 30, 30]);
+        assert_eq!(nanos(4096), 6 * 30);
+        assert_eq!(nanos(4097), 6 * 30 + 600);
+        assert_eq!(nanos(3 * 4096), 6 * 30 + 1200);
     }
 }

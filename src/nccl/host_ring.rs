@@ -6,7 +6,8 @@ use super::communicator::{Communicator, Planned};
 use super::error::NcclError;
 use crate::collective::{Collective, ConnId, HostHop, HostRingProgram, Program, Role};
 use crate::plan::{
-    NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, Transport, WorkerCosts,
+    Issue, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost, Transport,
+    WorkerCosts,
 };
 use crate::topology::{DeviceId, Route, SocketModel, sockets};
 use crate::units::{Bandwidth, Bytes, Time};
@@ -55,8 +56,14 @@ impl Communicator<'_> {
                 wire: (1, 1),
             },
             routes: laid.routes,
-            costs: self.models.iter().map(|_| host_costs(software)).collect(),
+            costs: self
+                .architectures
+                .iter()
+                .map(|_| host_costs(software))
+                .collect(),
             rank_costs: self.rank_models.clone(),
+            // Processes of the ring each drive one rank.
+            issue: Issue::FREE,
             program: Arc::new(program),
         };
         Ok(Planned {
@@ -134,7 +141,7 @@ impl Communicator<'_> {
                     network: Some(NetworkLeg {
                         route: laid.remember((out, into), route),
                         post_latency: Time::ZERO,
-                        message_overhead,
+                        message: SliceCost::flat(message_overhead),
                         rate: software.stream_rate.value,
                     }),
                     latency: wires + software.transfer_latency.value,
@@ -165,7 +172,7 @@ impl Laid {
 fn host_costs(software: &SocketModel) -> RoleCosts {
     let core = WorkerCosts {
         launch: Time::ZERO,
-        slice_sync: Time::ZERO,
+        slice: SliceCost::default(),
         send_rate: software.core_rate.value,
         local_rate: software.core_rate.value,
         streams: 0,

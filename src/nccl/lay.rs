@@ -4,7 +4,7 @@
 use super::algorithm::Algorithm;
 use super::chunks::{Sizing, protocol, slot};
 use super::communicator::{Communicator, Planned};
-use super::costs::{protocol_model, role_costs};
+use super::costs::{Setting, UNLIMITED, hop, kernel_start, role_costs};
 use super::error::NcclError;
 use super::hosts::{by_nvlink, nic_path};
 use super::rings::start_of;
@@ -13,8 +13,8 @@ use crate::collective::{
     Between, ChainProgram, Chains, Collective, ConnId, HeadsProgram, HopKind, MscclAlgorithm, Part,
     Program, RingProgram, Rings, Role, Tree, TreeProgram, binary_parent,
 };
-use crate::plan::{Plan, ProtocolKind, RoleCosts, Transport};
-use crate::topology::{DeviceId, DeviceModel, PathType};
+use crate::plan::{Issue, Plan, Protocol, ProtocolKind, RoleCosts, Transport};
+use crate::topology::{DeviceId, DeviceModel, LinkFamily, PathType};
 use crate::units::Bandwidth;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Communicator<'_> {
             }
             _ => self.messages(collective, algorithm, bytes, parts)?,
         };
-        let costs = self.costs(algorithm, kind);
+        let costs = self.costs(algorithm, kind, channels);
         let costs = self.without_copies(collective, algorithm, kind, &ways, costs);
         Ok(self.planned(program, &ways, (algorithm, kind), costs, channels))
     }
@@ -68,10 +68,15 @@ impl Communicator<'_> {
         channels: u16,
     ) -> Planned {
         let bytes = program.bytes();
+        let protocol = protocol(algorithm, program.collective(), kind, self.env());
         let plan = Plan {
-            transports: self.transports(program.as_ref(), ways, kind),
+            transports: self.transports(program.as_ref(), ways, protocol),
             gpus: self.gpus.clone(),
-            protocol: protocol(algorithm, program.collective(), kind, self.env()),
+            protocol,
+            issue: Issue {
+                ranks_per_process: self.env().ranks_per_process,
+                each: kernel_start(channels, self.env().version.before(23)),
+            },
             routes: self.ways.routes.clone(),
             costs,
             rank_costs: self.rank_models.clone(),
@@ -120,7 +125,7 @@ impl Communicator<'_> {
             )));
         }
         let ways = self.ways_of(&program, |comm, a, b, _| comm.own_nics(a, b))?;
-        let costs = self.costs(Algorithm::Msccl, kind);
+        let costs = self.costs(Algorithm::Msccl, kind, algorithm.channels);
         let choice = (Algorithm::Msccl, kind);
         Ok(self.planned(Arc::new(program), &ways, choice, costs, algorithm.channels))
     }
@@ -186,12 +191,36 @@ impl Communicator<'_> {
         nic.ok_or_else(|| self.no_nic(rank))
     }
 
-    pub(super) fn costs(&self, algorithm: Algorithm, kind: ProtocolKind) -> Vec<RoleCosts> {
-        let switches = self.reduction_rate();
-        let models = self.models.iter();
-        models
-            .map(|m| role_costs(m, algorithm, kind, switches))
-            .collect()
+    pub(super) fn costs(
+        &self,
+        algorithm: Algorithm,
+        kind: ProtocolKind,
+        channels: u16,
+    ) -> Vec<RoleCosts> {
+        let setting = Setting {
+            algorithm,
+            kind,
+            switch_rate: self.reduction_rate(),
+            channels,
+            members: self.setup().most_local,
+            nvlink: self.raw_nvlink(),
+        };
+        let models = self.architectures.iter();
+        models.map(|model| role_costs(model, setting)).collect()
+    }
+
+    /// All NVLinks out of a GPU together, before any loss.
+    fn raw_nvlink(&self) -> Bandwidth {
+        let topology = self.topology;
+        let links = self.gpus.first().map(|&gpu| topology.links_from(gpu));
+        let raw = links.into_iter().flatten().filter_map(|(id, _)| {
+            let nvlink = topology.family(id) == LinkFamily::Nvlink;
+            nvlink.then(|| topology.raw_rate(id).bytes_per_sec())
+        });
+        match raw.sum() {
+            0 => UNLIMITED,
+            sum => Bandwidth::from_bytes_per_sec(sum),
+        }
     }
 
     /// What the network's switches keep up with, for each stream of sums.
@@ -209,15 +238,16 @@ impl Communicator<'_> {
         &self,
         program: &dyn Program,
         ways: &[Way],
-        kind: ProtocolKind,
+        protocol: Protocol,
     ) -> Vec<Transport> {
-        let models = self.models.iter();
-        let hops: Vec<_> = models.map(|m| protocol_model(m, kind).hop.value).collect();
+        let models = self.architectures.iter();
+        let hops: Vec<_> = models.map(|m| hop(m, protocol.kind)).collect();
         ways.iter()
             .zip(0..)
             .map(|(way, conn)| {
                 let from = program.worker(program.connection(ConnId(conn)).from);
-                way.transport(hops[usize::from(self.rank_models[from.rank.index()])])
+                let hop = hops[usize::from(self.rank_models[from.rank.index()])];
+                way.transport(hop, protocol.wire)
             })
             .collect()
     }

@@ -3,6 +3,7 @@
 use super::algorithm::Algorithm;
 use super::chunks::slot;
 use super::communicator::{Communicator, Planned};
+use super::costs::lane_costs;
 use super::error::NcclError;
 use super::hosts::{believed_path, believed_rate, by_nvlink, nic_path, usable_nics};
 use super::p2p::{self, BaseChunks, ChannelInputs, Channels, PartInputs, PeerPath, Schedule};
@@ -11,10 +12,9 @@ use super::transport::{Leg, Way};
 use crate::collective::{
     Collective, ConnId, Cut, Lanes, Matrix, P2pProgram, Program, Rank, Role, Rounds,
 };
-use crate::plan::{ProtocolKind, RoleCosts, WorkerCosts};
+use crate::plan::{ProtocolKind, RoleCosts};
 use crate::topology::hardware::CpuVendor;
 use crate::topology::{DeviceId, LinkFamily, PathType};
-use crate::units::{Bandwidth, Time};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl Communicator<'_> {
         };
         let mut program = built(None);
         let ways = self.send_ways(&program)?;
-        let costs = self.send_costs(kind, lanes.lanes);
+        let costs = self.send_costs(kind, lanes.lanes, lanes.channels);
         let (costs, zero_copy) = self.sends_without_copies(kind, &ways, costs);
         if zero_copy {
             // Interfaces read users' buffers in one go; connections stay the same.
@@ -195,28 +195,13 @@ impl Communicator<'_> {
         }
     }
 
-    /// Lanes divide a thread block's warps. In a host the sender writes to where the data
-    /// is to be, and the receiver has nothing left to do but to wait for it.
-    fn send_costs(&self, kind: ProtocolKind, lanes: u16) -> Vec<RoleCosts> {
-        let all = self.costs(Algorithm::PointToPoint, kind);
+    /// Lanes divide a thread block's warps.
+    fn send_costs(&self, kind: ProtocolKind, lanes: u16, channels: u16) -> Vec<RoleCosts> {
+        let all = self.costs(Algorithm::PointToPoint, kind, channels);
         all.into_iter()
-            .zip(&self.models)
+            .zip(&self.architectures)
             .map(|(costs, model)| {
-                let block = *costs.of(Role::Block);
-                let rate = match (kind, &model.workers.point_to_point_rate) {
-                    (ProtocolKind::Simple, Some(rate)) => rate.value,
-                    _ => block.send_rate,
-                };
-                let share = Bandwidth::from_bytes_per_sec(
-                    (rate.bytes_per_sec() / u64::from(lanes.max(1))).max(1),
-                );
-                // The rate was measured with the synchronisation of its slots in it.
-                let lane = WorkerCosts {
-                    slice_sync: Time::ZERO,
-                    send_rate: share,
-                    local_rate: share,
-                    ..block
-                };
+                let lane = lane_costs(model, kind, lanes);
                 costs.with(Role::Send, lane).with(Role::Receive, lane)
             })
             .collect()

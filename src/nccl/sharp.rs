@@ -15,7 +15,7 @@ pub(super) fn collnet(
     hosts: &[Host],
     env: &Env,
 ) -> Result<(), String> {
-    if !env.collnet {
+    if !env.collnet && !env.names_collnet() {
         return Err("NCCL_COLLNET_ENABLE is not set".into());
     }
     if hosts.len() < 2 || (hosts.len() as u32) < env.collnet_hosts {

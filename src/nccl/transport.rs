@@ -8,12 +8,13 @@
 use super::env::Env;
 use super::error::NcclError;
 use super::hosts::{by_nvlink, nic_path};
-use crate::plan::{NetworkLeg, RouteId, Transport};
+use crate::plan::{NetworkLeg, RouteId, SliceCost, Transport};
+use crate::topology::architecture::HopModel;
 use crate::topology::{
     DeviceId, DeviceKind, Hop, LinkFamily, LinkId, PathType, Route, RouteError, Router, Share,
     Topology,
 };
-use crate::units::{Bandwidth, Time};
+use crate::units::{Bandwidth, Bytes, Time};
 use std::collections::BTreeMap;
 
 /// A transport without what depends on the protocol.
@@ -25,6 +26,8 @@ pub(super) struct Way {
     /// Of the wires, from the sender's post to the receiver.
     latency: Time,
     credit_latency: Time,
+    /// By PCIe or host memory, inside a host.
+    pcie: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +36,9 @@ struct Net {
     /// Between a GPU and the proxy that watches its memory.
     post_latency: Time,
     message_overhead: Time,
+    /// Messages with more bytes on the wire take so much more.
+    rendezvous: (u64, Time),
+    rate: Bandwidth,
 }
 
 /// A connection's ends, and the interfaces that it uses if it has to leave the host.
@@ -71,11 +77,13 @@ struct Rules {
     gdr_level: PathType,
     /// … reads.
     gdr_read: bool,
+    /// Queue pairs of a connection; none counts where another plugin brings its own transport.
+    queue_pairs: Option<u32>,
 }
 
 impl<'t> Ways<'t> {
     pub(super) fn new(topology: &'t Topology, router: Router<'t>, env: &Env) -> Self {
-        let default = if env.gdr_c2c {
+        let default = if env.gdr_c2c && !env.version.before(27) {
             PathType::P2c
         } else {
             PathType::Pxb
@@ -92,6 +100,8 @@ impl<'t> Ways<'t> {
                 through_gpus: !env.nvb_disable,
                 gdr_level: env.gdr_level.unwrap_or(default),
                 gdr_read: env.gdr_read.unwrap_or(true),
+                // SHARP's plugin moves sends and receives too, and its rings reach the wire.
+                queue_pairs: (!env.collnet).then_some(env.queue_pairs),
             },
         }
     }
@@ -158,12 +168,17 @@ impl<'t> Ways<'t> {
         };
         if let Some(route) = direct {
             let latency = route.latency;
+            let pcie = !by_nvlink(self.topology, &route.hops) && {
+                let family = |h: &Hop| self.topology.family(h.link) == LinkFamily::Nvlink;
+                !route.hops.iter().any(family)
+            };
             return Ok(Way {
                 store: Some(self.remember(route)),
                 load: None,
                 network: None,
                 latency,
                 credit_latency: latency,
+                pcie,
             });
         }
         if self.rules.shared_memory {
@@ -249,6 +264,7 @@ impl<'t> Ways<'t> {
             network: None,
             latency,
             credit_latency: latency,
+            pcie: true,
         })
     }
 
@@ -258,10 +274,23 @@ impl<'t> Ways<'t> {
         let (send_direct, head) = self.to_memory(source, out, self.rules.gdr_read)?;
         let (receive_direct, tail) = self.to_memory(leg.to, into, true)?;
         let middle = self.router.network(out, into, leg.flow)?;
-        let message_overhead = self
+        let sender = self.topology.nic_model(out);
+        let message_overhead = sender.map_or(Time::ZERO, |m| m.message_overhead.value);
+        let rendezvous = sender.and_then(|m| m.rendezvous.as_ref());
+        let rendezvous =
+            rendezvous.map_or((0, Time::ZERO), |r| (r.above.value.get(), r.time.value));
+        let pair = sender
+            .and_then(|m| m.queue_pair_rate.as_ref())
+            .map(|r| r.value);
+        let rate = match (pair, self.rules.queue_pairs) {
+            (Some(pair), Some(count)) => pair.bytes_per_sec().saturating_mul(u64::from(count)),
+            _ => u64::MAX,
+        };
+        let delivery = self
             .topology
-            .nic_model(out)
-            .map_or(Time::ZERO, |m| m.message_overhead.value);
+            .nic_model(into)
+            .and_then(|m| Some(m.delivery.as_ref()?.value))
+            .unwrap_or(Time::ZERO);
         let interfaces = self.topology.transit_latency(out) + self.topology.transit_latency(into);
         let tail_back = self.router.local(into, tail)?;
         let head = self.router.local(head, out)?;
@@ -289,9 +318,12 @@ impl<'t> Ways<'t> {
                 route,
                 post_latency,
                 message_overhead,
+                rendezvous,
+                rate: Bandwidth::from_bytes_per_sec(rate),
             }),
-            latency: latency + notice,
+            latency: latency + notice + delivery,
             credit_latency: latency + notice,
+            pcie: false,
         })
     }
 
@@ -460,6 +492,7 @@ impl Way {
         network: None,
         latency: Time::ZERO,
         credit_latency: Time::ZERO,
+        pcie: false,
     };
 
     /// The same without any bytes: another connection of its group carries them.
@@ -486,16 +519,23 @@ impl Way {
         self.network.is_some() && self.load.is_none() && self.store.is_none()
     }
 
-    /// With a protocol's `hop`: what noticing a slice costs beyond the wires.
-    pub(super) fn transport(&self, hop: Time) -> Transport {
+    /// With a protocol's `hop`: what noticing a slice costs beyond the wires. The protocol puts
+    /// `wire.0` bytes on the wire for `wire.1` of payload.
+    pub(super) fn transport(&self, hop: &HopModel, wire: (u32, u32)) -> Transport {
+        let hop = if self.pcie { &hop.pcie } else { &hop.nvlink }.value;
+        let message = |n: Net| SliceCost {
+            above: Bytes::new(n.rendezvous.0 * u64::from(wire.1) / u64::from(wire.0)),
+            beyond: n.rendezvous.1,
+            ..SliceCost::flat(n.message_overhead)
+        };
         Transport {
             store: self.store,
             load: self.load,
             network: self.network.map(|n| NetworkLeg {
                 route: n.route,
                 post_latency: n.post_latency + hop,
-                message_overhead: n.message_overhead,
-                rate: Bandwidth::from_bytes_per_sec(u64::MAX),
+                message: message(n),
+                rate: n.rate,
             }),
             latency: self.latency + hop,
             credit_latency: self.credit_latency,

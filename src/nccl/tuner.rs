@@ -437,6 +437,37 @@ impl Setup {
         Some(bus * to_algorithm)
     }
 
+    /// A stand-in for what NCCL has no model of: sends and receives of `bytes` (nccl-tests'
+    /// size) take a ring's base latency, the network's if they leave the host, and the
+    /// busiest of what leaves a GPU inside its host, or the host.
+    pub(super) fn micros_of_sends(
+        &self,
+        collective: Collective,
+        protocol: ProtocolKind,
+        bytes: u64,
+    ) -> Option<f64> {
+        let ring = &self.graphs.ring;
+        let (own, p) = (row(Algorithm::Ring), index(protocol));
+        let (n, local, bytes) = (f64::from(self.ranks), self.local(), bytes as f64);
+        let channels = f64::from(ring.channels);
+        // Of what a rank sends: to others of its host, and beyond.
+        let (inside, outside) = match collective {
+            Collective::SendRecv if local < 2.0 => (0.0, bytes),
+            Collective::SendRecv => (bytes, bytes / local),
+            Collective::Gather | Collective::Scatter => {
+                (bytes * (local - 1.0) / n, bytes * (n - local) / n / local)
+            }
+            _ => (bytes * (local - 1.0) / n, bytes * (n - local) / n),
+        };
+        let mut micros = own.base[p] + inside / (1000.0 * channels * ring.intra);
+        if self.hosts > 1 {
+            let leaving = outside * local / (1000.0 * channels * ring.inter);
+            micros =
+                own.base[p] + own.net[p] + leaving.max(inside / (1000.0 * channels * ring.intra));
+        }
+        micros.is_finite().then_some(micros)
+    }
+
     /// What NCCL expects an operation of `bytes` to take, in microseconds.
     pub(super) fn micros(
         &self,

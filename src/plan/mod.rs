@@ -36,6 +36,8 @@ pub struct Plan {
     pub costs: Vec<RoleCosts>,
     /// Which of `costs` each rank has.
     pub rank_costs: Vec<u16>,
+    /// When kernels can start.
+    pub issue: Issue,
 }
 
 impl Plan {
@@ -133,7 +135,7 @@ pub struct NetworkLeg {
     /// From the worker's post to the proxy seeing it; also from completion to the worker.
     pub post_latency: Time,
     /// What the proxy spends on each message before it can leave.
-    pub message_overhead: Time,
+    pub message: SliceCost,
     /// The fastest that one connection goes, whatever the links allow.
     pub rate: Bandwidth,
 }
@@ -168,13 +170,109 @@ impl RoleCosts {
     }
 }
 
+/// What a slice costs a worker beside moving its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SliceCost {
+    /// Whatever its size.
+    pub each: Time,
+    /// Threads move the slice in passes of so many bytes; zero: not so.
+    pub pass: Bytes,
+    /// Each doubling above [`SliceCost::FIRST`], up to a pass.
+    pub doubling: Time,
+    /// Each pass after the first.
+    pub more: Time,
+    /// If it is larger than `above`.
+    pub beyond: Time,
+    /// See there.
+    pub above: Bytes,
+    /// If its size is no multiple of `grain`; zero: no matter.
+    pub rest: Time,
+    /// See there.
+    pub grain: Bytes,
+}
+
+impl SliceCost {
+    /// Below this, sizes make no difference.
+    pub const FIRST: u64 = 64;
+
+    /// The same for slices of any size.
+    #[must_use]
+    pub const fn flat(each: Time) -> Self {
+        SliceCost {
+            each,
+            pass: Bytes::ZERO,
+            doubling: Time::ZERO,
+            more: Time::ZERO,
+            beyond: Time::ZERO,
+            above: Bytes::ZERO,
+            rest: Time::ZERO,
+            grain: Bytes::ZERO,
+        }
+    }
+
+    /// The same passes with a part of the threads.
+    #[must_use]
+    pub fn with_share(self, share: f64) -> Self {
+        SliceCost {
+            pass: Bytes::new((self.pass.get() as f64 * share) as u64),
+            ..self
+        }
+    }
+
+    /// Of a slice of `len` bytes.
+    #[must_use]
+    #[inline]
+    pub fn of(&self, len: u64) -> Time {
+        let mut picos = self.each.picos();
+        let (pass, grain) = (self.pass.get(), self.grain.get());
+        if let Some(more) = len.saturating_sub(1).checked_div(pass) {
+            let first = len.min(pass).div_ceil(Self::FIRST).max(1);
+            picos += self.doubling.picos() * u64::from(first.next_power_of_two().ilog2());
+            picos += self.more.picos() * more;
+        }
+        if len > self.above.get() {
+            picos += self.beyond.picos();
+        }
+        if grain > 0 && !len.is_multiple_of(grain) {
+            picos += self.rest.picos();
+        }
+        Time::from_picos(picos)
+    }
+}
+
+/// When the kernels of a rank can start: a process starts those of all its ranks one after
+/// the other, operation by operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Issue {
+    /// Ranks that one process drives.
+    pub ranks_per_process: u32,
+    /// What each start takes the process.
+    pub each: Time,
+}
+
+impl Issue {
+    /// Nobody waits for a process.
+    pub const FREE: Issue = Issue {
+        ranks_per_process: 1,
+        each: Time::ZERO,
+    };
+
+    /// When the kernel of an operation (from 0) has been started for a rank.
+    #[must_use]
+    pub fn at(&self, rank: u32, operation: u32) -> Time {
+        let own = u64::from(self.ranks_per_process.max(1));
+        let before = u64::from(operation) * own + u64::from(rank) % own + 1;
+        Time::from_picos(self.each.picos().saturating_mul(before))
+    }
+}
+
 /// What steps cost a worker on one kind of GPU, with the plan's protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerCosts {
     /// Start and end of the kernel, once an operation.
     pub launch: Time,
     /// Per slice, after its bytes have moved.
-    pub slice_sync: Time,
+    pub slice: SliceCost,
     /// Payload rate of a step that sends.
     pub send_rate: Bandwidth,
     /// Payload rate of a step that only stores locally.

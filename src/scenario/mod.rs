@@ -10,6 +10,7 @@ pub mod recorder;
 mod run;
 mod spec;
 mod valid;
+pub mod validation;
 
 pub use error::ScenarioError;
 pub use read::{Scenario, parse, read};

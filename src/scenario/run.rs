@@ -15,7 +15,7 @@ use crate::nccl::{Communicator, NcclError, Planned};
 use crate::plan::{Plan, bound};
 use crate::report::Run;
 use crate::report::record::{Candidate, Decision, Row, Summary, Timeline};
-use crate::topology::{LinkId, draw};
+use crate::topology::{LinkId, Topology, draw};
 use crate::units::{Bytes, Time};
 use std::collections::BTreeMap;
 use std::io;
@@ -235,6 +235,27 @@ fn nothing() -> Row {
     }
 }
 
+/// What an operation takes: one alone, if `isolated`, else what it adds to others that are
+/// issued back to back.
+pub(super) fn time_of(
+    topology: &Topology,
+    plan: &Plan,
+    isolated: bool,
+    progress: Option<&mut dyn FnMut(u64, u64)>,
+) -> Result<(Time, Outcome), SimError> {
+    let operations = if isolated { 1 } else { BACK_TO_BACK };
+    let options = Options {
+        operations,
+        progress,
+    };
+    let outcome = simulate(plan, |link| topology.rate(link), options)?;
+    let before = match operations as usize {
+        1 => Time::ZERO,
+        n => outcome.finish_of(n - 2),
+    };
+    Ok((outcome.end().saturating_sub(before), outcome))
+}
+
 fn timed_row(
     spec: &ValidSpec,
     communicator: &Communicator<'_>,
@@ -242,20 +263,10 @@ fn timed_row(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Row, ScenarioError> {
     let topology = &spec.topology;
-    let operations = if spec.isolated { 1 } else { BACK_TO_BACK };
     let began = Instant::now();
-    let options = Options {
-        operations,
-        progress: Some(progress),
-    };
-    let outcome = simulate(&planned.plan, |link| topology.rate(link), options)
+    let (time, outcome) = time_of(topology, &planned.plan, spec.isolated, Some(progress))
         .map_err(|source| stopped(spec, planned, source))?;
     let wall_ms = began.elapsed().as_secs_f64() * 1e3;
-    let before = match operations as usize {
-        1 => Time::ZERO,
-        n => outcome.finish_of(n - 2),
-    };
-    let time = outcome.end().saturating_sub(before);
     let bytes = planned.bytes;
     let algbw_gbs = if time == Time::ZERO {
         0.0

@@ -4,6 +4,8 @@ use super::error::{TopologyError, nearest};
 use super::hardware::Hardware;
 use super::load;
 use super::spec::TopologySpec;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// A shipped topology: its name and its text.
@@ -55,7 +57,14 @@ const SHIPPED: &[(&str, &str)] = shipped![
 ];
 
 /// The shipped hardware, by kind.
-const HARDWARE: &[(&str, &str)] = hardware_files!["links", "gpus", "hosts", "nics", "switches"];
+const HARDWARE: &[(&str, &str)] = hardware_files![
+    "links",
+    "architectures",
+    "gpus",
+    "hosts",
+    "nics",
+    "switches"
+];
 
 /// The names of the shipped topologies.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -86,21 +95,73 @@ pub fn find(name: &str) -> Result<TopologySpec, TopologyError> {
     }
 }
 
-/// The shipped models of links and devices.
+/// Values that were fitted to measurements, in place of those of the hardware files: by their
+/// place there, with dots. Made by `fabricsim fit`.
+const FITTED: &str = include_str!("../../topologies/hardware/fitted.json");
+
+/// The file of fitted values.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fitted {
+    #[serde(rename = "comment")]
+    _comment: String,
+    values: BTreeMap<String, Value>,
+}
+
+/// The shipped hardware as one JSON value, as its files have it, without fitted values.
+///
+/// # Panics
+/// Never: the texts are part of the program and a test reads them.
+#[must_use]
+pub fn hardware_json() -> Value {
+    let mut all = serde_json::Map::new();
+    for (name, text) in HARDWARE {
+        let part: Value = load::from_json(text, name).expect("tests read the embedded files");
+        let Value::Object(part) = part else { continue };
+        for (kind, models) in part {
+            if let (Value::Object(models), Value::Object(known)) = (
+                models,
+                all.entry(kind)
+                    .or_insert_with(|| Value::Object(serde_json::Map::new())),
+            ) {
+                known.extend(models);
+            }
+        }
+    }
+    all.remove("comment");
+    Value::Object(all)
+}
+
+/// The value at a place in hardware's JSON, with dots; an object with a `value` stands for
+/// that.
+pub fn place_in<'v>(hardware: &'v mut Value, path: &str) -> Option<&'v mut Value> {
+    let mut place = hardware;
+    for part in path.split('.') {
+        place = match place {
+            Value::Array(list) => list.get_mut(part.parse::<usize>().ok()?)?,
+            _ => place.get_mut(part)?,
+        };
+    }
+    if place.get("value").is_some() {
+        place = place.get_mut("value")?;
+    }
+    Some(place)
+}
+
+/// The shipped models of links and devices, with the fitted values.
 ///
 /// # Panics
 /// Never: the texts are part of the program and a test reads them.
 pub fn hardware() -> &'static Hardware {
     static PARSED: OnceLock<Hardware> = OnceLock::new();
     PARSED.get_or_init(|| {
-        let mut all = Hardware::default();
-        for (name, text) in HARDWARE {
-            let part = load::parse_hardware(text, name)
-                .expect("the embedded hardware files are read by a test");
-            all.links.extend(part.links);
-            all.devices.extend(part.devices);
+        let mut all = hardware_json();
+        let fitted: Fitted = load::from_json(FITTED, "topologies/hardware/fitted.json")
+            .expect("tests read the embedded files");
+        for (path, value) in fitted.values {
+            *place_in(&mut all, &path).expect("a test knows every fitted value") = value;
         }
-        all
+        serde_json::from_value(all).expect("tests read the embedded files")
     })
 }
 
@@ -120,12 +181,14 @@ mod tests {
         let parts = HARDWARE
             .iter()
             .map(|(name, text)| load::parse_hardware(text, name).unwrap_or_else(|e| panic!("{e}")));
-        let (mut links, mut devices) = (0, 0);
+        let (mut links, mut architectures, mut devices) = (0, 0, 0);
         for part in parts {
             links += part.links.len();
+            architectures += part.architectures.len();
             devices += part.devices.len();
         }
         assert_eq!(links, hardware().links.len());
+        assert_eq!(architectures, hardware().architectures.len());
         assert_eq!(devices, hardware().devices.len());
     }
 

@@ -1,8 +1,9 @@
 //! Whether a machine makes sense: its models one by one, and the machine as a whole.
 
+use super::architecture::Architecture;
 use super::error::Fault;
 use super::graph::{DeviceId, DeviceKind, Topology};
-use super::hardware::{DeviceModel, Hardware, LinkFamily, LinkModel, ProtocolModel, SwitchModel};
+use super::hardware::{DeviceModel, Hardware, LinkFamily, LinkModel, SwitchModel};
 use crate::units::{Bandwidth, Time};
 use std::fmt;
 
@@ -279,6 +280,9 @@ pub(super) fn hardware(hardware: &Hardware, faults: &mut Vec<Fault>) {
     for (name, model) in &hardware.links {
         link_model(name, model, faults);
     }
+    for (name, model) in &hardware.architectures {
+        architecture(name, model, faults);
+    }
     for (name, model) in &hardware.devices {
         device_model(name, model, faults);
     }
@@ -331,15 +335,6 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
                     &m.bf16_tflops.value.to_string(),
                 ));
             }
-            let at = format!("{at}.workers");
-            rate(
-                &format!("{at}.local_copy_rate"),
-                m.workers.local_copy_rate.value,
-                faults,
-            );
-            protocol(&format!("{at}.simple"), &m.workers.simple, faults);
-            protocol(&format!("{at}.ll"), &m.workers.ll, faults);
-            protocol(&format!("{at}.ll128"), &m.workers.ll128, faults);
         }
         DeviceModel::Nvswitch(m) => switch(&format!("{at}.nvswitch"), m, faults),
         DeviceModel::Switch(m) => switch(&format!("{at}.switch"), m, faults),
@@ -366,15 +361,81 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
                 m.message_overhead.value,
                 faults,
             );
+            if let Some(model) = &m.rendezvous {
+                latency(
+                    &format!("{at}.nic.rendezvous.time"),
+                    model.time.value,
+                    faults,
+                );
+            }
+            if let Some(time) = &m.delivery {
+                latency(&format!("{at}.nic.delivery"), time.value, faults);
+            }
+            if let Some(model) = &m.queue_pair_rate {
+                rate(&format!("{at}.nic.queue_pair_rate"), model.value, faults);
+            }
         }
     }
 }
 
-fn protocol(at: &str, model: &ProtocolModel, faults: &mut Vec<Fault>) {
-    rate(&format!("{at}.rate"), model.rate.value, faults);
-    latency(&format!("{at}.launch"), model.launch.value, faults);
-    latency(&format!("{at}.slice_sync"), model.slice_sync.value, faults);
-    latency(&format!("{at}.hop"), model.hop.value, faults);
+/// Rates above zero, latencies that can be added up.
+pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fault>) {
+    let at = |field: &str| format!("hardware.architectures.{name}.{field}");
+    let mut rates = vec![
+        ("local_copy_rate", &model.local_copy_rate),
+        ("simple.rate", &model.simple.rate),
+        ("ll128.rate", &model.ll128.rate),
+    ];
+    let mut times = vec![
+        ("simple.launch", &model.simple.launch),
+        ("simple.slice_sync", &model.simple.slice_sync),
+        ("ll.launch", &model.ll.launch),
+        ("ll.doubling", &model.ll.doubling),
+        ("ll.more", &model.ll.more),
+        ("ll128.launch", &model.ll128.launch),
+    ];
+    let mut sizes = vec![("ll.pass", &model.ll.pass)];
+    for (field, hop) in [
+        ("simple.hop", &model.simple.hop),
+        ("ll.hop", &model.ll.hop),
+        ("ll128.hop", &model.ll128.hop),
+    ] {
+        times.extend([(field, &hop.nvlink), (field, &hop.pcie)]);
+    }
+    if let Some(hunk) = &model.simple.partial_hunk {
+        sizes.push(("simple.partial_hunk.size", &hunk.size));
+        times.push(("simple.partial_hunk.time", &hunk.time));
+    }
+    if let Some(sends) = &model.point_to_point {
+        rates.push(("point_to_point.rate", &sends.rate));
+        times.push(("point_to_point.chunk_sync", &sends.chunk_sync));
+    }
+    if let Some(nvls) = &model.nvls {
+        rates.push(("nvls.rate", &nvls.rate));
+        times.extend([
+            ("nvls.launch", &nvls.launch),
+            ("nvls.loop_sync", &nvls.loop_sync),
+        ]);
+        let share = nvls.port_share.value;
+        if !(share > 0.0 && share <= 1.0) {
+            faults.push(Fault::new(
+                at("nvls.port_share.value"),
+                share.to_string(),
+                "more than 0, at most 1",
+            ));
+        }
+    }
+    for (field, value) in rates {
+        rate(&at(field), value.value, faults);
+    }
+    for (field, value) in times {
+        latency(&at(field), value.value, faults);
+    }
+    for (field, value) in sizes {
+        if value.value.get() == 0 {
+            faults.push(zero(&at(field), "0B"));
+        }
+    }
 }
 
 fn switch(at: &str, model: &SwitchModel, faults: &mut Vec<Fault>) {

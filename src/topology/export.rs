@@ -54,7 +54,10 @@ pub fn to_json(spec: &TopologySpec) -> String {
 
 /// The models that some device or link has.
 fn used_hardware(topology: &Topology) -> Hardware {
-    let mut hardware = Hardware::default();
+    let mut hardware = Hardware {
+        architectures: topology.architectures.clone(),
+        ..Hardware::default()
+    };
     for (_, device) in topology.devices() {
         let (name, model) = &topology.device_models[device.model as usize];
         if !hardware.devices.contains_key(name) {

@@ -3,10 +3,12 @@
 //! A [`Topology`] is made by [`super::expand()`] and never changes: faults are flags and
 //! factors that the engine applies, so ids stay valid. Ids are dense and index tables.
 
+use super::architecture::Architecture;
 use super::hardware::{DeviceModel, GpuModel, LinkFamily, LinkModel, NicModel, SwitchModel};
 use super::spec::RoutingPolicy;
 use crate::units::{Bandwidth, Time};
 use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
+use std::collections::BTreeMap;
 
 /// A device of one topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -161,6 +163,8 @@ pub struct Topology {
     pub device_models: Vec<(String, DeviceModel)>,
     /// Link models with their names.
     pub link_models: Vec<(String, LinkModel)>,
+    /// The generations of the GPU models, by name.
+    pub architectures: BTreeMap<String, Architecture>,
 }
 
 impl Fabric {
@@ -328,6 +332,12 @@ impl Topology {
             DeviceModel::Gpu(model) => Some(model),
             _ => None,
         }
+    }
+
+    /// What thread blocks cost and reach on a device, if it is a GPU.
+    #[must_use]
+    pub fn architecture(&self, id: DeviceId) -> Option<&Architecture> {
+        self.architectures.get(&self.gpu_model(id)?.architecture)
     }
 
     /// The NIC model, if the device is a NIC.

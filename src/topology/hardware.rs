@@ -4,6 +4,7 @@
 //! of a topology file) gives models names; a topology file then refers to them. Every
 //! figure is a [`Sourced`] value: a number with a unit and where it comes from.
 
+use super::architecture::Architecture;
 use crate::units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,13 @@ pub struct Hardware {
     /// Kinds of link, by name.
     #[serde(default, deserialize_with = "super::unique::map")]
     pub links: BTreeMap<String, LinkModel>,
+    /// Generations of GPUs, by name.
+    #[serde(
+        default,
+        deserialize_with = "super::unique::map",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub architectures: BTreeMap<String, Architecture>,
     /// Kinds of device, by name.
     #[serde(default, deserialize_with = "super::unique::map")]
     pub devices: BTreeMap<String, DeviceModel>,
@@ -136,10 +144,6 @@ impl LinkModel {
 /// A kind of device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a machine has a handful of models; a box would burden every use"
-)]
 pub enum DeviceModel {
     /// A GPU.
     Gpu(GpuModel),
@@ -155,7 +159,7 @@ pub enum DeviceModel {
     Switch(SwitchModel),
 }
 
-/// A GPU and what a NCCL thread block achieves on it.
+/// A GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GpuModel {
@@ -178,58 +182,13 @@ pub struct GpuModel {
     /// Whether NICs that can (see [`NicModel::gpu_direct`]) may read and write its memory.
     #[serde(default = "yes")]
     pub gpu_direct: bool,
-    /// What a collective's thread block (a worker) costs and reaches, by protocol.
-    pub workers: WorkerModel,
+    /// The generation of its multiprocessors: the name of an [`Architecture`], which says what
+    /// a collective's thread blocks cost and reach.
+    pub architecture: String,
 }
 
 fn yes() -> bool {
     true
-}
-
-/// Costs and rates of NCCL's thread blocks on one GPU generation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct WorkerModel {
-    /// Copy from a FIFO to user memory on the same GPU, per thread block.
-    pub local_copy_rate: Sourced<Bandwidth>,
-    /// The Simple protocol.
-    pub simple: ProtocolModel,
-    /// The LL protocol.
-    pub ll: ProtocolModel,
-    /// The LL128 protocol.
-    pub ll128: ProtocolModel,
-    /// Multicast memory, if the GPU has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nvls: Option<NvlsModel>,
-    /// The fastest that a thread block sends to one peer, point to point.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub point_to_point_rate: Option<Sourced<Bandwidth>>,
-}
-
-/// NVLink SHARP as a thread block sees it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NvlsModel {
-    /// Start and end of the kernel.
-    pub launch: Sourced<Time>,
-    /// Of a loop: waiting for all ranks, fencing, telling them.
-    pub loop_sync: Sourced<Time>,
-    /// Between the user's buffer and multicast memory, while bytes move.
-    pub rate: Sourced<Bandwidth>,
-}
-
-/// What one protocol costs a thread block.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ProtocolModel {
-    /// Start and end of the kernel, once per operation.
-    pub launch: Sourced<Time>,
-    /// Waiting for, fencing and posting one slice; occupies the thread block.
-    pub slice_sync: Sourced<Time>,
-    /// From a slice being posted to the peer seeing it, beyond the wires' own latency.
-    pub hop: Sourced<Time>,
-    /// Payload rate of one thread block towards another GPU.
-    pub rate: Sourced<Bandwidth>,
 }
 
 /// A switch: of NVLink or of the network.
@@ -361,4 +320,25 @@ pub struct NicModel {
     /// What the CPU's proxy thread and the interface spend on each message; the next
     /// message of the same connection waits for it.
     pub message_overhead: Sourced<Time>,
+    /// More for messages of more than so many bytes on the wire: both sides agree on them
+    /// before they are sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendezvous: Option<RendezvousModel>,
+    /// What software takes on the receiving side after the last byte has arrived; it holds
+    /// back what is received, but not the buffers that are offered for more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<Sourced<Time>>,
+    /// The fastest that one queue pair goes; the whole wire if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_pair_rate: Option<Sourced<Bandwidth>>,
+}
+
+/// Large messages of a network interface.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RendezvousModel {
+    /// Messages with more bytes on the wire are large.
+    pub above: Sourced<Bytes>,
+    /// What each of them takes more.
+    pub time: Sourced<Time>,
 }

@@ -191,6 +191,7 @@ impl Machine {
             fabrics: self.fabrics,
             device_models: tables.devices,
             link_models: tables.links,
+            architectures: tables.architectures,
         }
     }
 }

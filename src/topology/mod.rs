@@ -3,6 +3,7 @@
 //! A file ([`spec`]) is read ([`mod@load`]), expanded ([`mod@expand`]) into a [`Topology`], and
 //! checked on the way ([`mod@check`], [`error`]). Shipped files are in the [`catalogue`].
 
+pub mod architecture;
 mod attach;
 mod builder;
 pub mod catalogue;
@@ -33,6 +34,7 @@ mod template;
 mod tests;
 pub(crate) mod unique;
 
+pub use architecture::Architecture;
 pub use check::{Finding, Severity, check};
 pub use error::{Fault, TopologyError};
 pub use expand::{Overrides, expand};

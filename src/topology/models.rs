@@ -1,5 +1,6 @@
 //! The names that a topology uses, as numbers: models of devices and links, and stems.
 
+use super::architecture::Architecture;
 use super::check;
 use super::error::Fault;
 use super::graph::DeviceKind;
@@ -12,6 +13,7 @@ pub(super) struct Models<'a> {
     shipped: &'a Hardware,
     devices: Vec<(&'a str, &'a DeviceModel)>,
     links: Vec<(&'a str, &'a LinkModel)>,
+    architectures: BTreeMap<String, Architecture>,
     stems: Vec<String>,
     device_numbers: BTreeMap<&'a str, u16>,
     link_numbers: BTreeMap<&'a str, u16>,
@@ -22,6 +24,7 @@ pub(super) struct Models<'a> {
 pub(super) struct Tables {
     pub(super) devices: Vec<(String, DeviceModel)>,
     pub(super) links: Vec<(String, LinkModel)>,
+    pub(super) architectures: BTreeMap<String, Architecture>,
     pub(super) stems: Vec<String>,
 }
 
@@ -33,6 +36,7 @@ impl<'a> Models<'a> {
             shipped,
             devices: Vec::new(),
             links: Vec::new(),
+            architectures: BTreeMap::new(),
             stems: Vec::new(),
             device_numbers: BTreeMap::new(),
             link_numbers: BTreeMap::new(),
@@ -69,10 +73,33 @@ impl<'a> Models<'a> {
         if !own {
             check::device_model(name, model, faults);
         }
+        if let DeviceModel::Gpu(gpu) = model {
+            self.architecture(&gpu.architecture, name, faults)?;
+        }
         let number = number(self.devices.len(), "device models", path, faults)?;
         self.devices.push((name, model));
         self.device_numbers.insert(name, number);
         Some((number, model))
+    }
+
+    /// Keeps the generation of a GPU model `of`; a fault if there is none of this name.
+    fn architecture(&mut self, name: &str, of: &str, faults: &mut Vec<Fault>) -> Option<()> {
+        if self.architectures.contains_key(name) {
+            return Some(());
+        }
+        let own = self.own.and_then(|h| h.architectures.get(name));
+        let Some(model) = own.or_else(|| self.shipped.architectures.get(name)) else {
+            let known = self.own.into_iter().chain([self.shipped]);
+            let known = known.flat_map(|h| h.architectures.keys().map(String::as_str));
+            let path = format!("hardware.devices.{of}.gpu.architecture");
+            faults.push(Fault::unknown(&path, "architectures", name, known));
+            return None;
+        };
+        if own.is_none() {
+            check::architecture(name, model, faults);
+        }
+        self.architectures.insert(name.to_owned(), model.clone());
+        Some(())
     }
 
     /// The number of a link model; a fault at `path` if there is none of this name.
@@ -131,6 +158,7 @@ impl<'a> Models<'a> {
         Tables {
             devices: owned(self.devices),
             links: owned(self.links),
+            architectures: self.architectures,
             stems: self.stems,
         }
     }

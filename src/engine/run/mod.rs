@@ -19,7 +19,7 @@ use super::queue::EventQueue;
 use super::resources::PathId;
 use super::sharing::{Change, Sharing};
 use crate::collective::{Role, Worker, WorkerId};
-use crate::plan::{Plan, Protocol, RoleCosts};
+use crate::plan::{Plan, Protocol, RoleCosts, SliceCost};
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Time};
 use rustc_hash::FxHashMap;
@@ -126,7 +126,7 @@ const PART: usize = 256;
 struct Class {
     launch: Time,
     /// After each slice of a worker; before each message of a proxy.
-    overhead: Time,
+    slice: SliceCost,
     send_rate: u64,
     local_rate: u64,
     /// Streams in and out at these rates; zero: any number.
@@ -186,7 +186,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             .flat_map(RoleCosts::iter)
             .map(|c| Class {
                 launch: c.launch,
-                overhead: c.slice_sync,
+                slice: c.slice,
                 send_rate: c.send_rate.bytes_per_sec(),
                 local_rate: c.local_rate.bytes_per_sec(),
                 streams: c.streams,
@@ -208,7 +208,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             let rate = proxy.rate.bytes_per_sec().max(1);
             let class = Class {
                 launch: Time::ZERO,
-                overhead: proxy.overhead,
+                slice: proxy.message,
                 send_rate: rate,
                 local_rate: rate,
                 streams: 0,
@@ -328,7 +328,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         let mut seen = 0;
         for actor in actors.clone() {
             let a = &self.actors[actor as usize];
-            seen ^= a.slices ^ u64::from(a.generation);
+            seen ^= a.sync.picos() ^ u64::from(a.generation);
             if !self.machinery.is_free(a.path) {
                 seen ^= self.sharing.touch(actor);
             }
@@ -420,7 +420,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             latency: actor.latency,
             wait_data: actor.wait_data,
             wait_credit: actor.wait_credit,
-            sync: times(class.overhead, actor.slices),
+            sync: actor.sync,
             at_cap: actor.at_cap,
             limited,
             idle: cold.idle + end.saturating_sub(actor.free),

@@ -112,11 +112,11 @@ impl<P: Probe> Run<'_, '_, P> {
         let mut start = free.max(ready);
         if id >= self.workers {
             // The proxy's work on a message overlaps with the one before leaving.
-            let overhead = self.classes[usize::from(actor.class)].overhead;
-            let cold = &mut self.cold[id as usize];
-            cold.handed = ready.max(cold.handed) + overhead;
-            start = free.max(cold.handed);
             actor.slice = fifos.next_len(actor.recv);
+            let cost = &self.classes[usize::from(actor.class)].slice;
+            let cold = &mut self.cold[id as usize];
+            cold.handed = ready.max(cold.handed) + cost.of(u64::from(actor.slice));
+            start = free.max(cold.handed);
         }
         // Waiting counts up to the later of data and credit: until the other side acted,
         // then for the news to arrive.
@@ -226,11 +226,13 @@ impl<P: Probe> Run<'_, '_, P> {
         let proxy = id >= self.workers;
         let now = self.now;
         let actor = &mut self.actors[id as usize];
-        let done = if proxy {
-            now
-        } else {
-            now + self.classes[usize::from(actor.class)].overhead
-        };
+        let mut done = now;
+        if !proxy {
+            let cost = &self.classes[usize::from(actor.class)].slice;
+            let sync = cost.of(u64::from(actor.slice));
+            actor.sync += sync;
+            done += sync;
+        }
         if P::ACTIVE {
             let cold = &mut self.cold[id as usize];
             let (recv, send) = actor.queues(cold);
@@ -249,7 +251,6 @@ impl<P: Probe> Run<'_, '_, P> {
             });
             cold.cause = Cause::Own;
         }
-        actor.slices += 1;
         actor.free = done;
         actor.phase = Phase::Waits;
         let slice = actor.slice;

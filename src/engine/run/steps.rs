@@ -21,7 +21,8 @@ impl<P: Probe> Run<'_, '_, P> {
             let kind = &self.plan.costs[usize::from(self.plan.rank_costs[rank])];
             // One kernel: all parts of its thread blocks start together.
             let launch = kind.of(Role::Block).launch;
-            let free = idle_until + launch;
+            let issued = self.plan.issue.at(rank as u32, state.operation);
+            let free = idle_until.max(issued) + launch;
             state.running = 0;
             for i in first..last {
                 let worker = self.rank_workers[i as usize];

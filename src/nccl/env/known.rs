@@ -103,7 +103,6 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
             "NCCL_GDR_FLUSH_DISABLE",
             "NCCL_GDRCOPY_ENABLE",
             "NCCL_P2P_MAX_PEERS",
-            "NCCL_IB_QPS_PER_CONNECTION",
             "NCCL_IB_SPLIT_DATA_ON_QPS",
         ],
         "is set, but its effect is not modelled",

@@ -24,6 +24,10 @@ use values::{ByFunction, Value};
 pub struct Env {
     /// The release whose rules are followed (not a variable of NCCL's).
     pub version: Version,
+    /// Ranks that one process drives (nccl-tests' `-g`; not a variable of NCCL's).
+    pub ranks_per_process: u32,
+    /// `NCCL_IB_QPS_PER_CONNECTION`.
+    pub queue_pairs: u32,
     /// `NCCL_ALGO`.
     pub algorithms: Option<ByFunction<Algorithm>>,
     /// `NCCL_PROTO`.
@@ -127,6 +131,8 @@ impl Default for Env {
     fn default() -> Self {
         Env {
             version: Version::DEFAULT,
+            ranks_per_process: 1,
+            queue_pairs: 1,
             algorithms: None,
             protocols: None,
             min_channels: None,
@@ -279,6 +285,7 @@ impl Env {
                 self.p2p_chunk = Some(value.bytes(0)?).filter(|b| b.get() > 0);
             }
             "NCCL_ALLOC_P2P_NET_LL_BUFFERS" => self.p2p_net_ll = value.switch()?,
+            "NCCL_IB_QPS_PER_CONNECTION" => self.queue_pairs = value.number(1, 128)?,
             "NCCL_LOCAL_REGISTER" => self.local_register = Some(value.switch()?),
             "NCCL_GRAPH_REGISTER" => self.graph_register = Some(value.switch()?),
             "NCCL_CTA_POLICY" => {
@@ -343,6 +350,16 @@ impl Env {
     pub fn allows_protocol(&self, collective: Collective, protocol: ProtocolKind) -> bool {
         let list = self.protocols.as_ref();
         list.is_none_or(|l| l.of(collective).contains(&protocol))
+    }
+
+    /// Whether `NCCL_ALGO` names nothing but algorithms that need SHARP: whoever does so has it.
+    #[must_use]
+    pub fn names_collnet(&self) -> bool {
+        let collnet =
+            |a: &Algorithm| matches!(a, Algorithm::CollnetDirect | Algorithm::CollnetChain);
+        let list = self.algorithms.as_ref();
+        list.map(|l| l.of(Collective::AllReduce))
+            .is_some_and(|l| !l.is_empty() && l.iter().all(collnet))
     }
 
     /// Whether LL128 was named: then it is used even where NCCL would not by itself.

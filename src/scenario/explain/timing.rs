@@ -4,7 +4,9 @@ use super::{ExplainError, ExplainSpec};
 use crate::collective::{Program, Walk, WorkerId};
 use crate::engine::probe::{Probe, Slice};
 use crate::engine::{Options, simulate_with};
-use crate::plan::{Plan, Protocol, ProtocolKind, RoleCosts, RouteId, Transport, WorkerCosts};
+use crate::plan::{
+    Issue, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost, Transport, WorkerCosts,
+};
 use crate::topology::{DeviceId, Hop, LinkId, Route, Share};
 use crate::units::{Bandwidth, Bytes, Time};
 use std::collections::BTreeMap;
@@ -106,11 +108,12 @@ fn crossbar(program: &Arc<dyn Program>, latency: Time) -> Plan {
         transports,
         costs: vec![RoleCosts::same(WorkerCosts {
             launch: Time::ZERO,
-            slice_sync: Time::ZERO,
+            slice: SliceCost::default(),
             send_rate: INSTANT,
             local_rate: INSTANT,
             streams: 0,
         })],
         rank_costs: vec![0; ranks as usize],
+        issue: Issue::FREE,
     }
 }

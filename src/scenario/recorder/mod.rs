@@ -155,7 +155,7 @@ impl Cast {
             cast.ends.push((from.rank, to.rank));
             if let Some(leg) = transport.network {
                 cast.place.push(from);
-                cast.overhead.push(leg.message_overhead);
+                cast.overhead.push(leg.message.each);
                 cast.leg.push(leg.route.0);
                 cast.connection.push(id);
                 // The receiver takes from the proxy's queue, not from the connection's own.

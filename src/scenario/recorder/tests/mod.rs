@@ -6,7 +6,10 @@ mod paths;
 use super::*;
 use crate::collective::{Collective, Part, Program, RingProgram, Rings};
 use crate::engine::{Options, simulate_with};
-use crate::plan::{NetworkLeg, Protocol, ProtocolKind, RoleCosts, RouteId, Transport, WorkerCosts};
+use crate::plan::{
+    Issue, NetworkLeg, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost, Transport,
+    WorkerCosts,
+};
 use crate::report::record::{Activity, Part as TimePart, Track};
 use crate::topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
 use crate::units::{Bandwidth, Bytes};
@@ -95,12 +98,13 @@ fn nvlink_plan(
         transports,
         costs: vec![RoleCosts::same(WorkerCosts {
             launch: costs.launch,
-            slice_sync: costs.sync,
+            slice: SliceCost::flat(costs.sync),
             send_rate: INSTANT,
             local_rate: INSTANT,
             streams: 0,
         })],
         rank_costs: vec![0; ranks as usize],
+        issue: Issue::FREE,
     }
 }
 
@@ -134,7 +138,7 @@ fn network_plan(topology: &Topology, chunk: u64, overhead: Time, costs: Costs) -
     plan.transports[0].network = Some(NetworkLeg {
         route: RouteId(0),
         post_latency: Time::ZERO,
-        message_overhead: overhead,
+        message: SliceCost::flat(overhead),
         rate: INSTANT,
     });
     plan

@@ -1,0 +1,380 @@
+//! Fitting the parameters of time to published tables.
+//!
+//! Coordinate search on factors: each parameter in turn is moved up and down by steps that
+//! become smaller, and what makes the objective smaller is kept. The objective is the mean,
+//! over groups of measurements and bands of size, of the mean of |ln(predicted / measured)|:
+//! every group counts alike, and outliers count little. No random choice is made, so a fit
+//! with the same files gives the same values.
+
+use super::measurement::Measurement;
+use super::predict::{Machines, PredictedSet, predict};
+use super::summary::{Band, group_log_errors};
+use crate::topology::{Hardware, TopologyError, catalogue, load};
+use crate::units::{Bandwidth, Time};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// What is fitted, and on what.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FitSpec {
+    /// Free text.
+    #[serde(default)]
+    pub comment: Option<String>,
+    /// Most rows of a measurement that take part, evenly chosen.
+    pub rows_per_set: usize,
+    /// Measurements with more ranks take no part.
+    pub most_ranks: u32,
+    /// Rows above so many bytes take no part.
+    pub most_bytes: u64,
+    /// The factors by which values are moved, one round each.
+    pub steps: Vec<f64>,
+    /// What is fitted.
+    pub parameters: Vec<Parameter>,
+}
+
+/// One value that is fitted.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    /// Its place in the hardware files, with dots: `architectures.hopper.ll.launch`.
+    pub path: String,
+    /// The parameter whose value it takes if no measurement depends on it; else it keeps its
+    /// own from before.
+    #[serde(default)]
+    pub like: Option<String>,
+}
+
+/// A parameter's value, before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FittedValue {
+    /// Its place in the hardware files.
+    pub path: String,
+    /// As the hardware files have it.
+    pub before: Value,
+    /// As fitted.
+    pub after: Value,
+    /// How many measurements depend on it; 0: it was taken from another parameter.
+    pub sets: usize,
+    /// How far it can be moved alone until the objective is 1 % worse, as factors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<(f64, f64)>,
+}
+
+/// What a fit did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FitLog {
+    /// Measurements that took part.
+    pub sets: Vec<String>,
+    /// The objective before and after.
+    pub objective: (f64, f64),
+    /// How many predictions of a measurement it took.
+    pub evaluations: usize,
+    /// The values.
+    pub values: Vec<FittedValue>,
+}
+
+/// `value` times `factor`, in the same kind of unit, to four digits.
+fn scaled(value: &Value, factor: f64) -> Option<Value> {
+    let digits = |x: f64| -> f64 {
+        if x == 0.0 {
+            return 0.0;
+        }
+        let unit = 10f64.powi(3 - x.abs().log10().floor() as i32);
+        (x * unit).round() / unit
+    };
+    match value {
+        Value::Number(n) => Some(digits(n.as_f64()? * factor).into()),
+        Value::String(text) => {
+            if let Ok(time) = Time::parse(text) {
+                return Some(format!("{}us", digits(time.micros() * factor)).into());
+            }
+            let rate = Bandwidth::parse(text).ok()?;
+            let rate = rate.bytes_per_sec() as f64 / 1e9;
+            Some(format!("{}GB/s", digits(rate * factor)).into())
+        }
+        _ => None,
+    }
+}
+
+struct Fit<'m> {
+    base: Value,
+    paths: Vec<String>,
+    starts: Vec<Value>,
+    factors: Vec<f64>,
+    sets: Vec<&'m Measurement>,
+    /// The rows of each that take part, by size.
+    rows: Vec<BTreeSet<u64>>,
+    /// Which sets a parameter can change.
+    touched: Vec<Vec<usize>>,
+    predicted: Vec<Option<PredictedSet>>,
+    evaluations: usize,
+}
+
+/// Fits what `spec` names on `measurements`; `tell` hears of every round and parameter.
+///
+/// # Errors
+/// A parameter that is not in the hardware files, or has no unit.
+pub fn fit(
+    spec: &FitSpec,
+    measurements: &[Measurement],
+    tell: &mut dyn FnMut(&str),
+) -> Result<FitLog, String> {
+    let mut fit = Fit::new(spec, measurements)?;
+    let everything: Vec<usize> = (0..fit.sets.len()).collect();
+    fit.predicted = fit.predict(&everything, &fit.factors.clone())?;
+    let before = objective(&fit.predicted);
+    tell(&format!(
+        "{} measurements, {} parameters, objective {before:.5}",
+        fit.sets.len(),
+        fit.paths.len()
+    ));
+    let mut best = before;
+    for (round, &step) in spec.steps.iter().enumerate() {
+        for p in 0..fit.paths.len() {
+            best = fit.search(p, step, best)?;
+        }
+        tell(&format!("round {}: objective {best:.5}", round + 1));
+    }
+    let mut values = Vec::new();
+    for p in 0..fit.paths.len() {
+        let range = fit.range(p, best)?;
+        values.push(FittedValue {
+            path: fit.paths[p].clone(),
+            before: fit.starts[p].clone(),
+            after: scaled(&fit.starts[p], fit.factors[p]).unwrap_or(Value::Null),
+            sets: fit.touched[p].len(),
+            range,
+        });
+    }
+    inherit(spec, &mut values);
+    Ok(FitLog {
+        sets: fit.sets.iter().map(|m| m.id.clone()).collect(),
+        objective: (before, best),
+        evaluations: fit.evaluations,
+        values,
+    })
+}
+
+/// Parameters on which no measurement depends take the value of those that they are like.
+fn inherit(spec: &FitSpec, values: &mut [FittedValue]) {
+    for _ in 0..4 {
+        let known: BTreeMap<String, (usize, Value)> = values
+            .iter()
+            .map(|v| (v.path.clone(), (v.sets, v.after.clone())))
+            .collect();
+        for (value, parameter) in values.iter_mut().zip(&spec.parameters) {
+            let like = parameter.like.as_ref().and_then(|l| known.get(l));
+            if value.sets == 0
+                && let Some((_, after)) = like
+            {
+                value.after = after.clone();
+            }
+        }
+    }
+}
+
+/// The mean over groups and bands of the mean of |ln(predicted / measured)|.
+fn objective(predicted: &[Option<PredictedSet>]) -> f64 {
+    let sets: Vec<&PredictedSet> = predicted.iter().flatten().collect();
+    let errors: Vec<f64> = Band::ALL
+        .iter()
+        .flat_map(|&band| group_log_errors(&sets, band))
+        .collect();
+    errors.iter().sum::<f64>() / errors.len().max(1) as f64
+}
+
+impl<'m> Fit<'m> {
+    fn new(spec: &FitSpec, measurements: &'m [Measurement]) -> Result<Self, String> {
+        let mut base = catalogue::hardware_json();
+        let mut starts = Vec::new();
+        for parameter in &spec.parameters {
+            let found = catalogue::place_in(&mut base, &parameter.path).map(|v| v.clone());
+            let value = found.ok_or_else(|| format!("{}: no such parameter", parameter.path))?;
+            if scaled(&value, 1.0).is_none() {
+                return Err(format!(
+                    "{}: {value} is no time, rate or number",
+                    parameter.path
+                ));
+            }
+            starts.push(value);
+        }
+        let fits = |m: &&Measurement| {
+            let few = |model: &super::Model| model.nodes * model.gpus_per_node <= spec.most_ranks;
+            m.healthy && m.model.as_ref().is_some_and(few)
+        };
+        let (mut sets, mut rows) = (Vec::new(), Vec::new());
+        for set in measurements.iter().filter(fits) {
+            let all: Vec<u64> = set.rows.iter().filter_map(|r| r.bytes).collect();
+            let all: Vec<u64> = all.into_iter().filter(|&b| b <= spec.most_bytes).collect();
+            let step = all.len().div_ceil(spec.rows_per_set.max(1)).max(1);
+            if !all.is_empty() {
+                sets.push(set);
+                rows.push(all.into_iter().step_by(step).collect());
+            }
+        }
+        let paths: Vec<String> = spec.parameters.iter().map(|p| p.path.clone()).collect();
+        let mut names = BTreeMap::new();
+        for set in &sets {
+            let name = set.model.as_ref().map_or("", |m| m.topology.as_str());
+            if !names.contains_key(name) {
+                names.insert(name, used_names(name).map_err(|e| e.to_string())?);
+            }
+        }
+        let touched = paths
+            .iter()
+            .map(|path| {
+                let mut parts = path.split('.');
+                let (kind, name) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+                let uses = |set: &Measurement| {
+                    let topology = set.model.as_ref().map_or("", |m| m.topology.as_str());
+                    let own = names.get(topology);
+                    let one = set.model.as_ref().is_some_and(|m| m.nodes == 1);
+                    // Networks do not matter inside one node.
+                    let network = kind == "devices" && one;
+                    own.is_some_and(|n| n.contains(&(kind.to_owned(), name.to_owned()))) && !network
+                };
+                (0..sets.len()).filter(|&i| uses(sets[i])).collect()
+            })
+            .collect();
+        Ok(Fit {
+            base,
+            factors: vec![1.0; paths.len()],
+            predicted: Vec::new(),
+            evaluations: 0,
+            paths,
+            starts,
+            sets,
+            rows,
+            touched,
+        })
+    }
+
+    fn hardware(&self, factors: &[f64]) -> Result<Hardware, String> {
+        let mut tree = self.base.clone();
+        for ((path, start), &factor) in self.paths.iter().zip(&self.starts).zip(factors) {
+            if let (Some(place), Some(value)) =
+                (catalogue::place_in(&mut tree, path), scaled(start, factor))
+            {
+                *place = value;
+            }
+        }
+        serde_json::from_value(tree).map_err(|e| e.to_string())
+    }
+
+    /// Predictions of some sets, on all processors.
+    fn predict(
+        &mut self,
+        sets: &[usize],
+        factors: &[f64],
+    ) -> Result<Vec<Option<PredictedSet>>, String> {
+        self.evaluations += sets.len();
+        let hardware = self.hardware(factors)?;
+        let next = AtomicUsize::new(0);
+        let this = &*self;
+        let work = || {
+            let mut machines = Machines::new(&hardware);
+            let mut done = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(&set) = sets.get(index) else {
+                    return done;
+                };
+                let wanted = |bytes| this.rows[set].contains(&bytes);
+                done.push((index, predict(this.sets[set], &mut machines, wanted).ok()));
+            }
+        };
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let mut all: Vec<(usize, Option<PredictedSet>)> = thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            let joined = workers.into_iter().flat_map(|w| match w.join() {
+                Ok(done) => done,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            joined.collect()
+        });
+        all.sort_by_key(|(index, _)| *index);
+        Ok(all.into_iter().map(|(_, set)| set).collect())
+    }
+
+    /// The objective with one parameter moved, and the predictions that change.
+    fn moved(
+        &mut self,
+        parameter: usize,
+        factor: f64,
+    ) -> Result<(f64, Vec<Option<PredictedSet>>), String> {
+        let mut factors = self.factors.clone();
+        factors[parameter] = factor;
+        let touched = self.touched[parameter].clone();
+        let changed = self.predict(&touched, &factors)?;
+        let mut all = self.predicted.clone();
+        for (&set, new) in touched.iter().zip(&changed) {
+            all[set].clone_from(new);
+        }
+        Ok((objective(&all), all))
+    }
+
+    /// Moves a parameter as long as that helps.
+    fn search(&mut self, parameter: usize, step: f64, mut best: f64) -> Result<f64, String> {
+        if self.touched[parameter].is_empty() {
+            return Ok(best);
+        }
+        for direction in [step, 1.0 / step] {
+            let mut moves = 0;
+            while moves < 3 {
+                let factor = self.factors[parameter] * direction;
+                if !(0.02..=50.0).contains(&factor) {
+                    break;
+                }
+                let (objective, all) = self.moved(parameter, factor)?;
+                if objective >= best - 1e-6 {
+                    break;
+                }
+                best = objective;
+                self.factors[parameter] = factor;
+                self.predicted = all;
+                moves += 1;
+            }
+            if moves > 0 {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    /// How well the measurements know a parameter.
+    fn range(&mut self, parameter: usize, best: f64) -> Result<Option<(f64, f64)>, String> {
+        if self.touched[parameter].is_empty() {
+            return Ok(None);
+        }
+        let mut ends = [1.0f64; 2];
+        for (end, sign) in ends.iter_mut().zip([-1.0, 1.0]) {
+            for power in 1..=5 {
+                *end = 1.1f64.powi(power * power).powf(sign);
+                let factor = self.factors[parameter] * *end;
+                if self.moved(parameter, factor)?.0 > best * 1.01 {
+                    break;
+                }
+            }
+        }
+        let digits = |x: f64| (x * 100.0).round() / 100.0;
+        Ok(Some((digits(ends[0]), digits(ends[1]))))
+    }
+}
+
+/// Kinds and names of the hardware that a topology uses.
+fn used_names(topology: &str) -> Result<BTreeSet<(String, String)>, TopologyError> {
+    let topology = load::load(topology, &crate::topology::Overrides::default())?;
+    let named = |kind: &str, name: &String| (kind.to_owned(), name.clone());
+    let devices = topology.device_models.iter();
+    let links = topology.link_models.iter();
+    let architectures = topology.architectures.keys();
+    Ok(devices
+        .map(|(name, _)| named("devices", name))
+        .chain(links.map(|(name, _)| named("links", name)))
+        .chain(architectures.map(|name| named("architectures", name)))
+        .collect())
+}

@@ -1,0 +1,141 @@
+//! A published measurement as a file has it.
+
+use crate::collective::Collective;
+use crate::scenario::EnvValue;
+use crate::topology::{TopologyError, load};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// One published table. Files hold more than this (who measured, what it says of the machine);
+/// only what a prediction needs is read, and everything else is let through.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Measurement {
+    /// What it is called, unique.
+    pub id: String,
+    /// False if its own source reports a fault.
+    #[serde(default = "yes")]
+    pub healthy: bool,
+    /// Where it was published.
+    #[serde(default)]
+    pub source: Source,
+    /// What ran.
+    #[serde(default)]
+    pub software: Software,
+    /// As nccl-tests calls it, or another benchmark.
+    pub collective: String,
+    /// How to run it here; absent where nobody can tell.
+    #[serde(default)]
+    pub model: Option<Model>,
+    /// The figures.
+    pub rows: Vec<MeasuredRow>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Where a table was published.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct Source {
+    /// For people.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Page, repository or thread.
+    #[serde(default)]
+    pub address: Option<String>,
+}
+
+/// What ran.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct Software {
+    /// NCCL's release as the source says it, perhaps with remarks.
+    #[serde(default)]
+    pub nccl: Option<String>,
+}
+
+/// How to run a measurement here.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Model {
+    /// A shipped topology, or a file.
+    pub topology: String,
+    /// Nodes.
+    pub nodes: u32,
+    /// GPUs of each that take part.
+    pub gpus_per_node: u32,
+    /// What runs on them.
+    pub collective: Collective,
+    /// GPUs that one process drives; it starts their kernels one after the other.
+    #[serde(default)]
+    pub ranks_per_process: Option<u32>,
+    /// NCCL's variables.
+    #[serde(default)]
+    pub env: BTreeMap<String, EnvValue>,
+}
+
+/// One size. Files print a time, a bandwidth, or both.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub struct MeasuredRow {
+    /// nccl-tests' size; absent where a link's bandwidth was printed without one.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// Microseconds.
+    #[serde(default)]
+    pub time_us: Option<f64>,
+    /// GB/s, decimal.
+    #[serde(default)]
+    pub algbw_gbs: Option<f64>,
+    /// GB/s, decimal.
+    #[serde(default)]
+    pub busbw_gbs: Option<f64>,
+}
+
+impl MeasuredRow {
+    /// Microseconds, as printed or from a bandwidth.
+    #[must_use]
+    pub fn micros(&self, collective: Collective, ranks: u32) -> Option<f64> {
+        let bytes = self.bytes? as f64;
+        let of_rate = |rate: f64| bytes / rate / 1e3;
+        let time = self
+            .time_us
+            .or(self.algbw_gbs.map(of_rate))
+            .or_else(|| Some(of_rate(self.busbw_gbs? / collective.bus_factor(ranks))))?;
+        (time.is_finite() && time > 0.0).then_some(time)
+    }
+}
+
+/// Reads a measurement's text; `origin` names it in errors.
+///
+/// # Errors
+/// The first place where it is not JSON or not a measurement.
+pub fn parse_measurement(text: &str, origin: &str) -> Result<Measurement, TopologyError> {
+    load::from_json(text, origin)
+}
+
+/// Reads measurements: files as they are, of folders every `.json` in them, by name.
+///
+/// # Errors
+/// What cannot be read, or is no measurement.
+pub fn read_measurements(paths: &[PathBuf]) -> Result<Vec<Measurement>, TopologyError> {
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path).map_err(|source| TopologyError::Read {
+                path: path.display().to_string(),
+                source,
+            })?;
+            let inside = entries.filter_map(|e| e.ok().map(|e| e.path()));
+            let json = |p: &PathBuf| p.extension().is_some_and(|e| e == "json");
+            let mut inside: Vec<PathBuf> = inside.filter(json).collect();
+            inside.sort();
+            files.extend(inside);
+        } else {
+            files.push(path.clone());
+        }
+    }
+    files.iter().map(|path| read_measurement(path)).collect()
+}
+
+fn read_measurement(path: &Path) -> Result<Measurement, TopologyError> {
+    parse_measurement(&load::read_text(path)?, &path.display().to_string())
+}

@@ -1,0 +1,148 @@
+//! How far predictions are off, by bands of size.
+
+use super::predict::{Group, PredictedRow, PredictedSet};
+use std::collections::BTreeMap;
+
+/// Sizes that are judged together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Band {
+    /// Below 64 KiB.
+    Small,
+    /// 64 KiB to 16 MiB.
+    Middle,
+    /// Above 16 MiB.
+    Large,
+}
+
+impl Band {
+    /// From small to large.
+    pub const ALL: [Band; 3] = [Band::Small, Band::Middle, Band::Large];
+
+    /// The band of a size.
+    #[must_use]
+    pub fn of(bytes: u64) -> Band {
+        match bytes {
+            0..65_536 => Band::Small,
+            65_536..=16_777_216 => Band::Middle,
+            _ => Band::Large,
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Band::Small => "< 64 KiB",
+            Band::Middle => "64 KiB-16 MiB",
+            Band::Large => "> 16 MiB",
+        }
+    }
+
+    /// In files.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            Band::Small => "below_64_kib",
+            Band::Middle => "64_kib_to_16_mib",
+            Band::Large => "above_16_mib",
+        }
+    }
+}
+
+/// Which of a row's predictions is meant.
+pub type Pick = fn(&PredictedRow) -> f64;
+
+/// The simulated one.
+#[must_use]
+pub fn simulated(row: &PredictedRow) -> f64 {
+    row.predicted_us
+}
+
+/// That of NCCL's cost model.
+#[must_use]
+pub fn baseline(row: &PredictedRow) -> f64 {
+    row.baseline_us
+}
+
+/// Errors over groups: each group's is the median over its rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// How many groups (or rows, of a single set).
+    pub count: usize,
+    /// The median of |predicted / measured − 1|.
+    pub median: f64,
+    /// The 90th percentile.
+    pub p90: f64,
+    /// The geometric mean of predicted / measured.
+    pub ratio: f64,
+}
+
+impl Spread {
+    fn of(mut errors: Vec<f64>, ratios: &[f64]) -> Option<Spread> {
+        errors.sort_by(f64::total_cmp);
+        let mean = ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len().max(1) as f64;
+        Some(Spread {
+            count: errors.len(),
+            median: quantile(&errors, 0.5)?,
+            p90: quantile(&errors, 0.9)?,
+            ratio: mean.exp(),
+        })
+    }
+}
+
+/// Between the two nearest of sorted values; `None` of none.
+fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
+    let at = part * sorted.len().checked_sub(1)? as f64;
+    let (below, above) = (at.floor() as usize, at.ceil() as usize);
+    Some(sorted[below] + (sorted[above] - sorted[below]) * at.fract())
+}
+
+/// Each group's median error in a band, and its geometric mean of predicted over measured.
+#[must_use]
+pub fn group_errors(sets: &[&PredictedSet], band: Band, pick: Pick) -> BTreeMap<Group, (f64, f64)> {
+    let mut rows: BTreeMap<Group, Vec<f64>> = BTreeMap::new();
+    for set in sets {
+        let inside = set.rows.iter().filter(|row| Band::of(row.bytes) == band);
+        let ratios = inside.map(|row| pick(row) / row.measured_us);
+        rows.entry(set.group.clone()).or_default().extend(ratios);
+    }
+    rows.into_iter()
+        .filter_map(|(group, ratios)| {
+            let errors = ratios.iter().map(|r| (r - 1.0).abs()).collect();
+            let spread = Spread::of(errors, &ratios)?;
+            Some((group, (spread.median, spread.ratio)))
+        })
+        .collect()
+}
+
+/// Each group's mean of |ln(predicted / measured)| in a band.
+#[must_use]
+pub(super) fn group_log_errors(sets: &[&PredictedSet], band: Band) -> Vec<f64> {
+    let mut rows: BTreeMap<&Group, (f64, usize)> = BTreeMap::new();
+    for set in sets {
+        for row in set.rows.iter().filter(|row| Band::of(row.bytes) == band) {
+            let (sum, count) = rows.entry(&set.group).or_default();
+            *sum += (row.predicted_us / row.measured_us).ln().abs();
+            *count += 1;
+        }
+    }
+    rows.into_values()
+        .map(|(sum, count)| sum / count as f64)
+        .collect()
+}
+
+/// How far off a band is, over all groups; `None` if it has none.
+#[must_use]
+pub fn over_groups(sets: &[&PredictedSet], band: Band, pick: Pick) -> Option<Spread> {
+    let groups = group_errors(sets, band, pick);
+    let (errors, ratios): (Vec<f64>, Vec<f64>) = groups.into_values().unzip();
+    Spread::of(errors, &ratios)
+}
+
+/// How far off the rows of one set are in a band; `None` if it has none.
+#[must_use]
+pub fn over_rows(set: &PredictedSet, band: Band, pick: Pick) -> Option<Spread> {
+    let inside = set.rows.iter().filter(|row| Band::of(row.bytes) == band);
+    let ratios: Vec<f64> = inside.map(|row| pick(row) / row.measured_us).collect();
+    Spread::of(ratios.iter().map(|r| (r - 1.0).abs()).collect(), &ratios)
+}

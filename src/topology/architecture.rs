@@ -1,0 +1,121 @@
+//! What NCCL's thread blocks cost and reach on a generation of GPUs.
+//!
+//! These are the parameters of time that no data sheet has; each is a [`Sourced`] value in
+//! `topologies/hardware/architectures.json`, most of them fitted to published tables.
+
+use super::hardware::Sourced;
+use crate::units::{Bandwidth, Bytes, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A generation of multiprocessors, as collectives see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Architecture {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Copy from a FIFO to user memory on the same GPU, per thread block.
+    pub local_copy_rate: Sourced<Bandwidth>,
+    /// The Simple protocol.
+    pub simple: SimpleModel,
+    /// The LL protocol.
+    pub ll: LlModel,
+    /// The LL128 protocol.
+    pub ll128: Ll128Model,
+    /// Sends and receives with the Simple protocol; as rings if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point_to_point: Option<PointToPointModel>,
+    /// Multicast memory, if the GPUs have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvls: Option<NvlsModel>,
+}
+
+/// From a slice being posted to the peer seeing it, beyond the wires' own latency.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HopModel {
+    /// Over NVLink, and to and from network interfaces.
+    pub nvlink: Sourced<Time>,
+    /// Over PCIe and host memory.
+    pub pcie: Sourced<Time>,
+}
+
+/// What the Simple protocol costs a thread block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SimpleModel {
+    /// Start and end of the kernel, once per operation.
+    pub launch: Sourced<Time>,
+    /// Waiting for, fencing and posting one slice; occupies the thread block.
+    pub slice_sync: Sourced<Time>,
+    /// More for a slice that is no multiple of what all threads copy in an unrolled loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_hunk: Option<HunkModel>,
+    /// Between two thread blocks.
+    pub hop: HopModel,
+    /// Payload rate of one thread block towards another GPU.
+    pub rate: Sourced<Bandwidth>,
+}
+
+/// The end of a slice that does not fill the threads' unrolled loop.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HunkModel {
+    /// What all threads copy in one round.
+    pub size: Sourced<Bytes>,
+    /// What a smaller rest takes more.
+    pub time: Sourced<Time>,
+}
+
+/// What the LL protocol costs a thread block: it moves data in passes of 8 bytes a thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LlModel {
+    /// Start and end of the kernel, once per operation.
+    pub launch: Sourced<Time>,
+    /// Between two thread blocks.
+    pub hop: HopModel,
+    /// Payload of one pass of all threads.
+    pub pass: Sourced<Bytes>,
+    /// What each doubling of a slice above 64 bytes takes, up to a pass: more warps wait.
+    pub doubling: Sourced<Time>,
+    /// Each pass after the first.
+    pub more: Sourced<Time>,
+}
+
+/// What the LL128 protocol costs a thread block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ll128Model {
+    /// Start and end of the kernel, once per operation.
+    pub launch: Sourced<Time>,
+    /// Between two thread blocks.
+    pub hop: HopModel,
+    /// Payload rate of one thread block towards another GPU.
+    pub rate: Sourced<Bandwidth>,
+}
+
+/// Sends and receives with the Simple protocol, per thread block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PointToPointModel {
+    /// While bytes move.
+    pub rate: Sourced<Bandwidth>,
+    /// Per chunk: waiting for a slot, fencing, telling the peer or the proxy.
+    pub chunk_sync: Sourced<Time>,
+}
+
+/// NVLink SHARP as a thread block sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NvlsModel {
+    /// Start and end of the kernel.
+    pub launch: Sourced<Time>,
+    /// Of a loop: waiting for all ranks, fencing, telling them.
+    pub loop_sync: Sourced<Time>,
+    /// Between the user's buffer and multicast memory, while bytes move.
+    pub rate: Sourced<Bandwidth>,
+    /// Part of a GPU's raw NVLink rate that loads from and stores to multicast memory reach.
+    pub port_share: Sourced<f64>,
+}
