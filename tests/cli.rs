@@ -297,6 +297,55 @@ fn unknown_variables_are_warnings() {
 }
 
 #[test]
+fn buffers_can_be_registered() {
+    let gather = |more: &[&'static str]| {
+        let base = [
+            "collective",
+            "all-gather",
+            "-t",
+            "dgx-h100",
+            "--size",
+            "64M",
+        ];
+        base.iter().chain(more).copied().collect::<Vec<_>>()
+    };
+    let few = ["--env", "NCCL_CTA_POLICY=EFFICIENCY", "--csv"];
+    let out = succeeds(&gather(&[&["--registered"], &few[..]].concat()));
+    assert!(out.contains(",nvls,simple,4,"), "{out}");
+    let undone = [
+        &["--registered", "--env", "NCCL_LOCAL_REGISTER=0"],
+        &few[..],
+    ]
+    .concat();
+    let done = fabricsim(&gather(&undone));
+    assert!(done.out.contains(",ring,"), "{}", done.out);
+    assert!(
+        done.err.contains("warning: NCCL_CTA_POLICY"),
+        "{}",
+        done.err
+    );
+    refuses(&gather(&["--registered=windows"]), &["local", "graph"]);
+    let done = fabricsim(&gather(&["--env", "NCCL_GRAPH_REGISTER=1", "--csv"]));
+    assert!(done.err.contains("NCCL_GRAPH_REGISTER"), "{}", done.err);
+}
+
+#[test]
+fn mates_meet_and_sockets_are_slow() {
+    let time = |collective: &str, algorithm: &str| {
+        let base = ["collective", collective, "-t", "dgx-h100", "-n", "2"];
+        let more = ["--size", "16M", "--algo", algorithm, "--json"];
+        let out: Value = serde_json::from_str(&succeeds(&[&base[..], &more].concat())).unwrap();
+        assert_eq!(out["rows"][0]["algo"], algorithm);
+        out["rows"][0]["time_us"].as_f64().unwrap()
+    };
+    // NVLink inside nodes is faster than the network between them.
+    assert!(time("send-recv-pairs", "p2p") < time("send-recv-halves", "p2p"));
+    assert!(time("all-reduce", "ring") * 10.0 < time("all-reduce", "cpu-ring"));
+    let told = succeeds(&["explain", "send-recv-pairs", "--ranks", "5"]);
+    assert!(told.contains("2 is the data of rank 2"), "{told}");
+}
+
+#[test]
 fn a_run_writes_its_folder() {
     let (folder, path) = scenario();
     let target = folder.path().join("out/small");

@@ -3,7 +3,7 @@
 use super::progress::Show;
 use super::{CliError, one_of, terminal};
 use crate::collective::Collective;
-use crate::nccl::Algorithm;
+use crate::nccl::{Algorithm, Registration};
 use crate::plan::ProtocolKind;
 use crate::report::record::{Row, Summary};
 use crate::report::{check_target, decision_tables, rows_csv, table_footer, write_run};
@@ -25,6 +25,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Which one
+    ///
+    /// Of sends and receives there are three: `send-recv` is nccl-tests' ring shift, in which
+    /// each rank sends to the next; in `send-recv-pairs` ranks 2i and 2i + 1 exchange, in
+    /// `send-recv-halves` ranks i and i + N/2, as in OSU's multi-pair tests: between nodes
+    /// where there are two of them. Their size is that of each rank's message.
     #[arg(value_parser = one_of(&Collective::ALL, Collective::name))]
     name: Collective,
     /// A shipped topology (see `topology list`) or a topology file
@@ -64,6 +69,17 @@ pub(super) struct Args {
     /// Forces the protocol
     #[arg(long, value_parser = one_of(&ProtocolKind::ALL, ProtocolKind::name))]
     proto: Option<ProtocolKind>,
+    /// Users' buffers are registered, so that nothing is copied where NCCL can do without: with
+    /// ncclCommRegister (nccl-tests' -R 1), or `=graph` as those of a captured graph
+    #[arg(
+        long,
+        value_name = "HOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = Registration::Local.name(),
+        value_parser = one_of(&Registration::ALL, Registration::name)
+    )]
+    registered: Option<Registration>,
     /// Sets an environment variable of NCCL; may be repeated
     #[arg(long, value_name = "NCCL_X=VALUE")]
     env: Vec<String>,
@@ -170,6 +186,7 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
             algorithm_file: args.algo_file.clone(),
             matrix: args.matrix.as_deref().map(matrix).transpose()?,
             protocol: args.proto,
+            registered: args.registered,
             isolated: args.isolated,
             why: args.why,
             trace: None,

@@ -91,6 +91,8 @@ fn builders() -> Vec<Builder> {
             collectives: &[
                 Collective::AllToAll,
                 Collective::SendRecv,
+                Collective::SendRecvPairs,
+                Collective::SendRecvHalves,
                 Collective::Gather,
                 Collective::Scatter,
             ],
@@ -113,6 +115,21 @@ fn builders() -> Vec<Builder> {
                     &rounds,
                     &lanes,
                     cut,
+                ))
+            }),
+        },
+        Builder {
+            name: "host ring",
+            collectives: &Collective::KERNELS,
+            by_node: false,
+            credits: 2,
+            build: Box::new(|case| {
+                let chunk = case.chunk.next_multiple_of(16);
+                Box::new(HostRingProgram::new(
+                    case.collective,
+                    case.bytes,
+                    case.ranks,
+                    chunk,
                 ))
             }),
         },
@@ -249,7 +266,7 @@ fn every_builder_computes_what_it_says() {
 proptest! {
     #[test]
     fn any_size_any_chunk(
-        which in 0usize..10,
+        which in 0usize..11,
         collective in 0usize..5,
         ranks in 1u32..14,
         nodes in 1u32..4,

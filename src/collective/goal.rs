@@ -25,8 +25,13 @@ pub enum Collective {
     AllToAll,
     /// Everyone sends as much to everyone as a matrix says.
     AllToAllV,
-    /// Everyone sends its data to the next rank.
+    /// Everyone sends its data to the next rank: nccl-tests' ring shift.
     SendRecv,
+    /// Ranks 2i and 2i + 1 exchange their data; a last one without a mate does nothing.
+    SendRecvPairs,
+    /// Ranks i and i + ⌊N/2⌋ exchange their data, as in OSU's multi-pair tests; of an odd
+    /// number the last does nothing.
+    SendRecvHalves,
     /// The root ends with everyone's block.
     Gather,
     /// Everyone ends with its block of the root's data.
@@ -38,7 +43,7 @@ pub const ROOT: Rank = Rank(0);
 
 impl Collective {
     /// Every collective.
-    pub const ALL: [Collective; 10] = [
+    pub const ALL: [Collective; 12] = [
         Collective::AllReduce,
         Collective::AllGather,
         Collective::ReduceScatter,
@@ -47,6 +52,8 @@ impl Collective {
         Collective::AllToAll,
         Collective::AllToAllV,
         Collective::SendRecv,
+        Collective::SendRecvPairs,
+        Collective::SendRecvHalves,
         Collective::Gather,
         Collective::Scatter,
     ];
@@ -68,6 +75,8 @@ impl Collective {
             Collective::AllToAll
                 | Collective::AllToAllV
                 | Collective::SendRecv
+                | Collective::SendRecvPairs
+                | Collective::SendRecvHalves
                 | Collective::Gather
                 | Collective::Scatter
         )
@@ -85,9 +94,34 @@ impl Collective {
             Collective::AllToAll => "all-to-all",
             Collective::AllToAllV => "all-to-all-v",
             Collective::SendRecv => "send-recv",
+            Collective::SendRecvPairs => "send-recv-pairs",
+            Collective::SendRecvHalves => "send-recv-halves",
             Collective::Gather => "gather",
             Collective::Scatter => "scatter",
         }
+    }
+
+    /// To whom a rank sends all of its data, where it sends to one other at most: the next
+    /// rank, or its mate.
+    #[must_use]
+    pub fn receiver(self, from: Rank, ranks: u32) -> Option<Rank> {
+        let half = ranks / 2;
+        match self {
+            Collective::SendRecv => Some(Rank((from.0 + 1) % ranks)),
+            Collective::SendRecvPairs => Some(Rank(from.0 ^ 1)).filter(|to| to.0 < ranks),
+            Collective::SendRecvHalves if from.0 < half => Some(Rank(from.0 + half)),
+            Collective::SendRecvHalves if from.0 < 2 * half => Some(Rank(from.0 - half)),
+            _ => None,
+        }
+    }
+
+    /// True if each rank sends to one other at most.
+    #[must_use]
+    pub const fn is_single_message(self) -> bool {
+        matches!(
+            self,
+            Collective::SendRecv | Collective::SendRecvPairs | Collective::SendRecvHalves
+        )
     }
 
     /// Bytes of a rank's buffer, when the operation is of `bytes` as nccl-tests counts
@@ -103,6 +137,12 @@ impl Collective {
             (Collective::Broadcast | Collective::Scatter, Buffer::Input)
             | (Collective::Reduce | Collective::Gather, Buffer::Output)
                 if rank != ROOT =>
+            {
+                0
+            }
+            // Who has no mate neither sends nor receives.
+            (Collective::SendRecvPairs | Collective::SendRecvHalves, _)
+                if self.receiver(rank, ranks).is_none() =>
             {
                 0
             }
@@ -128,6 +168,9 @@ impl Collective {
             | Collective::Broadcast
             | Collective::Reduce
             | Collective::SendRecv => bytes / 4 * 4,
+            // Nobody to exchange with.
+            Collective::SendRecvPairs | Collective::SendRecvHalves if ranks < 2 => 0,
+            Collective::SendRecvPairs | Collective::SendRecvHalves => bytes / 4 * 4,
         }
     }
 
@@ -143,7 +186,11 @@ impl Collective {
             | Collective::AllToAllV
             | Collective::Gather
             | Collective::Scatter => (n - 1.0) / n,
-            Collective::Broadcast | Collective::Reduce | Collective::SendRecv => 1.0,
+            Collective::Broadcast
+            | Collective::Reduce
+            | Collective::SendRecv
+            | Collective::SendRecvPairs
+            | Collective::SendRecvHalves => 1.0,
         }
     }
 }

@@ -4,6 +4,7 @@
 pub mod chain;
 pub mod goal;
 pub mod heads;
+pub mod host_ring;
 pub mod matrix;
 pub mod message;
 pub mod msccl;
@@ -17,6 +18,7 @@ pub mod walk;
 pub use chain::{ChainProgram, Chains};
 pub use goal::{Collective, ROOT};
 pub use heads::{Between, HeadsProgram, HopKind};
+pub use host_ring::{HostHop, HostRingProgram};
 pub use matrix::{Matrix, MatrixError};
 pub use message::{MessageAlgorithm, MessageError, MessageProgram};
 pub use msccl::{MscclAlgorithm, MscclError, MscclProgram};

@@ -501,6 +501,14 @@ fn promise(program: &dyn Program, rank: Rank, offset: u64) -> (Value, u64) {
             block - offset,
         ),
         Collective::SendRecv => (vec![((rank.0 + ranks - 1) % ranks, offset)], bytes - offset),
+        Collective::SendRecvPairs | Collective::SendRecvHalves => {
+            // Mates send to each other; who has none has no output.
+            let mate = program.collective().receiver(rank, ranks);
+            (
+                mate.map(|mate| (mate.0, offset)).into_iter().collect(),
+                bytes - offset,
+            )
+        }
         Collective::AllToAll => (
             vec![(
                 (offset / block) as u32,

@@ -41,13 +41,15 @@ pub enum Algorithm {
     Binomial,
     /// Not NCCL's: everyone sends to everyone.
     Direct,
+    /// Not NCCL's: a ring of processes over sockets, through host memory.
+    CpuRing,
     /// What a file of MSCCL says.
     Msccl,
 }
 
 impl Algorithm {
     /// Every algorithm that can be asked for by name.
-    pub const ALL: [Algorithm; 15] = [
+    pub const ALL: [Algorithm; 16] = [
         Algorithm::Tree,
         Algorithm::Ring,
         Algorithm::CollnetDirect,
@@ -63,6 +65,7 @@ impl Algorithm {
         Algorithm::ParameterServer,
         Algorithm::Binomial,
         Algorithm::Direct,
+        Algorithm::CpuRing,
     ];
 
     /// Those that NCCL chooses among, in the order in which it looks at them.
@@ -95,6 +98,7 @@ impl Algorithm {
             Algorithm::ParameterServer => "parameter-server",
             Algorithm::Binomial => "binomial",
             Algorithm::Direct => "direct",
+            Algorithm::CpuRing => "cpu-ring",
             Algorithm::Msccl => "msccl",
         }
     }
@@ -124,7 +128,7 @@ impl Algorithm {
         match (self, collective) {
             (Algorithm::PointToPoint, c) => c.is_point_to_point(),
             (_, c) if c.is_point_to_point() => false,
-            (Algorithm::Ring, _) => true,
+            (Algorithm::Ring | Algorithm::CpuRing, _) => true,
             (_, Collective::Broadcast | Collective::Reduce) => false,
             (Algorithm::Tree | Algorithm::CollnetChain | Algorithm::NvlsTree, c) => {
                 matches!(c, Collective::AllReduce)

@@ -76,6 +76,17 @@ impl Communicator<'_> {
                 best = Some((expected.micros, i));
             }
         }
+        // Few thread blocks are asked for, whatever the model says.
+        let env = self.env();
+        if env.efficiency == Some(true)
+            && env.zero_copy()
+            && collective != Collective::AllReduce
+            && let Some(i) = all.iter().position(|c| {
+                c.algorithm == Algorithm::Nvls && c.excluded.is_none() && c.expected.is_some()
+            })
+        {
+            best = Some((0.0, i));
+        }
         if let Some((_, i)) = best {
             all[i].chosen = true;
         }
@@ -115,8 +126,8 @@ impl Communicator<'_> {
         }
         // Published tables of gather and scatter with NVLS named and plain buffers are those
         // of the ring, to half a percent.
-        let blocks = collective != Collective::AllReduce;
-        (algorithm == Algorithm::Nvls && blocks && forced.algorithm.is_none())
+        let plain = collective != Collective::AllReduce && !env.zero_copy();
+        (algorithm == Algorithm::Nvls && plain && forced.algorithm.is_none())
             .then(|| "buffers are not registered".into())
     }
 
@@ -153,6 +164,14 @@ impl Communicator<'_> {
                 return Err(NcclError::NothingLeft {
                     collective: collective.name(),
                     reason: format!("{other} does not do {collective}"),
+                });
+            }
+            if other == Algorithm::CpuRing
+                && let Some(protocol) = forced.protocol.filter(|&p| p != ProtocolKind::Simple)
+            {
+                return Err(NcclError::NothingLeft {
+                    collective: collective.name(),
+                    reason: format!("{other} goes over sockets, not with {protocol}"),
                 });
             }
             // NCCL's cost model knows nothing of it.

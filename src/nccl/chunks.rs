@@ -256,6 +256,9 @@ impl Sizing<'_> {
                 halved(&mut chunk, 1, 8.0 * local, 64 << 10);
                 halved(&mut chunk, 1, local, 32 << 10);
             }
+            // Switches take a whole slot at once where nothing is copied.
+            Algorithm::Nvls if self.env.zero_copy() && self.collective != Collective::AllReduce => {
+            }
             Algorithm::Nvls => {
                 chunk = self.env.nvls_chunk.get();
                 let all = channels * heads;

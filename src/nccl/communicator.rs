@@ -7,14 +7,16 @@ use super::error::NcclError;
 use super::graphs::Graphs;
 use super::hosts::{Host, believed_rate, hosts, reach, worst_nic_path};
 use super::mesh;
+use super::registration;
 use super::rings::{RingGraph, forced_rings, search};
+use super::sharp;
 use super::transport::{Way, Ways};
 use super::tuner::Setup;
 use crate::collective::{Collective, Tree};
 use crate::plan::{Plan, ProtocolKind};
 use crate::topology::hardware::CpuVendor;
 use crate::topology::{
-    Architecture, DeviceId, DeviceKind, DeviceModel, PathType, Router, Topology,
+    Architecture, DeviceId, DeviceKind, DeviceModel, LinkFamily, PathType, Router, Topology,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,7 +90,7 @@ impl<'t> Communicator<'t> {
             }
             gpus.extend_from_slice(&node.gpus[..asked]);
         }
-        let router = Router::new(topology, seed);
+        let mut router = Router::new(topology, seed);
         let hosts = hosts(topology, &router, &gpus, env);
         let mut place_of = vec![(0, 0); gpus.len()];
         for (index, host) in hosts.iter().enumerate() {
@@ -102,7 +104,13 @@ impl<'t> Communicator<'t> {
             .map(|m| m.compute_capability)
             .min()
             .unwrap_or(0);
-        let reach = reach(topology, &router, &gpus, &hosts, compute_capability)?;
+        let reach = reach(
+            topology,
+            &router,
+            &gpus,
+            &hosts,
+            (compute_capability, env.version),
+        )?;
         let mesh = if hosts.len() == 1 && !reach.nvswitch {
             mesh::capacities(topology, &gpus, |link| {
                 believed_rate(topology, link, compute_capability)
@@ -157,7 +165,7 @@ impl<'t> Communicator<'t> {
                 && !(compute_capability >= 80 && env.version.before(18))
                 && graph.nvlink
                 && (hosts.len() == 1 || near <= far),
-            collnet: collnet(topology, &hosts, env),
+            collnet: sharp::collnet(topology, &mut router, &hosts, env),
             nvls,
             pat: env.pat,
         };
@@ -258,9 +266,14 @@ impl<'t> Communicator<'t> {
             .max(least)
     }
 
-    /// Thread blocks of NVLS.
-    pub(super) fn nvls_channels(&self) -> u16 {
-        let default = match (self.setup.compute_capability, self.setup.hosts) {
+    /// Thread blocks of NVLS with so many heads a host.
+    pub(super) fn nvls_channels(&self, collective: Collective, heads: u32) -> u16 {
+        let (capability, hosts) = (self.setup.compute_capability, self.setup.hosts);
+        let default = match (capability, hosts) {
+            _ if self.env.zero_copy() => {
+                let interface = self.interface_rate();
+                registration::nvls_channels(collective, capability, hosts, heads, interface)
+            }
             (100.., 1) => 24,
             (100.., _) => 32,
             _ => 16,
@@ -269,6 +282,18 @@ impl<'t> Communicator<'t> {
         let least = self.env.min_channels.unwrap_or(1);
         let given = self.env.nvls_channels;
         given.unwrap_or_else(|| default.min(most).max(least))
+    }
+
+    /// GB/s of the first rank's interface to other hosts; 0 if there are none.
+    fn interface_rate(&self) -> f64 {
+        let nic = (self.setup.hosts > 1)
+            .then(|| self.own_nic(0).ok())
+            .flatten();
+        let links = nic.into_iter().flat_map(|n| self.topology.links_from(n));
+        links
+            .filter(|(l, _)| self.topology.family(*l) == LinkFamily::Network)
+            .map(|(l, _)| self.topology.raw_rate(l).gb_per_sec())
+            .sum()
     }
 
     pub(super) fn no_nic(&self, rank: u32) -> NcclError {
@@ -327,24 +352,5 @@ fn multicast(
         Ok(())
     } else {
         Err("the NVSwitches do not reduce".into())
-    }
-}
-
-/// Whether switches of the network sum, and may be used, or why not.
-fn collnet(topology: &Topology, hosts: &[Host], env: &Env) -> Result<(), String> {
-    if !env.collnet && !env.names_collnet() {
-        return Err("NCCL_COLLNET_ENABLE is not set".into());
-    }
-    if hosts.len() < 2 || (hosts.len() as u32) < env.collnet_hosts {
-        return Err(format!("fewer than {} hosts", env.collnet_hosts.max(2)));
-    }
-    let switches = topology.fabrics.iter().flat_map(|f| &f.switches);
-    let reduce = switches.clone().all(
-        |&s| matches!(topology.device_model(s), DeviceModel::Switch(m) if m.reduction.is_some()),
-    );
-    if reduce && switches.count() > 0 {
-        Ok(())
-    } else {
-        Err("the network's switches do not reduce".into())
     }
 }

@@ -93,7 +93,7 @@ fn tree(hosts: &[Host], reach: Reach, ring: Graph) -> Graph {
     // A chain of g GPUs crosses g - 1 of their links in each direction.
     let crossed = (local as f64 - 1.0) / local as f64;
     let fits = |speed: f64| f64::from(ring.channels) * speed * crossed <= reach.intra;
-    let (_, list) = speeds(reach.compute_capability);
+    let list = speeds(reach.compute_capability, reach.version).inter;
     let mut intra = ring.intra;
     // The search's second pass raises the speed inside, while less than twice that outside.
     while intra < 2.0 * ring.inter {
@@ -118,8 +118,12 @@ fn tree(hosts: &[Host], reach: Reach, ring: Graph) -> Graph {
 /// Heads that each load every link of a host once, and their own once more.
 fn multicast(hosts: &[Host], reach: Reach, heads: u32) -> Option<Graph> {
     let channels = heads.min(MOST_RINGS);
-    let (one, several) = speeds(reach.compute_capability);
-    let list = if hosts.len() == 1 { one } else { several };
+    let speeds = speeds(reach.compute_capability, reach.version);
+    let list = if hosts.len() == 1 {
+        speeds.intra
+    } else {
+        speeds.inter
+    };
     let fits = |speed: f64| f64::from(channels + 1) * speed <= reach.intra;
     let most = if hosts.len() == 1 {
         f64::INFINITY

@@ -2,6 +2,7 @@
 
 use super::env::Env;
 use super::error::NcclError;
+use super::version::Version;
 use crate::topology::hardware::{CpuVendor, DeviceModel};
 use crate::topology::{
     DeviceId, DeviceKind, Hop, LinkFamily, LinkId, PathType, RouteError, Router, Topology,
@@ -61,6 +62,8 @@ pub(super) struct Reach {
     /// … through switches.
     pub(super) nvswitch: bool,
     pub(super) compute_capability: u32,
+    /// Whose speeds are searched.
+    pub(super) version: Version,
 }
 
 /// What NCCL 2.30 believes a link to carry (`topo.h`): NVLinks by GPU generation, PCIe by
@@ -280,7 +283,7 @@ pub(super) fn reach(
     router: &Router<'_>,
     gpus: &[DeviceId],
     hosts: &[Host],
-    compute_capability: u32,
+    (compute_capability, version): (u32, Version),
 ) -> Result<Reach, NcclError> {
     let believed = |link| believed_rate(topology, link, compute_capability);
     let (mut intra, mut nvlink, mut nvswitch) = (f64::INFINITY, true, true);
@@ -334,6 +337,7 @@ pub(super) fn reach(
         nvlink,
         nvswitch,
         compute_capability,
+        version,
     })
 }
 

@@ -27,7 +27,11 @@ impl Communicator<'_> {
         kind: ProtocolKind,
         bytes: u64,
     ) -> Result<Planned, NcclError> {
+        if algorithm == Algorithm::CpuRing {
+            return self.host_ring(collective, bytes);
+        }
         let heads = self.heads(algorithm);
+        let heads_of_host = heads.first().map_or(1, Vec::len) as u32;
         let sizing = Sizing {
             collective,
             algorithm,
@@ -35,8 +39,8 @@ impl Communicator<'_> {
             env: self.env(),
             setup: self.setup(),
             channels: self.channels(),
-            nvls_channels: self.nvls_channels(),
-            heads: heads.first().map_or(1, Vec::len) as u32,
+            nvls_channels: self.nvls_channels(collective, heads_of_host),
+            heads: heads_of_host,
         };
         let parts = sizing.parts(bytes);
         let channels = parts.len() as u16;
@@ -50,6 +54,7 @@ impl Communicator<'_> {
             _ => self.messages(collective, algorithm, bytes, parts)?,
         };
         let costs = self.costs(algorithm, kind, channels);
+        let costs = self.without_copies(collective, algorithm, kind, &ways, costs);
         Ok(self.planned(program, &ways, (algorithm, kind), costs, channels))
     }
 

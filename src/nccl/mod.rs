@@ -13,12 +13,15 @@ mod env;
 mod error;
 mod graph_file;
 mod graphs;
+mod host_ring;
 mod hosts;
 mod lay;
 mod mesh;
 pub mod p2p;
+mod registration;
 mod rings;
 mod sends;
+mod sharp;
 mod transport;
 mod tuner;
 mod version;
@@ -29,6 +32,7 @@ pub use communicator::{Communicator, Forced, Planned};
 pub use env::{Env, NicFilter};
 pub use error::NcclError;
 pub use graph_file::{Channel, Graph, GraphFile, GraphGpu, Pattern};
+pub use registration::Registration;
 pub use version::Version;
 
 /// Most channels of a communicator (NCCL: `MAXCHANNELS`).

@@ -13,8 +13,6 @@ use crate::topology::hardware::CpuVendor;
 pub const OPERATIONS_PER_BATCH: u16 = 8;
 /// Parts end at multiples of this.
 const PART_GRAIN: u64 = 4 << 10;
-/// Payload of an LL slot.
-const LL_SLOT: u64 = 32 << 10;
 
 /// An offset in the schedule: in a round every rank sends to the rank `within` after it in
 /// the group `group` after its own, and receives from the mirrored one.
@@ -244,6 +242,8 @@ pub struct PartInputs {
     pub base_chunk: u64,
     /// `NCCL_CHUNK_SIZE`, over networks.
     pub forced_chunk: Option<u64>,
+    /// Payload of an LL slot (`NCCL_LL_BUFFSIZE`).
+    pub ll_slot: u64,
 }
 
 /// NCCL's p2p chunks: `NCCL_P2P_NVL_CHUNKSIZE`, `NCCL_P2P_PCI_CHUNKSIZE` and
@@ -347,7 +347,7 @@ pub fn cut(inputs: &PartInputs, bytes: u64, protocol: ProtocolKind, network: boo
     };
     let chunk = match protocol {
         ProtocolKind::Simple => chunk,
-        ProtocolKind::Ll | ProtocolKind::Ll128 => chunk.min(LL_SLOT),
+        ProtocolKind::Ll | ProtocolKind::Ll128 => chunk.min(inputs.ll_slot),
     };
     Cut { part, chunk }
 }
@@ -410,6 +410,7 @@ mod tests {
             nodes: 1,
             base_chunk: BaseChunks::default().of(true, 1, CpuVendor::Intel, 90),
             forced_chunk: None,
+            ll_slot: 32 << 10,
         };
         assert_eq!(parts(&inputs, 1 << 20), (4, 256 << 10));
         // A part grows to 16 MiB before there are more of them.
@@ -478,11 +479,30 @@ mod tests {
             nodes: 2,
             base_chunk: BaseChunks::default().of(true, 2, CpuVendor::Intel, 90),
             forced_chunk: None,
+            ll_slot: 32 << 10,
         };
         // One channel is the fewest (4 × 16 > 16); parts beyond 128 KiB ask for more.
         assert_eq!(parts(&inputs, 128 << 10), (1, 128 << 10));
         assert_eq!(parts(&inputs, 256 << 10), (2, 128 << 10));
         assert_eq!(parts(&inputs, 1 << 20), (4, 256 << 10));
+    }
+
+    #[test]
+    fn chunks_of_ll_fit_its_slots() {
+        let inputs = PartInputs {
+            channels: Channels {
+                all: 32,
+                per_peer: 32,
+            },
+            ranks: 8,
+            nodes: 1,
+            base_chunk: 512 << 10,
+            forced_chunk: None,
+            ll_slot: 4 << 10,
+        };
+        let chunk = |kind| cut(&inputs, 16 << 10, kind, false).chunk;
+        assert_eq!(chunk(ProtocolKind::Ll), 4 << 10);
+        assert_eq!(chunk(ProtocolKind::Simple), 512 << 10);
     }
 
     #[test]
@@ -523,7 +543,7 @@ mod tests {
             let per_peer = 1u16 << per_peer;
             let all = (per_peer << more).min(64).max(per_peer);
             let channels = Channels { all, per_peer };
-            let inputs = PartInputs { channels, ranks, nodes, base_chunk: 128 << 10, forced_chunk: None };
+            let inputs = PartInputs { channels, ranks, nodes, base_chunk: 128 << 10, forced_chunk: None, ll_slot: 32 << 10 };
             let (count, part) = parts(&inputs, bytes);
             prop_assert!(count >= 1 && count <= per_peer);
             prop_assert!(part * u64::from(count) >= bytes);

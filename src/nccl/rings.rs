@@ -9,6 +9,7 @@ use super::error::NcclError;
 use super::graph_file::{GraphFile, GraphGpu};
 use super::hosts::{Door, Host, Reach};
 use super::mesh;
+use super::version::Version;
 use crate::collective::Rings;
 use crate::topology::{DeviceId, PathType, Topology};
 use std::sync::Arc;
@@ -49,9 +50,17 @@ pub(super) struct Gate {
     pub(super) leave: Option<DeviceId>,
 }
 
-/// Speeds that the search tries, highest first: one host, several hosts.
-pub(super) fn speeds(compute_capability: u32) -> (&'static [f64], &'static [f64]) {
-    match compute_capability {
+/// Speeds that the search tries, highest first.
+pub(super) struct Speeds {
+    /// On one host.
+    pub(super) intra: Vec<f64>,
+    /// On several.
+    pub(super) inter: Vec<f64>,
+}
+
+/// The speeds of a GPU generation, in a release of NCCL: some were added over time.
+pub(super) fn speeds(compute_capability: u32, version: Version) -> Speeds {
+    let (intra, inter): (&[f64], &[f64]) = match compute_capability {
         100.. => (
             &[90., 80., 70., 60., 50., 45., 40., 30., 24., 20., 19., 18.],
             &[
@@ -73,7 +82,20 @@ pub(super) fn speeds(compute_capability: u32) -> (&'static [f64], &'static [f64]
                 0.24, 0.12,
             ],
         ),
+    };
+    // The first minor release with some of them, on one host and on several. Releases before
+    // the oldest that is known are taken as that one.
+    let added: &[(u16, &[f64], &[f64])] = match compute_capability {
+        100.. => &[(30, &[], &[86.]), (29, &[45.], &[80.]), (27, &[], &[96.])],
+        90.. => &[(19, &[50., 11.], &[])],
+        _ => &[],
+    };
+    let (mut intra, mut inter) = (intra.to_vec(), inter.to_vec());
+    for (_, one, several) in added.iter().filter(|a| version.before(a.0)) {
+        intra.retain(|speed| !one.contains(speed));
+        inter.retain(|speed| !several.contains(speed));
     }
+    Speeds { intra, inter }
 }
 
 /// NCCL's MAXCHANNELS / 2: rings before doubling.
@@ -110,7 +132,7 @@ pub(super) fn search(
 }
 
 fn one_host(host: &Host, reach: Reach) -> RingGraph {
-    let (intra_speeds, _) = speeds(reach.compute_capability);
+    let intra_speeds = speeds(reach.compute_capability, reach.version).intra;
     let mut best = (1u32, reach.intra.min(0.1));
     for &speed in intra_speeds.iter().filter(|&&s| s <= reach.intra) {
         let channels = ((reach.intra / speed) as u32).min(MOST_RINGS);
@@ -149,8 +171,8 @@ fn meshed(mesh: &[Vec<f64>], reach: Reach) -> Option<RingGraph> {
     if reach.nvswitch {
         return None;
     }
-    let (speeds, _) = speeds(reach.compute_capability);
-    let (orders, speed) = mesh::rings(mesh, speeds, MOST_RINGS as usize)?;
+    let speeds = speeds(reach.compute_capability, reach.version).intra;
+    let (orders, speed) = mesh::rings(mesh, &speeds, MOST_RINGS as usize)?;
     let found = orders.len() as u32;
     let (channels, intra) = duplicate(found, speed, reach.compute_capability);
     let users = (0..channels * 2).map(|c| (c % found) as u16).collect();
@@ -203,7 +225,7 @@ fn several_hosts(
         interfaces = interfaces.min(host.doors.len() as u32);
     }
     let smallest = hosts.iter().map(|h| h.ranks.len()).min().unwrap_or(1) as f64;
-    let (_, inter_speeds) = speeds(reach.compute_capability);
+    let inter_speeds = speeds(reach.compute_capability, reach.version).inter;
     let mut best = (1u32, inter_speeds[inter_speeds.len() - 1]);
     for &speed in inter_speeds
         .iter()

@@ -7,6 +7,7 @@ use super::costs::lane_costs;
 use super::error::NcclError;
 use super::hosts::{believed_path, believed_rate, by_nvlink, nic_path, usable_nics};
 use super::p2p::{self, BaseChunks, ChannelInputs, Channels, PartInputs, PeerPath, Schedule};
+use super::registration::LONGEST_MESSAGE;
 use super::transport::{Leg, Way};
 use crate::collective::{
     Collective, ConnId, Cut, Lanes, Matrix, P2pProgram, Program, Rank, Role, Rounds,
@@ -57,13 +58,15 @@ impl Communicator<'_> {
             })?;
         let channels = self.p2p_channels();
         let inputs = self.part_inputs(channels);
-        // The largest message decides what kernel runs; NCCL decides message by message.
+        // One protocol for the whole plan: that of the largest message to another rank. What
+        // a rank keeps for itself is a copy, and has none.
         let (messages, largest) = match (&matrix, collective) {
             (Some(m), _) => {
                 let pairs = (0..n).flat_map(|a| (0..n).map(move |b| (Rank(a), Rank(b))));
-                (n, pairs.map(|(a, b)| m.bytes(a, b)).max().unwrap_or(0))
+                let others = pairs.filter(|(a, b)| a != b || n == 1);
+                (n, others.map(|(a, b)| m.bytes(a, b)).max().unwrap_or(0))
             }
-            (None, Collective::SendRecv) => (1, bytes),
+            (None, c) if c.is_single_message() => (1, bytes),
             _ => (n, bytes / u64::from(n)),
         };
         let (parts, _) = p2p::parts(&inputs, largest.max(1));
@@ -78,15 +81,29 @@ impl Communicator<'_> {
                 .map(|round| schedule.first_channel(round, channels.all))
                 .collect(),
         };
-        let cut = |from: Rank, to: Rank, bytes: u64| -> Cut {
-            p2p::cut(&inputs, bytes, kind, !self.same_host(from.0, to.0))
+        let host_of: Vec<u32> = self.place_of.iter().map(|place| place.0).collect();
+        let built = |longest: Option<u64>| {
+            let cut = |from: Rank, to: Rank, bytes: u64| -> Cut {
+                let network = host_of[from.index()] != host_of[to.index()];
+                let cut = p2p::cut(&inputs, bytes, kind, network);
+                match longest.filter(|_| network) {
+                    Some(chunk) => Cut { chunk, ..cut },
+                    None => cut,
+                }
+            };
+            match &matrix {
+                Some(matrix) => P2pProgram::all_to_all_v(matrix.clone(), &rounds, &lanes, cut),
+                None => P2pProgram::new(collective, bytes, &rounds, &lanes, cut),
+            }
         };
-        let program = match matrix {
-            Some(matrix) => P2pProgram::all_to_all_v(matrix, &rounds, &lanes, cut),
-            None => P2pProgram::new(collective, bytes, &rounds, &lanes, cut),
-        };
+        let mut program = built(None);
         let ways = self.send_ways(&program)?;
         let costs = self.send_costs(kind, lanes.lanes, lanes.channels);
+        let (costs, zero_copy) = self.sends_without_copies(kind, &ways, costs);
+        if zero_copy {
+            // Interfaces read users' buffers in one go; connections stay the same.
+            program = built(Some(LONGEST_MESSAGE));
+        }
         let choice = (Algorithm::PointToPoint, kind);
         Ok(self.planned(Arc::new(program), &ways, choice, costs, lanes.channels))
     }
@@ -174,6 +191,7 @@ impl Communicator<'_> {
                 .of(nvlink, nodes, cpu, setup.compute_capability)
                 .min(slot(ProtocolKind::Simple, env)),
             forced_chunk: env.p2p_chunk.map(crate::units::Bytes::get),
+            ll_slot: slot(ProtocolKind::Ll, env),
         }
     }
 

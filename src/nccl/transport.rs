@@ -111,6 +111,11 @@ impl<'t> Ways<'t> {
         &self.router
     }
 
+    /// The same, where it is to learn of networks.
+    pub(super) fn router_mut(&mut self) -> &mut Router<'t> {
+        &mut self.router
+    }
+
     fn remember(&mut self, route: Route) -> RouteId {
         self.routes.push(route);
         RouteId(self.routes.len() as u32 - 1)
@@ -497,6 +502,21 @@ impl Way {
             load: None,
             ..self
         }
+    }
+
+    /// Between hosts.
+    pub(super) fn is_network(&self) -> bool {
+        self.network.is_some()
+    }
+
+    /// The sender stores into the receiver's memory.
+    pub(super) fn is_direct(&self) -> bool {
+        self.network.is_none() && self.load.is_none() && self.store.is_some()
+    }
+
+    /// Interfaces read the sender's memory and write the receiver's, without a relay.
+    pub(super) fn is_rdma(&self) -> bool {
+        self.network.is_some() && self.load.is_none() && self.store.is_none()
     }
 
     /// With a protocol's `hop`: what noticing a slice costs beyond the wires. The protocol puts

@@ -69,7 +69,16 @@ impl Need<'_> {
             // A part in and its sum out; which part does more is open.
             Collective::AllReduce => bytes,
             Collective::AllGather | Collective::ReduceScatter => of(others.max(own), n),
-            Collective::Broadcast | Collective::Reduce | Collective::SendRecv => bytes,
+            Collective::Broadcast | Collective::Reduce => bytes,
+            Collective::SendRecv | Collective::SendRecvPairs | Collective::SendRecvHalves => {
+                let leaves = |&&rank: &&u32| {
+                    let collective = self.program.collective();
+                    let to = collective.receiver(Rank(rank), n as u32);
+                    to.is_some_and(|to| !inside.contains(&to.0))
+                };
+                // As much comes in: one message for each that leaves.
+                bytes.saturating_mul(inside.iter().filter(leaves).count() as u64)
+            }
             Collective::Gather | Collective::Scatter if has_root => of(others, n),
             Collective::Gather | Collective::Scatter => of(own, n),
             Collective::AllToAll => of(own * others, n),

@@ -308,7 +308,9 @@ fn elements(collective: Collective, bytes: u64, ranks: u32) -> u64 {
         | Collective::AllToAllV
         | Collective::Broadcast
         | Collective::Reduce
-        | Collective::SendRecv => bytes / 4,
+        | Collective::SendRecv
+        | Collective::SendRecvPairs
+        | Collective::SendRecvHalves => bytes / 4,
     }
 }
 

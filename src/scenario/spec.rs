@@ -4,7 +4,7 @@
 //! tagged, quantities are strings with units, every object may carry a `"comment"`.
 
 use crate::collective::Collective;
-use crate::nccl::Algorithm;
+use crate::nccl::{Algorithm, Registration};
 use crate::plan::ProtocolKind;
 use crate::topology::{TopologySpec, unique};
 use crate::units::Bytes;
@@ -48,8 +48,8 @@ pub struct ScenarioSpec {
     )]
     pub environment: BTreeMap<String, EnvValue>,
     /// The release of NCCL whose rules are followed, such as `2.27.3`; by default the one that
-    /// is modelled, 2.30.7. Few rules differ: channels of sends and receives, and what happens
-    /// when `NCCL_ALGO` leaves nothing.
+    /// is modelled, 2.30.7. Few rules differ: channels of sends and receives, speeds that the
+    /// search tries, and what happens when `NCCL_ALGO` leaves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nccl_version: Option<String>,
     /// The seed of every random choice (such as which path a flow hashes onto).
@@ -106,6 +106,10 @@ pub struct CollectiveSpec {
     /// Forces the protocol in place of NCCL's choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<ProtocolKind>,
+    /// How users' buffers are registered, if they are: then nothing is copied where NCCL can do
+    /// without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registered: Option<Registration>,
     /// Times one cold operation; if false, what nccl-tests times: the increment that one more
     /// operation adds when they are issued back to back.
     #[serde(default)]

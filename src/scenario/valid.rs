@@ -68,6 +68,7 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
     }
     let variables = spec.environment.iter();
     let mut env = Env::parse(variables.map(|(name, value)| (name.as_str(), value.0.as_str())))?;
+    env.register(job.registered);
     if let Some(path) = &env.graph_file {
         let path = folder.join(path);
         let text = std::fs::read_to_string(&path).map_err(|error| NcclError::Env {

@@ -27,6 +27,7 @@ pub mod paths;
 pub mod route;
 pub mod schema;
 mod selector;
+pub mod software;
 pub mod spec;
 mod template;
 #[cfg(test)]
@@ -44,4 +45,5 @@ pub use hardware::{DeviceModel, GpuModel, Hardware, LinkFamily, LinkModel, Sourc
 pub use load::load;
 pub use paths::{PathMatrix, PathType};
 pub use route::{Hop, Route, RouteError, Router, Share};
+pub use software::{SocketModel, sockets};
 pub use spec::TopologySpec;

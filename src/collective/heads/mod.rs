@@ -7,8 +7,9 @@
 //! sums inside hosts is a matter of transports, not of who sends what to whom.
 //!
 //! Step lists: NCCL 2.30 `all_reduce.h`, `all_gather.h`, `reduce_scatter.h` (NVLS, NVLSTree
-//! and CollNetDirect parts), restated. Left out: registered buffers, for which nothing is
-//! scattered or gathered; and a head reading its own input directly: it scatters to itself.
+//! and CollNetDirect parts), restated. With registered buffers switches read and write users'
+//! memory: the steps that scatter and gather are then theirs, and cost no copies. Left out: a
+//! head reading its own input directly: it scatters to itself.
 
 mod joints;
 

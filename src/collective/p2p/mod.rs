@@ -1,4 +1,4 @@
-//! Grouped sends and receives: all-to-all, all-to-all-v, gather, scatter, ring shift.
+//! Grouped sends and receives: all-to-all, all-to-all-v, gather, scatter, ring shift, pairs.
 //!
 //! In every **round** each rank sends to one peer and receives from one. A message is cut
 //! in parts on consecutive channels, each a connection of its own, and a part in chunks.
@@ -290,11 +290,10 @@ impl P2pProgram {
             },
             (Collective::Gather, _) => none_if(to != ROOT, 0, column),
             (Collective::Scatter, _) => none_if(from != ROOT, row, 0),
-            (Collective::SendRecv, _) => Message {
-                bytes: if (from.0 + 1) % self.ranks == to.0 {
-                    self.bytes
-                } else {
-                    0
+            (collective, _) if collective.is_single_message() => Message {
+                bytes: match collective.receiver(from, self.ranks) {
+                    Some(receiver) if receiver == to => self.bytes,
+                    _ => 0,
                 },
                 source: 0,
                 target: 0,

@@ -44,10 +44,12 @@ fn program(
     })
 }
 
-const POINT_TO_POINT: [Collective; 5] = [
+const POINT_TO_POINT: [Collective; 7] = [
     Collective::AllToAll,
     Collective::AllToAllV,
     Collective::SendRecv,
+    Collective::SendRecvPairs,
+    Collective::SendRecvHalves,
     Collective::Gather,
     Collective::Scatter,
 ];
@@ -84,6 +86,31 @@ fn all_to_all_sends_all_but_its_own_block() {
         .map(|s| s.len)
         .sum();
     assert_eq!(sent, 7 * 16_000);
+}
+
+#[test]
+fn mates_exchange_and_an_odd_one_is_left_alone() {
+    let cut = Cut {
+        part: 4096,
+        chunk: 1024,
+    };
+    let partners = |collective, ranks| {
+        let program = program(collective, ranks, 4096, (4, 1), cut);
+        let ends = (0..program.connections()).map(|c| program.connection(ConnId(c)));
+        let mut pairs: Vec<(u32, u32)> = ends
+            .map(|e| (program.worker(e.from).rank.0, program.worker(e.to).rank.0))
+            .collect();
+        pairs.sort_unstable();
+        pairs
+    };
+    assert_eq!(
+        partners(Collective::SendRecvPairs, 5),
+        [(0, 1), (1, 0), (2, 3), (3, 2)]
+    );
+    assert_eq!(
+        partners(Collective::SendRecvHalves, 7),
+        [(0, 3), (1, 4), (2, 5), (3, 0), (4, 1), (5, 2)]
+    );
 }
 
 #[test]
@@ -137,7 +164,7 @@ fn rounds_that_are_none_are_refused() {
 proptest! {
     #[test]
     fn any_size_any_cut(
-        which in 0usize..5,
+        which in 0usize..7,
         ranks in 1u32..10,
         bytes in 0u64..200_000,
         channels in 1u16..9,

@@ -64,8 +64,6 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
     ),
     (
         &[
-            "NCCL_GRAPH_REGISTER",
-            "NCCL_LOCAL_REGISTER",
             "NCCL_P2P_DIRECT_DISABLE",
             "NCCL_P2P_READ_ENABLE",
             "NCCL_SYM_KERNEL",
@@ -74,10 +72,9 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
             "NCCL_SYM_GIN_KERNELS_ENABLE",
             "NCCL_SYM_TMA_ENABLE",
             "NCCL_WIN_ENABLE",
-            "NCCL_CTA_POLICY",
             "NCCL_ALLGATHERV_ENABLE",
         ],
-        "is set, but buffers are never registered here, so it has no effect",
+        "is set, but symmetric windows, direct reads and fused gathers are not modelled, so it has no effect",
     ),
     (
         &[
@@ -113,7 +110,7 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
 ];
 
 /// Variables that [`super::Env`] acts on, to find what a misspelt one may have meant.
-const WITH_EFFECT: [&str; 47] = [
+const WITH_EFFECT: [&str; 50] = [
     "NCCL_ALGO",
     "NCCL_PROTO",
     "NCCL_MIN_NCHANNELS",
@@ -156,6 +153,9 @@ const WITH_EFFECT: [&str; 47] = [
     "NCCL_P2P_PCI_CHUNKSIZE",
     "NCCL_P2P_NVL_CHUNKSIZE",
     "NCCL_P2P_LL_THRESHOLD",
+    "NCCL_LOCAL_REGISTER",
+    "NCCL_GRAPH_REGISTER",
+    "NCCL_CTA_POLICY",
     "NCCL_GRAPH_FILE",
     "NCCL_CHUNK_SIZE",
     "NCCL_ALLOC_P2P_NET_LL_BUFFERS",

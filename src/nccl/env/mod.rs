@@ -11,6 +11,7 @@ use super::MOST_CHANNELS;
 use super::algorithm::Algorithm;
 use super::error::NcclError;
 use super::graph_file::GraphFile;
+use super::registration::Registration;
 use super::version::Version;
 use crate::collective::Collective;
 use crate::plan::ProtocolKind;
@@ -109,6 +110,15 @@ pub struct Env {
     pub p2p_chunk: Option<Bytes>,
     /// `NCCL_ALLOC_P2P_NET_LL_BUFFERS`.
     pub p2p_net_ll: bool,
+    /// How users' buffers are registered, if they are (not a variable of NCCL's); see
+    /// [`Env::register`].
+    pub registered: Option<Registration>,
+    /// `NCCL_LOCAL_REGISTER`.
+    pub local_register: Option<bool>,
+    /// `NCCL_GRAPH_REGISTER`.
+    pub graph_register: Option<bool>,
+    /// `NCCL_CTA_POLICY`: with `EFFICIENCY` few thread blocks count for more than speed.
+    pub efficiency: Option<bool>,
     /// `NCCL_GRAPH_FILE`: its path. Whoever reads the variables reads it into `graph`.
     pub graph_file: Option<String>,
     /// What is in that file.
@@ -164,6 +174,10 @@ impl Default for Env {
             p2p_ll_threshold: Bytes::new(16 << 10),
             p2p_chunk: None,
             p2p_net_ll: false,
+            registered: None,
+            local_register: None,
+            graph_register: None,
+            efficiency: None,
             graph_file: None,
             graph: None,
             warnings: Vec::new(),
@@ -272,10 +286,56 @@ impl Env {
             }
             "NCCL_ALLOC_P2P_NET_LL_BUFFERS" => self.p2p_net_ll = value.switch()?,
             "NCCL_IB_QPS_PER_CONNECTION" => self.queue_pairs = value.number(1, 128)?,
+            "NCCL_LOCAL_REGISTER" => self.local_register = Some(value.switch()?),
+            "NCCL_GRAPH_REGISTER" => self.graph_register = Some(value.switch()?),
+            "NCCL_CTA_POLICY" => {
+                let policies = value.policies()?;
+                self.efficiency = Some(policies.contains(&"EFFICIENCY"));
+                if policies.contains(&"ZERO") {
+                    let why = "NCCL_CTA_POLICY=ZERO asks for copies by copy engines, which are not modelled";
+                    self.warnings.push(why.to_owned());
+                }
+            }
             "NCCL_GRAPH_FILE" => self.graph_file = Some(value.text.to_owned()),
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Says how users' buffers are registered; variables that then do nothing are told.
+    pub fn register(&mut self, how: Option<Registration>) {
+        self.registered = how;
+        let local = how == Some(Registration::Local);
+        let graph = how == Some(Registration::Graph);
+        let idle = [
+            (
+                "NCCL_LOCAL_REGISTER",
+                self.local_register.is_some() && !local,
+            ),
+            (
+                "NCCL_GRAPH_REGISTER",
+                self.graph_register.is_some() && !graph,
+            ),
+            (
+                "NCCL_CTA_POLICY",
+                self.efficiency == Some(true) && !self.zero_copy(),
+            ),
+        ];
+        for (name, _) in idle.into_iter().filter(|(_, idle)| *idle) {
+            self.warnings.push(format!(
+                "{name} is set, but no such buffers are registered (--registered), so it has no effect"
+            ));
+        }
+    }
+
+    /// Whether users' buffers are registered, and used so.
+    #[must_use]
+    pub fn zero_copy(&self) -> bool {
+        match self.registered {
+            None => false,
+            Some(Registration::Local) => self.local_register != Some(false),
+            Some(Registration::Graph) => self.graph_register != Some(false),
+        }
     }
 
     /// Whether an algorithm is left for a collective.

@@ -38,6 +38,7 @@ fn wrong_values_are_told_with_what_may_stand_there() {
         ("NCCL_NTHREADS", "100", "multiple of 32"),
         ("NCCL_THREAD_THRESHOLDS", "1 2 3", "six"),
         ("NCCL_IB_HCA", "^", "names"),
+        ("NCCL_CTA_POLICY", "FAST", "EFFICIENCY"),
     ] {
         let error = Env::parse([(name, value)]).unwrap_err().to_string();
         assert!(error.contains(told), "{name}={value}: {error}");
@@ -59,6 +60,38 @@ fn what_has_no_effect_is_never_silent() {
         "{:?}",
         env.warnings
     );
+}
+
+#[test]
+fn registration_can_be_undone_and_is_told_where_there_is_none() {
+    let registered = |variables: &[(&str, &str)], how| {
+        let mut env = env(variables);
+        env.register(how);
+        (env.zero_copy(), env.warnings.len())
+    };
+    let (local, graph) = (Some(Registration::Local), Some(Registration::Graph));
+    assert_eq!(registered(&[], None), (false, 0));
+    assert_eq!(registered(&[], local), (true, 0));
+    assert_eq!(
+        registered(&[("NCCL_LOCAL_REGISTER", "0")], local),
+        (false, 0)
+    );
+    assert_eq!(
+        registered(&[("NCCL_LOCAL_REGISTER", "0")], graph),
+        (true, 1)
+    );
+    assert_eq!(
+        registered(&[("NCCL_GRAPH_REGISTER", "0")], graph),
+        (false, 0)
+    );
+    assert_eq!(
+        registered(&[("NCCL_GRAPH_REGISTER", "0")], None),
+        (false, 1)
+    );
+    let policy = ("NCCL_CTA_POLICY", "EFFICIENCY|DEFAULT");
+    assert_eq!(registered(&[policy], local), (true, 0));
+    assert_eq!(registered(&[policy], None), (false, 1));
+    assert_eq!(registered(&[("NCCL_CTA_POLICY", "2")], local), (true, 1));
 }
 
 #[test]

@@ -57,6 +57,19 @@ impl Value<'_> {
         Ok(Bytes::new(self.number(least, 1 << 40)?))
     }
 
+    /// `NCCL_CTA_POLICY`: names joined with `|`, or one of the old digits.
+    pub(super) fn policies(self) -> Result<Vec<&'static str>, NcclError> {
+        const NAMES: [&str; 3] = ["DEFAULT", "EFFICIENCY", "ZERO"];
+        let named = |word: &str| {
+            let word = word.trim();
+            let digit = word.parse().ok().and_then(|d: usize| NAMES.get(d));
+            let name = NAMES.iter().find(|n| n.eq_ignore_ascii_case(word));
+            name.or(digit).copied()
+        };
+        let found: Option<Vec<&'static str>> = self.text.split('|').map(named).collect();
+        found.ok_or_else(|| self.wrong("expected DEFAULT, EFFICIENCY or ZERO, joined with |"))
+    }
+
     pub(super) fn threads(self, least: u32, most: u32) -> Result<u32, NcclError> {
         let threads = self.number(least, most)?;
         if threads.is_multiple_of(32) {

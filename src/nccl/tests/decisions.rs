@@ -191,6 +191,43 @@ fn an_all_to_all_of_64_and_sixteen_nodes_of_nvls_tree_compute_what_they_say() {
     });
 }
 
+/// 800G interfaces: releases before 2.27 tried 48 GB/s at most; 86 came with 2.30 and 80 with
+/// 2.29, of which NVLS (nine times a speed within 721.8) takes 80.
+#[test]
+fn older_releases_search_other_speeds() {
+    let topology = load("dgx-b300", &Overrides { nodes: Some(2) }).unwrap();
+    let of = |version: &str| {
+        let env = Env {
+            version: version.parse().unwrap(),
+            ..Env::default()
+        };
+        let comm = Communicator::new(&topology, None, &env, 1).unwrap();
+        let nvls = comm.setup().graphs.nvls.unwrap();
+        (
+            comm.graph.intra * f64::from(comm.graph.channels),
+            nvls.intra,
+        )
+    };
+    assert_eq!(of("2.26"), (384.0, 48.0));
+    assert_eq!(of("2.28"), of("2.27"));
+    let (ring, nvls) = of("2.30");
+    assert!(ring > 384.0, "{ring}");
+    assert_eq!((of("2.28").1, of("2.29").1, nvls), (48.0, 80.0, 80.0));
+}
+
+#[test]
+fn hoppers_speeds_grew_after_2_18() {
+    let of = |version: &str| super::super::rings::speeds(90, version.parse().unwrap()).intra;
+    let new: Vec<f64> = of("2.19");
+    assert!(new.contains(&50.0) && new.contains(&11.0));
+    let old: Vec<f64> = new
+        .iter()
+        .copied()
+        .filter(|&s| s != 50.0 && s != 11.0)
+        .collect();
+    assert_eq!(of("2.18"), old);
+}
+
 /// nccl.md 4.6: 8 x H100 in one node have 32 channels; between two nodes four to each peer.
 #[test]
 fn sends_and_receives_have_nccls_channels() {

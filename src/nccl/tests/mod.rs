@@ -162,6 +162,7 @@ fn interfaces_are_used_evenly() {
         nvlink: true,
         nvswitch: true,
         compute_capability: 90,
+        version: Version::DEFAULT,
     };
     let graph = search(&[host(0), host(8)], reach, 2, true, &[]).unwrap();
     for host in 0..2 {
@@ -206,6 +207,9 @@ fn asking_for_too_much_is_an_error() {
 
 mod decisions;
 mod moved;
+mod registered;
+mod sends;
+mod sockets;
 
 /// vTrain's tables of a DGX-1: 1, 2, 3.8 and 6 links of 22.5 GB/s for 2, 3, 4 and 8 GPUs; Alps'
 /// of four GH200, each joined to each by six links.

@@ -16,7 +16,7 @@ pub(super) fn closed_form(
     bytes: u64,
     chunk: u64,
 ) -> Option<ClosedForm> {
-    use Collective::{AllReduce, AllToAll, Broadcast, Gather, Reduce, Scatter, SendRecv};
+    use Collective::{AllReduce, AllToAll, Broadcast, Gather, Reduce, Scatter};
     if ranks < 2 {
         return None;
     }
@@ -26,7 +26,8 @@ pub(super) fn closed_form(
     let most = (n - 1.0) / n;
     let chunks = bytes.div_ceil(chunk).max(1);
     // Chunks of blocks go one after the other, and are closed forms of their own.
-    let blocks = !matches!(collective, AllReduce | Broadcast | Reduce | SendRecv);
+    let blocks =
+        !(matches!(collective, AllReduce | Broadcast | Reduce) || collective.is_single_message());
     let one_chunk = chunk
         >= if blocks {
             bytes / u64::from(ranks)
@@ -58,7 +59,7 @@ pub(super) fn closed_form(
         ExplainAlgorithm::PointToPoint => match collective {
             AllToAll | Scatter => form("(N-1) α + (N-1)/N S/B", n - 1.0, most),
             Gather => form("α + (N-1)/N S/B", 1.0, most),
-            SendRecv => form("α + S/B", 1.0, 1.0),
+            _ if collective.is_single_message() => form("α + S/B", 1.0, 1.0),
             _ => None,
         },
         ExplainAlgorithm::Message(_) if !one_chunk => None,

@@ -294,7 +294,9 @@ impl<'p> Words<'p> {
             Collective::Broadcast => self.chunks(at, at + piece.len),
             Collective::ReduceScatter => format!("{}: {}", blocks(), self.set(piece)),
             Collective::AllGather | Collective::Gather => format!("b{rank}"),
-            Collective::SendRecv => rank.to_string(),
+            Collective::SendRecv | Collective::SendRecvPairs | Collective::SendRecvHalves => {
+                rank.to_string()
+            }
             Collective::AllToAllV => {
                 let to = self.program.matrix().and_then(|matrix| {
                     (0..self.ranks)

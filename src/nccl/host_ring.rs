@@ -1,0 +1,188 @@
+//! Not NCCL's: a ring of processes that stage the GPUs' data in host memory, as MPI and Gloo
+//! do without GPUDirect. To compare with, and what is left where there is no RDMA.
+
+use super::algorithm::Algorithm;
+use super::communicator::{Communicator, Planned};
+use super::error::NcclError;
+use crate::collective::{Collective, ConnId, HostHop, HostRingProgram, Program, Role};
+use crate::plan::{
+    Issue, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost, Transport,
+    WorkerCosts,
+};
+use crate::topology::{DeviceId, Route, SocketModel, sockets};
+use crate::units::{Bandwidth, Bytes, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What copy engines do is limited by links alone.
+const UNLIMITED: Bandwidth = Bandwidth::from_bytes_per_sec(1 << 50);
+
+/// Segments of a block that goes round at once; larger ones go in several.
+const SEGMENTS: u32 = 4;
+
+impl Communicator<'_> {
+    /// The plan of a ring in host memory.
+    pub(super) fn host_ring(
+        &mut self,
+        collective: Collective,
+        bytes: u64,
+    ) -> Result<Planned, NcclError> {
+        let software = sockets();
+        let ranks = u64::from(self.ranks());
+        let segment = software.segment.value.get().max(1);
+        let block = bytes.div_ceil(ranks).next_multiple_of(16).max(16);
+        let chunk = match collective {
+            // Pipelines: a segment at a time.
+            Collective::Broadcast | Collective::Reduce => segment,
+            _ => block.min(u64::from(SEGMENTS) * segment),
+        };
+        let program = HostRingProgram::new(collective, bytes, self.ranks(), chunk);
+        let mut laid = Laid {
+            routes: Vec::new(),
+            known: BTreeMap::new(),
+        };
+        let transports = (0..program.connections())
+            .map(|c| self.host_transport(&program, ConnId(c), software, &mut laid))
+            .collect::<Result<Vec<_>, _>>()?;
+        let plan = Plan {
+            transports,
+            gpus: self.gpus.clone(),
+            protocol: Protocol {
+                kind: ProtocolKind::Simple,
+                slices_per_chunk: SEGMENTS,
+                min_slice: Bytes::new(segment),
+                // Sends do not block: one block goes while the next is being summed.
+                fifo_slices: 2 * SEGMENTS,
+                wire: (1, 1),
+            },
+            routes: laid.routes,
+            costs: self
+                .architectures
+                .iter()
+                .map(|_| host_costs(software))
+                .collect(),
+            rank_costs: self.rank_models.clone(),
+            // Processes of the ring each drive one rank.
+            issue: Issue::FREE,
+            program: Arc::new(program),
+        };
+        Ok(Planned {
+            plan,
+            algorithm: Algorithm::CpuRing,
+            protocol: ProtocolKind::Simple,
+            channels: 1,
+            bytes,
+        })
+    }
+
+    fn host_transport(
+        &mut self,
+        program: &HostRingProgram,
+        conn: ConnId,
+        software: &SocketModel,
+        laid: &mut Laid,
+    ) -> Result<Transport, NcclError> {
+        let ends = program.connection(conn);
+        let gpu_of = |worker| self.gpus[program.worker(worker).rank.index()];
+        let (from, to) = (gpu_of(ends.from), gpu_of(ends.to));
+        // A machine without CPUs has its processes beside the GPU.
+        let host = |gpu| self.ways.router().cpu_of(gpu).unwrap_or(gpu);
+        let (here, there) = (host(from), host(to));
+        let stored = |route: Route, begin: Time, laid: &mut Laid, key| {
+            let latency = route.latency + begin;
+            Transport {
+                store: Some(laid.remember(key, route)),
+                load: None,
+                network: None,
+                latency,
+                credit_latency: latency,
+            }
+        };
+        let router = self.ways.router();
+        match program.kind(conn) {
+            HostHop::ToHost => {
+                let route = router.local(from, here)?;
+                Ok(stored(route, software.copy_start.value, laid, (from, here)))
+            }
+            HostHop::FromHost => {
+                let route = router.local(there, to)?;
+                Ok(stored(route, software.copy_start.value, laid, (there, to)))
+            }
+            HostHop::Ring if self.topology.node_of(from) == self.topology.node_of(to) => {
+                let route = router.local(here, there)?;
+                Ok(stored(route, software.handover.value, laid, (here, there)))
+            }
+            HostHop::Ring => {
+                let nic = |gpu: DeviceId, rank: u32| {
+                    let own = router.nic_candidates(gpu).first().copied();
+                    own.ok_or_else(|| self.no_nic(rank))
+                };
+                let out = nic(from, program.worker(ends.from).rank.0)?;
+                let into = nic(to, program.worker(ends.to).rank.0)?;
+                let head = router.local(here, out)?;
+                let tail = router.local(into, there)?;
+                let interfaces =
+                    self.topology.transit_latency(out) + self.topology.transit_latency(into);
+                let overhead = self.topology.nic_model(out);
+                let message_overhead = overhead.map_or(Time::ZERO, |m| m.message_overhead.value);
+                let middle = self
+                    .ways
+                    .router_mut()
+                    .network(out, into, u64::from(conn.0))?;
+                let wires = head.latency + interfaces + middle.latency + tail.latency;
+                let hops = [head.hops, middle.hops, tail.hops].concat();
+                let route = Route {
+                    hops,
+                    latency: wires,
+                };
+                Ok(Transport {
+                    store: None,
+                    load: None,
+                    network: Some(NetworkLeg {
+                        route: laid.remember((out, into), route),
+                        post_latency: Time::ZERO,
+                        message: SliceCost::flat(message_overhead),
+                        rate: software.stream_rate.value,
+                    }),
+                    latency: wires + software.transfer_latency.value,
+                    // Kernels acknowledge; no process waits for the other one to take the data.
+                    credit_latency: wires,
+                })
+            }
+        }
+    }
+}
+
+/// Routes so far, each once.
+struct Laid {
+    routes: Vec<Route>,
+    known: BTreeMap<(DeviceId, DeviceId), RouteId>,
+}
+
+impl Laid {
+    fn remember(&mut self, key: (DeviceId, DeviceId), route: Route) -> RouteId {
+        *self.known.entry(key).or_insert_with(|| {
+            self.routes.push(route);
+            RouteId(self.routes.len() as u32 - 1)
+        })
+    }
+}
+
+/// One core sums and copies for each process; copy engines do the rest.
+fn host_costs(software: &SocketModel) -> RoleCosts {
+    let core = WorkerCosts {
+        launch: Time::ZERO,
+        slice: SliceCost::default(),
+        send_rate: software.core_rate.value,
+        local_rate: software.core_rate.value,
+        streams: 0,
+    };
+    let engine = WorkerCosts {
+        send_rate: UNLIMITED,
+        local_rate: UNLIMITED,
+        ..core
+    };
+    RoleCosts::same(core)
+        .with(Role::Send, engine)
+        .with(Role::Receive, engine)
+}

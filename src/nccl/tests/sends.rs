@@ -1,0 +1,91 @@
+//! Sends and receives on machines: whom they reach, by which protocol, over which links.
+
+use super::*;
+use crate::collective::{ConnId, Matrix, Rank};
+use crate::topology::{DeviceKind, Topology};
+
+fn machine(nodes: u32) -> Topology {
+    load("dgx-h100", &Overrides { nodes: Some(nodes) }).unwrap()
+}
+
+const MIB: u64 = 1 << 20;
+
+/// Halves of two nodes meet over the network, S out of and into each of the 16 interfaces;
+/// pairs stay inside nodes.
+#[test]
+fn mates_of_halves_are_on_the_other_node() {
+    let topology = machine(2);
+    let over = |collective| {
+        let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
+        let planned = comm.plan(collective, 4 * MIB, Forced::default()).unwrap();
+        verify(planned.plan.program.as_ref(), 8).unwrap();
+        let outcome = simulate(&planned.plan, |l| topology.rate(l), Options::default()).unwrap();
+        let least = bound(&topology, comm.gpus(), planned.plan.program.as_ref(), false);
+        assert!(outcome.end() >= least && least > Time::ZERO, "{collective}");
+        let kind = |d| topology.device(d).kind;
+        let carried = outcome.link_bytes(&planned.plan).into_iter();
+        let of = carried.filter(|(link, _)| {
+            let (from, to) = topology.ends(*link);
+            kind(from) == DeviceKind::Nic && kind(to) == DeviceKind::Switch
+        });
+        of.map(|(_, bytes)| bytes.get()).collect::<Vec<_>>()
+    };
+    assert_eq!(over(Collective::SendRecvHalves), vec![4 * MIB; 16]);
+    let pairs = over(Collective::SendRecvPairs);
+    assert_eq!(pairs.iter().sum::<u64>(), 0);
+}
+
+/// The largest message to another rank decides for all; a rank's message to itself is a copy.
+#[test]
+fn one_protocol_for_unequal_messages() {
+    let topology = machine(1);
+    let kind = |rows: [[u64; 3]; 3]| {
+        let mut comm = Communicator::new(&topology, Some(3), &Env::default(), 1).unwrap();
+        let rows: Vec<Vec<u64>> = rows.iter().map(|r| r.to_vec()).collect();
+        let matrix = Matrix::new(&rows).unwrap();
+        let planned = comm.plan_all_to_all_v(matrix).unwrap();
+        verify(planned.plan.program.as_ref(), 8).unwrap();
+        planned.protocol
+    };
+    let small = [[4096; 3]; 3];
+    assert_eq!(kind(small), ProtocolKind::Ll);
+    let mut one_large = small;
+    one_large[0][2] = 8 * MIB;
+    assert_eq!(kind(one_large), ProtocolKind::Simple);
+    let mut much_kept = small;
+    much_kept[1][1] = 8 * MIB;
+    assert_eq!(kind(much_kept), ProtocolKind::Ll);
+}
+
+/// Ring shift, pairs and halves send what they say to whom they say.
+#[test]
+fn receivers_are_those_of_the_schedule() {
+    let topology = machine(1);
+    for collective in Collective::ALL
+        .into_iter()
+        .filter(|c| c.is_single_message())
+    {
+        for per_node in [1, 2, 5, 8] {
+            let mut comm =
+                Communicator::new(&topology, Some(per_node), &Env::default(), 1).unwrap();
+            let planned = comm.plan(collective, 4 * MIB, Forced::default()).unwrap();
+            let program = planned.plan.program.as_ref();
+            verify(program, 8).unwrap();
+            for c in 0..program.connections() {
+                let ends = program.connection(ConnId(c));
+                let (from, to) = (program.worker(ends.from).rank, program.worker(ends.to).rank);
+                assert_eq!(collective.receiver(from, per_node), Some(to));
+            }
+            let sending =
+                (0..per_node).filter(|&r| collective.receiver(Rank(r), per_node).is_some());
+            assert_eq!(
+                sending.count() as u32 % 2,
+                if collective == Collective::SendRecv {
+                    per_node % 2
+                } else {
+                    0
+                }
+            );
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The ring in host memory: over which links, and how slow.
+
+use super::*;
+use crate::topology::{DeviceKind, LinkFamily, LinkId, Topology, sockets};
+use std::collections::BTreeMap;
+
+const CPU_RING: Forced = Forced {
+    algorithm: Some(Algorithm::CpuRing),
+    protocol: None,
+};
+const MIB: u64 = 1 << 20;
+
+struct Done {
+    time: Time,
+    links: BTreeMap<LinkId, Bytes>,
+}
+
+fn done(topology: &Topology, per_node: u32, collective: Collective, bytes: u64) -> Done {
+    let mut comm = Communicator::new(topology, Some(per_node), &Env::default(), 1).unwrap();
+    let planned = comm.plan(collective, bytes, CPU_RING).unwrap();
+    verify(planned.plan.program.as_ref(), 2).unwrap();
+    let outcome = simulate(&planned.plan, |l| topology.rate(l), Options::default()).unwrap();
+    let program = planned.plan.program.as_ref();
+    assert!(outcome.end() >= bound(topology, comm.gpus(), program, false));
+    Done {
+        time: outcome.end(),
+        links: outcome.link_bytes(&planned.plan),
+    }
+}
+
+fn machine(name: &str, nodes: u32) -> Topology {
+    load(name, &Overrides { nodes: Some(nodes) }).unwrap()
+}
+
+/// S out of each GPU and S back; 2(N-1)/N S over the network in each direction; no NVLink.
+#[test]
+fn data_goes_to_the_host_round_and_back() {
+    let topology = machine("dgx-h100", 4);
+    let bytes = 64 * MIB;
+    let done = done(&topology, 1, Collective::AllReduce, bytes);
+    let kind = |d| topology.device(d).kind;
+    let sum = |from: DeviceKind, to: DeviceKind| -> u64 {
+        let of = done.links.iter().filter(|(link, _)| {
+            let ends = topology.ends(**link);
+            (kind(ends.0), kind(ends.1)) == (from, to)
+        });
+        of.map(|(_, bytes)| bytes.get()).sum()
+    };
+    let (gpu, switch) = (DeviceKind::Gpu, DeviceKind::PcieSwitch);
+    assert_eq!([sum(gpu, switch), sum(switch, gpu)], [4 * bytes; 2]);
+    let round = 4 * (2 * 3 * bytes / 4);
+    assert_eq!(sum(DeviceKind::Nic, DeviceKind::Switch), round);
+    assert_eq!(sum(DeviceKind::Switch, DeviceKind::Nic), round);
+    let nvlink = |l: &&LinkId| topology.family(**l) == LinkFamily::Nvlink;
+    assert_eq!(done.links.keys().filter(nvlink).count(), 0);
+}
+
+/// Large: one stream's rate for 2(N-1)/N S, and the copies. Small: 2(N-1) transfers.
+#[test]
+fn the_stream_is_what_limits() {
+    let topology = machine("dgx-h100", 4);
+    let model = sockets();
+    let stream = model.stream_rate.value.bytes_per_sec() as f64;
+    let large = done(&topology, 1, Collective::AllReduce, 1 << 30);
+    let floor = 1.5 * (1u64 << 30) as f64 / stream;
+    let seconds = large.time.seconds();
+    assert!(
+        seconds > floor && seconds < 1.15 * floor,
+        "{seconds} {floor}"
+    );
+    let small = done(&topology, 1, Collective::AllReduce, 64);
+    let hops = 6.0 * model.transfer_latency.value.micros();
+    let micros = small.time.micros();
+    assert!(micros > hops && micros < hops + 40.0, "{micros} {hops}");
+    // Many ranks, of whose 62 steps at most 8 in a row cross the network.
+    let many = done(&topology, 8, Collective::AllReduce, 512);
+    let hops = 8.0 * model.transfer_latency.value.micros();
+    let micros = many.time.micros();
+    assert!(micros > hops && micros < hops + 150.0, "{micros} {hops}");
+    // NCCL needs a fraction of it.
+    let mut comm = Communicator::new(&topology, Some(1), &Env::default(), 1).unwrap();
+    let nccl = comm.plan(Collective::AllReduce, 1 << 30, RING).unwrap();
+    let outcome = simulate(&nccl.plan, |l| topology.rate(l), Options::default()).unwrap();
+    assert!(outcome.end().seconds() * 5.0 < seconds);
+}
+
+#[test]
+fn every_machine_has_a_ring_in_its_hosts() {
+    for (name, nodes, per_node) in [
+        ("gb200-nvl72", 3, 2),
+        ("x86-h100-pcie", 1, 8),
+        ("x86-h100-pcie", 2, 3),
+        ("t4-pcie", 2, 4),
+        ("dgx-a100", 1, 1),
+    ] {
+        let topology = machine(name, nodes);
+        for collective in Collective::KERNELS {
+            let done = done(&topology, per_node, collective, 3 * MIB + 48);
+            assert!(done.time > Time::ZERO, "{name} {collective}");
+        }
+    }
+    let topology = machine("dgx-h100", 1);
+    let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
+    let ll = Forced {
+        protocol: Some(ProtocolKind::Ll),
+        ..CPU_RING
+    };
+    let error = comm.plan(Collective::AllReduce, MIB, ll).err().unwrap();
+    assert!(error.to_string().contains("sockets"), "{error}");
+}

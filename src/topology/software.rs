@@ -1,0 +1,63 @@
+//! Figures of software on hosts: what processes reach that exchange data over sockets.
+
+use super::hardware::Sourced;
+use crate::units::{Bandwidth, Bytes, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
+
+/// Processes that exchange data over sockets, without RDMA, and sum it on CPUs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SocketModel {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// The fastest that one TCP stream goes, whatever the links allow.
+    pub stream_rate: Sourced<Bandwidth>,
+    /// From a send to the data's arrival, beyond the wires.
+    pub transfer_latency: Sourced<Time>,
+    /// Bytes of a result that one core adds or copies.
+    pub core_rate: Sourced<Bandwidth>,
+    /// Between two processes of a host, beyond the wires.
+    pub handover: Sourced<Time>,
+    /// From asking for a copy between GPU and host to its first byte.
+    pub copy_start: Sourced<Time>,
+    /// The largest single send or receive.
+    pub segment: Sourced<Bytes>,
+}
+
+/// The shipped figures.
+///
+/// # Panics
+/// If the file that the program carries with it is none; a test reads it.
+#[must_use]
+pub fn sockets() -> &'static SocketModel {
+    static MODEL: OnceLock<SocketModel> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        let text = include_str!("../../topologies/software/sockets.json");
+        serde_json::from_str(text).expect("the shipped file is valid")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_has_a_source_and_is_one() {
+        let model = sockets();
+        let sources = [
+            &model.stream_rate.source,
+            &model.transfer_latency.source,
+            &model.core_rate.source,
+            &model.handover.source,
+            &model.copy_start.source,
+            &model.segment.source,
+        ];
+        assert!(sources.iter().all(|source| source.len() > 10));
+        assert!(model.stream_rate.value.bytes_per_sec() > 0);
+        assert!(model.core_rate.value.bytes_per_sec() > 0);
+        assert!(model.segment.value > Bytes::ZERO);
+    }
+}
