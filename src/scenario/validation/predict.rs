@@ -3,7 +3,7 @@
 use super::measurement::{MeasuredRow, Measurement, Model};
 use crate::collective::Collective;
 use crate::nccl::{Communicator, Env, Forced, Version};
-use crate::scenario::run::time_of;
+use crate::scenario::run::{Timing, time_of};
 use crate::topology::{Hardware, Overrides, Topology, catalogue, expand, load};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -117,7 +117,11 @@ pub fn predict(
         .map_err(|e| e.to_string())?;
     let ranks = communicator.ranks();
     let mut rows = Vec::new();
-    for row in measurement.rows.iter().filter(|r| r.bytes.is_some_and(&wanted)) {
+    for row in measurement
+        .rows
+        .iter()
+        .filter(|r| r.bytes.is_some_and(&wanted))
+    {
         rows.extend(predict_row(&mut communicator, &topology, model, row)?);
     }
     if rows.is_empty() {
@@ -153,7 +157,7 @@ fn predict_row(
     let planned = communicator
         .plan(collective, bytes, Forced::default())
         .map_err(|e| e.to_string())?;
-    let (time, _) = time_of(topology, &planned.plan, false, None)
+    let (time, _) = time_of(topology, &planned.plan, Timing::default(), None)
         .map_err(|e| format!("{size} bytes: {e}"))?;
     let expected = communicator
         .expected(collective, bytes, &planned)
