@@ -158,7 +158,7 @@ fn json_is_the_contract() {
             "rows": { "minItems": 14, "maxItems": 14, "items": {
                 "type": "object",
                 "additionalProperties": false,
-                "required": ["bytes", "time_us", "algbw_gbs", "busbw_gbs", "algo", "proto", "channels", "bound_us", "bottleneck", "events", "wall_ms"],
+                "required": ["bytes", "time_us", "algbw_gbs", "busbw_gbs", "algo", "proto", "channels", "bound_us", "bottleneck", "rank_classes", "worker_classes", "events", "wall_ms"],
                 "properties": {
                     "bytes": { "type": "integer" },
                     "time_us": { "type": "number", "exclusiveMinimum": 0 },
@@ -169,6 +169,8 @@ fn json_is_the_contract() {
                     "channels": { "type": "integer", "minimum": 1 },
                     "bound_us": { "type": "number" },
                     "bottleneck": { "type": "string" },
+                    "rank_classes": { "const": 4 },
+                    "worker_classes": { "type": "integer", "minimum": 4 },
                     "events": { "type": "integer" },
                     "wall_ms": { "type": "number" }
                 }

@@ -96,7 +96,8 @@ pub(super) struct Args {
     /// The seed of every random choice
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Simulates everything, without shortcuts; today that is so in any case
+    /// Simulates every worker, also where one could stand for all that are alike: the same
+    /// results, later
     #[arg(long)]
     exact_full: bool,
     /// Prints one JSON document
@@ -113,6 +114,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let scenario = scenario(args)?;
     let mut spec = validate(scenario, Path::new("")).map_err(in_flags)?;
+    spec.exact_full = args.exact_full;
     match &args.output {
         Some(target) => check_target(target)?,
         // Nothing shows what was recorded.
@@ -280,6 +282,8 @@ fn row(row: &Row) -> serde_json::Value {
         "channels": row.channels,
         "bound_us": row.bound_us,
         "bottleneck": row.bottleneck,
+        "rank_classes": row.rank_classes,
+        "worker_classes": row.worker_classes,
         "events": row.events,
         "wall_ms": row.wall_ms,
     })

@@ -27,7 +27,8 @@ pub(super) struct Args {
     /// The seed, in place of the scenario's own
     #[arg(long)]
     seed: Option<u64>,
-    /// Simulates everything, without shortcuts; today that is so in any case
+    /// Simulates every worker, also where one could stand for all that are alike: the same
+    /// results, later
     #[arg(long)]
     exact_full: bool,
     /// Prints summary.json in place of tables
@@ -48,7 +49,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     }
     let scenario = read(&args.scenario, &overrides)?;
     let folder = args.scenario.parent().unwrap_or(Path::new(""));
-    let spec = validate(scenario, folder)?;
+    let mut spec = validate(scenario, folder)?;
+    spec.exact_full = args.exact_full;
     let target = args.output.as_ref().unwrap_or(&spec.outputs);
     // Nobody wants to hear after an hour that there is no room for the results.
     check_target(target)?;

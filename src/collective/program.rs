@@ -349,6 +349,13 @@ pub trait Program: Send + Sync {
     fn steps(&self, worker: WorkerId) -> u64;
     /// A worker's step, `index < steps(worker)`.
     fn step(&self, worker: WorkerId, index: u64) -> Step;
+    /// Two workers for which this is the same (and something) have the same steps, but for the
+    /// places in memory and the names of connections: where one has its n-th outgoing or
+    /// incoming connection, in order of their ids, so has the other. Saves looking at each step
+    /// of each worker; steps that wait for other workers cannot be told alike like this.
+    fn alike(&self, _worker: WorkerId) -> Option<u64> {
+        None
+    }
     /// Whether any step may wait for another worker ([`Step::after`]); a simulation of those
     /// that say no has less to keep.
     fn waits_inside(&self) -> bool {

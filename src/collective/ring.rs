@@ -279,6 +279,36 @@ impl Program for RingProgram {
         part.len.div_ceil(self.loop_len(part)) * self.steps_per_loop()
     }
 
+    /// Channels with equal parts are alike, and on each all ranks that have the same turn: as
+    /// long as all blocks of a loop are as long, where one is in the ring makes no difference.
+    fn alike(&self, worker: WorkerId) -> Option<u64> {
+        let Worker { rank, channel, .. } = self.worker(worker);
+        let part = &self.parts[usize::from(channel)];
+        let n = u64::from(self.ranks());
+        let same = |p: &Part| p.len == part.len && p.chunk == part.chunk;
+        let first = self.parts.iter().position(same)? as u64;
+        let position = |rank: Rank| self.rings.ring(channel).positions[rank.index()];
+        let turn = match self.collective {
+            Collective::AllReduce => {
+                let rest = part.len % self.loop_len(part);
+                let (_, chunk) = self.chunk(part, part.len / self.loop_len(part), 0);
+                if rest != chunk * n {
+                    return None;
+                }
+                0
+            }
+            Collective::AllGather | Collective::ReduceScatter => 0,
+            // Whether it is the root, or before or after it.
+            _ => match (position(rank) + self.ranks() - position(ROOT)) % self.ranks() {
+                0 => 0,
+                1 => 1,
+                d if d + 1 == self.ranks() => 2,
+                _ => 3,
+            },
+        };
+        Some(first << 2 | turn)
+    }
+
     fn step(&self, worker: WorkerId, index: u64) -> Step {
         let Worker { rank, channel, .. } = self.worker(worker);
         let part = &self.parts[usize::from(channel)];

@@ -1,11 +1,11 @@
 //! What a plan is executed by: queues, proxies, and what transfers share.
 
 use super::fifo::{FifoId, Fifos};
-use super::resources::{PathId, ResourceId, Resources};
+use super::probe::ActorId;
+use super::resources::{PathId, Resource, ResourceId, Resources};
 use super::sharing::Limit;
-use crate::collective::{ConnId, WorkerId};
-use crate::plan::{Plan, RouteId};
-use crate::topology::LinkId;
+use crate::collective::ConnId;
+use crate::plan::{Plan, RouteId, Transport, WorkerCosts};
 use crate::units::{Bandwidth, Bytes, Time};
 
 /// The parts that a plan is executed by.
@@ -43,32 +43,101 @@ pub(super) struct Proxy {
     pub(super) rendezvous: (Bytes, Time),
 }
 
-impl Machinery {
-    pub(super) fn new(plan: &Plan, rate: impl Fn(LinkId) -> Bandwidth) -> Self {
-        let mut resources = Resources::new(&plan.routes, plan.protocol.wire, rate);
-        let nowhere = resources.add_path(std::iter::empty());
+/// A connection, as what it is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wire<'p> {
+    /// The actors that put in and take out.
+    pub(super) ends: (ActorId, ActorId),
+    /// What their steps cost.
+    pub(super) costs: [&'p WorkerCosts; 2],
+    pub(super) transport: &'p Transport,
+    pub(super) paths: Paths,
+}
+
+/// The paths of a transport's routes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Paths {
+    pub(super) store: Option<PathId>,
+    pub(super) load: Option<PathId>,
+    pub(super) network: Option<PathId>,
+}
+
+/// Every connection of a plan by itself; the paths are those of the routes.
+pub(super) fn wires(plan: &Plan) -> impl Iterator<Item = Wire<'_>> + Clone {
+    (0..).zip(&plan.transports).map(|(id, transport)| {
+        let ends = plan.program.connection(ConnId(id));
         let path = |route: Option<RouteId>| route.map(|r| r.0);
-        let connections = plan.transports.len();
-        let workers = plan.program.workers();
+        Wire {
+            ends: (ends.from.0, ends.to.0),
+            costs: [ends.from, ends.to].map(|w| plan.costs_of(plan.program.worker(w))),
+            transport,
+            paths: Paths {
+                store: path(transport.store),
+                load: path(transport.load),
+                network: path(transport.network.map(|leg| leg.route)),
+            },
+        }
+    })
+}
+
+/// Finds the resources that no combination of transfers can fill: those that could give
+/// every actor that ever uses them its own fastest rate. Transfers over such resources
+/// alone need no sharing.
+pub(super) fn roomy<'p>(resources: &Resources, wires: impl Iterator<Item = Wire<'p>>) -> Vec<bool> {
+    let mut most = vec![0u128; resources.all.len()];
+    let mut add = |path: PathId, rate: u64| {
+        for u in resources.path(path) {
+            let capacity = resources.all[u.resource as usize].capacity;
+            let own = rate.min(capacity / u64::from(u.weight));
+            most[u.resource as usize] += u128::from(own) * u128::from(u.weight);
+        }
+    };
+    for wire in wires {
+        let [from, to] = wire.costs;
+        if let Some(path) = wire.paths.store {
+            add(path, from.send_rate.bytes_per_sec());
+        }
+        if let Some(path) = wire.paths.load {
+            add(path, to.send_rate.max(to.local_rate).bytes_per_sec());
+        }
+        if let (Some(path), Some(leg)) = (wire.paths.network, wire.transport.network) {
+            add(path, leg.rate.bytes_per_sec().max(1));
+        }
+    }
+    let has_room = |(r, &most): (&Resource, &u128)| most <= u128::from(r.capacity);
+    resources.all.iter().zip(&most).map(has_room).collect()
+}
+
+impl Machinery {
+    /// The queues of `wires` between `workers` workers and the proxies that come after them.
+    pub(super) fn new<'p>(
+        slots: u32,
+        workers: u32,
+        mut resources: Resources,
+        wires: impl Iterator<Item = Wire<'p>> + Clone,
+    ) -> Self {
+        let roomy = roomy(&resources, wires.clone());
+        let nowhere = resources.add_path(std::iter::empty());
         let mut m = Machinery {
             resources,
-            fifos: Fifos::new(plan.protocol.fifo_slices),
-            incoming: (0..connections as u32).collect(),
-            store_path: plan.transports.iter().map(|t| path(t.store)).collect(),
-            load_path: plan.transports.iter().map(|t| path(t.load)).collect(),
+            fifos: Fifos::new(slots),
+            incoming: wires.clone().zip(0..).map(|(_, id)| id).collect(),
+            store_path: wires.clone().map(|w| w.paths.store).collect(),
+            load_path: wires.clone().map(|w| w.paths.load).collect(),
             proxies: Vec::new(),
             nowhere,
-            roomy: Vec::new(),
+            roomy,
             free: Vec::new(),
         };
         // The queues that workers put into have the connections' numbers; those that proxies
         // put into come after them.
+        let connections = m.incoming.len();
         let mut second = Vec::new();
-        for (id, transport) in plan.transports.iter().enumerate() {
-            let ends = plan.program.connection(ConnId(id as u32));
-            let (from, to) = (ends.from.0, ends.to.0);
+        for (id, wire) in wires.enumerate() {
+            let (from, to) = wire.ends;
+            let transport = wire.transport;
             let arrival = (transport.latency, transport.credit_latency);
-            let Some(leg) = transport.network else {
+            let (Some(leg), Some(path)) = (transport.network, wire.paths.network) else {
                 m.fifos.add((from, to), arrival, false);
                 continue;
             };
@@ -84,7 +153,7 @@ impl Machinery {
             m.proxies.push(Proxy {
                 takes: id as u32,
                 puts,
-                path: leg.route.0,
+                path,
                 rate: leg.rate,
                 overhead: leg.message_overhead,
                 rendezvous: leg.rendezvous,
@@ -93,46 +162,10 @@ impl Machinery {
         for (ends, arrival) in second {
             m.fifos.add(ends, arrival, false);
         }
-        m.find_room(plan);
+        m.free = (0..m.resources.paths() as u32)
+            .map(|p| m.alone(p))
+            .collect();
         m
-    }
-
-    /// Finds the resources that no combination of transfers can fill: those that could give
-    /// every actor that ever uses them its own fastest rate. Transfers over such resources
-    /// alone need no sharing.
-    fn find_room(&mut self, plan: &Plan) {
-        let costs_of = |worker: WorkerId| plan.costs_of(plan.program.worker(worker));
-        let resources = &self.resources;
-        let mut most = vec![0u128; resources.all.len()];
-        let mut add = |path: PathId, rate: u64| {
-            for u in resources.path(path) {
-                let capacity = resources.all[u.resource as usize].capacity;
-                let own = rate.min(capacity / u64::from(u.weight));
-                most[u.resource as usize] += u128::from(own) * u128::from(u.weight);
-            }
-        };
-        for id in 0..plan.transports.len() {
-            let ends = plan.program.connection(ConnId(id as u32));
-            if let Some(path) = self.store_path[id] {
-                add(path, costs_of(ends.from).send_rate.bytes_per_sec());
-            }
-            if let Some(path) = self.load_path[self.incoming[id] as usize] {
-                let costs = costs_of(ends.to);
-                add(path, costs.send_rate.max(costs.local_rate).bytes_per_sec());
-            }
-        }
-        for proxy in &self.proxies {
-            add(proxy.path, proxy.rate.bytes_per_sec().max(1));
-        }
-        self.roomy = resources
-            .all
-            .iter()
-            .zip(&most)
-            .map(|(r, &most)| most <= u128::from(r.capacity))
-            .collect();
-        self.free = (0..resources.paths() as u32)
-            .map(|p| self.alone(p))
-            .collect();
     }
 
     fn alone(&self, path: PathId) -> Option<Alone> {

@@ -12,6 +12,7 @@
 mod actor;
 mod error;
 mod fifo;
+mod fold;
 mod machinery;
 mod outcome;
 pub mod probe;
@@ -22,8 +23,8 @@ pub mod sharing;
 
 pub use error::SimError;
 pub use fifo::FifoId;
-pub use outcome::{Bins, Outcome};
-pub use run::{Options, simulate, simulate_with};
+pub use outcome::{Bins, Folded, Outcome};
+pub use run::{Options, simulate, simulate_folded, simulate_with};
 
 #[cfg(test)]
 mod tests;

@@ -45,13 +45,25 @@ impl Bins {
     }
 }
 
+/// What a folded simulation was made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folded {
+    /// Classes of ranks.
+    pub ranks: u32,
+    /// For each worker of [`Outcome::workers`] how many there are like it, itself included.
+    pub workers: Vec<u32>,
+}
+
 /// The result of a simulation.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// When each rank finished each operation: `finish[operation][rank]`.
     pub finish: Vec<Vec<Time>>,
-    /// Where each worker's time went, in the program's order of workers.
+    /// Where each worker's time went, in the program's order of workers; of a folded run, that
+    /// of one worker of each class.
     pub workers: Vec<Bins>,
+    /// What the simulation was folded to, if it was.
+    pub folded: Option<Folded>,
     /// Payload that each connection carried, all operations together.
     pub connection_bytes: Vec<u64>,
     /// What transfers shared.
@@ -63,6 +75,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Where the workers' time went, and how many workers' time it is.
+    pub fn bins(&self) -> impl Iterator<Item = (&Bins, u32)> {
+        let alike = |index| self.folded.as_ref().map_or(1, |f| f.workers[index]);
+        self.workers
+            .iter()
+            .enumerate()
+            .map(move |(i, b)| (b, alike(i)))
+    }
+
     /// When the last rank finished the last operation.
     #[must_use]
     pub fn end(&self) -> Time {

@@ -141,7 +141,8 @@ impl Communicator<'_> {
                     network: Some(NetworkLeg {
                         route: laid.remember((out, into), route),
                         post_latency: Time::ZERO,
-                        message: SliceCost::flat(message_overhead),
+                        message_overhead,
+                        rendezvous: (Bytes::ZERO, Time::ZERO),
                         rate: software.stream_rate.value,
                     }),
                     latency: wires + software.transfer_latency.value,

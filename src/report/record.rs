@@ -70,6 +70,12 @@ pub struct Row {
     pub bound_us: f64,
     /// What limits this row, in a few words.
     pub bottleneck: String,
+    /// Kinds of ranks that differ in what they do or where they are; one of each is simulated.
+    #[serde(default)]
+    pub rank_classes: u32,
+    /// Kinds of workers, likewise.
+    #[serde(default)]
+    pub worker_classes: u32,
     /// Events simulated.
     pub events: u64,
     /// Wall-clock milliseconds of the simulation. Not reproducible; zero in `summary.json`.

@@ -128,6 +128,9 @@ pub fn table_footer(summary: &Summary, colour: bool) -> String {
         let line = format!("# Avg bus bandwidth    : {mean:.6}");
         out += &(paint(&line, HEADER, colour) + "\n");
     }
+    if let Some(folded) = folded(summary) {
+        out += &(paint(&folded, HEADER, colour) + "\n");
+    }
     if !summary.bottleneck.is_empty() {
         let line = format!("# {}", summary.bottleneck);
         out += &(paint(&line, STRONG, colour) + "\n");
@@ -137,6 +140,17 @@ pub fn table_footer(summary: &Summary, colour: bool) -> String {
         out += &(paint(&format!("# warning: {warning}"), style, colour) + "\n");
     }
     out
+}
+
+/// How many ranks stood for all of them, at the size for which these were most.
+fn folded(summary: &Summary) -> Option<String> {
+    let row = summary.rows.iter().max_by_key(|row| row.rank_classes)?;
+    let (ranks, classes) = (summary.ranks, row.rank_classes);
+    let text = || match classes {
+        1 => format!("# Simulated            : 1 rank, which stands for all {ranks}"),
+        _ => format!("# Simulated            : {classes} ranks, which stand for all {ranks}"),
+    };
+    (classes > 0 && classes < ranks).then(text)
 }
 
 /// The width of the algorithm's column: that of the longest name, if it is long.

@@ -10,7 +10,7 @@ use super::error::ScenarioError;
 use super::recorder::{Limits, Recorder, short_bottleneck};
 use super::valid::ValidSpec;
 use crate::collective::{Collective, Matrix};
-use crate::engine::{Options, Outcome, SimError, simulate, simulate_with};
+use crate::engine::{Options, Outcome, SimError, simulate, simulate_folded, simulate_with};
 use crate::nccl::{Communicator, NcclError, Planned};
 use crate::plan::{Plan, bound};
 use crate::report::Run;
@@ -230,25 +230,40 @@ fn nothing() -> Row {
         channels: 0,
         bound_us: 0.0,
         bottleneck: "nothing to move".into(),
+        rank_classes: 0,
+        worker_classes: 0,
         events: 0,
         wall_ms: 0.0,
     }
 }
 
-/// What an operation takes: one alone, if `isolated`, else what it adds to others that are
-/// issued back to back.
+/// How a time is come by.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Timing {
+    /// Of one operation alone, not of what it adds to others that are issued back to back.
+    pub(super) isolated: bool,
+    /// By simulating every worker.
+    pub(super) exact_full: bool,
+}
+
+/// What an operation takes.
 pub(super) fn time_of(
     topology: &Topology,
     plan: &Plan,
-    isolated: bool,
+    timing: Timing,
     progress: Option<&mut dyn FnMut(u64, u64)>,
 ) -> Result<(Time, Outcome), SimError> {
-    let operations = if isolated { 1 } else { BACK_TO_BACK };
+    let operations = if timing.isolated { 1 } else { BACK_TO_BACK };
     let options = Options {
         operations,
         progress,
     };
-    let outcome = simulate(plan, |link| topology.rate(link), options)?;
+    let rate = |link| topology.rate(link);
+    let outcome = if timing.exact_full {
+        simulate(plan, rate, options)?
+    } else {
+        simulate_folded(plan, rate, options)?
+    };
     let before = match operations as usize {
         1 => Time::ZERO,
         n => outcome.finish_of(n - 2),
@@ -263,8 +278,12 @@ fn timed_row(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Row, ScenarioError> {
     let topology = &spec.topology;
+    let timing = Timing {
+        isolated: spec.isolated,
+        exact_full: spec.exact_full,
+    };
     let began = Instant::now();
-    let (time, outcome) = time_of(topology, &planned.plan, spec.isolated, Some(progress))
+    let (time, outcome) = time_of(topology, &planned.plan, timing, Some(progress))
         .map_err(|source| stopped(spec, planned, source))?;
     let wall_ms = began.elapsed().as_secs_f64() * 1e3;
     let bytes = planned.bytes;
@@ -291,6 +310,8 @@ fn timed_row(
         )
         .micros(),
         bottleneck: short_bottleneck(topology, &planned.plan, &outcome),
+        rank_classes: outcome.folded.as_ref().map_or(ranks, |f| f.ranks),
+        worker_classes: outcome.workers.len() as u32,
         events: outcome.events,
         wall_ms,
     })

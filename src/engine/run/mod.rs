@@ -6,22 +6,26 @@
 //! are times known as soon as the other side has acted, so a slice costs two events:
 //! its begin and its end; and over links that nothing can ever fill, its end alone.
 
+mod cast;
+mod check;
 mod slices;
 mod steps;
 
 use super::actor::{Actor, Cold, Phase, add_limited};
 use super::error::SimError;
-use super::fifo::MAX_SLOTS;
-use super::machinery::Machinery;
+use super::fold::Folding;
+use super::machinery::{Machinery, roomy, wires};
 use super::outcome::{Bins, Outcome};
 use super::probe::{ActorId, Blind, Probe};
 use super::queue::EventQueue;
-use super::resources::PathId;
+use super::resources::{PathId, Resources};
 use super::sharing::{Change, Sharing};
-use crate::collective::{Role, Worker, WorkerId};
+use crate::collective::{ConnId, Role, Worker};
 use crate::plan::{Plan, Protocol, RoleCosts, SliceCost};
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Bytes, Time};
+use cast::Cast;
+use check::check;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -58,62 +62,69 @@ pub fn simulate_with<P: Probe>(
     probe: &mut P,
 ) -> Result<Outcome, SimError> {
     check(plan)?;
-    let machinery = Machinery::new(plan, rate);
-    let mut run = Run::new(plan, machinery, options, probe);
+    let resources = Resources::new(&plan.routes, plan.protocol.wire, rate);
+    full(plan, resources, options, probe)
+}
+
+/// As [`simulate`], with one worker for all that are alike: the same times, from fewer events.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_folded(
+    plan: &Plan,
+    rate: impl Fn(LinkId) -> Bandwidth,
+    mut options: Options<'_>,
+) -> Result<Outcome, SimError> {
+    check(plan)?;
+    let resources = Resources::new(&plan.routes, plan.protocol.wire, rate);
+    let has_room = roomy(&resources, wires(plan));
+    let folding = Folding::new(plan, &resources, has_room);
+    let wires = folding.as_ref().and_then(|f| f.wires(plan, &resources));
+    if let (Some(folding), Some((shared, wires))) = (folding, wires) {
+        let slots = plan.protocol.fifo_slices;
+        let wires = wires.iter().copied();
+        let machinery = Machinery::new(slots, folding.workers.len(), shared, wires);
+        let options = Options {
+            operations: options.operations,
+            progress: options.progress.as_mut().map(|p| &mut **p as _),
+        };
+        let outcome = go(
+            plan,
+            machinery,
+            Cast::Classes(Box::new(folding)),
+            options,
+            &mut Blind,
+        );
+        // Who waits for whom is told of the ranks themselves, not of those that stand for them.
+        if !matches!(outcome, Err(SimError::Stalled { .. })) {
+            return outcome;
+        }
+    }
+    full(plan, resources, options, &mut Blind)
+}
+
+fn full<P: Probe>(
+    plan: &Plan,
+    resources: Resources,
+    options: Options<'_>,
+    probe: &mut P,
+) -> Result<Outcome, SimError> {
+    let slots = plan.protocol.fifo_slices;
+    let machinery = Machinery::new(slots, plan.program.workers(), resources, wires(plan));
+    go(plan, machinery, Cast::All, options, probe)
+}
+
+fn go<P: Probe>(
+    plan: &Plan,
+    machinery: Machinery,
+    cast: Cast,
+    options: Options<'_>,
+    probe: &mut P,
+) -> Result<Outcome, SimError> {
+    let mut run = Run::new(plan, machinery, cast, options, probe);
     run.begin_all();
     run.events_until_quiet();
     run.into_outcome()
-}
-
-fn check(plan: &Plan) -> Result<(), SimError> {
-    let bad = |text: String| Err(SimError::BadPlan(text));
-    let program = &plan.program;
-    if plan.transports.len() != program.connections() as usize {
-        return bad(format!(
-            "{} transports for {} connections",
-            plan.transports.len(),
-            program.connections()
-        ));
-    }
-    if plan.rank_costs.len() != program.ranks() as usize || plan.gpus.len() != plan.rank_costs.len()
-    {
-        return bad(format!(
-            "{} ranks have costs, {} take part",
-            plan.rank_costs.len(),
-            program.ranks()
-        ));
-    }
-    if plan
-        .rank_costs
-        .iter()
-        .any(|&c| usize::from(c) >= plan.costs.len())
-    {
-        return bad("a rank's costs are missing".into());
-    }
-    if plan
-        .costs
-        .iter()
-        .flat_map(RoleCosts::iter)
-        .any(|c| c.send_rate.bytes_per_sec() == 0 || c.local_rate.bytes_per_sec() == 0)
-    {
-        return bad("a worker's rate is zero".into());
-    }
-    let workers = (0..program.workers()).map(WorkerId);
-    if let Some(worker) = workers
-        .into_iter()
-        .find(|&w| program.steps(w) > u64::from(u32::MAX))
-    {
-        return bad(format!("worker {} has more than 4 billion steps", worker.0));
-    }
-    let slots = plan.protocol.fifo_slices;
-    if slots == 0 || slots as usize > MAX_SLOTS {
-        return bad(format!("queues of {slots} slots"));
-    }
-    let slices = plan.protocol.slices_per_chunk;
-    if slices > slots {
-        return bad(format!("chunks of {slices} slices in queues of {slots} slots"));
-    }
-    Ok(())
 }
 
 /// How often progress is told: every so many instants.
@@ -145,6 +156,7 @@ struct Run<'r, 'o, P: Probe> {
     options: Options<'o>,
     probe: &'r mut P,
     machinery: Machinery,
+    cast: Cast,
     sharing: Sharing,
     changes: Vec<Change>,
     classes: Vec<Class>,
@@ -182,9 +194,15 @@ struct RankState {
 }
 
 impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
-    fn new(plan: &'r Plan, machinery: Machinery, options: Options<'o>, probe: &'r mut P) -> Self {
+    fn new(
+        plan: &'r Plan,
+        machinery: Machinery,
+        cast: Cast,
+        options: Options<'o>,
+        probe: &'r mut P,
+    ) -> Self {
         let program = plan.program.as_ref();
-        let workers = program.workers();
+        let workers = cast.workers(program);
         // Kinds of GPU by parts of thread blocks; then kinds of proxies.
         let mut classes: Vec<Class> = plan
             .costs
@@ -202,14 +220,15 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         let mut by_rank: Vec<(u32, ActorId)> = Vec::with_capacity(workers as usize);
         let mut actors = Vec::with_capacity(workers as usize + machinery.proxies.len());
         let mut steps_total = 0;
-        for worker in 0..workers {
-            let Worker { rank, role, .. } = program.worker(WorkerId(worker));
+        for actor in 0..workers {
+            let worker = cast.worker(actor);
+            let Worker { rank, role, .. } = program.worker(worker);
             let kind = usize::from(plan.rank_costs[rank.index()]);
             let class = kind * Role::ALL.len() + role.index();
-            let steps = program.steps(WorkerId(worker));
+            let steps = program.steps(worker);
             steps_total += steps;
             actors.push(Actor::new(class as u16, steps as u32));
-            by_rank.push((rank.0, worker));
+            by_rank.push((cast.part_of(rank), actor));
         }
         for proxy in &machinery.proxies {
             let rate = proxy.rate.bytes_per_sec().max(1);
@@ -235,9 +254,10 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             .iter_mut()
             .for_each(|c| c.name = "network");
         by_rank.sort_unstable();
-        let mut ranks = Vec::with_capacity(program.ranks() as usize);
+        let parts = cast.ranks(program);
+        let mut ranks = Vec::with_capacity(parts as usize);
         let mut start = 0;
-        for rank in 0..program.ranks() {
+        for rank in 0..parts {
             let own = by_rank[start..].partition_point(|(r, _)| *r == rank);
             let workers = (start as u32, (start + own) as u32);
             ranks.push(RankState {
@@ -257,6 +277,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             options,
             probe,
             machinery,
+            cast,
             classes,
             actors,
             cold,
@@ -382,7 +403,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             .iter()
             .position(|a| a.phase != Phase::Done)
         {
-            let place = self.plan.program.worker(WorkerId(first as u32));
+            let place = self.plan.program.worker(self.cast.worker(first as u32));
             return Err(SimError::Stalled {
                 at: self.now,
                 waiting,
@@ -403,11 +424,17 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             .map(|worker| self.bins(worker, operations, end))
             .collect();
         let fifos = &self.machinery.fifos;
-        let connections = self.plan.transports.len() as u32;
+        let connections = (0..self.plan.transports.len() as u32).map(ConnId);
+        let carried = connections.map(|c| fifos.bytes(self.cast.queue(c)));
         Ok(Outcome {
-            connection_bytes: (0..connections).map(|c| fifos.bytes(c)).collect(),
-            finish: self.finish,
+            connection_bytes: carried.collect(),
+            finish: self
+                .finish
+                .into_iter()
+                .map(|f| self.cast.by_rank(f))
+                .collect(),
             workers: bins,
+            folded: self.cast.folded(),
             resources: self.machinery.resources,
             events: self.events,
             transfers: self.transfers,
@@ -438,7 +465,8 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
     fn why_stuck(&self, actor: usize) -> String {
         let who = |id: ActorId| {
             if id < self.workers {
-                format!("rank {}", self.plan.program.worker(WorkerId(id)).rank.0)
+                let worker = self.cast.worker(id);
+                format!("rank {}", self.plan.program.worker(worker).rank.0)
             } else {
                 "the network".to_owned()
             }

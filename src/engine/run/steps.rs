@@ -1,8 +1,9 @@
 //! A worker's way through its program: kernels start, steps are loaded, operations end.
 
 use super::Run;
-use crate::collective::{Role, Step, WorkerId};
+use crate::collective::{After, Role, Step, WorkerId};
 use crate::engine::actor::{NO_FIFO, Phase};
+use crate::engine::fifo::FifoId;
 use crate::engine::probe::{ActorId, Cause, Probe};
 use crate::engine::resources::PathId;
 use crate::units::Time;
@@ -18,10 +19,11 @@ impl<P: Probe> Run<'_, '_, P> {
             }
             let (first, last) = state.workers;
             let idle_until = state.latest;
-            let kind = &self.plan.costs[usize::from(self.plan.rank_costs[rank])];
+            let kind =
+                &self.plan.costs[usize::from(self.plan.rank_costs[self.cast.rank(rank).index()])];
             // One kernel: all parts of its thread blocks start together.
             let launch = kind.of(Role::Block).launch;
-            let issued = self.plan.issue.at(rank as u32, state.operation);
+            let issued = self.plan.issue.at(self.cast.rank(rank).0, state.operation);
             let free = idle_until.max(issued) + launch;
             state.running = 0;
             for i in first..last {
@@ -56,10 +58,11 @@ impl<P: Probe> Run<'_, '_, P> {
     /// Loads a worker's next step that moves anything; false if none is left.
     pub(super) fn fetch(&mut self, id: ActorId) -> bool {
         let program = self.plan.program.as_ref();
+        let worker = self.cast.worker(id);
         let actor = &mut self.actors[id as usize];
         let done_before = actor.next_step.saturating_sub(1);
         while actor.next_step < actor.steps {
-            let step = program.step(WorkerId(id), u64::from(actor.next_step));
+            let step = program.step(worker, u64::from(actor.next_step));
             actor.next_step += 1;
             self.steps_begun += 1;
             if step.len == 0 {
@@ -92,9 +95,10 @@ impl<P: Probe> Run<'_, '_, P> {
             actor.slice = slice_len.min(step.len) as u32;
             actor.left = step.len - u64::from(actor.slice);
             actor.many = false;
-            let incoming = &self.machinery.incoming;
-            actor.recv = step.recv.single().map_or(NO_FIFO, |c| incoming[c.index()]);
-            actor.send = step.send.single().map_or(NO_FIFO, |c| c.0);
+            let (cast, incoming) = (&self.cast, &self.machinery.incoming);
+            let recv = step.recv.single().map(|c| cast.queue(c) as usize);
+            actor.recv = recv.map_or(NO_FIFO, |queue| incoming[queue]);
+            actor.send = step.send.single().map_or(NO_FIFO, |c| cast.queue(c));
             let (recv, send) = (actor.recv, actor.send);
             let load = (recv != NO_FIFO).then(|| self.machinery.load_path[recv as usize]);
             let store = (send != NO_FIFO).then(|| self.machinery.store_path[send as usize]);
@@ -125,13 +129,21 @@ impl<P: Probe> Run<'_, '_, P> {
         let actor = &mut self.actors[id as usize];
         let cold = &mut self.cold[id as usize];
         let machinery = &self.machinery;
-        cold.recv = step
-            .recv
-            .iter()
-            .map(|c| machinery.incoming[c.index()])
-            .collect();
-        cold.send = step.send.iter().map(|c| c.0).collect();
-        cold.after = step.after;
+        let cast = &self.cast;
+        let recv = step.recv.iter().map(|c| cast.queue(c) as usize);
+        let recv = recv.map(|queue| machinery.incoming[queue]);
+        let send = step.send.iter().map(|c| cast.queue(c));
+        if cast.is_folded() {
+            distinct(&mut cold.recv, recv);
+            distinct(&mut cold.send, send);
+        } else {
+            cold.recv = recv.collect();
+            cold.send = send.collect();
+        }
+        cold.after = step.after.map(|after| After {
+            worker: WorkerId(cast.actor(after.worker)),
+            ..after
+        });
         let most = self.classes[usize::from(actor.class)].streams;
         let local = [step.source, step.addend, step.target];
         let streams = (step.recv.len() + step.send.len() + local.iter().flatten().count()) as u64;
@@ -189,7 +201,8 @@ impl<P: Probe> Run<'_, '_, P> {
 
     pub(super) fn worker_done(&mut self, id: ActorId, at: Time) {
         self.actors[id as usize].phase = Phase::Done;
-        let rank = self.plan.program.worker(WorkerId(id)).rank.index();
+        let rank = self.plan.program.worker(self.cast.worker(id)).rank;
+        let rank = self.cast.part_of(rank) as usize;
         let state = &mut self.ranks[rank];
         state.latest = state.latest.max(at);
         state.running -= 1;
@@ -197,6 +210,16 @@ impl<P: Probe> Run<'_, '_, P> {
             self.finish[state.operation as usize][rank] = state.latest;
             state.operation += 1;
             self.launch(rank);
+        }
+    }
+}
+
+/// Each queue once: connections that are alike share one.
+fn distinct(list: &mut SmallVec<[FifoId; 4]>, queues: impl Iterator<Item = FifoId>) {
+    list.clear();
+    for queue in queues {
+        if !list.contains(&queue) {
+            list.push(queue);
         }
     }
 }

@@ -290,9 +290,13 @@ pub fn short_bottleneck(topology: &Topology, plan: &Plan, outcome: &Outcome) -> 
         }
     }
     let mut classes: FxHashMap<ResourceId, String> = FxHashMap::default();
-    let mut times: BTreeMap<String, Time> = BTreeMap::new();
-    let mut waits = Time::ZERO;
-    for (kind, time) in outcome.workers.iter().flat_map(times_of) {
+    let mut times: BTreeMap<String, u128> = BTreeMap::new();
+    let mut waits = 0;
+    let all = outcome.bins().flat_map(|(bins, workers)| {
+        times_of(bins)
+            .map(move |(kind, time)| (kind, u128::from(time.picos()) * u128::from(workers)))
+    });
+    for (kind, time) in all {
         let name = match kind {
             Kind::Launch => "launch",
             Kind::Latency => "latency",
@@ -316,7 +320,7 @@ pub fn short_bottleneck(topology: &Topology, plan: &Plan, outcome: &Outcome) -> 
             }
         }
     }
-    let active: Time = times.values().copied().sum();
+    let active: u128 = times.values().sum();
     let network = plan.transports.iter().any(|t| t.network.is_some());
     if network && waits > active {
         return "waiting for the network".to_owned();

@@ -3,7 +3,7 @@
 use super::measurement::{MeasuredRow, Measurement, Model};
 use crate::collective::Collective;
 use crate::nccl::{Communicator, Env, Forced, Version};
-use crate::scenario::run::time_of;
+use crate::scenario::run::{Timing, time_of};
 use crate::topology::{Hardware, Overrides, Topology, catalogue, expand, load};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -159,8 +159,8 @@ fn predict_row(
     let planned = communicator
         .plan(collective, bytes, Forced::default())
         .map_err(|e| e.to_string())?;
-    let (time, _) =
-        time_of(topology, &planned.plan, false, None).map_err(|e| format!("{size} bytes: {e}"))?;
+    let (time, _) = time_of(topology, &planned.plan, Timing::default(), None)
+        .map_err(|e| format!("{size} bytes: {e}"))?;
     let expected = communicator
         .expected(collective, bytes, &planned)
         .ok_or("NCCL's cost model has no figure for what it chose")?;

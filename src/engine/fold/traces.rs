@@ -1,0 +1,136 @@
+//! What each worker does, as hashes: its steps but for the names of its connections, and for
+//! each connection the steps in which it is used.
+
+use super::refine::{mix, mix_in};
+use crate::collective::{ConnId, Program, Step, WorkerId};
+use rustc_hash::FxHashMap;
+
+/// Hashes of all steps of a program.
+#[derive(Debug, Default)]
+pub(super) struct Traces {
+    /// By worker: how its steps look, connections aside.
+    pub(super) worker: Vec<u64>,
+    /// By connection: when its sender puts how much into it, and when its receiver takes it.
+    pub(super) sent: Vec<u64>,
+    pub(super) taken: Vec<u64>,
+    /// Who waits for whom, and at which steps.
+    pub(super) after: Vec<(WorkerId, WorkerId, u64)>,
+}
+
+/// The connections of each worker on one side, in order of their ids.
+struct Side {
+    starts: Vec<u32>,
+    conns: Vec<u32>,
+}
+
+impl Side {
+    fn new(program: &dyn Program, end: impl Fn(ConnId) -> WorkerId) -> Self {
+        let mut starts = vec![0u32; program.workers() as usize + 1];
+        for c in 0..program.connections() {
+            starts[end(ConnId(c)).index()] += 1;
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        let mut conns = vec![0; sum as usize];
+        for c in (0..program.connections()).rev() {
+            let start = &mut starts[end(ConnId(c)).index()];
+            *start -= 1;
+            conns[*start as usize] = c;
+        }
+        Side { starts, conns }
+    }
+
+    fn of(&self, worker: WorkerId) -> &[u32] {
+        let (start, end) = (self.starts[worker.index()], self.starts[worker.index() + 1]);
+        &self.conns[start as usize..end as usize]
+    }
+}
+
+impl Traces {
+    /// Looks at the steps of each worker, or of one worker of those that are alike.
+    pub(super) fn new(program: &dyn Program) -> Self {
+        let connections = program.connections() as usize;
+        let mut traces = Traces {
+            worker: Vec::with_capacity(program.workers() as usize),
+            sent: vec![0; connections],
+            taken: vec![0; connections],
+            after: Vec::new(),
+        };
+        let mut sides: Option<[Side; 2]> = None;
+        let mut known: FxHashMap<u64, WorkerId> = FxHashMap::default();
+        for worker in (0..program.workers()).map(WorkerId) {
+            let Some(key) = program.alike(worker) else {
+                traces.look(program, worker);
+                continue;
+            };
+            let first = *known.entry(key).or_insert(worker);
+            if first == worker {
+                traces.look(program, worker);
+                continue;
+            }
+            let [out, into] = sides.get_or_insert_with(|| {
+                [
+                    Side::new(program, |c| program.connection(c).from),
+                    Side::new(program, |c| program.connection(c).to),
+                ]
+            });
+            for (side, trace) in [(out, &mut traces.sent), (into, &mut traces.taken)] {
+                for (&c, &like) in side.of(worker).iter().zip(side.of(first)) {
+                    trace[c as usize] = trace[like as usize];
+                }
+            }
+            traces.worker.push(traces.worker[first.index()]);
+        }
+        traces
+    }
+
+    fn look(&mut self, program: &dyn Program, worker: WorkerId) {
+        let steps = program.steps(worker);
+        let mut trace = mix(steps);
+        let mut after: Vec<(WorkerId, u64)> = Vec::new();
+        for index in 0..steps {
+            let step = program.step(worker, index);
+            if step.len == 0 {
+                continue;
+            }
+            let step = step.trimmed();
+            trace = mix_in(trace, mix_in(index, look_of(&step)));
+            for (peers, traces) in [(step.send, &mut self.sent), (step.recv, &mut self.taken)] {
+                for (k, c) in peers.iter().enumerate() {
+                    // Of a dealt chunk, what is left for it.
+                    let len = step.deal.map_or(step.len, |deal| {
+                        deal.each.min(step.len - k as u64 * deal.each)
+                    });
+                    let trace = &mut traces[c.index()];
+                    *trace = mix_in(*trace, mix_in(index, len));
+                }
+            }
+            if let Some(point) = step.after {
+                let moment = mix_in(index, u64::from(point.steps));
+                match after.iter_mut().find(|(w, _)| *w == point.worker) {
+                    Some((_, moments)) => *moments = mix_in(*moments, moment),
+                    None => after.push((point.worker, moment)),
+                }
+            }
+        }
+        self.worker.push(trace);
+        let after = after.into_iter().map(|(other, m)| (worker, other, m));
+        self.after.extend(after);
+    }
+}
+
+/// All of a step that its duration depends on, but for its connections' names.
+fn look_of(step: &Step) -> u64 {
+    let local = [step.source, step.addend, step.target];
+    let counts = (step.recv.len() as u64) << 32
+        | (step.send.len() as u64) << 8
+        | local.iter().flatten().count() as u64;
+    let each = step.deal.map_or(0, |deal| deal.each);
+    mix_in(
+        mix_in(mix_in(step.len, each), counts),
+        u64::from(step.after.is_some()),
+    )
+}

@@ -1,0 +1,198 @@
+//! A folded simulation equals the full one: every rank's times to the picosecond, every
+//! link's bytes, and how long workers did what.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use fabricsim::collective::{Collective, Matrix, WorkerId};
+use fabricsim::engine::{Options, Outcome, simulate, simulate_folded};
+use fabricsim::nccl::{Algorithm, Communicator, Env, Forced, Planned};
+use fabricsim::plan::ProtocolKind;
+use fabricsim::topology::{Overrides, Topology, load};
+use proptest::prelude::*;
+
+/// Cases with more would take their time, unfolded.
+const MOST_STEPS: u64 = 200_000;
+
+const MACHINES: [&str; 9] = [
+    "dgx-h100",
+    "dgx-a100",
+    "a100-quad-slingshot",
+    "dgx-1-v100",
+    "gh200-quad",
+    "dgx-b200",
+    "l40s-pcie",
+    "gb200-nvl72",
+    "x86-h100-pcie",
+];
+
+/// Both outcomes: full, folded.
+fn both(topology: &Topology, planned: &Planned, operations: u32) -> (Outcome, Outcome) {
+    let options = || Options {
+        operations,
+        ..Options::default()
+    };
+    let full = simulate(&planned.plan, |l| topology.rate(l), options()).unwrap();
+    let folded = simulate_folded(&planned.plan, |l| topology.rate(l), options()).unwrap();
+    (full, folded)
+}
+
+/// What all workers together spent, by what they did; and limited by any resource.
+fn spent(outcome: &Outcome) -> [u128; 8] {
+    let mut sum = [0; 8];
+    for (bins, workers) in outcome.bins() {
+        let limited = bins.limited.iter().map(|&(_, t)| t.picos()).sum();
+        let times = [
+            bins.launch.picos(),
+            bins.latency.picos(),
+            bins.wait_data.picos(),
+            bins.wait_credit.picos(),
+            bins.sync.picos(),
+            bins.at_cap.picos(),
+            limited,
+            bins.idle.picos(),
+        ];
+        for (sum, time) in sum.iter_mut().zip(times) {
+            *sum += u128::from(time) * u128::from(workers);
+        }
+    }
+    sum
+}
+
+#[derive(Debug, Clone)]
+struct Case {
+    machine: &'static str,
+    nodes: u32,
+    gpus: u32,
+    collective: Collective,
+    algorithm: Option<Algorithm>,
+    protocol: Option<ProtocolKind>,
+    bytes: u64,
+    operations: u32,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let algorithm = prop_oneof![
+        1 => Just(None),
+        3 => prop::sample::select(&Algorithm::ALL[..]).prop_map(Some)
+    ];
+    let protocol = prop_oneof![
+        1 => Just(None),
+        1 => prop::sample::select(&ProtocolKind::ALL[..]).prop_map(Some)
+    ];
+    let bytes = prop_oneof![
+        2 => (3u32..23).prop_map(|bits| 1u64 << bits),
+        1 => 1u64..3_000_000,
+        1 => (1u64..200).prop_map(|k| k * 12_288),
+    ];
+    (
+        prop::sample::select(&MACHINES[..]),
+        1u32..10,
+        prop_oneof![1 => Just(8u32), 1 => 1u32..9],
+        prop::sample::select(&Collective::ALL[..]),
+        (algorithm, protocol),
+        bytes,
+        1u32..4,
+    )
+        .prop_map(
+            |(machine, nodes, gpus, collective, (algorithm, protocol), bytes, operations)| Case {
+                machine,
+                nodes,
+                gpus,
+                collective,
+                algorithm,
+                protocol,
+                bytes,
+                operations,
+            },
+        )
+}
+
+/// The plan of a case, if there is one.
+fn planned(topology: &Topology, case: &Case) -> Option<Planned> {
+    let has = topology
+        .nodes
+        .iter()
+        .map(|n| n.gpus.len())
+        .min()
+        .unwrap_or(0) as u32;
+    let env = Env::parse([("NCCL_COLLNET_ENABLE", "1")]).unwrap();
+    let mut comm = Communicator::new(topology, Some(case.gpus.min(has)), &env, 1).ok()?;
+    let ranks = comm.ranks();
+    if case.collective == Collective::AllToAllV {
+        // Everyone sends to all others in the same pattern, or not quite.
+        let irregular = case.bytes.is_multiple_of(3);
+        let block = |from: u32, to: u32| {
+            let base = case.bytes / u64::from(ranks) / 16 * 16;
+            if from == to || (irregular && from * to % 3 == 1) {
+                0
+            } else {
+                base
+            }
+        };
+        let rows: Vec<Vec<u64>> = (0..ranks)
+            .map(|from| (0..ranks).map(|to| block(from, to)).collect())
+            .collect();
+        return comm.plan_all_to_all_v(Matrix::new(&rows).ok()?).ok();
+    }
+    if case.collective.actual_bytes(case.bytes, ranks) == 0 {
+        return None;
+    }
+    let forced = Forced {
+        algorithm: case.algorithm,
+        protocol: case.protocol,
+    };
+    let planned = comm.plan(case.collective, case.bytes, forced);
+    let planned = planned.or_else(|_| comm.plan(case.collective, case.bytes, Forced::default()));
+    let planned = planned.ok().filter(|p| p.bytes > 0)?;
+    let program = planned.plan.program.as_ref();
+    let steps: u64 = (0..program.workers())
+        .map(|w| program.steps(WorkerId(w)))
+        .sum();
+    (steps * u64::from(case.operations) < MOST_STEPS).then_some(planned)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn folded_is_full(case in case()) {
+        let topology = load(case.machine, &Overrides { nodes: Some(case.nodes) }).unwrap();
+        let Some(planned) = planned(&topology, &case) else { return Ok(()) };
+        let (full, folded) = both(&topology, &planned, case.operations);
+        prop_assert_eq!(&full.finish, &folded.finish);
+        prop_assert_eq!(&full.connection_bytes, &folded.connection_bytes);
+        prop_assert_eq!(full.link_bytes(&planned.plan), folded.link_bytes(&planned.plan));
+        prop_assert_eq!(spent(&full), spent(&folded));
+        prop_assert!(folded.events <= full.events);
+    }
+}
+
+#[test]
+fn ring_workers_of_many_nodes_are_few() {
+    for (machine, nodes, most) in [
+        ("dgx-h100", 64, 256),
+        ("dgx-a100", 32, 256),
+        ("gh200-quad", 32, 128),
+    ] {
+        let topology = load(machine, &Overrides { nodes: Some(nodes) }).unwrap();
+        let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
+        for collective in [
+            Collective::AllReduce,
+            Collective::AllGather,
+            Collective::ReduceScatter,
+        ] {
+            let forced = Forced {
+                algorithm: Some(Algorithm::Ring),
+                protocol: None,
+            };
+            let planned = comm.plan(collective, 1 << 24, forced).unwrap();
+            let folded =
+                simulate_folded(&planned.plan, |l| topology.rate(l), Options::default()).unwrap();
+            let workers = planned.plan.program.workers();
+            assert!(
+                folded.workers.len() <= most,
+                "{machine} {collective}: {workers} workers, {} classes",
+                folded.workers.len()
+            );
+        }
+    }
+}
