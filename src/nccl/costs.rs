@@ -32,8 +32,8 @@ pub(super) struct Setting {
     pub(super) switch_rate: Bandwidth,
     /// Thread blocks of a rank.
     pub(super) channels: u16,
-    /// Ranks of a multicast group.
-    pub(super) members: u32,
+    /// Heads of a multicast group.
+    pub(super) heads: u32,
     /// All NVLinks of a GPU, raw.
     pub(super) nvlink: Bandwidth,
 }
@@ -130,9 +130,9 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
                 local_rate: nvls.rate.value,
                 ..block
             };
-            // Switches do the sums. Of a GPU's port, each member's loads of its own part and
-            // its own stores take an equal share.
-            let loads = f64::from(setting.members) + 1.0;
+            // Switches do the sums. Of a GPU's port, each head's loads of its part and the GPU's
+            // own stores take an equal share.
+            let loads = f64::from(setting.heads) + 1.0;
             let head = part(
                 setting.nvlink,
                 nvls.port_share.value / loads / f64::from(setting.channels.max(1)),

@@ -202,7 +202,7 @@ impl Communicator<'_> {
             kind,
             switch_rate: self.reduction_rate(),
             channels,
-            members: self.setup().most_local,
+            heads: self.heads(algorithm).first().map_or(1, Vec::len) as u32,
             nvlink: self.raw_nvlink(),
         };
         let models = self.architectures.iter();
