@@ -1,7 +1,10 @@
 //! `fabricsim fit`: the parameters of time, from published measurements.
 
 use super::{CliError, terminal};
-use crate::scenario::validation::{FitLog, FitSpec, fit, read_measurements};
+use crate::scenario::validation::{
+    Band, FitLog, FitSpec, PredictedSet, fit, group_errors, leave_one_out, over_groups,
+    read_measurements, simulated,
+};
 use crate::topology::load;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -22,6 +25,10 @@ pub(super) struct Args {
     /// Leaves out the measurements on this topology; may be repeated
     #[arg(long, value_name = "TOPOLOGY")]
     without: Vec<String>,
+    /// Also predicts each topology's measurements with what is fitted without them, and writes
+    /// how far off that is here
+    #[arg(long, value_name = "FILE.json")]
+    leave_one_out: Option<PathBuf>,
     /// Where the values go
     #[arg(long, value_name = "FILE.json")]
     values: Option<PathBuf>,
@@ -43,6 +50,15 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     })
     .map_err(CliError::Usage)?;
     terminal::print(&table(&log))?;
+    if let Some(path) = &args.leave_one_out {
+        let sets = leave_one_out(&spec, &measurements, &log, &mut |text| {
+            anstream::eprintln!("{text}");
+        })
+        .map_err(CliError::Usage)?;
+        let sets: Vec<&PredictedSet> = sets.iter().collect();
+        terminal::print(&bands(&sets))?;
+        write(path, &groups(&sets))?;
+    }
     if let Some(path) = &args.values {
         write(path, &values(&log))?;
     }
@@ -74,6 +90,44 @@ fn table(log: &FitLog) -> String {
         );
     }
     text
+}
+
+/// How far off predictions are, by bands.
+fn bands(sets: &[&PredictedSet]) -> String {
+    let inside: Vec<&PredictedSet> = sets.iter().copied().filter(|s| s.one_domain).collect();
+    let mut text = String::from("Each topology predicted without its own measurements:\n");
+    for (name, sets) in [("all groups", sets), ("one NVLink domain", &inside)] {
+        for band in Band::ALL {
+            if let Some(s) = over_groups(sets, band, simulated) {
+                text += &format!(
+                    "  {name:<18} {:<14} {:>3} groups, median {:>5.1} %, 90th percentile {:>5.1} %\n",
+                    band.name(),
+                    s.count,
+                    s.median * 100.0,
+                    s.p90 * 100.0
+                );
+            }
+        }
+    }
+    text
+}
+
+/// The error of every group.
+fn groups(sets: &[&PredictedSet]) -> serde_json::Value {
+    let rows = Band::ALL.iter().flat_map(|&band| {
+        let groups = group_errors(sets, band, simulated);
+        groups.into_iter().map(move |(group, (median, ratio))| {
+            json!({
+                "band": band.key(),
+                "topology": group.topology,
+                "ranks": group.ranks,
+                "collective": group.collective.name(),
+                "median": median,
+                "ratio": ratio,
+            })
+        })
+    });
+    json!({"comment": "Each topology predicted with what was fitted without its measurements; made by `fabricsim fit --leave-one-out`.", "groups": rows.collect::<Vec<_>>()})
 }
 
 fn values(log: &FitLog) -> serde_json::Value {

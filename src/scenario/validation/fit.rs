@@ -7,8 +7,9 @@
 //! with the same files gives the same values.
 
 use super::measurement::Measurement;
-use super::predict::{Machines, PredictedSet, predict};
+use super::predict::{Machines, PredictedRow, PredictedSet, predict};
 use super::summary::{Band, group_log_errors};
+use crate::nccl::Algorithm;
 use crate::topology::{Hardware, TopologyError, catalogue, load};
 use crate::units::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};
@@ -71,7 +72,7 @@ pub struct FitLog {
     pub sets: Vec<String>,
     /// The objective before and after.
     pub objective: (f64, f64),
-    /// How many predictions of a measurement it took.
+    /// How many predictions of a row it took.
     pub evaluations: usize,
     /// The values.
     pub values: Vec<FittedValue>,
@@ -100,7 +101,13 @@ fn scaled(value: &Value, factor: f64) -> Option<Value> {
     }
 }
 
-struct Fit<'m> {
+/// The name of sends and receives.
+const SENDS: &str = Algorithm::PointToPoint.name();
+
+/// What is not better than this part of the objective is no reason to move a value.
+const NOTICEABLE: f64 = 0.9998;
+
+pub(super) struct Fit<'m> {
     base: Value,
     paths: Vec<String>,
     starts: Vec<Value>,
@@ -124,21 +131,14 @@ pub fn fit(
     tell: &mut dyn FnMut(&str),
 ) -> Result<FitLog, String> {
     let mut fit = Fit::new(spec, measurements)?;
-    let everything: Vec<usize> = (0..fit.sets.len()).collect();
-    fit.predicted = fit.predict(&everything, &fit.factors.clone())?;
-    let before = objective(&fit.predicted);
     tell(&format!(
-        "{} measurements, {} parameters, objective {before:.5}",
+        "{} measurements, {} parameters",
         fit.sets.len(),
         fit.paths.len()
     ));
-    let mut best = before;
-    for (round, &step) in spec.steps.iter().enumerate() {
-        for p in 0..fit.paths.len() {
-            best = fit.search(p, step, best)?;
-        }
-        tell(&format!("round {}: objective {best:.5}", round + 1));
-    }
+    let all: Vec<usize> = (0..fit.paths.len()).collect();
+    let (before, best) = fit.run(spec, &all)?;
+    tell(&format!("objective {before:.5} -> {best:.5}"));
     let mut values = Vec::new();
     for p in 0..fit.paths.len() {
         let range = fit.range(p, best)?;
@@ -157,6 +157,13 @@ pub fn fit(
         evaluations: fit.evaluations,
         values,
     })
+}
+
+/// The value of the parameter that another one is like, if that was fitted.
+pub(super) fn inherited(spec: &FitSpec, full: &FitLog, parameter: usize) -> Option<Value> {
+    let like = spec.parameters[parameter].like.as_ref()?;
+    let value = full.values.iter().find(|v| v.path == *like)?;
+    Some(value.after.clone())
 }
 
 /// Parameters on which no measurement depends take the value of those that they are like.
@@ -188,7 +195,49 @@ fn objective(predicted: &[Option<PredictedSet>]) -> f64 {
 }
 
 impl<'m> Fit<'m> {
-    fn new(spec: &FitSpec, measurements: &'m [Measurement]) -> Result<Self, String> {
+    /// Moves the parameters `free`, step by step; the objective before and after.
+    pub(super) fn run(&mut self, spec: &FitSpec, free: &[usize]) -> Result<(f64, f64), String> {
+        let everything: Vec<_> = self.rows.iter().cloned().enumerate().collect();
+        self.predicted = self.predict(&everything, &self.factors.clone())?;
+        let before = objective(&self.predicted);
+        let mut best = before;
+        for &step in &spec.steps {
+            for &parameter in free {
+                best = self.search(parameter, step, best)?;
+            }
+        }
+        Ok((before, best))
+    }
+
+    /// Measurements depend on a parameter.
+    pub(super) fn knows(&self, parameter: usize) -> bool {
+        !self.touched[parameter].is_empty()
+    }
+
+    /// How many measurements there are.
+    pub(super) fn used(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Lets a parameter start from a value.
+    pub(super) fn start_from(&mut self, parameter: usize, value: Value) {
+        self.starts[parameter] = value;
+        self.factors[parameter] = 1.0;
+    }
+
+    /// The parameters of what a topology is made of.
+    pub(super) fn of_hardware(&self, topology: &str) -> Result<Vec<usize>, String> {
+        let names = used_names(topology).map_err(|e| e.to_string())?;
+        let own = |p: &usize| names.contains(&named(&self.paths[*p]));
+        Ok((0..self.paths.len()).filter(own).collect())
+    }
+
+    /// The hardware with the values so far.
+    pub(super) fn current(&self) -> Result<Hardware, String> {
+        self.hardware(&self.factors)
+    }
+
+    pub(super) fn new(spec: &FitSpec, measurements: &'m [Measurement]) -> Result<Self, String> {
         let mut base = catalogue::hardware_json();
         let mut starts = Vec::new();
         for parameter in &spec.parameters {
@@ -227,15 +276,14 @@ impl<'m> Fit<'m> {
         let touched = paths
             .iter()
             .map(|path| {
-                let mut parts = path.split('.');
-                let (kind, name) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+                let part = named(path);
                 let uses = |set: &Measurement| {
                     let topology = set.model.as_ref().map_or("", |m| m.topology.as_str());
                     let own = names.get(topology);
                     let one = set.model.as_ref().is_some_and(|m| m.nodes == 1);
                     // Networks do not matter inside one node.
-                    let network = kind == "devices" && one;
-                    own.is_some_and(|n| n.contains(&(kind.to_owned(), name.to_owned()))) && !network
+                    let network = part.0 == "devices" && one;
+                    own.is_some_and(|n| n.contains(&part)) && !network
                 };
                 (0..sets.len()).filter(|&i| uses(sets[i])).collect()
             })
@@ -265,13 +313,13 @@ impl<'m> Fit<'m> {
         serde_json::from_value(tree).map_err(|e| e.to_string())
     }
 
-    /// Predictions of some sets, on all processors.
+    /// Predictions of some rows of sets, on all processors.
     fn predict(
         &mut self,
-        sets: &[usize],
+        jobs: &[(usize, BTreeSet<u64>)],
         factors: &[f64],
     ) -> Result<Vec<Option<PredictedSet>>, String> {
-        self.evaluations += sets.len();
+        self.evaluations += jobs.iter().map(|(_, rows)| rows.len()).sum::<usize>();
         let hardware = self.hardware(factors)?;
         let next = AtomicUsize::new(0);
         let this = &*self;
@@ -280,11 +328,11 @@ impl<'m> Fit<'m> {
             let mut done = Vec::new();
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(&set) = sets.get(index) else {
+                let Some((set, rows)) = jobs.get(index) else {
                     return done;
                 };
-                let wanted = |bytes| this.rows[set].contains(&bytes);
-                done.push((index, predict(this.sets[set], &mut machines, wanted).ok()));
+                let wanted = |bytes| rows.contains(&bytes);
+                done.push((index, predict(this.sets[*set], &mut machines, wanted).ok()));
             }
         };
         let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -308,11 +356,34 @@ impl<'m> Fit<'m> {
     ) -> Result<(f64, Vec<Option<PredictedSet>>), String> {
         let mut factors = self.factors.clone();
         factors[parameter] = factor;
-        let touched = self.touched[parameter].clone();
-        let changed = self.predict(&touched, &factors)?;
+        // What NCCL chooses does not depend on these parameters, so who is concerned is known.
+        let path = self.paths[parameter].clone();
+        let mut jobs = Vec::new();
+        for &set in &self.touched[parameter] {
+            let known = self.predicted[set].iter().flat_map(|p| &p.rows);
+            let rows: BTreeSet<u64> = known
+                .filter(|row| concerns(&path, row))
+                .map(|row| row.bytes)
+                .collect();
+            if !rows.is_empty() {
+                jobs.push((set, rows));
+            }
+        }
+        let changed = self.predict(&jobs, &factors)?;
         let mut all = self.predicted.clone();
-        for (&set, new) in touched.iter().zip(&changed) {
-            all[set].clone_from(new);
+        for ((set, rows), new) in jobs.iter().zip(changed) {
+            let Some(old) = &mut all[*set] else { continue };
+            let new = new.map_or(Vec::new(), |p| p.rows);
+            // What could be predicted before has to stay so.
+            let of = |bytes: u64| new.iter().find(|row| row.bytes == bytes);
+            if rows.iter().any(|&bytes| of(bytes).is_none()) {
+                return Ok((f64::INFINITY, all));
+            }
+            for row in &mut old.rows {
+                if let Some(new) = of(row.bytes) {
+                    row.predicted_us = new.predicted_us;
+                }
+            }
         }
         Ok((objective(&all), all))
     }
@@ -330,7 +401,7 @@ impl<'m> Fit<'m> {
                     break;
                 }
                 let (objective, all) = self.moved(parameter, factor)?;
-                if objective >= best - 1e-6 {
+                if objective >= best * NOTICEABLE {
                     break;
                 }
                 best = objective;
@@ -363,6 +434,31 @@ impl<'m> Fit<'m> {
         let digits = |x: f64| (x * 100.0).round() / 100.0;
         Ok(Some((digits(ends[0]), digits(ends[1]))))
     }
+}
+
+/// Whether a parameter can change a row.
+fn concerns(path: &str, row: &PredictedRow) -> bool {
+    let mut parts = path.split('.');
+    let (kind, part) = (parts.next(), parts.nth(1).unwrap_or_default());
+    let simple = row.protocol == "simple";
+    match (kind, part) {
+        (Some("architectures"), "ll" | "ll128") => row.protocol == part,
+        (Some("architectures"), "nvls") => row.algorithm.starts_with("nvls"),
+        (Some("architectures"), "point_to_point") => simple && row.algorithm == SENDS,
+        (Some("architectures"), _) => simple && row.algorithm != "nvls",
+        // What LL sends does not fill a link.
+        (Some("links"), _) => row.protocol != "ll",
+        _ => true,
+    }
+}
+
+/// The kind and name of the hardware that a path is of.
+fn named(path: &str) -> (String, String) {
+    let mut parts = path.split('.').map(str::to_owned);
+    (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    )
 }
 
 /// Kinds and names of the hardware that a topology uses.

@@ -5,11 +5,13 @@
 //! baseline.
 
 mod fit;
+mod leave_out;
 mod measurement;
 mod predict;
 mod summary;
 
 pub use fit::{FitLog, FitSpec, FittedValue, Parameter, fit};
+pub use leave_out::leave_one_out;
 pub use measurement::{
     MeasuredRow, Measurement, Model, Software, Source, parse_measurement, read_measurements,
 };
