@@ -151,7 +151,7 @@ fn planned(topology: &Topology, case: &Case) -> Option<Planned> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::default())]
 
     #[test]
     fn folded_is_full(case in case()) {
