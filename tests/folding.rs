@@ -10,7 +10,7 @@ use fabricsim::topology::{Overrides, Topology, load};
 use proptest::prelude::*;
 
 /// Cases with more would take their time, unfolded.
-const MOST_STEPS: u64 = 200_000;
+const MOST_STEPS: u64 = 100_000;
 
 const MACHINES: [&str; 9] = [
     "dgx-h100",
@@ -151,7 +151,7 @@ fn planned(topology: &Topology, case: &Case) -> Option<Planned> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::default())]
 
     #[test]
     fn folded_is_full(case in case()) {

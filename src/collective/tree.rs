@@ -270,6 +270,22 @@ impl Program for TreeProgram {
         part.len.div_ceil(part.chunk)
     }
 
+    /// All connections of one side are used in every step.
+    fn alike(&self, worker: WorkerId) -> Option<u64> {
+        let Worker {
+            rank,
+            channel,
+            role,
+        } = self.worker(worker);
+        let part = &self.parts[usize::from(channel)];
+        let tree = &self.trees[usize::from(channel)];
+        let same = |p: &Part| p.len == part.len && p.chunk == part.chunk;
+        let first = self.parts.iter().position(same)? as u64;
+        let children = tree.children(rank.0).count() as u64;
+        let is_root = u64::from(tree.root == rank.0);
+        Some((first << 1 | u64::from(role == Role::Down)) << 8 | children << 1 | is_root)
+    }
+
     fn step(&self, worker: WorkerId, index: u64) -> Step {
         let Worker {
             rank,

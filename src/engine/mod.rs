@@ -6,7 +6,8 @@
 //!
 //! What it models: workers that handle one slice at a time, queues with eight slots and
 //! credits that take their time, transfers that share links max–min fairly, rates of
-//! single workers, proxies that drive networks. What it leaves out: packets (a transfer
+//! single workers, proxies that drive networks. Where nobody looks, one worker can stand for
+//! all that are alike ([`simulate_folded`]), exactly. What it leaves out: packets (a transfer
 //! is a fluid), queueing inside switches, memory bandwidth of GPUs.
 
 mod actor;

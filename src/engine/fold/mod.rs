@@ -16,11 +16,12 @@ mod refine;
 mod traces;
 
 use super::machinery::{Paths, Wire};
-use super::resources::{Resource, Resources, Use};
+use super::resources::{PathId, ResourceId, Resources, Use};
 use crate::collective::{ConnId, Rank, WorkerId};
 use crate::plan::{Plan, RouteId};
 use refine::{Graph, mix, mix_in};
 use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use traces::Traces;
 
 /// Classes of one kind of things.
@@ -66,28 +67,43 @@ pub(super) struct Folding {
     resources: Partition,
     /// By resource: it joins nobody.
     roomy: Vec<bool>,
+    traces: Traces,
 }
 
 /// What connects two nodes of the graph. Each has a partner for the other direction.
 mod label {
     pub(super) const SENDER: u32 = 0;
     pub(super) const RECEIVER: u32 = 2;
-    pub(super) const STORE: u32 = 4;
-    pub(super) const LOAD: u32 = 6;
-    pub(super) const NETWORK: u32 = 8;
-    pub(super) const RANK: u32 = 10;
+    pub(super) const NETWORK: u32 = 4;
+    pub(super) const RANK: u32 = 6;
     /// From here on, numbered as they occur.
-    pub(super) const FREE: u32 = 12;
+    pub(super) const FREE: u32 = 8;
+}
+
+/// What labels that are numbered as they occur are of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Label {
+    /// What a worker waits for at which steps.
+    After(u64),
+    /// What a worker stores into, or loads from, when it uses connections with this trace.
+    Store(u64),
+    Load(u64),
+    /// What a route takes of a resource.
+    Weight(u32),
 }
 
 /// Labels for values, as they occur.
 #[derive(Default)]
-struct Labels(FxHashMap<u64, u32>);
+struct Labels(FxHashMap<Label, u32>);
 
 impl Labels {
-    fn of(&mut self, value: u64) -> u32 {
+    fn add(&mut self, label: Label) {
         let next = label::FREE + 2 * self.0.len() as u32;
-        *self.0.entry(value).or_insert(next)
+        self.0.entry(label).or_insert(next);
+    }
+
+    fn of(&self, label: Label) -> u32 {
+        self.0[&label]
     }
 }
 
@@ -120,7 +136,8 @@ impl Folding {
     /// Finds who is like whom; `None` if that is not worth it.
     pub(super) fn new(plan: &Plan, resources: &Resources, roomy: Vec<bool>) -> Option<Self> {
         let nodes = Nodes::new(plan, resources);
-        let colours = graph(plan, resources, &roomy, &nodes).refine()?;
+        let traces = Traces::new(plan.program.as_ref());
+        let colours = graph(plan, resources, &roomy, &traces, &nodes).refine()?;
         let most = colours.iter().max().map_or(0, |&c| c as usize + 1);
         let mut known = vec![u32::MAX; most];
         let mut of =
@@ -131,102 +148,157 @@ impl Folding {
             conns: of(nodes.conns, nodes.routes),
             resources: of(nodes.resources, nodes.all),
             roomy,
+            traces,
         };
         (folding.workers.len() < plan.program.workers()).then_some(folding)
     }
 
     /// The resources of one member of each class, and the queues: one for each class of
-    /// connections, with what all of the class take. `None` if their numbers do not fit.
+    /// connections. What workers of a class store and load together, in the steps in which
+    /// they use these connections, goes with one queue of those used in them. `None` if
+    /// numbers get too large.
     pub(super) fn wires<'p>(
         &self,
         plan: &'p Plan,
         resources: &Resources,
     ) -> Option<(Resources, Vec<Wire<'p>>)> {
-        let mut folded = Shared::default();
+        let mut loads = self.moves(plan);
+        let mut shared = Shared {
+            folding: self,
+            full: resources,
+            paths: Vec::new(),
+        };
         let mut wires = Vec::with_capacity(self.conns.len() as usize);
         for (&conn, &size) in self.conns.first.iter().zip(&self.conns.size) {
             let transport = &plan.transports[conn as usize];
             let ends = plan.program.connection(ConnId(conn));
-            let mut path = |route: Option<RouteId>| {
-                route.map_or(Some(None), |r| {
-                    folded.path(self, resources, r.0, size).map(Some)
-                })
-            };
-            let paths = Paths {
-                store: path(transport.store)?,
-                load: path(transport.load)?,
-                network: path(transport.network.map(|leg| leg.route))?,
-            };
             let actor = |worker: WorkerId| self.workers.class_of[worker.index()];
+            let ends_of_class = (actor(ends.from), actor(ends.to));
+            let traces = (
+                self.traces.sent[conn as usize],
+                self.traces.taken[conn as usize],
+            );
+            let mut take = |key: (u32, Label)| {
+                let Some(routes) = loads.remove(&key) else {
+                    return Some(None);
+                };
+                let workers = self.workers.size[key.0 as usize];
+                shared.path(&routes, workers).map(Some)
+            };
+            let store = take((ends_of_class.0, Label::Store(traces.0)))?;
+            let load = take((ends_of_class.1, Label::Load(traces.1)))?;
+            let network = match transport.network {
+                Some(leg) => Some(shared.path(&[leg.route], size)?),
+                None => None,
+            };
             wires.push(Wire {
-                ends: (actor(ends.from), actor(ends.to)),
+                ends: ends_of_class,
                 costs: [ends.from, ends.to].map(|w| plan.costs_of(plan.program.worker(w))),
                 transport,
-                paths,
+                paths: Paths {
+                    store,
+                    load,
+                    network,
+                },
             });
         }
-        Some((folded.resources, wires))
+        Some((shared.resources()?, wires))
+    }
+
+    /// The routes that the first worker of each class loads itself, by the steps in which it
+    /// does.
+    fn moves(&self, plan: &Plan) -> FxHashMap<(u32, Label), Vec<RouteId>> {
+        let mut moves: FxHashMap<(u32, Label), Vec<RouteId>> = FxHashMap::default();
+        let first = |worker: WorkerId| {
+            let class = self.workers.class_of[worker.index()];
+            (self.workers.first[class as usize] == worker.0).then_some(class)
+        };
+        for (c, transport) in plan.transports.iter().enumerate() {
+            let ends = plan.program.connection(ConnId(c as u32));
+            let store = (
+                ends.from,
+                transport.store,
+                Label::Store(self.traces.sent[c]),
+            );
+            let load = (ends.to, transport.load, Label::Load(self.traces.taken[c]));
+            for (worker, route, label) in [store, load] {
+                if let (Some(route), Some(class)) = (route, first(worker)) {
+                    moves.entry((class, label)).or_default().push(route);
+                }
+            }
+        }
+        moves
     }
 }
 
-/// Resources of a folded plan, as they are needed.
-#[derive(Default)]
-struct Shared {
-    resources: Resources,
-    /// Their numbers, by class and by roomy resource.
-    known: FxHashMap<(bool, u32), u32>,
+/// Paths of a folded plan; resources keep their numbers until all are known, so that their
+/// order stays.
+struct Shared<'f> {
+    folding: &'f Folding,
+    full: &'f Resources,
+    paths: Vec<BTreeMap<ResourceId, u64>>,
 }
 
-impl Shared {
-    /// What `size` connections with routes like this one take of each resource of a class, and
-    /// this one of resources that nothing can fill.
-    fn path(&mut self, folding: &Folding, full: &Resources, route: u32, size: u32) -> Option<u32> {
-        let mut uses: Vec<((bool, u32), u64)> = Vec::new();
-        for u in full.path(route) {
-            let roomy = folding.roomy[u.resource as usize];
-            let class = folding.resources.class_of[u.resource as usize];
-            let key = (roomy, if roomy { u.resource } else { class });
-            match uses.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, weight)) => *weight += u64::from(u.weight),
-                None => uses.push((key, u64::from(u.weight))),
-            }
+impl Shared<'_> {
+    /// What `members`, each with routes like these, take of each resource of a class; and what
+    /// one of them takes of resources that nothing can fill.
+    fn path(&mut self, routes: &[RouteId], members: u32) -> Option<PathId> {
+        let (folding, mut uses) = (self.folding, BTreeMap::new());
+        for u in routes.iter().flat_map(|route| self.full.path(route.0)) {
+            let class = folding.resources.class_of[u.resource as usize] as usize;
+            let shared = !folding.roomy[u.resource as usize];
+            let first = folding.resources.first[class];
+            let resource = if shared { first } else { u.resource };
+            *uses.entry(resource).or_default() += u64::from(u.weight);
         }
-        let mut folded = Vec::with_capacity(uses.len());
-        for (key, mut weight) in uses {
-            let mut member = key.1;
-            if !key.0 {
-                member = folding.resources.first[key.1 as usize];
-                let alike = u64::from(folding.resources.size[key.1 as usize]);
-                weight *= u64::from(size);
-                debug_assert!(weight.is_multiple_of(alike), "as many users each");
-                if !weight.is_multiple_of(alike) {
-                    return None;
-                }
-                weight /= alike;
+        for (&resource, weight) in &mut uses {
+            if folding.roomy[resource as usize] {
+                continue;
             }
-            let all = &mut self.resources.all;
-            let resource = *self.known.entry(key).or_insert_with(|| {
-                let Resource { links, capacity } = &full.all[member as usize];
-                all.push(Resource {
-                    links: links.clone(),
-                    capacity: *capacity,
-                });
-                all.len() as u32 - 1
-            });
-            folded.push(Use {
-                resource,
-                weight: u32::try_from(weight).ok()?,
-            });
+            let class = folding.resources.class_of[resource as usize] as usize;
+            let alike = u64::from(folding.resources.size[class]);
+            *weight = u64::checked_mul(*weight, u64::from(members))?;
+            debug_assert!(weight.is_multiple_of(alike), "as many users each");
+            if !weight.is_multiple_of(alike) {
+                return None;
+            }
+            *weight /= alike;
         }
-        folded.sort_unstable_by_key(|u| u.resource);
-        Some(self.resources.add_path(folded.into_iter()))
+        self.paths.push(uses);
+        Some(self.paths.len() as PathId - 1)
+    }
+
+    /// The resources that are used.
+    fn resources(self) -> Option<Resources> {
+        let used: BTreeSet<ResourceId> =
+            self.paths.iter().flat_map(|p| p.keys().copied()).collect();
+        let number: FxHashMap<ResourceId, ResourceId> = used.iter().copied().zip(0..).collect();
+        let mut resources = Resources::default();
+        let all = used.iter().map(|&r| self.full.all[r as usize].clone());
+        resources.all = all.collect();
+        for path in &self.paths {
+            let uses = path.iter().map(|(resource, &weight)| {
+                Some(Use {
+                    resource: number[resource],
+                    weight: u32::try_from(weight).ok()?,
+                })
+            });
+            let uses = uses.collect::<Option<Vec<_>>>()?;
+            resources.add_path(uses.into_iter());
+        }
+        Some(resources)
     }
 }
 
 /// All that can make a difference.
-fn graph(plan: &Plan, resources: &Resources, roomy: &[bool], nodes: &Nodes) -> Graph {
+fn graph(
+    plan: &Plan,
+    resources: &Resources,
+    roomy: &[bool],
+    traces: &Traces,
+    nodes: &Nodes,
+) -> Graph {
     let program = plan.program.as_ref();
-    let traces = Traces::new(program);
     let mut kinds = Vec::with_capacity(nodes.all as usize);
     // Kinds of different things differ by their first number.
     kinds.extend((0..program.ranks()).map(|r| {
@@ -263,52 +335,56 @@ fn graph(plan: &Plan, resources: &Resources, roomy: &[bool], nodes: &Nodes) -> G
             .zip(roomy)
             .map(|(r, &roomy)| mix_in(mix(4), if roomy { u64::MAX } else { r.capacity })),
     );
-    // Labels have to be the same each time that the edges are listed.
     let mut labels = Labels::default();
-    let waits: Vec<_> = traces
+    traces
         .after
         .iter()
-        .map(|&(w, other, moments)| (w, other, labels.of(mix_in(1, moments))))
-        .collect();
-    let mut weights = Labels(labels.0);
-    for route in 0..plan.routes.len() as u32 {
-        for u in resources.path(route) {
-            weights.of(mix_in(0, u64::from(u.weight)));
-        }
+        .for_each(|a| labels.add(Label::After(a.2)));
+    traces
+        .sent
+        .iter()
+        .for_each(|&t| labels.add(Label::Store(t)));
+    traces
+        .taken
+        .iter()
+        .for_each(|&t| labels.add(Label::Load(t)));
+    let routes = 0..plan.routes.len() as u32;
+    for u in routes.clone().flat_map(|route| resources.path(route)) {
+        labels.add(Label::Weight(u.weight));
     }
-    let weight = |w: u32| weights.0[&mix_in(0, u64::from(w))];
     Graph::new(kinds, |edge| {
         for w in 0..program.workers() {
             let rank = program.worker(WorkerId(w)).rank.0;
             edge(nodes.workers + w, rank, label::RANK);
         }
-        for &(worker, other, label) in &waits {
+        for &(worker, other, moments) in &traces.after {
+            let label = labels.of(Label::After(moments));
             edge(nodes.workers + worker.0, nodes.workers + other.0, label);
         }
-        for (c, transport) in (0..).zip(&plan.transports) {
-            let ends = program.connection(ConnId(c));
-            let node = nodes.conns + c;
-            edge(node, nodes.workers + ends.from.0, label::SENDER);
-            edge(node, nodes.workers + ends.to.0, label::RECEIVER);
-            let network = transport.network.map(|leg| leg.route);
-            for (route, label) in [
-                (transport.store, label::STORE),
-                (transport.load, label::LOAD),
-                (network, label::NETWORK),
-            ] {
-                if let Some(route) = route {
-                    edge(node, nodes.routes + route.0, label);
-                }
+        for (c, transport) in plan.transports.iter().enumerate() {
+            let ends = program.connection(ConnId(c as u32));
+            let node = nodes.conns + c as u32;
+            let (from, to) = (nodes.workers + ends.from.0, nodes.workers + ends.to.0);
+            edge(node, from, label::SENDER);
+            edge(node, to, label::RECEIVER);
+            if let Some(leg) = transport.network {
+                edge(node, nodes.routes + leg.route.0, label::NETWORK);
+            }
+            // Which of several connections of a step has the route makes no difference.
+            if let Some(route) = transport.store {
+                let label = labels.of(Label::Store(traces.sent[c]));
+                edge(from, nodes.routes + route.0, label);
+            }
+            if let Some(route) = transport.load {
+                let label = labels.of(Label::Load(traces.taken[c]));
+                edge(to, nodes.routes + route.0, label);
             }
         }
-        for route in 0..plan.routes.len() as u32 {
+        for route in routes.clone() {
             for u in resources.path(route) {
                 if !roomy[u.resource as usize] {
-                    edge(
-                        nodes.routes + route,
-                        nodes.resources + u.resource,
-                        weight(u.weight),
-                    );
+                    let label = labels.of(Label::Weight(u.weight));
+                    edge(nodes.routes + route, nodes.resources + u.resource, label);
                 }
             }
         }

@@ -172,6 +172,10 @@ impl Round {
     fn split(&mut self, dirty: &[u32], colours: &[u32], sums: &[u64], classes: &mut Vec<Class>) {
         self.groups.clear();
         self.group_of.clear();
+        // Clearing costs what there is room for, and rounds get small.
+        if self.known.capacity() > 16 * dirty.len() + 64 {
+            self.known = FxHashMap::default();
+        }
         self.known.clear();
         for &node in dirty {
             let (colour, sum) = (colours[node as usize], sums[node as usize]);
@@ -234,5 +238,60 @@ impl Round {
                 self.moved.push((node, new));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn colours(kinds: &[u64], edges: &[(u32, u32, u32)]) -> Vec<u32> {
+        let graph = Graph::new(kinds.to_vec(), |edge| {
+            edges.iter().for_each(|&(a, b, label)| edge(a, b, label));
+        });
+        graph.refine().unwrap()
+    }
+
+    fn count(colours: &[u32]) -> usize {
+        colours.iter().collect::<BTreeSet<_>>().len()
+    }
+
+    #[test]
+    fn a_circle_is_one_class_and_a_chain_is_told_by_distances() {
+        let circle: Vec<_> = (0..12).map(|i| (i, (i + 1) % 12, 0)).collect();
+        assert_eq!(count(&colours(&[0; 12], &circle)), 1);
+        // Directed: every place in a chain is its own. One that stands out tells all apart.
+        assert_eq!(count(&colours(&[0; 12], &circle[..11])), 12);
+        let mut kinds = [0; 12];
+        kinds[5] = 1;
+        assert_eq!(count(&colours(&kinds, &circle)), 12);
+        // Two of them, opposite to each other, leave pairs.
+        kinds[11] = 1;
+        let pairs = colours(&kinds, &circle);
+        assert_eq!(count(&pairs), 6);
+        assert!((0..6).all(|i| pairs[i] == pairs[i + 6]));
+    }
+
+    #[test]
+    fn labels_and_numbers_of_neighbours_count() {
+        // 0 sees 1 and 2 as the same, 3 sees 4 and 5 differently.
+        let edges = [(0, 1, 0), (0, 2, 0), (3, 4, 0), (3, 5, 2)];
+        let found = colours(&[0, 1, 1, 0, 1, 1], &edges);
+        assert_eq!(found[1], found[2]);
+        assert_ne!(found[0], found[3]);
+        assert_ne!(found[4], found[5]);
+        let hubs = colours(&[0, 0, 1, 1, 1], &[(0, 2, 0), (1, 3, 0), (1, 4, 0)]);
+        assert_ne!(hubs[0], hubs[1]);
+        assert_ne!(hubs[2], hubs[3]);
+        assert_eq!(hubs[3], hubs[4]);
+    }
+
+    #[test]
+    fn a_long_chain_does_not_take_long() {
+        let ring: Vec<_> = (0..50_000).map(|i| (i, (i + 1) % 50_000, 0)).collect();
+        let mut kinds = vec![0; 50_000];
+        kinds[7] = 1;
+        assert_eq!(count(&colours(&kinds, &ring)), 50_000);
     }
 }

@@ -89,37 +89,74 @@ impl Traces {
 
     fn look(&mut self, program: &dyn Program, worker: WorkerId) {
         let steps = program.steps(worker);
-        let mut trace = mix(steps);
+        // Without anybody to count them, steps that move nothing are nothing.
+        let all_count = program.waits_inside();
+        let (mut trace, mut counted) = (mix(u64::from(all_count) * steps), 0);
         let mut after: Vec<(WorkerId, u64)> = Vec::new();
-        for index in 0..steps {
-            let step = program.step(worker, index);
-            if step.len == 0 {
+        // Steps that follow each other are mostly alike: told once, with their number.
+        let mut alike: Option<(Step, u64, u64)> = None;
+        for index in 0..=steps {
+            let step = (index < steps).then(|| program.step(worker, index));
+            if step.as_ref().is_some_and(|step| step.len == 0) {
+                counted += u64::from(all_count);
                 continue;
             }
-            let step = step.trimmed();
-            trace = mix_in(trace, mix_in(index, look_of(&step)));
-            for (peers, traces) in [(step.send, &mut self.sent), (step.recv, &mut self.taken)] {
-                for (k, c) in peers.iter().enumerate() {
-                    // Of a dealt chunk, what is left for it.
-                    let len = step.deal.map_or(step.len, |deal| {
-                        deal.each.min(step.len - k as u64 * deal.each)
-                    });
-                    let trace = &mut traces[c.index()];
-                    *trace = mix_in(*trace, mix_in(index, len));
+            match (&mut alike, &step) {
+                (Some((first, from, count)), Some(step))
+                    if counted == *from + *count && same(first, *count, step) =>
+                {
+                    *count += 1;
+                }
+                _ => {
+                    let before = std::mem::replace(&mut alike, step.map(|s| (s, counted, 1)));
+                    if let Some((step, from, count)) = before {
+                        let moment = mix_in(from, count);
+                        trace = mix_in(trace, mix_in(moment, look_of(&step)));
+                        self.tell(&step, moment, &mut after);
+                    }
                 }
             }
-            if let Some(point) = step.after {
-                let moment = mix_in(index, u64::from(point.steps));
-                match after.iter_mut().find(|(w, _)| *w == point.worker) {
-                    Some((_, moments)) => *moments = mix_in(*moments, moment),
-                    None => after.push((point.worker, moment)),
-                }
-            }
+            counted += 1;
         }
         self.worker.push(trace);
         let after = after.into_iter().map(|(other, m)| (worker, other, m));
         self.after.extend(after);
     }
+
+    /// Tells the connections of a step, and whom it waits for, when that is.
+    fn tell(&mut self, step: &Step, moment: u64, after: &mut Vec<(WorkerId, u64)>) {
+        let step = step.trimmed();
+        for (peers, traces) in [(step.send, &mut self.sent), (step.recv, &mut self.taken)] {
+            for (k, c) in peers.iter().enumerate() {
+                // Of a dealt chunk, what is left for it.
+                let len = step.deal.map_or(step.len, |deal| {
+                    deal.each.min(step.len - k as u64 * deal.each)
+                });
+                let trace = &mut traces[c.index()];
+                *trace = mix_in(*trace, mix_in(moment, len));
+            }
+        }
+        if let Some(point) = step.after {
+            let moment = mix_in(moment, u64::from(point.steps));
+            match after.iter_mut().find(|(w, _)| *w == point.worker) {
+                Some((_, moments)) => *moments = mix_in(*moments, moment),
+                None => after.push((point.worker, moment)),
+            }
+        }
+    }
+}
+
+/// Whether a step that comes `later` than `first` differs from it only in its place in memory,
+/// and waits for a step that comes as much later.
+fn same(first: &Step, later: u64, step: &Step) -> bool {
+    let local = |s: &Step| [s.source, s.addend, s.target].map(|at| at.is_some());
+    let after = |s: &Step| s.after.map(|a| (a.worker, u64::from(a.steps)));
+    first.len == step.len
+        && first.recv == step.recv
+        && first.send == step.send
+        && first.deal == step.deal
+        && local(first) == local(step)
+        && after(first).map(|(worker, steps)| (worker, steps + later)) == after(step)
 }
 
 /// All of a step that its duration depends on, but for its connections' names.
