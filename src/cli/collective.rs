@@ -86,6 +86,10 @@ pub(super) struct Args {
     /// The release of NCCL whose rules are followed [default: 2.30.7]
     #[arg(long, value_name = "VERSION")]
     nccl_version: Option<String>,
+    /// GPUs that one process drives (nccl-tests' -g): it starts their kernels one after the
+    /// other [default: 1]
+    #[arg(long, value_name = "COUNT")]
+    ranks_per_process: Option<u32>,
     /// Also prints NCCL's decision table: what it expects of each algorithm and protocol, and
     /// why some are excluded
     #[arg(long)]
@@ -195,6 +199,7 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
         }),
         environment,
         nccl_version: args.nccl_version.clone(),
+        ranks_per_process: args.ranks_per_process,
         seed: args.seed,
         outputs: None,
     };
@@ -238,6 +243,7 @@ fn in_flags(mut error: ScenarioError) -> CliError {
         ("job.collective.sizes.list", "--size"),
         ("job.collective.sizes", "sizes"),
         ("nccl_version", "--nccl-version"),
+        ("ranks_per_process", "--ranks-per-process"),
     ];
     if let ScenarioError::Input(TopologyError::Faults { origin, faults }) = &mut error
         && origin == "command line"

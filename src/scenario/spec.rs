@@ -52,6 +52,10 @@ pub struct ScenarioSpec {
     /// search tries, and what happens when `NCCL_ALGO` leaves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nccl_version: Option<String>,
+    /// GPUs that one process drives, as nccl-tests' `-g` says; it starts their kernels one after
+    /// the other, which small operations wait for. 1 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks_per_process: Option<u32>,
     /// The seed of every random choice (such as which path a flow hashes onto).
     #[serde(default)]
     pub seed: u64,

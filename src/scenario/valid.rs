@@ -80,6 +80,11 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
         })?;
         env.graph = Some(GraphFile::parse(&text, &path.display().to_string())?);
     }
+    match spec.ranks_per_process {
+        None => {}
+        Some(0) => faults.push(fault("ranks_per_process", "0".into(), "1 or more")),
+        Some(ranks) => env.ranks_per_process = ranks,
+    }
     if let Some(text) = &spec.nccl_version {
         match text.parse() {
             Ok(version) => env.version = version,

@@ -110,7 +110,7 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
 ];
 
 /// Variables that [`super::Env`] acts on, to find what a misspelt one may have meant.
-const WITH_EFFECT: [&str; 50] = [
+const WITH_EFFECT: [&str; 51] = [
     "NCCL_ALGO",
     "NCCL_PROTO",
     "NCCL_MIN_NCHANNELS",
@@ -148,6 +148,7 @@ const WITH_EFFECT: [&str; 50] = [
     "NCCL_MAX_P2P_NCHANNELS",
     "NCCL_NCHANNELS_PER_NET_PEER",
     "NCCL_P2P_PER_CHANNEL_NET_BW",
+    "NCCL_IB_QPS_PER_CONNECTION",
     "NCCL_P2P_SCHEDULE_GROUP_SIZE",
     "NCCL_P2P_NET_CHUNKSIZE",
     "NCCL_P2P_PCI_CHUNKSIZE",

@@ -2,21 +2,20 @@
 //!
 //! Coordinate search on factors: each parameter in turn is moved up and down by steps that
 //! become smaller, and what makes the objective smaller is kept. The objective is the mean,
-//! over groups of measurements and bands of size, of the mean of |ln(predicted / measured)|:
-//! every group counts alike, and outliers count little. No random choice is made, so a fit
+//! over groups of measurements and bands of size, of the mean of |ln(predicted / measured)|, cut
+//! off at 0.35: every group counts alike, and what no parameter explains bends none. No random choice is made, so a fit
 //! with the same files gives the same values.
 
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedRow, PredictedSet, predict};
 use super::summary::{Band, group_log_errors};
+use super::threads;
 use crate::nccl::Algorithm;
 use crate::topology::{Hardware, TopologyError, catalogue, load};
 use crate::units::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 /// What is fitted, and on what.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -321,31 +320,14 @@ impl<'m> Fit<'m> {
     ) -> Result<Vec<Option<PredictedSet>>, String> {
         self.evaluations += jobs.iter().map(|(_, rows)| rows.len()).sum::<usize>();
         let hardware = self.hardware(factors)?;
-        let next = AtomicUsize::new(0);
-        let this = &*self;
-        let work = || {
-            let mut machines = Machines::new(&hardware);
-            let mut done = Vec::new();
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some((set, rows)) = jobs.get(index) else {
-                    return done;
-                };
-                let wanted = |bytes| rows.contains(&bytes);
-                done.push((index, predict(this.sets[*set], &mut machines, wanted).ok()));
-            }
-        };
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        let mut all: Vec<(usize, Option<PredictedSet>)> = thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            let joined = workers.into_iter().flat_map(|w| match w.join() {
-                Ok(done) => done,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            joined.collect()
-        });
-        all.sort_by_key(|(index, _)| *index);
-        Ok(all.into_iter().map(|(_, set)| set).collect())
+        Ok(threads::each(
+            jobs,
+            None,
+            || Machines::new(&hardware),
+            |machines, (set, rows)| {
+                predict(self.sets[*set], machines, |bytes| rows.contains(&bytes)).ok()
+            },
+        ))
     }
 
     /// The objective with one parameter moved, and the predictions that change.

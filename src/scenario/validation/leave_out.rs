@@ -3,6 +3,7 @@
 use super::fit::{Fit, FitLog, FitSpec, inherited};
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedSet, predict};
+use super::threads;
 use std::collections::BTreeSet;
 
 /// Predicts the measurements of each topology with what is fitted on those of all others.
@@ -41,11 +42,15 @@ pub fn leave_one_out(
             }
         }
         let hardware = fit.current()?;
-        let mut machines = Machines::new(&hardware);
         let before = predicted.len();
-        for measurement in measurements.iter().filter(own) {
-            predicted.extend(predict(measurement, &mut machines, |_| true).ok());
-        }
+        let own: Vec<&Measurement> = measurements.iter().filter(own).collect();
+        let sets = threads::each(
+            &own,
+            None,
+            || Machines::new(&hardware),
+            |machines, measurement| predict(measurement, machines, |_| true).ok(),
+        );
+        predicted.extend(sets.into_iter().flatten());
         tell(&format!(
             "without {topology}: {} of its {} parameters known from {} others; {} sets",
             known.len(),

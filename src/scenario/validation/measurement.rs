@@ -5,7 +5,7 @@ use crate::scenario::EnvValue;
 use crate::topology::{TopologyError, load};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// One published table. Files hold more than this (who measured, what it says of the machine);
 /// only what a prediction needs is read, and everything else is let through.
@@ -104,12 +104,16 @@ impl MeasuredRow {
     }
 }
 
-/// Reads a measurement's text; `origin` names it in errors.
+/// Reads the text of a measurement, or of a list of them; `origin` names it in errors.
 ///
 /// # Errors
 /// The first place where it is not JSON or not a measurement.
-pub fn parse_measurement(text: &str, origin: &str) -> Result<Measurement, TopologyError> {
-    load::from_json(text, origin)
+pub fn parse_measurements(text: &str, origin: &str) -> Result<Vec<Measurement>, TopologyError> {
+    if text.trim_start().starts_with('[') {
+        load::from_json(text, origin)
+    } else {
+        load::from_json(text, origin).map(|one| vec![one])
+    }
 }
 
 /// Reads measurements: files as they are, of folders every `.json` in them, by name.
@@ -133,9 +137,12 @@ pub fn read_measurements(paths: &[PathBuf]) -> Result<Vec<Measurement>, Topology
             files.push(path.clone());
         }
     }
-    files.iter().map(|path| read_measurement(path)).collect()
-}
-
-fn read_measurement(path: &Path) -> Result<Measurement, TopologyError> {
-    parse_measurement(&load::read_text(path)?, &path.display().to_string())
+    let mut all = Vec::with_capacity(files.len());
+    for path in files {
+        all.extend(parse_measurements(
+            &load::read_text(&path)?,
+            &path.display().to_string(),
+        )?);
+    }
+    Ok(all)
 }

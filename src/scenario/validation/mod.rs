@@ -9,11 +9,12 @@ mod leave_out;
 mod measurement;
 mod predict;
 mod summary;
+mod threads;
 
 pub use fit::{FitLog, FitSpec, FittedValue, Parameter, fit};
 pub use leave_out::leave_one_out;
 pub use measurement::{
-    MeasuredRow, Measurement, Model, Software, Source, parse_measurement, read_measurements,
+    MeasuredRow, Measurement, Model, Software, Source, parse_measurements, read_measurements,
 };
 pub use predict::{Group, Machines, PredictedRow, PredictedSet, predict};
 pub use summary::{Band, Pick, Spread, baseline, group_errors, over_groups, over_rows, simulated};

@@ -180,12 +180,14 @@ fn predict_row(
 fn usual_version(topology: &Topology) -> Version {
     let gpus = topology.gpus().filter_map(|gpu| topology.gpu_model(gpu));
     let oldest = gpus.map(|model| model.compute_capability).min();
+    let of = |minor, patch| Version {
+        major: 2,
+        minor,
+        patch,
+    };
     match oldest {
-        Some(0..90) => Version {
-            major: 2,
-            minor: 14,
-            patch: 3,
-        },
+        Some(0..90) => of(14, 3),
+        Some(90..100) => of(23, 4),
         _ => Version::DEFAULT,
     }
 }

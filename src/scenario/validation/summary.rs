@@ -115,14 +115,19 @@ pub fn group_errors(sets: &[&PredictedSet], band: Band, pick: Pick) -> BTreeMap<
         .collect()
 }
 
-/// Each group's mean of |ln(predicted / measured)| in a band.
+/// What a row's error counts for at most in a fit: a table that no parameter can explain must
+/// not bend those that explain the others.
+const MOST_ERROR: f64 = 0.35;
+
+/// Each group's mean of |ln(predicted / measured)|, at most [`MOST_ERROR`] a row, in a band.
 #[must_use]
 pub(super) fn group_log_errors(sets: &[&PredictedSet], band: Band) -> Vec<f64> {
     let mut rows: BTreeMap<&Group, (f64, usize)> = BTreeMap::new();
     for set in sets {
         for row in set.rows.iter().filter(|row| Band::of(row.bytes) == band) {
             let (sum, count) = rows.entry(&set.group).or_default();
-            *sum += (row.predicted_us / row.measured_us).ln().abs();
+            let error = (row.predicted_us / row.measured_us).ln().abs();
+            *sum += error.min(MOST_ERROR);
             *count += 1;
         }
     }
