@@ -154,6 +154,16 @@ fn spread(spread: Option<Spread>, good: bool) -> Markup {
     }
 }
 
+/// Narrow: all of them as parts of a hundred, which the heading says.
+fn hundredth_cells(spread: Option<Spread>, good: bool) -> Markup {
+    let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), hundredths);
+    html! {
+        td.number.good[good] { (shown(spread.map(|s| s.median))) }
+        td.number { (shown(spread.map(|s| s.p90))) }
+        td.number { (shown(spread.map(|s| s.ratio))) }
+    }
+}
+
 fn curve(set: &ValidatedSet) -> Markup {
     html! {
         figure.plot.curve id=(set.id) {
@@ -161,19 +171,16 @@ fn curve(set: &ValidatedSet) -> Markup {
             p.id { (set.id) }
             svg viewBox=(format!("0 0 {} {}", SIZE.0, SIZE.1)) role="img" aria-label={ "Time over size: " (set.id) } { (panel(set)) }
             table {
-                thead { tr { th { "size" } th.number { "median" } th.number { "p90" } th.number { "ratio" } th.number { "NCCL's model" } } }
+                thead {
+                    tr { th {} th.number colspan="3" { "simulated, %" } th.number colspan="3" { "NCCL's model, %" } }
+                    tr { th { "size" } @for _ in 0..2 { th.number { "median" } th.number { "p90" } th.number { "ratio" } } }
+                }
                 tbody {
-                    @for band in &set.errors {
-                        @if let (Some(simulated), Some(model)) = (band.predicted, band.baseline) {
-                            tr {
-                                td { (band.name) }
-                                td.number.good[nearer(band)] { (percents(simulated.median)) }
-                                td.number { (percents(simulated.p90)) }
-                                td.number { (format!("{:.2}", simulated.ratio)) }
-                                td.number.muted title="median, 90th percentile, ratio" {
-                                    (hundredths(model.median)) " / " (hundredths(model.p90)) " % / " (format!("{:.2}", model.ratio))
-                                }
-                            }
+                    @for band in set.errors.iter().filter(|band| band.predicted.is_some()) {
+                        tr {
+                            td { (band.name) }
+                            (hundredth_cells(band.predicted, nearer(band)))
+                            (hundredth_cells(band.baseline, false))
                         }
                     }
                 }
