@@ -92,12 +92,28 @@ fn tables_are_aligned() {
     let expected = "\
 Errors by set, % of the measured time
                             Small                                Large
-                    simulated      NCCL's model          simulated      NCCL's model
+                     simulated      NCCL's model          simulated      NCCL's model
 set           median/p90/ratio  median/p90/ratio   median/p90/ratio  median/p90/ratio
-a-long-name    12.3/45.6/ 104    30.0/45.6/ 104                  -                 -
+a-long-name     12.3/45.6/ 104    30.0/45.6/ 104                  -                 -
 
 Errors over all, %: of each group (topology, ranks, collective) the median of its rows
-                   groups         simulated      NCCL's model
+                                  simulated      NCCL's model
+            size   groups  median/p90/ratio  median/p90/ratio
+all groups  Small       2     5.0/45.6/ 104    30.0/45.6/ 104
+            Large       2    40.0/45.6/ 104    1200/45.6/ 104
+
+The rows that are furthest off
+set              size   measured  simulated           NCCL's model           chosen
+a-long-name     2 KiB    10.0 µs    12.0 µs    +20 %       20.0 µs   +100 %  ring LL128, 8 ch
+a-long-name     1 KiB    10.0 µs    11.0 µs    +10 %       20.0 µs   +100 %  ring LL128, 8 ch
+
+4 tables, 3 of them healthy, 2 of those with a model block, 1 of those predicted
+
+Skipped: 3
+2, no model block: nothing says how
+  b a
+1, not healthy: a fault
+  ill
 ";
     let found = validation_text(&validation, false);
     assert_eq!(found, expected);
