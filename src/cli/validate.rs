@@ -1,21 +1,19 @@
 //! `fabricsim validate`: predictions beside published measurements.
 
 use super::{CliError, terminal};
-use crate::scenario::validation::{
-    Band, Machines, Measurement, PredictedSet, Spread, baseline, over_groups, over_rows, predict,
-    read_measurements, simulated,
+use crate::report::validation::{
+    check_validation_target, validation_json, validation_text, write_validation,
 };
-use indicatif::ProgressBar;
-use serde_json::{Value, json};
+use crate::scenario::validation::{Measurement, read_measurements, validate};
+use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 /// Predicts published measurements and says how far off the predictions are.
 ///
 /// Reads measurement files (or folders of them), runs each as its `model` block says, and
 /// prints errors by bands of size, for each table and over all, beside those of NCCL's own
-/// cost model.
+/// cost model; then the rows that are furthest off, and what was skipped with the reasons.
+/// Each error is shown as median, 90th percentile, and mean ratio of predicted to measured.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Measurement files, or folders of them
@@ -30,147 +28,57 @@ pub(super) struct Args {
     /// Tables at once [default: as many as there are processors]
     #[arg(short, long)]
     jobs: Option<usize>,
+    /// Also writes a folder: validation.json, report.html with every curve, and curves.svg with
+    /// ten of them
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
 }
 
-type Outcome = Result<PredictedSet, String>;
-
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let mut measurements = read_measurements(&args.paths)?;
-    if !args.only.is_empty() {
-        measurements.retain(|m| args.only.iter().any(|text| m.id.contains(text.as_str())));
+    let measurements = measurements(args)?;
+    if let Some(target) = &args.output {
+        check_validation_target(target)?;
     }
-    let outcomes = predict_all(&measurements, args.jobs);
-    let all = measurements.iter().zip(&outcomes);
-    let skipped: Vec<(&str, &str)> = all
-        .filter_map(|(m, o)| Some((m.id.as_str(), o.as_ref().err()?.as_str())))
-        .collect();
-    let sets: Vec<&PredictedSet> = outcomes.iter().filter_map(|o| o.as_ref().ok()).collect();
-    let text = if args.json {
-        format!("{:#}\n", document(&sets, &skipped))
-    } else {
-        tables(&sets, &skipped)
-    };
+    let bar = bar(measurements.len());
+    let validation = validate(&measurements, args.jobs, &|| bar.inc(1));
+    bar.finish_and_clear();
+    if let Some(target) = &args.output {
+        write_validation(target, &validation)?;
+    }
+    if args.json {
+        terminal::print(&validation_json(&validation)?)?;
+        return Ok(());
+    }
+    let mut text = validation_text(&validation, terminal::colour());
+    if let Some(target) = &args.output {
+        text += &format!("\nWritten to {}\n", target.display());
+    }
     terminal::print(&text)?;
     Ok(())
 }
 
-/// All predictions, in the measurements' order; every thread takes the next one.
-fn predict_all(measurements: &[Measurement], jobs: Option<usize>) -> Vec<Outcome> {
-    let threads = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-    let next = AtomicUsize::new(0);
-    let bar = ProgressBar::new(measurements.len() as u64);
-    let work = || {
-        let mut machines = Machines::shipped();
-        let mut done = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(measurement) = measurements.get(index) else {
-                return done;
-            };
-            done.push((index, predict(measurement, &mut machines, |_| true)));
-            bar.inc(1);
-        }
-    };
-    let mut all: Vec<(usize, Outcome)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
-        let joined = workers.into_iter().flat_map(|w| match w.join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        joined.collect()
-    });
-    bar.finish_and_clear();
-    all.sort_by_key(|(index, _)| *index);
-    all.into_iter().map(|(_, outcome)| outcome).collect()
-}
-
-fn spread(spread: Option<Spread>) -> Value {
-    spread.map_or(
-        Value::Null,
-        |s| json!({"count": s.count, "median": s.median, "p90": s.p90, "ratio": s.ratio}),
-    )
-}
-
-/// The document of `--json`; its fields are a contract.
-fn document(sets: &[&PredictedSet], skipped: &[(&str, &str)]) -> Value {
-    let inside: Vec<&PredictedSet> = sets.iter().copied().filter(|s| s.one_domain).collect();
-    let bands = |sets: &[&PredictedSet]| {
-        let each = Band::ALL.map(|band| {
-            let value = json!({
-                "predicted": spread(over_groups(sets, band, simulated)),
-                "baseline": spread(over_groups(sets, band, baseline)),
-            });
-            (band.key().to_owned(), value)
-        });
-        Value::Object(each.into_iter().collect())
-    };
-    let one = |set: &&PredictedSet| {
-        let rows = set.rows.iter().map(|row| {
-            json!({
-                "bytes": row.bytes,
-                "measured_us": row.measured_us,
-                "predicted_us": row.predicted_us,
-                "baseline_us": row.baseline_us,
-                "algo": row.algorithm,
-                "proto": row.protocol,
-                "channels": row.channels,
-            })
-        });
-        json!({"id": set.id, "rows": rows.collect::<Vec<_>>()})
-    };
-    json!({
-        "sets": sets.iter().map(one).collect::<Vec<_>>(),
-        "summary": {
-            "groups": bands(sets),
-            "one_nvlink_domain": bands(&inside),
-        },
-        "skipped": skipped.iter().map(|(id, why)| json!({"id": id, "why": why})).collect::<Vec<_>>(),
-        "version": env!("CARGO_PKG_VERSION"),
-    })
-}
-
-fn cell(spread: Option<Spread>) -> String {
-    spread.map_or_else(
-        || "-".into(),
-        |s| {
-            format!(
-                "{:.1}/{:.1}/{:.2}",
-                s.median * 100.0,
-                s.p90 * 100.0,
-                s.ratio
-            )
-        },
-    )
-}
-
-fn tables(sets: &[&PredictedSet], skipped: &[(&str, &str)]) -> String {
-    let mut text = String::new();
-    for set in sets {
-        let cells = Band::ALL.map(|b| cell(over_rows(set, b, simulated)));
-        text += &format!(
-            "{:<60} {:>18} {:>18} {:>18}\n",
-            set.id, cells[0], cells[1], cells[2]
-        );
+fn measurements(args: &Args) -> Result<Vec<Measurement>, CliError> {
+    let mut all = read_measurements(&args.paths)?;
+    if args.only.is_empty() {
+        return Ok(all);
     }
-    let inside: Vec<&PredictedSet> = sets.iter().copied().filter(|s| s.one_domain).collect();
-    for (name, sets) in [("all groups", sets), ("one NVLink domain", &inside)] {
-        for (what, pick) in [
-            (
-                "simulated",
-                simulated as super::super::scenario::validation::Pick,
-            ),
-            ("NCCL's model", baseline),
-        ] {
-            let cells = Band::ALL.map(|b| cell(over_groups(sets, b, pick)));
-            text += &format!(
-                "{:<60} {:>18} {:>18} {:>18}\n",
-                format!("{name}, {what}"),
-                cells[0],
-                cells[1],
-                cells[2]
-            );
-        }
+    let count = all.len();
+    all.retain(|m| args.only.iter().any(|text| m.id.contains(text.as_str())));
+    if all.is_empty() {
+        let texts = args.only.join("`, `");
+        return Err(CliError::Usage(format!(
+            "--only: none of the {count} tables has a name with `{texts}`"
+        )));
     }
-    text += &format!("{} tables skipped\n", skipped.len());
-    text
+    Ok(all)
+}
+
+/// It draws to standard error, and hides itself where that is no terminal.
+fn bar(tables: usize) -> ProgressBar {
+    let bar = ProgressBar::new(tables as u64);
+    let style = ProgressStyle::with_template("{pos} of {len} tables {bar:30} {elapsed}");
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
 }

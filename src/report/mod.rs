@@ -1,8 +1,10 @@
 //! Results for people and machines: tables, plots, timelines, pages.
 //!
-//! Everything here is made from a [`Summary`](record::Summary) and a
-//! [`Timeline`](record::Timeline) alone. [`write_run`] makes a run's whole folder
-//! and [`write_file`] a single file; the other functions make one thing each, as text.
+//! All of a run is made from a [`Summary`](record::Summary) and a
+//! [`Timeline`](record::Timeline) alone, all of a validation from a
+//! [`Validation`](validation::Validation). [`write_run`] and
+//! [`write_validation`](validation::write_validation) make a whole folder and [`write_file`] a
+//! single file; the other functions make one thing each, as text.
 
 mod bins;
 pub mod chart;
@@ -21,6 +23,7 @@ pub mod record;
 mod run;
 mod summary_json;
 mod table;
+pub mod validation;
 
 pub use decisions::decision_tables;
 pub use error::ReportError;

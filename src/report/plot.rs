@@ -167,7 +167,7 @@ fn over_sizes(
 }
 
 /// As NCCL writes protocols.
-fn protocol_name(proto: &str) -> &str {
+pub(super) fn protocol_name(proto: &str) -> &str {
     match proto {
         "ll" => "LL",
         "ll128" => "LL128",

@@ -18,7 +18,7 @@ const BAR: Style = AnsiColor::Blue.on_default();
 const BAR_WIDTH: usize = 30;
 
 /// `text`, in `style` if colours are wanted.
-fn paint(text: &str, style: Style, colour: bool) -> String {
+pub(super) fn paint(text: &str, style: Style, colour: bool) -> String {
     if colour {
         format!("{style}{text}{style:#}")
     } else {

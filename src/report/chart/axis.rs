@@ -107,6 +107,57 @@ impl Axis {
         }
     }
 
+    /// From just below `min` to just above `max`, with labels at powers of ten, and at 2 and 5
+    /// times those if there would be few; `text` makes them.
+    #[must_use]
+    pub fn ratios(label: &str, min: f64, max: f64, text: impl Fn(f64) -> String) -> Axis {
+        let min = if min > 0.0 { min } else { 1.0 };
+        let max = max.max(min);
+        let (low, high) = (min / 1.25, max * 1.25);
+        let digits: &[u32] = match high / low {
+            ratio if ratio < 30.0 => &[1, 2, 5],
+            ratio if ratio < 300.0 => &[1, 3],
+            _ => &[1],
+        };
+        let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
+        let places = powers.flat_map(|power| {
+            (1..10u32).map(move |digit| (digit, 10f64.powi(power) * f64::from(digit)))
+        });
+        let inside = places.filter(|(_, value)| (low..=high).contains(value));
+        let (named, light): (Vec<_>, Vec<_>) =
+            inside.partition(|(digit, _)| digits.contains(digit));
+        Axis {
+            label: label.to_owned(),
+            scale: Scale::Log,
+            range: (low.log2(), high.log2()),
+            ticks: named.iter().map(|(_, v)| (v.log2(), text(*v))).collect(),
+            light: light.iter().map(|(_, v)| v.log2()).collect(),
+        }
+    }
+
+    /// Where along the axis a value stands, from 0 to 1, if the axis can show it.
+    #[must_use]
+    pub fn fraction(&self, value: f64) -> Option<f64> {
+        Some(self.along(self.place(value)?))
+    }
+
+    /// Labelled places, at most `most` of them, from 0 to 1 along the axis.
+    pub fn marks(&self, most: usize) -> impl Iterator<Item = (f64, &str)> {
+        let step = self.ticks.len().div_ceil(most.max(1)).max(1);
+        let ticks = self.ticks.iter().step_by(step);
+        ticks.map(|(at, text)| (self.along(*at), text.as_str()))
+    }
+
+    /// Places of light lines, from 0 to 1 along the axis.
+    pub fn light_marks(&self) -> impl Iterator<Item = f64> {
+        self.light.iter().map(|at| self.along(*at))
+    }
+
+    fn along(&self, at: f64) -> f64 {
+        let (low, high) = self.range;
+        (at - low) / (high - low)
+    }
+
     /// The laid-out coordinate of `value`, if the axis can show it.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let at = match self.scale {
@@ -124,9 +175,7 @@ impl Ranged for Axis {
     type ValueType = f64;
 
     fn map(&self, at: &f64, limit: (i32, i32)) -> i32 {
-        let (low, high) = self.range;
-        let fraction = (at - low) / (high - low);
-        limit.0 + (f64::from(limit.1 - limit.0) * fraction).round() as i32
+        limit.0 + (f64::from(limit.1 - limit.0) * self.along(*at)).round() as i32
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {

@@ -1,9 +1,10 @@
 //! Predictions beside published measurements: how true the model is.
 //!
 //! [`read_measurements`] gives tables, [`predict`] what each of their rows should have been,
-//! and [`over_groups`] how far off that is. NCCL's own cost model stands beside it as the
+//! [`over_groups`] how far off that is, and [`validate`] all of it at once for a report. NCCL's own cost model stands beside it as the
 //! baseline.
 
+mod all;
 mod fit;
 mod leave_out;
 mod measurement;
@@ -11,10 +12,11 @@ mod predict;
 mod summary;
 mod threads;
 
+pub use all::validate;
 pub use fit::{FitLog, FitSpec, FittedValue, Parameter, fit};
 pub use leave_out::leave_one_out;
 pub use measurement::{
     MeasuredRow, Measurement, Model, Software, Source, parse_measurements, read_measurements,
 };
-pub use predict::{Group, Machines, PredictedRow, PredictedSet, predict};
-pub use summary::{Band, Pick, Spread, baseline, group_errors, over_groups, over_rows, simulated};
+pub use predict::{Group, Machines, PredictedRow, PredictedSet, Skip, predict};
+pub use summary::{Band, Pick, baseline, group_errors, over_groups, over_rows, simulated};

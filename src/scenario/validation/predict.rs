@@ -3,6 +3,7 @@
 use super::measurement::{MeasuredRow, Measurement, Model};
 use crate::collective::Collective;
 use crate::nccl::{Communicator, Env, Forced, Version};
+use crate::report::validation::SkipKind;
 use crate::scenario::run::{Timing, time_of};
 use crate::topology::{Hardware, Overrides, Topology, catalogue, expand, load};
 use std::collections::BTreeMap;
@@ -51,6 +52,25 @@ pub struct PredictedRow {
     pub channels: u16,
 }
 
+/// Why nothing is predicted of a measurement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skip {
+    /// The kind of reason.
+    pub kind: SkipKind,
+    /// The reason, for people.
+    pub why: String,
+}
+
+impl From<String> for Skip {
+    /// Something that should have worked.
+    fn from(why: String) -> Self {
+        Skip {
+            kind: SkipKind::Failed,
+            why,
+        }
+    }
+}
+
 /// Machines by name and size, built once.
 pub struct Machines<'h> {
     hardware: &'h Hardware,
@@ -92,20 +112,26 @@ impl<'h> Machines<'h> {
 /// Predicts every row of a measurement, or says why it cannot be.
 ///
 /// # Errors
-/// The reason, for people.
+/// The reason.
 pub fn predict(
     measurement: &Measurement,
     machines: &mut Machines<'_>,
     wanted: impl Fn(u64) -> bool,
-) -> Result<PredictedSet, String> {
+) -> Result<PredictedSet, Skip> {
     if !measurement.healthy {
-        return Err("its source reports a fault of the machine or its settings".into());
+        return Err(Skip {
+            kind: SkipKind::Unhealthy,
+            why: "its source reports a fault of the machine or its settings".into(),
+        });
     }
     let Some(model) = &measurement.model else {
-        return Err(format!(
-            "{}: nothing says how to run it here",
-            measurement.collective
-        ));
+        return Err(Skip {
+            kind: SkipKind::NoModel,
+            why: format!(
+                "{}: nothing says how to run it here",
+                measurement.collective
+            ),
+        });
     };
     let topology = machines.find(model)?;
     let variables = model.env.iter().map(|(n, v)| (n.as_str(), v.0.as_str()));
@@ -127,7 +153,8 @@ pub fn predict(
         rows.extend(predict_row(&mut communicator, &topology, model, row)?);
     }
     if rows.is_empty() {
-        return Err("no row has a time or a bandwidth of something that moves".into());
+        let why = "no row has a time or a bandwidth of something that moves";
+        return Err(why.to_owned().into());
     }
     Ok(PredictedSet {
         id: measurement.id.clone(),
@@ -163,6 +190,7 @@ fn predict_row(
         .map_err(|e| format!("{size} bytes: {e}"))?;
     let expected = communicator
         .expected(collective, bytes, &planned)
+        .filter(|micros| micros.is_finite() && *micros > 0.0)
         .ok_or("NCCL's cost model has no figure for what it chose")?;
     Ok(Some(PredictedRow {
         bytes: size,

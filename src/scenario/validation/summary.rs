@@ -1,6 +1,7 @@
 //! How far predictions are off, by bands of size.
 
 use super::predict::{Group, PredictedRow, PredictedSet};
+use crate::report::validation::Spread;
 use std::collections::BTreeMap;
 
 /// Sizes that are judged together.
@@ -64,30 +65,16 @@ pub fn baseline(row: &PredictedRow) -> f64 {
     row.baseline_us
 }
 
-/// Errors over groups: each group's is the median over its rows.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    /// How many groups (or rows, of a single set).
-    pub count: usize,
-    /// The median of |predicted / measured − 1|.
-    pub median: f64,
-    /// The 90th percentile.
-    pub p90: f64,
-    /// The geometric mean of predicted / measured.
-    pub ratio: f64,
-}
-
-impl Spread {
-    fn of(mut errors: Vec<f64>, ratios: &[f64]) -> Option<Spread> {
-        errors.sort_by(f64::total_cmp);
-        let mean = ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len().max(1) as f64;
-        Some(Spread {
-            count: errors.len(),
-            median: quantile(&errors, 0.5)?,
-            p90: quantile(&errors, 0.9)?,
-            ratio: mean.exp(),
-        })
-    }
+/// Of no errors there is no spread.
+fn spread(mut errors: Vec<f64>, ratios: &[f64]) -> Option<Spread> {
+    errors.sort_by(f64::total_cmp);
+    let mean = ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len().max(1) as f64;
+    Some(Spread {
+        count: errors.len(),
+        median: quantile(&errors, 0.5)?,
+        p90: quantile(&errors, 0.9)?,
+        ratio: mean.exp(),
+    })
 }
 
 /// Between the two nearest of sorted values; `None` of none.
@@ -109,8 +96,8 @@ pub fn group_errors(sets: &[&PredictedSet], band: Band, pick: Pick) -> BTreeMap<
     rows.into_iter()
         .filter_map(|(group, ratios)| {
             let errors = ratios.iter().map(|r| (r - 1.0).abs()).collect();
-            let spread = Spread::of(errors, &ratios)?;
-            Some((group, (spread.median, spread.ratio)))
+            let of_rows = spread(errors, &ratios)?;
+            Some((group, (of_rows.median, of_rows.ratio)))
         })
         .collect()
 }
@@ -141,7 +128,7 @@ pub(super) fn group_log_errors(sets: &[&PredictedSet], band: Band) -> Vec<f64> {
 pub fn over_groups(sets: &[&PredictedSet], band: Band, pick: Pick) -> Option<Spread> {
     let groups = group_errors(sets, band, pick);
     let (errors, ratios): (Vec<f64>, Vec<f64>) = groups.into_values().unzip();
-    Spread::of(errors, &ratios)
+    spread(errors, &ratios)
 }
 
 /// How far off the rows of one set are in a band; `None` if it has none.
@@ -149,5 +136,5 @@ pub fn over_groups(sets: &[&PredictedSet], band: Band, pick: Pick) -> Option<Spr
 pub fn over_rows(set: &PredictedSet, band: Band, pick: Pick) -> Option<Spread> {
     let inside = set.rows.iter().filter(|row| Band::of(row.bytes) == band);
     let ratios: Vec<f64> = inside.map(|row| pick(row) / row.measured_us).collect();
-    Spread::of(ratios.iter().map(|r| (r - 1.0).abs()).collect(), &ratios)
+    spread(ratios.iter().map(|r| (r - 1.0).abs()).collect(), &ratios)
 }

@@ -1,0 +1,139 @@
+//! All measurements at once.
+
+use super::measurement::Measurement;
+use super::predict::{Machines, PredictedSet, Skip, predict};
+use super::summary::{Band, baseline, over_groups, over_rows, simulated};
+use crate::report::validation::{
+    BandErrors, Counts, Overall, SkippedSet, ValidatedRow, ValidatedSet, Validation,
+};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Predicts every measurement, `jobs` at a time (as many as there are processors, if not said);
+/// calls `done` after each. In the measurements' order, whichever was ready first.
+///
+/// # Panics
+/// If a prediction does.
+pub fn validate(
+    measurements: &[Measurement],
+    jobs: Option<usize>,
+    done: &(impl Fn() + Sync),
+) -> Validation {
+    let outcomes = predict_all(measurements, jobs, done);
+    record(measurements, &outcomes)
+}
+
+type Outcome = Result<PredictedSet, Skip>;
+
+/// Every thread takes the next one.
+fn predict_all(
+    measurements: &[Measurement],
+    jobs: Option<usize>,
+    done: &(impl Fn() + Sync),
+) -> Vec<Outcome> {
+    let threads = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let threads = threads.clamp(1, measurements.len().max(1));
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut machines = Machines::shipped();
+        let mut own = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(measurement) = measurements.get(index) else {
+                return own;
+            };
+            own.push((index, predict(measurement, &mut machines, |_| true)));
+            done();
+        }
+    };
+    let mut all: Vec<(usize, Outcome)> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let joined = workers.into_iter().flat_map(|w| match w.join() {
+            Ok(own) => own,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect()
+    });
+    all.sort_by_key(|(index, _)| *index);
+    all.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// What a report shows of `outcomes`, which are those of `measurements`.
+fn record(measurements: &[Measurement], outcomes: &[Outcome]) -> Validation {
+    let mut sets = Vec::new();
+    let mut predicted = Vec::new();
+    let mut skipped = Vec::new();
+    for (measurement, outcome) in measurements.iter().zip(outcomes) {
+        match outcome {
+            Ok(set) => {
+                sets.push(validated(measurement, set));
+                predicted.push(set);
+            }
+            Err(skip) => skipped.push(SkippedSet {
+                id: measurement.id.clone(),
+                why: skip.why.clone(),
+                kind: skip.kind,
+            }),
+        }
+    }
+    let inside: Vec<&PredictedSet> = predicted.iter().copied().filter(|s| s.one_domain).collect();
+    let healthy = || measurements.iter().filter(|m| m.healthy);
+    Validation {
+        overall: vec![
+            overall("groups", "all groups", &predicted),
+            overall("one_nvlink_domain", "inside one NVLink domain", &inside),
+        ],
+        counts: Counts {
+            tables: measurements.len(),
+            healthy: healthy().count(),
+            with_model: healthy().filter(|m| m.model.is_some()).count(),
+            modelled: sets.len(),
+        },
+        sets,
+        skipped,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+fn overall(key: &str, name: &str, sets: &[&PredictedSet]) -> Overall {
+    let bands = Band::ALL.map(|band| BandErrors {
+        key: band.key().to_owned(),
+        name: band.name().to_owned(),
+        predicted: over_groups(sets, band, simulated),
+        baseline: over_groups(sets, band, baseline),
+    });
+    Overall {
+        key: key.to_owned(),
+        name: name.to_owned(),
+        bands: bands.into(),
+    }
+}
+
+fn validated(measurement: &Measurement, set: &PredictedSet) -> ValidatedSet {
+    let errors = Band::ALL.map(|band| BandErrors {
+        key: band.key().to_owned(),
+        name: band.name().to_owned(),
+        predicted: over_rows(set, band, simulated),
+        baseline: over_rows(set, band, baseline),
+    });
+    let rows = set.rows.iter().map(|row| ValidatedRow {
+        bytes: row.bytes,
+        measured_us: row.measured_us,
+        predicted_us: row.predicted_us,
+        baseline_us: row.baseline_us,
+        algo: row.algorithm.to_owned(),
+        proto: row.protocol.to_owned(),
+        channels: u32::from(row.channels),
+    });
+    ValidatedSet {
+        id: set.id.clone(),
+        title: measurement.source.title.clone(),
+        address: measurement.source.address.clone(),
+        topology: set.group.topology.clone(),
+        ranks: set.group.ranks,
+        collective: set.group.collective.name().to_owned(),
+        one_domain: set.one_domain,
+        errors: errors.into(),
+        rows: rows.collect(),
+    }
+}

@@ -1,0 +1,196 @@
+//! `fabricsim validate` as a user meets it, on tables that are made up.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+const TABLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/measurements");
+
+struct Done {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn validate(args: &[&str]) -> Done {
+    let mut command = Command::cargo_bin("fabricsim").unwrap();
+    command.arg("validate").args(args);
+    let output = command.env_remove("CLICOLOR_FORCE").output().unwrap();
+    Done {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// What it prints; nothing may come on standard error, where a bar has no terminal.
+fn succeeds(args: &[&str]) -> String {
+    let done = validate(args);
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{args:?}");
+    done.out
+}
+
+fn refuses(args: &[&str], parts: &[&str]) {
+    let done = validate(args);
+    assert_eq!((done.code, done.out.as_str()), (2, ""), "{args:?}");
+    for part in parts {
+        assert!(done.err.contains(part), "no `{part}` in: {}", done.err);
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn json_is_the_contract() {
+    let out: Value = serde_json::from_str(&succeeds(&[TABLES, "--json"])).unwrap();
+    let sets = out["sets"].as_array().unwrap();
+    assert_eq!(sets.len(), 1);
+    let set = &sets[0];
+    assert_eq!(set["id"], "made-up-all-reduce");
+    assert_eq!(set["ranks"], 8);
+    assert_eq!(set["one_nvlink_domain"], true);
+    let rows = set["rows"].as_array().unwrap();
+    // The last one has no figure.
+    assert_eq!(rows.len(), 3);
+    for (row, bytes) in rows.iter().zip([1024, 1 << 20, 1 << 25]) {
+        assert_eq!(row["bytes"], bytes);
+        for field in ["measured_us", "predicted_us", "baseline_us"] {
+            assert!(row[field].as_f64().unwrap() > 0.0, "{field} of {row}");
+        }
+        assert!(row["algo"].is_string() && row["proto"].is_string());
+        assert!(row["channels"].as_u64().unwrap() > 0);
+    }
+    assert_eq!(rows[0]["measured_us"], 20.0);
+    // A bus bandwidth, as a time.
+    let time = f64::from(1 << 25) * 1.75 / 300e3;
+    assert!((rows[2]["measured_us"].as_f64().unwrap() - time).abs() < 1e-9);
+
+    for scope in ["groups", "one_nvlink_domain"] {
+        for band in ["below_64_kib", "64_kib_to_16_mib", "above_16_mib"] {
+            for which in ["predicted", "baseline"] {
+                let spread = &out["summary"][scope][band][which];
+                assert_eq!(spread["count"], 1, "{scope} {band} {which}");
+                for field in ["median", "p90", "ratio"] {
+                    assert!(spread[field].is_f64(), "{scope} {band} {which} {field}");
+                }
+                assert_eq!(spread, &set["errors"][band][which]);
+            }
+        }
+    }
+    let error = rows[0]["predicted_us"].as_f64().unwrap() / 20.0 - 1.0;
+    let median = &out["summary"]["groups"]["below_64_kib"]["predicted"]["median"];
+    assert!((median.as_f64().unwrap() - error.abs()).abs() < 1e-9);
+    let counts = &out["summary"]["counts"];
+    let counted = ["tables", "healthy", "with_model", "modelled"].map(|n| counts[n].as_u64());
+    assert_eq!(counted, [Some(4), Some(3), Some(2), Some(1)]);
+
+    let skipped = out["skipped"].as_array().unwrap();
+    let expected = [
+        ("made-up-faulty", "unhealthy", "fault"),
+        ("made-up-no-model", "no_model", "p2p_latency"),
+        ("made-up-unknown-machine", "failed", "no-such-machine"),
+    ];
+    assert_eq!(skipped.len(), expected.len());
+    for (set, (id, kind, why)) in skipped.iter().zip(expected) {
+        assert_eq!((&set["id"], &set["kind"]), (&id.into(), &kind.into()));
+        assert!(set["why"].as_str().unwrap().contains(why), "{set}");
+    }
+    assert_eq!(out["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn tables_are_for_people() {
+    let out = succeeds(&[TABLES]);
+    assert!(!out.contains('\u{1b}'), "colours in a pipe");
+    for part in [
+        "64 KiB-16 MiB",
+        "median/p90/ratio",
+        "NCCL's model",
+        "inside one NVLink domain",
+        "furthest off",
+        "4 tables, 3 of them healthy, 2 of those with a model block, 1 of those predicted",
+        "Skipped: 3",
+        "made-up-no-model",
+        "no-such-machine",
+    ] {
+        assert!(out.contains(part), "no `{part}` in:\n{out}");
+    }
+}
+
+#[test]
+fn a_folder_holds_the_same_and_pictures() {
+    let home = tempfile::tempdir().unwrap();
+    let target = home.path().join("new/report");
+    let text = target.display().to_string();
+    let out = succeeds(&[TABLES, "--json", "-o", &text]);
+    assert_eq!(
+        names(&target),
+        ["curves.svg", "report.html", "validation.json"]
+    );
+    let read = |name: &str| fs::read_to_string(target.join(name)).unwrap();
+    assert_eq!(out, read("validation.json"), "--json is validation.json");
+    let page = read("report.html");
+    for part in ["made-up-all-reduce", "made-up-faulty", "no-such-machine"] {
+        assert!(page.contains(part), "no `{part}` in the page");
+    }
+    assert!(!page.contains("http://") && !page.contains("https://"));
+    let curves = read("curves.svg");
+    let drawing = roxmltree::Document::parse(&curves).unwrap();
+    let circles = drawing.descendants().filter(|n| n.has_tag_name("circle"));
+    // Three sizes and the legend.
+    assert_eq!(circles.count(), 4);
+
+    // Again, over the first: the same bytes, and nothing left beside it.
+    let before = [out, page, curves];
+    let told = succeeds(&[TABLES, "--jobs", "1", "-o", &text]);
+    assert!(told.ends_with(&format!("Written to {text}\n")), "{told}");
+    let after = ["validation.json", "report.html", "curves.svg"].map(read);
+    assert!(before == after);
+    assert_eq!(names(&home.path().join("new")), ["report"]);
+}
+
+#[test]
+fn what_is_not_ours_is_left_alone() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("notes.txt"), "words").unwrap();
+    let text = home.path().display().to_string();
+    refuses(&[TABLES, "-o", &text], &["notes.txt", "it was left as"]);
+    assert_eq!(names(home.path()), ["notes.txt"]);
+}
+
+#[test]
+fn bad_files_are_told_with_their_place() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("bad.json");
+    let text = path.display().to_string();
+    let cases: &[(&str, &[&str])] = &[
+        ("{\n \"id\": 3 }", &["bad.json, line 2", "at id"]),
+        (
+            r#"{"id": "a", "collective": "all_reduce", "rows": [{"bytes": "many"}]}"#,
+            &["bad.json, line 1", "rows[0].bytes"],
+        ),
+        (r#"{"id": "a", "rows": []}"#, &["bad.json", "collective"]),
+        ("{", &["bad.json, line 1"]),
+    ];
+    for (content, parts) in cases {
+        fs::write(&path, content).unwrap();
+        refuses(&[&text], parts);
+    }
+    refuses(&["/no/such/table.json"], &["/no/such/table.json"]);
+    refuses(
+        &[TABLES, "--only", "real"],
+        &["none of the 4 tables", "`real`"],
+    );
+    let kept: BTreeSet<String> = names(home.path()).into_iter().collect();
+    assert_eq!(kept.len(), 1);
+}
