@@ -19,7 +19,7 @@ fn predictions_are_as_true_as_recorded() {
     let mut machines = Machines::shipped();
     let sets: Vec<PredictedSet> = measurements
         .iter()
-        .map(|m| predict(m, &mut machines, |_| true).unwrap_or_else(|e| panic!("{}: {e}", m.id)))
+        .map(|m| predict(m, &mut machines, |_| true).unwrap_or_else(|e| panic!("{}: {e:?}", m.id)))
         .collect();
     let all: Vec<&PredictedSet> = sets.iter().collect();
     let inside: Vec<&PredictedSet> = sets.iter().filter(|s| s.one_domain).collect();

@@ -3,11 +3,10 @@
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedSet, Skip, predict};
 use super::summary::{Band, baseline, over_groups, over_rows, simulated};
+use super::threads;
 use crate::report::validation::{
     BandErrors, Counts, Overall, SkippedSet, ValidatedRow, ValidatedSet, Validation,
 };
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 /// Predicts every measurement, `jobs` at a time (as many as there are processors, if not said);
 /// calls `done` after each. In the measurements' order, whichever was ready first.
@@ -25,37 +24,21 @@ pub fn validate(
 
 type Outcome = Result<PredictedSet, Skip>;
 
-/// Every thread takes the next one.
 fn predict_all(
     measurements: &[Measurement],
     jobs: Option<usize>,
     done: &(impl Fn() + Sync),
 ) -> Vec<Outcome> {
-    let threads = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-    let threads = threads.clamp(1, measurements.len().max(1));
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut machines = Machines::shipped();
-        let mut own = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(measurement) = measurements.get(index) else {
-                return own;
-            };
-            own.push((index, predict(measurement, &mut machines, |_| true)));
+    threads::each(
+        measurements,
+        jobs,
+        Machines::shipped,
+        |machines, measurement| {
+            let outcome = predict(measurement, machines, |_| true);
             done();
-        }
-    };
-    let mut all: Vec<(usize, Outcome)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let joined = workers.into_iter().flat_map(|w| match w.join() {
-            Ok(own) => own,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        joined.collect()
-    });
-    all.sort_by_key(|(index, _)| *index);
-    all.into_iter().map(|(_, outcome)| outcome).collect()
+            outcome
+        },
+    )
 }
 
 /// What a report shows of `outcomes`, which are those of `measurements`.
