@@ -91,8 +91,9 @@ pub(super) struct Cold {
     pub(super) limited: SmallVec<[(ResourceId, Time); 2]>,
     /// Waiting for other workers of the rank, between operations.
     pub(super) idle: Time,
-    // For a probe.
+    /// When the current slice begins: for workers that move in passes, and for a probe.
     pub(super) start: Time,
+    // For a probe.
     pub(super) posted: Time,
     pub(super) cause: Cause,
     pub(super) name: &'static str,

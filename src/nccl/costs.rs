@@ -209,7 +209,8 @@ mod tests {
         assert_eq!(nanos(4096), 600 + 6 * 30);
         assert_eq!(nanos(4097), 1200 + 6 * 30);
         assert_eq!(nanos(3 * 4096), 1800 + 6 * 30);
-        assert_eq!(cost.ahead(4096), Time::ZERO);
-        assert_eq!(cost.ahead(3 * 4096), Time::from_nanos(1200));
+        let time = Time::from_nanos(1800);
+        assert_eq!(cost.ahead(4096, time), Time::ZERO);
+        assert_eq!(cost.ahead(3 * 4096, time), Time::from_nanos(1200));
     }
 }

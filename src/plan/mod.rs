@@ -177,8 +177,9 @@ impl RoleCosts {
 pub struct SliceCost {
     /// Whatever its size.
     pub each: Time,
-    /// Threads move the slice in passes of so many bytes; zero: not so. What a pass has moved
-    /// the next worker can go on with while the next pass is on its way.
+    /// Threads move the slice in passes of so many bytes, while it moves over the links; zero:
+    /// not so. What a pass has moved the next worker can go on with while the next pass is on
+    /// its way.
     pub pass: Bytes,
     /// Each pass.
     pub pass_time: Time,
@@ -233,12 +234,14 @@ impl SliceCost {
         Time::from_picos(picos)
     }
 
-    /// How long before the end of a slice of `len` bytes its first pass is done.
+    /// How long before the end of a slice of `len` bytes that takes `time` in all its first pass
+    /// is done.
     #[must_use]
     #[inline]
-    pub fn ahead(&self, len: u64) -> Time {
+    pub fn ahead(&self, len: u64, time: Time) -> Time {
         let more = len.saturating_sub(1).checked_div(self.pass.get());
-        Time::from_picos(more.map_or(0, |passes| self.pass_time.picos() * passes))
+        let part = |more| u128::from(time.picos()) * u128::from(more) / u128::from(more + 1);
+        Time::from_picos(more.map_or(0, |more| part(more) as u64))
     }
 }
 

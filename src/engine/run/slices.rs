@@ -144,6 +144,9 @@ impl<P: Probe> Run<'_, '_, P> {
                 actor.wait_credit += posted - free;
             }
         }
+        if self.classes[usize::from(actor.class)].slice.pass.get() > 0 {
+            self.cold[id as usize].start = start;
+        }
         if P::ACTIVE {
             let cold = &mut self.cold[id as usize];
             (cold.start, cold.posted) = (start, posted);
@@ -232,9 +235,16 @@ impl<P: Probe> Run<'_, '_, P> {
         let (mut done, mut posted) = (now, Posted::AT_ONCE);
         if !proxy {
             let sync = class.slice.of(len);
-            actor.sync += sync;
-            done += sync;
-            posted.ahead = class.slice.ahead(len);
+            if class.slice.pass.get() == 0 {
+                done += sync;
+            } else {
+                // Passes go on while bytes move.
+                let start = self.cold[id as usize].start;
+                done = now.max(start + sync);
+                // Nobody learns of the past.
+                posted.ahead = class.slice.ahead(len, done - start).min(done - now);
+            }
+            actor.sync += done - now;
         } else if len > class.rendezvous.0.get() {
             posted.late = class.rendezvous.1;
         }
