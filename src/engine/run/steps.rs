@@ -24,14 +24,15 @@ impl<P: Probe> Run<'_, '_, P> {
             // One kernel: all parts of its thread blocks start together.
             let launch = kind.of(Role::Block).launch;
             let issued = self.plan.issue.at(self.cast.rank(rank).0, state.operation);
-            let free = idle_until.max(issued) + launch;
+            let start = idle_until.max(issued);
+            let free = start + launch;
             state.running = 0;
             for i in first..last {
                 let worker = self.rank_workers[i as usize];
                 let actor = &mut self.actors[worker as usize];
-                self.cold[worker as usize].idle += idle_until.saturating_sub(actor.free);
+                self.cold[worker as usize].idle += start.saturating_sub(actor.free);
                 if P::ACTIVE {
-                    self.probe.launch(worker, idle_until, free);
+                    self.probe.launch(worker, start, free);
                     self.cold[worker as usize].cause = Cause::Launch;
                 }
                 actor.free = free;
