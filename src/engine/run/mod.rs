@@ -443,7 +443,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
 
     fn bins(&mut self, worker: usize, operations: u64, end: Time) -> Bins {
         let (actor, cold) = (&self.actors[worker], &mut self.cold[worker]);
-        let class = &self.classes[usize::from(actor.class)];
+        // One kernel has all parts of a thread block.
+        let kind = usize::from(actor.class) / Role::ALL.len();
+        let launch = self.classes[kind * Role::ALL.len() + Role::Block.index()].launch;
         if actor.limited > Time::ZERO {
             add_limited(&mut cold.limited, actor.limited_by, actor.limited);
         }
@@ -451,7 +453,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         let mut limited = std::mem::take(&mut cold.limited);
         limited.sort_unstable();
         Bins {
-            launch: times(class.launch, operations),
+            launch: times(launch, operations),
             latency: actor.latency,
             wait_data: actor.wait_data,
             wait_credit: actor.wait_credit,
