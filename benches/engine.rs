@@ -166,13 +166,15 @@ fn nodes_of_eight(ranks: u32, bytes: u64) -> Plan {
         },
         routes,
         transports,
-        costs: vec![RoleCosts::same(WorkerCosts {
-            launch: Time::from_micros(10),
-            slice: SliceCost::flat(Time::from_nanos(1200)),
-            send_rate: Bandwidth::from_gb_per_sec(25),
-            local_rate: Bandwidth::from_gb_per_sec(49),
-            streams: 0,
-        })],
+        costs: vec![RoleCosts::same(
+            Time::from_micros(10),
+            WorkerCosts {
+                slice: SliceCost::flat(Time::from_nanos(1200)),
+                send_rate: Bandwidth::from_gb_per_sec(25),
+                local_rate: Bandwidth::from_gb_per_sec(49),
+                streams: 0,
+            },
+        )],
         rank_costs: vec![0; ranks as usize],
         issue: Issue::FREE,
     }

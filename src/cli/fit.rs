@@ -1,6 +1,7 @@
 //! `fabricsim fit`: the parameters of time, from published measurements.
 
 use super::{CliError, terminal};
+use crate::report::write_file;
 use crate::scenario::validation::{
     Band, FitLog, FitSpec, PredictedSet, fit, group_errors, leave_one_out, over_groups,
     read_measurements, simulated,
@@ -8,7 +9,7 @@ use crate::scenario::validation::{
 use crate::topology::load;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Fits the hardware files' parameters of time to published measurements.
 ///
@@ -138,7 +139,6 @@ fn values(log: &FitLog) -> serde_json::Value {
     })
 }
 
-fn write(path: &PathBuf, value: &serde_json::Value) -> Result<(), CliError> {
-    std::fs::write(path, format!("{value:#}\n"))
-        .map_err(|e| CliError::Usage(format!("cannot write {}: {e}", path.display())))
+fn write(path: &Path, value: &serde_json::Value) -> Result<(), CliError> {
+    Ok(write_file(path, format!("{value:#}\n").as_bytes())?)
 }

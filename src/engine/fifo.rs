@@ -38,23 +38,6 @@ struct Fifo {
     bytes: u64,
 }
 
-/// When a slice can be seen, beside its queue's latency.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Posted {
-    /// So long before all of it is there, as the rest follows as fast as it is taken.
-    pub(super) ahead: Time,
-    /// Later.
-    pub(super) late: Time,
-}
-
-impl Posted {
-    /// When all of it is there.
-    pub(super) const AT_ONCE: Posted = Posted {
-        ahead: Time::ZERO,
-        late: Time::ZERO,
-    };
-}
-
 /// A cache line of times.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
@@ -204,13 +187,14 @@ impl Fifos {
         self.lens[fifo.lens_at as usize + usize::from(fifo.take_slot)]
     }
 
-    /// The sender is done with a slice at `now`; returns the receiver if it waits for it.
+    /// The sender puts a slice of `len` bytes in: its first part at `first`, with the rest
+    /// following as fast as it is taken, all of it at `all`. Returns the receiver if it waits
+    /// for it.
     #[inline]
     pub(super) fn post(
         &mut self,
         id: FifoId,
-        now: Time,
-        posted: Posted,
+        (first, all): (Time, Time),
         len: u32,
     ) -> Option<ActorId> {
         let slots = self.slots;
@@ -219,14 +203,10 @@ impl Fifos {
         fifo.post_slot = if slot + 1 == slots { 0 } else { slot + 1 };
         fifo.posted += 1;
         fifo.bytes += u64::from(len);
-        // A proxy sends nothing but whole slices.
-        let ahead = if fifo.lens_at == NO_LENS {
-            posted.ahead.min(now)
-        } else {
-            Time::ZERO
-        };
-        let visible = now - ahead + posted.late + fifo.latency;
+        let mut visible = first + fifo.latency;
         if fifo.lens_at != NO_LENS {
+            // A proxy sends nothing but whole slices.
+            visible = all + fifo.latency;
             self.lens[fifo.lens_at as usize + usize::from(slot)] = len;
         }
         let wakes = std::mem::take(&mut fifo.receiver_waits).then_some(fifo.to);

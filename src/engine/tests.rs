@@ -67,13 +67,15 @@ fn port_plan(program: RingProgram, slices: u32, costs: &Costs) -> Plan {
         },
         routes,
         transports,
-        costs: vec![RoleCosts::same(WorkerCosts {
-            launch: costs.launch,
-            slice: SliceCost::flat(costs.sync),
-            send_rate: costs.send_rate,
-            local_rate: INSTANT,
-            streams: 0,
-        })],
+        costs: vec![RoleCosts::same(
+            costs.launch,
+            WorkerCosts {
+                slice: SliceCost::flat(costs.sync),
+                send_rate: costs.send_rate,
+                local_rate: INSTANT,
+                streams: 0,
+            },
+        )],
         rank_costs: vec![0; ranks as usize],
         issue: Issue::FREE,
     }

@@ -7,7 +7,7 @@ use crate::topology::Architecture;
 use crate::topology::architecture::HopModel;
 use crate::units::{Bandwidth, Time};
 
-/// A rate that never limits.
+/// A rate that never limits: what links, switches or interfaces do, and no worker.
 pub(super) const UNLIMITED: Bandwidth = Bandwidth::from_bytes_per_sec(1 << 50);
 
 /// From one thread block to another one, beyond the wires.
@@ -19,7 +19,7 @@ pub(super) fn hop(model: &Architecture, kind: ProtocolKind) -> &HopModel {
     }
 }
 
-pub(super) fn part(rate: Bandwidth, share: f64) -> Bandwidth {
+fn part(rate: Bandwidth, share: f64) -> Bandwidth {
     Bandwidth::from_bytes_per_sec(((rate.bytes_per_sec() as f64 * share) as u64).max(1))
 }
 
@@ -38,6 +38,15 @@ pub(super) struct Setting {
     pub(super) nvlink: Bandwidth,
 }
 
+/// Start and end of a kernel.
+fn launch(model: &Architecture, kind: ProtocolKind) -> Time {
+    match kind {
+        ProtocolKind::Ll => model.ll.launch.value,
+        ProtocolKind::Ll128 => model.ll128.launch.value,
+        ProtocolKind::Simple => model.simple.launch.value,
+    }
+}
+
 /// What a step costs all of a thread block.
 fn block(model: &Architecture, kind: ProtocolKind) -> WorkerCosts {
     match kind {
@@ -49,7 +58,6 @@ fn block(model: &Architecture, kind: ProtocolKind) -> WorkerCosts {
                 slice.rest = hunk.time.value;
             }
             WorkerCosts {
-                launch: simple.launch.value,
                 slice,
                 send_rate: simple.rate.value,
                 local_rate: model.local_copy_rate.value,
@@ -58,7 +66,6 @@ fn block(model: &Architecture, kind: ProtocolKind) -> WorkerCosts {
         }
         // Its passes are its rate.
         ProtocolKind::Ll => WorkerCosts {
-            launch: model.ll.launch.value,
             slice: SliceCost {
                 pass: model.ll.pass.value,
                 doubling: model.ll.doubling.value,
@@ -71,7 +78,6 @@ fn block(model: &Architecture, kind: ProtocolKind) -> WorkerCosts {
         },
         // Reading flags slows the last step as it does every other.
         ProtocolKind::Ll128 => WorkerCosts {
-            launch: model.ll128.launch.value,
             slice: SliceCost::default(),
             send_rate: model.ll128.rate.value,
             local_rate: model.ll128.rate.value,
@@ -92,7 +98,7 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
         local_rate: setting.switch_rate,
         ..block
     };
-    let all = RoleCosts::same(block).with(Role::Switch, switch);
+    let all = RoleCosts::same(launch(model, kind), block).with(Role::Switch, switch);
     match algorithm {
         // A part of the warps goes up while the others go down: 320 of 512 threads, of LL and
         // LL128 70 of 100 (NCCL: `all_reduce.h`). Each stream of bytes in or out takes its
@@ -108,7 +114,6 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
                 send_rate: part(block.send_rate, share),
                 local_rate: part(block.local_rate, share),
                 streams: 3,
-                ..block
             };
             all.with(
                 Role::Block,
@@ -142,17 +147,11 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
                 local_rate: head,
                 ..block
             };
-            all.with(
-                Role::Block,
-                WorkerCosts {
-                    launch: nvls.launch.value,
-                    ..block
-                },
-            )
-            .with(Role::Scatter, copy)
-            .with(Role::Gather, copy)
-            .with(Role::Up, head)
-            .with(Role::Down, head)
+            all.launching(nvls.launch.value)
+                .with(Role::Scatter, copy)
+                .with(Role::Gather, copy)
+                .with(Role::Up, head)
+                .with(Role::Down, head)
         }
         _ => all,
     }

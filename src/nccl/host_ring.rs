@@ -3,6 +3,7 @@
 
 use super::algorithm::Algorithm;
 use super::communicator::{Communicator, Planned};
+use super::costs::UNLIMITED;
 use super::error::NcclError;
 use crate::collective::{Collective, ConnId, HostHop, HostRingProgram, Program, Role};
 use crate::plan::{
@@ -10,12 +11,9 @@ use crate::plan::{
     WorkerCosts,
 };
 use crate::topology::{DeviceId, Route, SocketModel, sockets};
-use crate::units::{Bandwidth, Bytes, Time};
+use crate::units::{Bytes, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// What copy engines do is limited by links alone.
-const UNLIMITED: Bandwidth = Bandwidth::from_bytes_per_sec(1 << 50);
 
 /// Segments of a block that goes round at once; larger ones go in several.
 const SEGMENTS: u32 = 4;
@@ -172,18 +170,18 @@ impl Laid {
 /// One core sums and copies for each process; copy engines do the rest.
 fn host_costs(software: &SocketModel) -> RoleCosts {
     let core = WorkerCosts {
-        launch: Time::ZERO,
         slice: SliceCost::default(),
         send_rate: software.core_rate.value,
         local_rate: software.core_rate.value,
         streams: 0,
     };
+    // What copy engines do is limited by links alone.
     let engine = WorkerCosts {
         send_rate: UNLIMITED,
         local_rate: UNLIMITED,
         ..core
     };
-    RoleCosts::same(core)
+    RoleCosts::same(Time::ZERO, core)
         .with(Role::Send, engine)
         .with(Role::Receive, engine)
 }

@@ -53,7 +53,7 @@ impl Communicator<'_> {
             }
             _ => self.messages(collective, algorithm, bytes, parts)?,
         };
-        let costs = self.costs(algorithm, kind, channels);
+        let costs = self.costs(algorithm, kind, channels, heads_of_host);
         let costs = self.without_copies(collective, algorithm, kind, &ways, costs);
         Ok(self.planned(program, &ways, (algorithm, kind), costs, channels))
     }
@@ -125,7 +125,7 @@ impl Communicator<'_> {
             )));
         }
         let ways = self.ways_of(&program, |comm, a, b, _| comm.own_nics(a, b))?;
-        let costs = self.costs(Algorithm::Msccl, kind, algorithm.channels);
+        let costs = self.costs(Algorithm::Msccl, kind, algorithm.channels, 1);
         let choice = (Algorithm::Msccl, kind);
         Ok(self.planned(Arc::new(program), &ways, choice, costs, algorithm.channels))
     }
@@ -191,18 +191,20 @@ impl Communicator<'_> {
         nic.ok_or_else(|| self.no_nic(rank))
     }
 
+    /// The costs on each kind of GPU in use; `heads` are those of a host.
     pub(super) fn costs(
         &self,
         algorithm: Algorithm,
         kind: ProtocolKind,
         channels: u16,
+        heads: u32,
     ) -> Vec<RoleCosts> {
         let setting = Setting {
             algorithm,
             kind,
             switch_rate: self.reduction_rate(),
             channels,
-            heads: self.heads(algorithm).first().map_or(1, Vec::len) as u32,
+            heads,
             nvlink: self.raw_nvlink(),
         };
         let models = self.architectures.iter();
@@ -228,10 +230,10 @@ impl Communicator<'_> {
         let topology = self.topology;
         let switches = topology.fabrics.iter().flat_map(|f| &f.switches);
         let rates = switches.filter_map(|&s| match topology.device_model(s) {
-            DeviceModel::Switch(model) => Some(model.reduction.as_ref()?.value.bytes_per_sec()),
+            DeviceModel::Switch(model) => Some(model.reduction.as_ref()?.value),
             _ => None,
         });
-        Bandwidth::from_bytes_per_sec(rates.min().unwrap_or(1 << 50).max(1))
+        rates.min().unwrap_or(UNLIMITED)
     }
 
     fn transports(

@@ -10,10 +10,10 @@
 
 use super::algorithm::Algorithm;
 use super::communicator::Communicator;
+use super::costs::UNLIMITED;
 use super::transport::Way;
 use crate::collective::{Collective, Role};
 use crate::plan::{ProtocolKind, RoleCosts, WorkerCosts};
-use crate::units::Bandwidth;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,9 +40,6 @@ impl Registration {
         }
     }
 }
-
-/// What no worker does: an interface, a switch or the peer does it.
-const UNLIMITED: Bandwidth = Bandwidth::from_bytes_per_sec(1 << 50);
 
 /// The longest network message of a registered send.
 pub(super) const LONGEST_MESSAGE: u64 = 1 << 30;

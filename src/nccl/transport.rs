@@ -168,10 +168,8 @@ impl<'t> Ways<'t> {
         };
         if let Some(route) = direct {
             let latency = route.latency;
-            let pcie = !by_nvlink(self.topology, &route.hops) && {
-                let family = |h: &Hop| self.topology.family(h.link) == LinkFamily::Nvlink;
-                !route.hops.iter().any(family)
-            };
+            let nvlink = |h: &Hop| self.topology.family(h.link) == LinkFamily::Nvlink;
+            let pcie = !route.hops.iter().any(nvlink);
             return Ok(Way {
                 store: Some(self.remember(route)),
                 load: None,

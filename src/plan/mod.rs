@@ -144,31 +144,44 @@ pub struct NetworkLeg {
 
 /// What steps cost on one kind of GPU, by the part of the thread block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RoleCosts([WorkerCosts; Role::ALL.len()]);
+pub struct RoleCosts {
+    /// Start and end of the kernel, which has all parts; once an operation.
+    pub launch: Time,
+    roles: [WorkerCosts; Role::ALL.len()],
+}
 
 impl RoleCosts {
     /// The same for every part.
     #[must_use]
-    pub fn same(costs: WorkerCosts) -> Self {
-        RoleCosts([costs; Role::ALL.len()])
+    pub fn same(launch: Time, costs: WorkerCosts) -> Self {
+        RoleCosts {
+            launch,
+            roles: [costs; Role::ALL.len()],
+        }
+    }
+
+    /// With a kernel that takes so long to start and end.
+    #[must_use]
+    pub fn launching(self, launch: Time) -> Self {
+        RoleCosts { launch, ..self }
     }
 
     /// With other costs for one part.
     #[must_use]
     pub fn with(mut self, role: Role, costs: WorkerCosts) -> Self {
-        self.0[role.index()] = costs;
+        self.roles[role.index()] = costs;
         self
     }
 
     /// What steps cost that part.
     #[must_use]
     pub fn of(&self, role: Role) -> &WorkerCosts {
-        &self.0[role.index()]
+        &self.roles[role.index()]
     }
 
     /// What steps cost, part by part.
     pub fn iter(&self) -> impl Iterator<Item = &WorkerCosts> {
-        self.0.iter()
+        self.roles.iter()
     }
 }
 
@@ -274,8 +287,6 @@ impl Issue {
 /// What steps cost a worker on one kind of GPU, with the plan's protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerCosts {
-    /// Start and end of the kernel, once an operation.
-    pub launch: Time,
     /// Per slice, after its bytes have moved.
     pub slice: SliceCost,
     /// Payload rate of a step that sends.

@@ -139,7 +139,6 @@ const PART: usize = 256;
 /// What one kind of actor costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Class {
-    launch: Time,
     /// After each slice of a worker; before each message of a proxy.
     slice: SliceCost,
     /// Of a proxy: messages with more bytes arrive later by so much.
@@ -209,7 +208,6 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             .iter()
             .flat_map(RoleCosts::iter)
             .map(|c| Class {
-                launch: c.launch,
                 slice: c.slice,
                 rendezvous: (Bytes::ZERO, Time::ZERO),
                 send_rate: c.send_rate.bytes_per_sec(),
@@ -233,7 +231,6 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         for proxy in &machinery.proxies {
             let rate = proxy.rate.bytes_per_sec().max(1);
             let class = Class {
-                launch: Time::ZERO,
                 slice: SliceCost::flat(proxy.overhead),
                 rendezvous: proxy.rendezvous,
                 send_rate: rate,
@@ -443,9 +440,8 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
 
     fn bins(&mut self, worker: usize, operations: u64, end: Time) -> Bins {
         let (actor, cold) = (&self.actors[worker], &mut self.cold[worker]);
-        // One kernel has all parts of a thread block.
         let kind = usize::from(actor.class) / Role::ALL.len();
-        let launch = self.classes[kind * Role::ALL.len() + Role::Block.index()].launch;
+        let launch = self.plan.costs[kind].launch;
         if actor.limited > Time::ZERO {
             add_limited(&mut cold.limited, actor.limited_by, actor.limited);
         }

@@ -3,10 +3,9 @@
 use super::Run;
 use crate::collective::After;
 use crate::engine::actor::{NO_FIFO, Phase, add_limited};
-use crate::engine::fifo::Posted;
 use crate::engine::probe::{ActorId, Cause, Probe, Segment, Slice};
 use crate::engine::sharing::{Change, Limit};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 
 impl<P: Probe> Run<'_, '_, P> {
     pub(super) fn share(&mut self) {
@@ -144,7 +143,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 actor.wait_credit += posted - free;
             }
         }
-        if self.classes[usize::from(actor.class)].slice.pass.get() > 0 {
+        if self.classes[usize::from(actor.class)].slice.pass > Bytes::ZERO {
             self.cold[id as usize].start = start;
         }
         if P::ACTIVE {
@@ -232,21 +231,26 @@ impl<P: Probe> Run<'_, '_, P> {
         let actor = &mut self.actors[id as usize];
         let class = &self.classes[usize::from(actor.class)];
         let len = u64::from(actor.slice);
-        let (mut done, mut posted) = (now, Posted::AT_ONCE);
-        if !proxy {
+        let mut done = now;
+        // When the first part of the slice is passed on, and when all of it is.
+        let posted;
+        if proxy {
+            let late = len > class.rendezvous.0.get();
+            let at = now + if late { class.rendezvous.1 } else { Time::ZERO };
+            posted = (at, at);
+        } else {
             let sync = class.slice.of(len);
-            if class.slice.pass.get() == 0 {
+            if class.slice.pass == Bytes::ZERO {
                 done += sync;
+                posted = (done, done);
             } else {
-                // Passes go on while bytes move.
+                // Passes go on while bytes move; nobody learns of the past.
                 let start = self.cold[id as usize].start;
                 done = now.max(start + sync);
-                // Nobody learns of the past.
-                posted.ahead = class.slice.ahead(len, done - start).min(done - now);
+                let first = done - class.slice.ahead(len, done - start);
+                posted = (first.max(now), done);
             }
             actor.sync += done - now;
-        } else if len > class.rendezvous.0.get() {
-            posted.late = class.rendezvous.1;
         }
         if P::ACTIVE {
             let cold = &mut self.cold[id as usize];
@@ -277,7 +281,7 @@ impl<P: Probe> Run<'_, '_, P> {
             let last = cold.send.len().saturating_sub(1);
             let posts = cold.send.iter().enumerate().filter_map(|(k, &f)| {
                 let own = cold.last_part.filter(|_| k == last).unwrap_or(slice);
-                fifos.post(f, done, posted, own)
+                fifos.post(f, posted, own)
             });
             self.woken.extend(posts);
         } else {
@@ -285,8 +289,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 self.woken.extend(fifos.take(actor.recv, done));
             }
             if actor.send != NO_FIFO {
-                self.woken
-                    .extend(fifos.post(actor.send, done, posted, slice));
+                self.woken.extend(fifos.post(actor.send, posted, slice));
             }
         }
         if !proxy {

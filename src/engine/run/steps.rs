@@ -1,7 +1,7 @@
 //! A worker's way through its program: kernels start, steps are loaded, operations end.
 
 use super::Run;
-use crate::collective::{After, Role, Step, WorkerId};
+use crate::collective::{After, Step, WorkerId};
 use crate::engine::actor::{NO_FIFO, Phase};
 use crate::engine::fifo::FifoId;
 use crate::engine::probe::{ActorId, Cause, Probe};
@@ -21,11 +21,10 @@ impl<P: Probe> Run<'_, '_, P> {
             let idle_until = state.latest;
             let kind =
                 &self.plan.costs[usize::from(self.plan.rank_costs[self.cast.rank(rank).index()])];
-            // One kernel: all parts of its thread blocks start together.
-            let launch = kind.of(Role::Block).launch;
             let issued = self.plan.issue.at(self.cast.rank(rank).0, state.operation);
             let start = idle_until.max(issued);
-            let free = start + launch;
+            // One kernel: all parts of its thread blocks start together.
+            let free = start + kind.launch;
             state.running = 0;
             for i in first..last {
                 let worker = self.rank_workers[i as usize];

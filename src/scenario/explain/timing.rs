@@ -106,13 +106,15 @@ fn crossbar(program: &Arc<dyn Program>, latency: Time) -> Plan {
         },
         routes,
         transports,
-        costs: vec![RoleCosts::same(WorkerCosts {
-            launch: Time::ZERO,
-            slice: SliceCost::default(),
-            send_rate: INSTANT,
-            local_rate: INSTANT,
-            streams: 0,
-        })],
+        costs: vec![RoleCosts::same(
+            Time::ZERO,
+            WorkerCosts {
+                slice: SliceCost::default(),
+                send_rate: INSTANT,
+                local_rate: INSTANT,
+                streams: 0,
+            },
+        )],
         rank_costs: vec![0; ranks as usize],
         issue: Issue::FREE,
     }

@@ -96,13 +96,15 @@ fn nvlink_plan(
         },
         routes,
         transports,
-        costs: vec![RoleCosts::same(WorkerCosts {
-            launch: costs.launch,
-            slice: SliceCost::flat(costs.sync),
-            send_rate: INSTANT,
-            local_rate: INSTANT,
-            streams: 0,
-        })],
+        costs: vec![RoleCosts::same(
+            costs.launch,
+            WorkerCosts {
+                slice: SliceCost::flat(costs.sync),
+                send_rate: INSTANT,
+                local_rate: INSTANT,
+                streams: 0,
+            },
+        )],
         rank_costs: vec![0; ranks as usize],
         issue: Issue::FREE,
     }
