@@ -16,9 +16,9 @@ use crate::collective::{Collective, Tree};
 use crate::plan::{Plan, ProtocolKind};
 use crate::topology::hardware::CpuVendor;
 use crate::topology::{
-    Architecture, DeviceId, DeviceKind, DeviceModel, LinkFamily, PathType, Router, Topology,
+    Architecture, DeviceId, DeviceKind, DeviceModel, LinkFamily, NodeId, PathType, Router, Topology,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Ranks on a machine, and all that NCCL sets up once for them.
@@ -90,6 +90,19 @@ impl<'t> Communicator<'t> {
             }
             gpus.extend_from_slice(&node.gpus[..asked]);
         }
+        Self::of(topology, gpus, env, seed)
+    }
+
+    /// Ranks on these GPUs, in this order.
+    ///
+    /// # Errors
+    /// Hosts that no network joins, GPUs without a way to each other.
+    pub fn of(
+        topology: &'t Topology,
+        gpus: Vec<DeviceId>,
+        env: &Env,
+        seed: u64,
+    ) -> Result<Self, NcclError> {
         let mut router = Router::new(topology, seed);
         let hosts = hosts(topology, &router, &gpus, env);
         let mut place_of = vec![(0, 0); gpus.len()];
@@ -98,6 +111,10 @@ impl<'t> Communicator<'t> {
                 place_of[rank as usize] = (index as u32, local as u32);
             }
         }
+        let nodes: BTreeSet<Option<NodeId>> = gpus.iter().map(|&g| topology.node_of(g)).collect();
+        let first = gpus.first().map(|&g| topology.node_of(g));
+        let in_first = |g: &&DeviceId| Some(topology.node_of(**g)) == first;
+        let gpus_per_node = gpus.iter().filter(in_first).count() as u32;
         let (architectures, rank_models) = models(topology, &gpus);
         let capabilities = gpus.iter().filter_map(|&gpu| topology.gpu_model(gpu));
         let compute_capability = capabilities
@@ -172,11 +189,8 @@ impl<'t> Communicator<'t> {
         Ok(Communicator {
             topology,
             env: env.clone(),
-            nodes: topology.nodes.len() as u32,
-            gpus_per_node: topology
-                .nodes
-                .first()
-                .map_or(0, |n| gpus_per_node.unwrap_or(n.gpus.len() as u32)),
+            nodes: nodes.len() as u32,
+            gpus_per_node,
             gpus,
             hosts,
             place_of,
