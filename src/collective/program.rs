@@ -198,6 +198,16 @@ impl Peers {
         })
     }
 
+    /// The connections with numbers larger by so much.
+    #[must_use]
+    pub fn shifted(mut self, by: u32) -> Self {
+        let listed = if self.stride == 0 { self.count } else { 1 };
+        for id in self.ids.iter_mut().take(listed as usize) {
+            id.0 += by;
+        }
+        self
+    }
+
     /// Only the first `count` of them.
     #[must_use]
     pub fn first(mut self, count: usize) -> Self {

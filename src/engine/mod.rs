@@ -14,6 +14,7 @@ mod actor;
 mod error;
 mod fifo;
 mod fold;
+pub mod job;
 mod machinery;
 mod outcome;
 pub mod probe;

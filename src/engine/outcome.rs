@@ -103,8 +103,18 @@ impl Outcome {
     /// Fractions of a byte, which shares may leave, are rounded to the nearest.
     #[must_use]
     pub fn link_bytes(&self, plan: &Plan) -> BTreeMap<LinkId, Bytes> {
+        Self::bytes_of_links(plan, &self.connection_bytes)
+            .into_iter()
+            .filter(|(_, b)| *b > 0.0)
+            .map(|(l, b)| (l, Bytes::new(b.round() as u64)))
+            .collect()
+    }
+
+    /// Bytes that cross each link of the connections' routes, if the connections carry so much
+    /// payload.
+    pub(super) fn bytes_of_links(plan: &Plan, connection_bytes: &[u64]) -> BTreeMap<LinkId, f64> {
         let mut of_route = vec![0u64; plan.routes.len()];
-        for (transport, &bytes) in plan.transports.iter().zip(&self.connection_bytes) {
+        for (transport, &bytes) in plan.transports.iter().zip(connection_bytes) {
             let network = transport.network.map(|n| n.route);
             for route in [transport.store, transport.load, network]
                 .into_iter()
@@ -123,9 +133,5 @@ impl Outcome {
             }
         }
         links
-            .into_iter()
-            .filter(|(_, b)| *b > 0.0)
-            .map(|(l, b)| (l, Bytes::new(b.round() as u64)))
-            .collect()
     }
 }

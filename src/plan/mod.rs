@@ -4,8 +4,11 @@
 //! engine's.
 
 mod bound;
+pub mod job;
+mod side_by_side;
 
 pub use bound::bound;
+pub use job::Job;
 
 use crate::collective::{Program, Role, Worker};
 use crate::topology::{DeviceId, Route};

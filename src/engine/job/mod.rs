@@ -1,0 +1,177 @@
+//! Time of a job: tasks on streams, which meet in communications.
+//!
+//! A communication is first simulated alone, slice by slice ([`rehearse`]). In the job it takes
+//! that time once its last rank has come; where several go over the same links at once, each
+//! goes on at the share of its speed that max–min sharing of those links leaves it, just as
+//! transfers do in the simulation of one collective ([`super::sharing`]). Kernels slow down
+//! while communications hold SMs of their GPU.
+//!
+//! What it leaves out: ranks that come early begin nothing alone; HBM is not shared between
+//! communication and kernels.
+
+mod contention;
+mod ledger;
+mod rehearse;
+mod run;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use ledger::Ledger;
+pub use rehearse::{Rehearsed, rehearse};
+pub use run::{JobOptions, run_job};
+
+use super::error::SimError;
+use crate::plan::job::{ActorId, GroupId, TaskId};
+use crate::units::{Bytes, Time};
+use thiserror::Error;
+
+/// Somebody who wants to see each task.
+pub trait JobProbe {
+    /// A task is done.
+    fn task(&mut self, _done: Done) {}
+}
+
+/// Nobody looks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unseen;
+
+impl JobProbe for Unseen {}
+
+/// A task that is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    /// Whose.
+    pub actor: ActorId,
+    /// Which.
+    pub task: TaskId,
+    /// When its turn on the stream came and all that it needs was there.
+    pub ready: Time,
+    /// When it began; of a communication: when its last rank came.
+    pub begun: Time,
+    /// When it was done.
+    pub ended: Time,
+}
+
+/// What a job did.
+#[derive(Debug, Clone)]
+pub struct JobOutcome {
+    /// When the last task was done.
+    pub end: Time,
+    /// When each step ended, over all actors.
+    pub steps: Vec<Time>,
+    /// Where each actor's time went.
+    pub ledgers: Vec<Ledger>,
+    /// How often each exchange took place in each group, and how long it took together, from
+    /// its last rank's coming: `(group, slot)` in the order of [`crate::plan::job::Group::exchanges`].
+    pub traffic: Vec<Vec<Traffic>>,
+    /// Events handled.
+    pub events: u64,
+}
+
+/// What a group's exchange took, all times together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// How often.
+    pub count: u32,
+    /// How long.
+    pub time: Time,
+    /// How long if each had had the links for itself.
+    pub alone: Time,
+    /// Size, all times together.
+    pub bytes: Bytes,
+}
+
+/// A rank that others wait for, or that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// The communicator.
+    pub group: GroupId,
+    /// Its name.
+    pub name: String,
+    /// What its operation is.
+    pub exchange: String,
+    /// Ranks that have come.
+    pub come: Vec<u32>,
+    /// Ranks that have not.
+    pub missing: Vec<u32>,
+}
+
+/// Why a job does not end.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// A communication could not be simulated.
+    #[error("{exchange}: {source}")]
+    Exchange {
+        /// Which.
+        exchange: String,
+        /// Why.
+        source: SimError,
+    },
+    /// Nothing happens any more, as NCCL would hang.
+    #[error("the job hangs after {}: {}", at.human(), tell(waiting))]
+    Hangs {
+        /// Since when.
+        at: Time,
+        /// Who waits for whom.
+        waiting: Vec<Waiting>,
+    },
+    /// Links that carry a communication are down and do not come back.
+    #[error(
+        "the job hangs after {}: {exchange} of {group} needs a link that is down and does not \
+         come back", at.human()
+    )]
+    NoPath {
+        /// Since when.
+        at: Time,
+        /// The operation.
+        exchange: String,
+        /// The communicator.
+        group: String,
+    },
+    /// Ranks waited longer in a communication than they were to.
+    #[error("timed out after {} in {}", after.human(), tell(std::slice::from_ref(waiting)))]
+    TimedOut {
+        /// When.
+        at: Time,
+        /// The limit.
+        after: Time,
+        /// Who waited for whom.
+        waiting: Waiting,
+    },
+    /// Ranks of a communicator call different operations.
+    #[error("ranks of {group} call different operations: {first} and {other}")]
+    Mismatch {
+        /// The communicator.
+        group: String,
+        /// What the first rank called.
+        first: String,
+        /// What another called.
+        other: String,
+    },
+}
+
+/// A few of who waits for whom.
+fn tell(waiting: &[Waiting]) -> String {
+    let ranks = |ranks: &[u32]| {
+        let shown: Vec<String> = ranks.iter().take(8).map(ToString::to_string).collect();
+        let more = ranks.len().saturating_sub(8);
+        let list = shown.join(", ");
+        if more > 0 {
+            format!("{list} and {more} more")
+        } else {
+            list
+        }
+    };
+    let told = waiting.iter().take(3).map(|w| {
+        format!(
+            "{} of {}: ranks {} have come, ranks {} have not",
+            w.exchange,
+            w.name,
+            ranks(&w.come),
+            ranks(&w.missing)
+        )
+    });
+    told.collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,119 @@
+//! Each communication alone: what it takes, and what it asks of links.
+
+use super::JobError;
+use crate::engine::{Options, Outcome, SimError, simulate, simulate_folded};
+use crate::plan::Plan;
+use crate::plan::job::{Exchange, Job};
+use crate::topology::LinkId;
+use crate::units::{Bandwidth, Time};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A communication as it is when nothing else goes on.
+#[derive(Debug, Clone, Default)]
+pub struct Rehearsed {
+    /// What it takes.
+    pub time: Time,
+    /// Bytes that its own group (and groups that are one with it) moves over each link.
+    pub loads: Vec<(LinkId, f64)>,
+    /// Slices that were moved, and events handled, to find out; zero if an exchange that is
+    /// alike was simulated instead.
+    pub events: u64,
+}
+
+/// Simulates every exchange of a job alone, those that are alike once; on all processors, with
+/// the same results for any number of them.
+///
+/// # Errors
+/// The first exchange that cannot be simulated.
+pub fn rehearse(
+    job: &Job,
+    rate: impl Fn(LinkId) -> Bandwidth + Sync,
+    exact_full: bool,
+) -> Result<Vec<Rehearsed>, JobError> {
+    // The first of those that are alike speaks for all.
+    let mut first: BTreeMap<u32, usize> = BTreeMap::new();
+    for (index, exchange) in job.exchanges.iter().enumerate() {
+        if exchange.plan.is_some() {
+            first.entry(exchange.alike).or_insert(index);
+        }
+    }
+    let work: Vec<usize> = first.values().copied().collect();
+    let next = AtomicUsize::new(0);
+    type Found = Option<Result<Arc<Outcome>, SimError>>;
+    let found: Vec<Mutex<Found>> = work.iter().map(|_| Mutex::new(None)).collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(work.len()) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&index) = work.get(at) else { break };
+                    let Some(plan) = &job.exchanges[index].plan else {
+                        continue;
+                    };
+                    let outcome = alone(plan, &rate, exact_full).map(Arc::new);
+                    if let Ok(mut slot) = found[at].lock() {
+                        *slot = Some(outcome);
+                    }
+                }
+            });
+        }
+    });
+    let mut outcomes: BTreeMap<u32, Arc<Outcome>> = BTreeMap::new();
+    for (at, slot) in found.into_iter().enumerate() {
+        let exchange = &job.exchanges[work[at]];
+        if let Ok(Some(result)) = slot.into_inner() {
+            let outcome = result.map_err(|source| JobError::Exchange {
+                exchange: exchange.name.clone(),
+                source,
+            })?;
+            outcomes.insert(exchange.alike, outcome);
+        }
+    }
+    let rehearsed = job.exchanges.iter().enumerate().map(|(index, exchange)| {
+        let known = exchange.plan.as_ref().zip(outcomes.get(&exchange.alike));
+        known.map_or_else(Rehearsed::default, |(plan, outcome)| Rehearsed {
+            time: outcome.end(),
+            loads: loads(exchange, plan, outcome),
+            events: if first.get(&exchange.alike) == Some(&index) {
+                outcome.events
+            } else {
+                0
+            },
+        })
+    });
+    Ok(rehearsed.collect())
+}
+
+fn alone(
+    plan: &Plan,
+    rate: &(impl Fn(LinkId) -> Bandwidth + Sync),
+    exact_full: bool,
+) -> Result<Outcome, SimError> {
+    let options = Options {
+        operations: 1,
+        progress: None,
+    };
+    if exact_full {
+        simulate(plan, rate, options)
+    } else {
+        simulate_folded(plan, rate, options)
+    }
+}
+
+/// What an exchange's own connections move over each link.
+fn loads(exchange: &Exchange, plan: &Plan, outcome: &Outcome) -> Vec<(LinkId, f64)> {
+    let mut own = outcome.connection_bytes.clone();
+    if own.len() != plan.transports.len() {
+        return Vec::new();
+    }
+    for (id, bytes) in own.iter_mut().enumerate() {
+        if !exchange.own.iter().any(|r| r.contains(&(id as u32))) {
+            *bytes = 0;
+        }
+    }
+    let links = Outcome::bytes_of_links(plan, &own);
+    links.into_iter().filter(|(_, b)| *b > 0.0).collect()
+}

@@ -1,0 +1,194 @@
+//! What each actor and group is doing at the moment.
+
+use super::ledger::{Doing, Ledger};
+use crate::plan::job::{
+    Actor, ActorId, ExchangeId, GroupId, Kernels, Script, StreamId, TaskId, Work,
+};
+use crate::units::Time;
+
+/// What scripts come down to for execution.
+pub(super) struct Outline {
+    /// Tasks of each stream, in order.
+    pub(super) of_stream: Vec<Vec<TaskId>>,
+    /// Who waits for each task.
+    pub(super) dependents: Vec<Vec<TaskId>>,
+    /// For how many each task waits.
+    pub(super) waits: Vec<u16>,
+    /// Kernels that the process has started before each task.
+    pub(super) launches_before: Vec<u32>,
+    /// The first [`Work::Synchronise`] at or after each task; the number of tasks if none is.
+    pub(super) next_sync: Vec<u32>,
+    /// Tasks that are synchronisations.
+    pub(super) syncs: Vec<TaskId>,
+}
+
+impl Outline {
+    pub(super) fn new(script: &Script, streams: usize) -> Self {
+        let count = script.tasks.len();
+        let mut outline = Outline {
+            of_stream: vec![Vec::new(); streams],
+            dependents: vec![Vec::new(); count],
+            waits: vec![0; count],
+            launches_before: Vec::with_capacity(count),
+            next_sync: vec![count as u32; count],
+            syncs: Vec::new(),
+        };
+        let mut launches = 0u32;
+        for (index, task) in script.tasks.iter().enumerate() {
+            let id = TaskId(index as u32);
+            outline.launches_before.push(launches);
+            match task.work {
+                Work::Synchronise => outline.syncs.push(id),
+                Work::Kernels(k) => launches += u32::from(k.launches),
+                Work::Communicate { .. } => launches += 1,
+                Work::Wait(_) => {}
+            }
+            if task.work != Work::Synchronise {
+                outline.of_stream[usize::from(task.stream.0)].push(id);
+            }
+            for before in &task.after {
+                outline.dependents[before.0 as usize].push(id);
+                outline.waits[index] += 1;
+            }
+        }
+        let mut next = count as u32;
+        for index in (0..count).rev() {
+            if script.tasks[index].work == Work::Synchronise {
+                next = index as u32;
+            }
+            outline.next_sync[index] = next;
+        }
+        outline
+    }
+}
+
+/// A task that runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Running {
+    pub(super) task: TaskId,
+    pub(super) ready: Time,
+    pub(super) begun: Time,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// Kernels: what was left at `since`, as a part of all, and what all takes from then on.
+    Kernels {
+        kernels: Kernels,
+        left: f64,
+        since: Time,
+        whole: Time,
+        version: u32,
+    },
+    Communication(GroupId),
+    Wait,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct StreamState {
+    /// How many of its tasks have begun.
+    pub(super) next: usize,
+    pub(super) running: Option<Running>,
+}
+
+pub(super) struct ActorState {
+    pub(super) script: usize,
+    pub(super) streams: Vec<StreamState>,
+    /// For how many each task still waits.
+    pub(super) waits: Vec<u16>,
+    /// When each task had all that it waits for.
+    pub(super) freed: Vec<Time>,
+    pub(super) done: u32,
+    /// The synchronisation at which the process waits, or will, as an index.
+    pub(super) sync: usize,
+    /// When the process went on after the last one, and the kernels it had started by then.
+    pub(super) host_base: Time,
+    pub(super) host_launches: u32,
+    /// SMs that communications hold.
+    pub(super) held: u32,
+    pub(super) versions: u32,
+    pub(super) ledger: Ledger,
+    pub(super) doing: Doing,
+    pub(super) since: Time,
+    /// Time that it has waited on a stream with nothing else to do since that stream last
+    /// began to communicate.
+    pub(super) idled: Vec<Time>,
+    /// To be looked at in this instant.
+    pub(super) touched: bool,
+}
+
+impl ActorState {
+    pub(super) fn new(actor: &Actor, outline: &Outline, streams: usize) -> Self {
+        ActorState {
+            script: actor.script as usize,
+            streams: vec![StreamState::default(); streams],
+            waits: outline.waits.clone(),
+            freed: vec![Time::ZERO; outline.waits.len()],
+            done: 0,
+            sync: 0,
+            host_base: Time::ZERO,
+            host_launches: 0,
+            held: 0,
+            versions: 0,
+            ledger: Ledger::new(streams),
+            doing: Doing::Idle,
+            since: Time::ZERO,
+            idled: vec![Time::ZERO; streams],
+            touched: false,
+        }
+    }
+
+    /// Books the time since it last changed what it does.
+    pub(super) fn settle(&mut self, now: Time) {
+        let time = now.saturating_sub(self.since);
+        self.ledger.add(self.doing, time);
+        if let Doing::Waiting(stream) = self.doing {
+            self.idled[usize::from(stream.0)] += time;
+        }
+        self.since = now;
+    }
+
+    /// What it does now. Of several things the first of these: kernels, communication, other,
+    /// waiting for others, waiting for its process.
+    pub(super) fn now_doing(&self, begun: impl Fn(GroupId) -> bool, tasks: u32) -> Doing {
+        let of_stream = |(index, state): (usize, &StreamState)| {
+            let stream = StreamId(index as u8);
+            state.running.map(|running| match running.kind {
+                Kind::Kernels { .. } => Doing::Compute,
+                Kind::Wait => Doing::Other,
+                Kind::Communication(group) if begun(group) => Doing::Exposed(stream),
+                Kind::Communication(_) => Doing::Waiting(stream),
+            })
+        };
+        let busiest = self.streams.iter().enumerate().filter_map(of_stream).min();
+        busiest.unwrap_or(if self.done == tasks {
+            Doing::Idle
+        } else {
+            Doing::Host
+        })
+    }
+}
+
+/// A communicator at the moment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct GroupState {
+    /// Actors that have come to the operation, with the times at which they did.
+    pub(super) come: Vec<(ActorId, StreamId, Time)>,
+    /// The operation's number in the group.
+    pub(super) slot: u16,
+    pub(super) exchange: Option<ExchangeId>,
+    pub(super) going: Option<Going>,
+}
+
+/// An operation that has begun.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Going {
+    pub(super) begun: Time,
+    /// What is left of it at `since`, as a part of all.
+    pub(super) left: f64,
+    pub(super) since: Time,
+    /// The part of its full speed at which it goes on.
+    pub(super) speed: f64,
+    pub(super) version: u32,
+}

@@ -1,0 +1,296 @@
+//! Jobs whose times can be worked out by hand.
+
+use super::*;
+use crate::plan::job::{
+    Actor, Disturbances, Exchange, ExchangeId, Group, Job, Kernels, Script, StreamId, Tag, Task,
+    Undisturbed, Work,
+};
+use crate::topology::LinkId;
+use crate::units::Bandwidth;
+
+const MAIN: StreamId = StreamId(0);
+const COMM: StreamId = StreamId(1);
+
+fn micros(count: u64) -> Time {
+    Time::from_micros(count)
+}
+
+fn kernel(compute: u64) -> Work {
+    Work::Kernels(Kernels {
+        compute: micros(compute),
+        memory: Time::ZERO,
+        launches: 1,
+    })
+}
+
+fn meet(group: u16, exchange: u16) -> Work {
+    Work::Communicate { group, exchange }
+}
+
+fn task(stream: StreamId, after: &[u32], work: Work) -> Task {
+    Task {
+        stream,
+        after: after.iter().map(|&t| TaskId(t)).collect(),
+        work,
+        tag: Tag::default(),
+    }
+}
+
+fn exchange(sms: u32) -> Exchange {
+    Exchange {
+        name: "all-reduce".into(),
+        bytes: Bytes::new(1000),
+        bus_factor: 1.0,
+        how: String::new(),
+        sms,
+        plan: None,
+        alike: 0,
+        own: Vec::new(),
+    }
+}
+
+fn actor(rank: u32, script: u32, groups: &[u32]) -> Actor {
+    Actor {
+        rank,
+        alike: 1,
+        script,
+        sms: 100,
+        launch: Time::ZERO,
+        groups: groups.iter().map(|&g| Some(GroupId(g))).collect(),
+    }
+}
+
+fn group(name: &str, actors: u32, exchanges: &[u32]) -> Group {
+    Group {
+        name: name.into(),
+        ranks: Vec::new(),
+        actors,
+        exchanges: exchanges.iter().map(|&e| ExchangeId(e)).collect(),
+    }
+}
+
+fn job(scripts: Vec<Vec<Task>>, actors: Vec<Actor>, groups: Vec<Group>, sms: &[u32]) -> Job {
+    Job {
+        streams: vec!["compute".into(), "communication".into()],
+        names: vec!["task".into()],
+        scripts: scripts.into_iter().map(|tasks| Script { tasks }).collect(),
+        actors,
+        groups,
+        exchanges: sms.iter().map(|&s| exchange(s)).collect(),
+    }
+}
+
+fn takes(time: u64, loads: &[(u32, f64)]) -> Rehearsed {
+    Rehearsed {
+        time: micros(time),
+        loads: loads.iter().map(|&(l, b)| (LinkId(l), b)).collect(),
+        events: 0,
+    }
+}
+
+fn gigabyte(_: LinkId) -> Bandwidth {
+    Bandwidth::from_gb_per_sec(1)
+}
+
+fn run(job: &Job, rehearsed: &[Rehearsed]) -> JobOutcome {
+    run_with(job, rehearsed, &Undisturbed, JobOptions::default()).expect("it ends")
+}
+
+fn run_with(
+    job: &Job,
+    rehearsed: &[Rehearsed],
+    disturbances: &dyn Disturbances,
+    options: JobOptions,
+) -> Result<JobOutcome, JobError> {
+    run_job(job, rehearsed, gigabyte, disturbances, options, &mut Unseen)
+}
+
+#[test]
+fn a_communication_hides_behind_kernels_that_do_not_need_it() {
+    // A kernel, its gradient's all-reduce beside a second kernel, a third kernel after both.
+    let script = vec![
+        task(MAIN, &[], kernel(10)),
+        task(COMM, &[0], meet(0, 0)),
+        task(MAIN, &[], kernel(20)),
+        task(MAIN, &[1], kernel(5)),
+    ];
+    let two = vec![actor(0, 0, &[0]), actor(1, 0, &[0])];
+    let job = job(vec![script], two, vec![group("dp", 2, &[0])], &[0]);
+    let hidden = run(&job, &[takes(15, &[])]);
+    assert_eq!(hidden.end, micros(35));
+    assert_eq!(hidden.ledgers[0].exposed[1], Time::ZERO);
+    assert_eq!(hidden.ledgers[0].communication[1], micros(15));
+    let exposed = run(&job, &[takes(50, &[])]);
+    assert_eq!(exposed.end, micros(65));
+    assert_eq!(exposed.ledgers[0].exposed[1], micros(30));
+    assert_eq!(exposed.ledgers[0].total(), exposed.end);
+}
+
+#[test]
+fn kernels_slow_down_while_a_communication_holds_sms() {
+    let script = vec![
+        task(MAIN, &[], kernel(10)),
+        task(COMM, &[0], meet(0, 0)),
+        task(MAIN, &[], kernel(20)),
+    ];
+    let two = vec![actor(0, 0, &[0]), actor(1, 0, &[0])];
+    let job = job(vec![script], two, vec![group("dp", 2, &[0])], &[20]);
+    // Ten microseconds at 80 of 100 SMs do eight of the twenty; twelve are left.
+    let outcome = run(&job, &[takes(10, &[])]);
+    assert_eq!(outcome.end, micros(10 + 10 + 12));
+}
+
+#[test]
+fn communications_on_one_link_share_it_and_others_do_not() {
+    // Two groups of two, each sending 8 of the 10 kB that the link could carry in its time.
+    let script = vec![task(COMM, &[], meet(0, 0))];
+    let actors = (0..4).map(|r| actor(r, 0, &[r / 2])).collect();
+    let groups = vec![group("a", 2, &[0]), group("b", 2, &[1])];
+    let job = job(vec![script], actors, groups, &[0, 0]);
+    let shared = run(
+        &job,
+        &[takes(10, &[(7, 8000.0)]), takes(10, &[(7, 8000.0)])],
+    );
+    // Together 16 kB over a link of 1 GB/s.
+    let time = shared.end.micros();
+    assert!((time - 16.0).abs() < 1e-3, "{time}");
+    let apart = run(
+        &job,
+        &[takes(10, &[(7, 8000.0)]), takes(10, &[(8, 8000.0)])],
+    );
+    assert_eq!(apart.end, micros(10));
+    // When one ends the other goes on at full speed: 20 us at 5/8 move 1 of its 2 parts …
+    let uneven = run(
+        &job,
+        &[takes(10, &[(7, 8000.0)]), takes(20, &[(7, 16000.0)])],
+    );
+    let time = uneven.end.micros();
+    assert!((time - (16.0 + 10.0)).abs() < 1e-3, "{time}");
+}
+
+#[test]
+fn whoever_waits_is_told_for_whom() {
+    let early = vec![
+        task(MAIN, &[], kernel(10)),
+        task(COMM, &[0], meet(0, 0)),
+        task(MAIN, &[1], kernel(1)),
+    ];
+    let late = vec![
+        task(MAIN, &[], kernel(30)),
+        task(COMM, &[0], meet(0, 0)),
+        task(MAIN, &[1], kernel(1)),
+    ];
+    let two = vec![actor(4, 0, &[0]), actor(9, 1, &[0])];
+    let job = job(vec![early, late], two, vec![group("tp", 2, &[0])], &[0]);
+    let outcome = run(&job, &[takes(5, &[])]);
+    assert_eq!(outcome.end, micros(36));
+    assert_eq!(outcome.ledgers[0].waiting[1], micros(20));
+    assert_eq!(outcome.ledgers[0].waited_for[&ActorId(1)], micros(20));
+    assert!(outcome.ledgers[1].waited_for.is_empty());
+    let options = JobOptions {
+        timeout: Some(micros(15)),
+    };
+    let error = run_with(&job, &[takes(5, &[])], &Undisturbed, options).expect_err("too late");
+    let JobError::TimedOut { waiting, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(
+        (waiting.come.as_slice(), waiting.missing.as_slice()),
+        (&[4][..], &[9][..])
+    );
+    assert!(error.to_string().contains("ranks 9 have not"), "{error}");
+}
+
+#[test]
+fn a_process_that_starts_kernels_slowly_is_what_the_gpu_waits_for() {
+    let script = (0..10).map(|_| task(MAIN, &[], kernel(1))).collect();
+    let mut one = actor(0, 0, &[]);
+    one.launch = micros(4);
+    let slow = job(vec![script], vec![one], Vec::new(), &[]);
+    let outcome = run(&slow, &[]);
+    assert_eq!(outcome.end, micros(41));
+    assert_eq!(outcome.ledgers[0].host, micros(31));
+    // Behind a synchronisation it has no lead any more.
+    let script = vec![
+        task(MAIN, &[], kernel(20)),
+        task(MAIN, &[], Work::Synchronise),
+        task(MAIN, &[], kernel(20)),
+    ];
+    let mut one = actor(0, 0, &[]);
+    one.launch = micros(4);
+    let synchronised = job(vec![script], vec![one], Vec::new(), &[]);
+    assert_eq!(run(&synchronised, &[]).end, micros(48));
+}
+
+#[test]
+fn ranks_that_never_come_and_other_operations_are_errors() {
+    let meets = vec![task(COMM, &[], meet(0, 0))];
+    let other = vec![task(COMM, &[], meet(0, 1))];
+    let nothing = vec![task(MAIN, &[], kernel(1))];
+    let scripts = vec![meets, other, nothing];
+    let hangs = job(
+        scripts.clone(),
+        vec![actor(0, 0, &[0]), actor(1, 2, &[0])],
+        vec![group("dp", 2, &[0, 1])],
+        &[0, 0],
+    );
+    let rehearsed = [takes(1, &[]), takes(1, &[])];
+    let told = run_with(&hangs, &rehearsed, &Undisturbed, JobOptions::default())
+        .expect_err("rank 1 never comes");
+    assert!(matches!(told, JobError::Hangs { .. }), "{told}");
+    let mixed = job(
+        scripts,
+        vec![actor(0, 0, &[0]), actor(1, 1, &[0])],
+        vec![group("dp", 2, &[0, 1])],
+        &[0, 0],
+    );
+    let told = run_with(&mixed, &rehearsed, &Undisturbed, JobOptions::default())
+        .expect_err("they call different ones");
+    assert!(matches!(told, JobError::Mismatch { .. }), "{told}");
+}
+
+/// Rank 0 at half speed from 10 to 20 us; link 7 down from 5 us to `until`.
+struct Trouble {
+    until: Option<Time>,
+}
+
+impl Disturbances for Trouble {
+    fn speed(&self, rank: u32, at: Time) -> (f64, Option<Time>) {
+        match (rank, at) {
+            (0, at) if at < micros(10) => (1.0, Some(micros(10))),
+            (0, at) if at < micros(20) => (0.5, Some(micros(20))),
+            _ => (1.0, None),
+        }
+    }
+    fn link(&self, link: LinkId, at: Time) -> f64 {
+        let down = at >= micros(5) && self.until.is_none_or(|u| at < u);
+        if link == LinkId(7) && down { 0.0 } else { 1.0 }
+    }
+    fn links(&self) -> Vec<LinkId> {
+        vec![LinkId(7)]
+    }
+    fn next_link_change(&self, after: Time) -> Option<Time> {
+        let all = [Some(micros(5)), self.until];
+        all.into_iter().flatten().find(|&t| t > after)
+    }
+}
+
+#[test]
+fn a_gpu_slows_down_and_recovers_and_a_link_flaps() {
+    let script = vec![task(MAIN, &[], kernel(30))];
+    let alone = job(vec![script], vec![actor(0, 0, &[])], Vec::new(), &[]);
+    let back = Trouble {
+        until: Some(micros(25)),
+    };
+    let outcome = run_with(&alone, &[], &back, JobOptions::default()).expect("it ends");
+    assert_eq!(outcome.end, micros(35));
+    let script = vec![task(COMM, &[], meet(0, 0))];
+    let two = vec![actor(0, 0, &[0]), actor(1, 0, &[0])];
+    let flaps = job(vec![script], two, vec![group("dp", 2, &[0])], &[0]);
+    let load = [takes(10, &[(7, 5000.0)])];
+    let outcome = run_with(&flaps, &load, &back, JobOptions::default()).expect("it ends");
+    assert_eq!(outcome.end, micros(30));
+    let gone = Trouble { until: None };
+    let told = run_with(&flaps, &load, &gone, JobOptions::default()).expect_err("it is down");
+    assert!(matches!(told, JobError::NoPath { .. }), "{told}");
+}

@@ -1,0 +1,72 @@
+//! Several plans at once: the same collective in groups of ranks that share a machine.
+
+use super::{Plan, RouteId, Transport};
+use crate::collective::SideBySide;
+use std::sync::Arc;
+
+impl Plan {
+    /// These plans at the same time, each on ranks of its own, sharing the machine's links.
+    /// Ranks, workers and connections are numbered plan after plan. All begin together; when
+    /// kernels can start is taken from the first.
+    ///
+    /// `None` if there are no plans, or if their protocols differ, which no one plan can hold.
+    #[must_use]
+    pub fn side_by_side(plans: Vec<Plan>) -> Option<Plan> {
+        let first = plans.first()?;
+        if plans.len() == 1 {
+            return plans.into_iter().next();
+        }
+        let (protocol, issue) = (first.protocol, first.issue);
+        if plans.iter().any(|p| p.protocol != protocol) {
+            return None;
+        }
+        let mut programs = Vec::with_capacity(plans.len());
+        let mut all = Plan {
+            program: Arc::clone(&first.program),
+            gpus: Vec::new(),
+            protocol,
+            routes: Vec::new(),
+            transports: Vec::new(),
+            costs: Vec::new(),
+            rank_costs: Vec::new(),
+            issue,
+        };
+        for plan in plans {
+            let (routes, costs) = (all.routes.len() as u32, all.costs.len() as u16);
+            let moved = |route: RouteId| RouteId(route.0 + routes);
+            let transports = plan.transports.into_iter().map(|t| Transport {
+                store: t.store.map(moved),
+                load: t.load.map(moved),
+                network: t.network.map(|mut leg| {
+                    leg.route = moved(leg.route);
+                    leg
+                }),
+                ..t
+            });
+            all.transports.extend(transports);
+            all.routes.extend(plan.routes);
+            // Most groups have the same GPUs, and workers with the same costs can be folded.
+            let known = |c: &super::RoleCosts| all.costs.iter().position(|k| k == c);
+            let found: Option<Vec<u16>> = plan
+                .costs
+                .iter()
+                .map(|c| known(c).map(|at| at as u16))
+                .collect();
+            match found {
+                Some(found) => {
+                    let ranks = plan.rank_costs.iter();
+                    all.rank_costs.extend(ranks.map(|&c| found[usize::from(c)]));
+                }
+                None => {
+                    all.costs.extend(plan.costs);
+                    let ranks = plan.rank_costs.iter();
+                    all.rank_costs.extend(ranks.map(|&c| c + costs));
+                }
+            }
+            all.gpus.extend(plan.gpus);
+            programs.push(plan.program);
+        }
+        all.program = Arc::new(SideBySide::new(programs));
+        Some(all)
+    }
+}
