@@ -3,7 +3,8 @@
 //! Data flows one way: **spec → plan → simulate → report**. Each room is a module and
 //! uses only those before it: [`units`], [`topology`] (the machine), [`collective`]
 //! (what moves), [`plan`] (a program laid onto a machine), [`nccl`] (how NCCL decides) and
-//! [`engine`] (time); [`report`] (results for people) knows only units. [`scenario`] joins
+//! [`engine`] (time); [`workload`] is what a training or inference job computes and sends;
+//! [`report`] (results for people) knows only units. [`scenario`] joins
 //! them all, and [`cli`] is the command.
 
 pub mod cli;
@@ -15,3 +16,4 @@ pub mod report;
 pub mod scenario;
 pub mod topology;
 pub mod units;
+pub mod workload;

@@ -12,6 +12,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("plan", &["units", "topology", "collective"]),
     ("nccl", &["units", "topology", "collective", "plan"]),
     ("engine", &["units", "topology", "collective", "plan"]),
+    ("workload", &["units", "topology", "collective", "nccl"]),
     ("report", &["units"]),
     (
         "scenario",

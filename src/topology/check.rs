@@ -329,11 +329,15 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
             if m.memory.value.get() == 0 {
                 faults.push(zero(&format!("{at}.memory"), "0B"));
             }
-            if !(m.bf16_tflops.value.is_finite() && m.bf16_tflops.value > 0.0) {
-                faults.push(zero(
-                    &format!("{at}.bf16_tflops"),
-                    &m.bf16_tflops.value.to_string(),
-                ));
+            let rates = [
+                ("bf16_tflops", Some(m.bf16_tflops.value)),
+                ("fp8_tflops", m.fp8_tflops.as_ref().map(|f| f.value)),
+                ("sms", m.sms.as_ref().map(|n| f64::from(n.value))),
+            ];
+            for (field, value) in rates {
+                if let Some(value) = value.filter(|v| !(v.is_finite() && *v > 0.0)) {
+                    faults.push(zero(&format!("{at}.{field}"), &value.to_string()));
+                }
             }
         }
         DeviceModel::Nvswitch(m) => switch(&format!("{at}.nvswitch"), m, faults),

@@ -176,6 +176,12 @@ pub struct GpuModel {
     pub memory_bandwidth: Sourced<Bandwidth>,
     /// Dense BF16 rate in 1e12 operations per second.
     pub bf16_tflops: Sourced<f64>,
+    /// Dense FP8 rate in 1e12 operations per second; absent if the chip has no FP8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fp8_tflops: Option<Sourced<f64>>,
+    /// How many streaming multiprocessors it has; absent if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sms: Option<Sourced<u32>>,
     /// Whether the driver lets GPUs of this kind reach each other's memory over PCIe.
     #[serde(default = "yes")]
     pub peer_to_peer: bool,

@@ -1,0 +1,278 @@
+//! Memory against the papers' formulas and figures.
+
+use super::activations::{kv_cache_per_token, layer_activations};
+use super::ends::StateWidths;
+use super::flops::Recompute;
+use super::kernel::{AttentionKernel, MicroBatch, Sharding, Style};
+use super::layout::{Batch, Layout};
+use super::memory::*;
+use super::presets::find;
+use super::spec::ModelSpec;
+use crate::units::Bytes;
+
+fn model(name: &str) -> ModelSpec {
+    find(name).unwrap().model.clone()
+}
+
+fn close(got: f64, expected: f64, tolerance: f64) {
+    let off = (got / expected - 1.0).abs();
+    assert!(off <= tolerance, "got {got:e}, expected {expected:e}");
+}
+
+fn plan(layout: Layout, batch: Batch, style: Style) -> MemoryPlan {
+    MemoryPlan {
+        layout,
+        batch,
+        style,
+        schedule: Schedule::OneForwardOneBackward,
+        zero: Zero::None,
+        widths: StateWidths::MIXED,
+        reserved: Bytes::ZERO,
+    }
+}
+
+#[test]
+fn bytes_of_a_parameter() {
+    // formulas.md M1.
+    assert_eq!(StateWidths::MIXED.all(), 16);
+    assert_eq!(StateWidths::MIXED_FP32_GRADIENTS.all(), 18);
+}
+
+#[test]
+fn zero_shares_states() {
+    // formulas.md M2, arXiv 1910.02054 figure 1: 120, 31.4, 16.6 and 1.9 GB for 7.5e9 parameters
+    // on 64 GPUs; here of a model with about as many.
+    let model = model("mpt-7b");
+    let n = super::parameters::parameters(&model).total() as f64;
+    let batch = Batch {
+        global: 64,
+        micro: 1,
+        sequence: 2048,
+    };
+    let layout = Layout {
+        dp: 64,
+        ..Layout::default()
+    };
+    for (zero, gigabytes) in [
+        (Zero::None, 120.0),
+        (Zero::Optimiser, 31.40625),
+        (Zero::Gradients, 16.640625),
+        (Zero::Weights, 1.875),
+    ] {
+        let plan = MemoryPlan {
+            zero,
+            ..plan(layout, batch, Style::MODERN)
+        };
+        let memory = stage_memory(&model, &plan, 0).unwrap();
+        let states = memory.weights.get() + memory.gradients.get() + memory.optimiser.get();
+        close(states as f64 / n * 7.5, gigabytes, 1e-6);
+        assert_eq!(memory.gathered != Bytes::ZERO, zero == Zero::Weights);
+    }
+}
+
+#[test]
+fn activations_of_a_layer() {
+    // formulas.md M3, arXiv 2205.05198 table 2: s 2048, b 1, h 12288, a 96, t 8.
+    let model = model("gpt3-175b");
+    let batch = MicroBatch {
+        sequences: 1,
+        tokens: 2048,
+    };
+    let split = Sharding {
+        tp: 8,
+        ..Sharding::WHOLE
+    };
+    let along = Sharding {
+        sequence_parallel: true,
+        ..split
+    };
+    let keep = Style::MEGATRON_2021;
+    let style = |recompute| Style { recompute, ..keep };
+    let flash = Style {
+        attention: AttentionKernel::Flash,
+        ..keep
+    };
+    for (sharding, style, gigabytes) in [
+        (Sharding::WHOLE, keep, 2.8689),
+        (split, keep, 0.57881),
+        (along, keep, 0.35861),
+        (along, style(Recompute::Selective), 0.106955),
+        (along, flash, 0.106955),
+        (split, style(Recompute::Full), 0.050332),
+    ] {
+        let bytes = layer_activations(&model, 0, batch, &sharding, &style);
+        close(bytes as f64 / 1e9, gigabytes, 2e-5);
+    }
+    // 34 sbh/t, exactly.
+    let bytes = layer_activations(&model, 0, batch, &along, &style(Recompute::Selective));
+    assert_eq!(bytes, 34 * 2048 * 12_288 / 8);
+}
+
+#[test]
+fn figure_1_of_korthikanti() {
+    // arXiv 2205.05198 figure 1 in GiB, as quoted in calculon's validation.py: parameters and
+    // optimiser of 18 bytes a parameter for 12 l h² of them; activations without and with sequence
+    // parallelism and selective recomputation, on the first stage.
+    for (name, pp, v, micro, states, none, selective) in [
+        ("megatron-22b", 1, 1, 4, 45.5625, 59.25, 9.5625),
+        ("gpt3-175b", 8, 3, 1, 45.5625, 66.84375, 12.3515625),
+        (
+            "turing-530b",
+            35,
+            3,
+            1,
+            31.640625,
+            114.0234375,
+            23.076171875,
+        ),
+        ("megatron-1t", 64, 1, 1, 32.958984375, 131.25, 26.5625),
+    ] {
+        let model = model(name);
+        let layout = Layout {
+            tp: 8,
+            pp,
+            virtual_stages: v,
+            ..Layout::default()
+        };
+        let batch = Batch {
+            global: micro * u64::from(pp) * 8,
+            micro,
+            sequence: 2048,
+        };
+        let run = |layout, recompute| {
+            let style = Style {
+                recompute,
+                ..Style::MEGATRON_2021
+            };
+            let plan = MemoryPlan {
+                widths: StateWidths::MIXED_FP32_GRADIENTS,
+                ..plan(layout, batch, style)
+            };
+            stage_memory(&model, &plan, 0).unwrap()
+        };
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+
+        // The figure leaves out embeddings, and their dropout's masks.
+        let sharding = layout.sharding();
+        let micro_batch = MicroBatch {
+            sequences: micro,
+            tokens: 2048,
+        };
+        let in_flight = groups_in_flight(
+            &layout,
+            Schedule::OneForwardOneBackward,
+            u64::from(pp) * 8,
+            0,
+        );
+        let of_layers = |sharding: &Sharding, recompute| {
+            let style = Style {
+                recompute,
+                ..Style::MEGATRON_2021
+            };
+            let one = layer_activations(&model, 0, micro_batch, sharding, &style);
+            one * in_flight * (model.layers / u64::from(pp * v))
+        };
+        let along = Sharding {
+            sequence_parallel: true,
+            ..sharding
+        };
+        close(gib(of_layers(&sharding, Recompute::None)), none, 1e-9);
+        let kept = of_layers(&along, Recompute::Selective);
+        close(gib(kept), selective, 1e-9);
+
+        let memory = run(layout, Recompute::None);
+        let more = memory.activations.get() - of_layers(&sharding, Recompute::None);
+        let masks = micro * 2048 * model.hidden * in_flight.div_ceil(u64::from(v));
+        assert_eq!(more, masks);
+        let held = memory.weights.get() + memory.gradients.get() + memory.optimiser.get();
+        let bare = 12 * model.layers * model.hidden.pow(2) / (8 * u64::from(pp)) * 18;
+        close(gib(bare), states, 1e-9);
+        // What the figure leaves out: the tables of tokens and places, and a little for biases
+        // and norms.
+        let tables = (51_200 / 8 + 2048) * model.hidden * 18;
+        close((held - bare) as f64, tables as f64 * 1.02, 0.025);
+    }
+}
+
+#[test]
+fn keys_and_values_of_a_token() {
+    // formulas.md M4.
+    for (name, bytes) in [
+        ("llama3-8b", 131_072),
+        ("llama3-70b", 327_680),
+        ("llama3-405b", 516_096),
+        ("gpt3-175b", 4_718_592),
+        ("deepseek-v3", 70_272),
+    ] {
+        assert_eq!(kv_cache_per_token(&model(name), 2), bytes, "{name}");
+    }
+}
+
+#[test]
+fn micro_batches_in_flight() {
+    // formulas.md PP3: GPipe m, one-forward-one-backward min(m, p - i).
+    let layout = Layout {
+        pp: 4,
+        ..Layout::default()
+    };
+    let flying = |schedule, stage| groups_in_flight(&layout, schedule, 8, stage);
+    assert_eq!(flying(Schedule::Gpipe, 0), 8);
+    assert_eq!(flying(Schedule::OneForwardOneBackward, 0), 4);
+    assert_eq!(flying(Schedule::OneForwardOneBackward, 3), 1);
+    let few = groups_in_flight(&layout, Schedule::OneForwardOneBackward, 2, 0);
+    assert_eq!(few, 2);
+}
+
+#[test]
+fn stages_hold_the_whole_model() {
+    let model = model("deepseek-v3");
+    let layout = Layout {
+        pp: 1,
+        ..Layout::default()
+    };
+    let held = stage_parameters(&model, &layout, 0);
+    let whole = super::parameters::parameters(&model).total();
+    assert_eq!(held.dense + held.experts, whole);
+    let layout = Layout {
+        ep: 64,
+        dp: 128,
+        ..Layout::default()
+    };
+    let spread = stage_parameters(&model, &layout, 0);
+    assert_eq!(spread.experts, held.experts / 64);
+    assert_eq!(spread.dense, held.dense);
+}
+
+#[test]
+fn the_answer_says_what_is_missing() {
+    let model = model("llama3-8b");
+    let batch = Batch {
+        global: 8,
+        micro: 1,
+        sequence: 8192,
+    };
+    let layout = Layout {
+        dp: 8,
+        ..Layout::default()
+    };
+    let plain = plan(layout, batch, Style::MODERN);
+    let capacity = Bytes::parse("80GB").unwrap();
+    let (stage, memory) = peak_memory(&model, &plain).unwrap();
+    let fit = memory.fits(capacity);
+    assert_eq!(stage, 0);
+    assert!(!fit.fits());
+    assert_eq!(
+        fit.missing.get() + capacity.get(),
+        fit.breakdown.total().get()
+    );
+    let shared = MemoryPlan {
+        zero: Zero::Weights,
+        style: Style {
+            recompute: Recompute::Full,
+            ..Style::MODERN
+        },
+        ..plain
+    };
+    let (_, memory) = peak_memory(&model, &shared).unwrap();
+    assert!(memory.fits(capacity).fits());
+}
