@@ -1,15 +1,16 @@
 //! fabricsim: a discrete-event simulator of the interconnect of AI clusters.
 //!
 //! Data flows one way: **spec → plan → simulate → report**. Each room is a module and
-//! uses only those before it: [`units`], [`topology`] (the machine), [`collective`]
-//! (what moves), [`plan`] (a program laid onto a machine), [`nccl`] (how NCCL decides) and
-//! [`engine`] (time); [`workload`] is what a training or inference job computes and sends;
-//! [`report`] (results for people) knows only units. [`scenario`] joins
+//! uses only those before it: [`units`], [`topology`] (the machine), [`fault`] (what of it
+//! is slow, fails or is away), [`collective`] (what moves), [`plan`] (a program laid onto a
+//! machine), [`nccl`] (how NCCL decides), [`workload`] (what jobs compute and send) and
+//! [`engine`] (time); [`report`] (results for people) knows only units. [`scenario`] joins
 //! them all, and [`cli`] is the command.
 
 pub mod cli;
 pub mod collective;
 pub mod engine;
+pub mod fault;
 pub mod nccl;
 pub mod plan;
 pub mod report;

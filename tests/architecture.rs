@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 const ROOMS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("topology", &["units"]),
+    ("fault", &["units", "topology"]),
     ("collective", &["units", "topology"]),
     ("plan", &["units", "topology", "collective"]),
     ("nccl", &["units", "topology", "collective", "plan"]),

@@ -26,6 +26,7 @@ mod models;
 pub mod paths;
 pub mod route;
 pub mod schema;
+pub mod select;
 mod selector;
 pub mod software;
 pub mod spec;

@@ -1,7 +1,7 @@
-//! Quantities with units: [`Bytes`], [`Bandwidth`] and [`Time`].
+//! Quantities with units: [`Bytes`], [`Bandwidth`], [`Time`] and, for what lasts longer, [`Span`].
 //!
-//! All three are integers, so that a simulation is exact and repeats bit for
-//! bit: bytes, bytes per second, and picoseconds. Files and flags hold them as
+//! All are integers, so that a simulation is exact and repeats bit for bit: bytes,
+//! bytes per second, picoseconds and nanoseconds. Files and flags hold them as
 //! people write them (`25MiB`, `450GB/s`, `400Gb/s`, `1.5us`); decimal prefixes
 //! (K, M, G, T) are powers of 1000, binary ones (Ki, Mi, Gi, Ti) powers of 1024,
 //! `b` is a bit and `B` a byte. The one exception is [`Bytes::parse_flag`], which
@@ -10,11 +10,13 @@
 mod bandwidth;
 mod bytes;
 mod parse;
+mod span;
 mod time;
 
 pub use bandwidth::Bandwidth;
 pub use bytes::Bytes;
 pub use parse::UnitError;
+pub use span::Span;
 pub use time::Time;
 
 /// Implements the conversions that every quantity shares: parsing from a string,

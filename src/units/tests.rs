@@ -57,6 +57,17 @@ fn times_are_exact() {
 }
 
 #[test]
+fn spans_are_longer_than_times() {
+    let mtbf = Span::parse("2111.5d").unwrap();
+    assert_eq!(mtbf, Span::from_secs(182_433_600));
+    assert_eq!(mtbf.to_string(), "2111.5d");
+    assert!(Time::parse("2111.5d").is_err());
+    assert_eq!(Span::from(Time::from_picos(1001)), Span::from_nanos(2));
+    assert_eq!(Span::from_seconds(-1.0), Span::ZERO);
+    assert_eq!(Span::from_seconds(1e30), Span::MAX);
+}
+
+#[test]
 fn nonsense_is_an_error_that_says_what_to_write() {
     let cases = [
         ("", "does not start with a number"),
@@ -125,6 +136,7 @@ proptest! {
         let rate = Bandwidth::from_bytes_per_sec(value);
         prop_assert_eq!(Bandwidth::parse(&rate.to_string()), Ok(rate));
         prop_assert_eq!(Time::parse(&Time::from_picos(value).to_string()), Ok(Time::from_picos(value)));
+        prop_assert_eq!(Span::parse(&Span::from_nanos(value).to_string()), Ok(Span::from_nanos(value)));
     }
 
     #[test]

@@ -1,0 +1,402 @@
+//! The faults of a machine, and what they do at a time, to a rank or to a link.
+//!
+//! Nothing here has a state: every answer depends on the question, the faults and the seed
+//! only. Faults that meet multiply their factors and add their delays. What a failed device
+//! means for routes (whether traffic goes another way, or waits for ever) is not decided here.
+
+use super::distribution::Sampler;
+use super::draw::Key;
+use super::spec::Per;
+use super::window::Windows;
+use crate::topology::{DeviceId, LinkId};
+use crate::units::Time;
+use rand_distr::Distribution as _;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Speeds count in parts of this, so that the time of a computation is exact.
+pub(super) const PARTS: u64 = 1_000_000_000;
+
+/// One piece of compute of a rank. Kernels count from 0 in every micro-batch (over all its
+/// passes), micro-batches from 0 in every step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Work {
+    /// The step.
+    pub step: u64,
+    /// The micro-batch in the step.
+    pub micro_batch: u32,
+    /// The kernel in the micro-batch.
+    pub kernel: u32,
+}
+
+/// When a fault is on, for timelines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FaultWindow {
+    /// What is wrong, such as `link down`.
+    pub what: String,
+    /// The ranks, links or devices.
+    pub place: String,
+    /// The start.
+    pub from: Time,
+    /// The end; the end of what was asked for, if the fault goes on.
+    pub to: Time,
+}
+
+/// The faults of one job on one machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Faults {
+    pub(super) seed: u64,
+    pub(super) items: Vec<Item>,
+    /// For each rank the faults that touch it, in order.
+    pub(super) by_rank: Vec<Vec<u32>>,
+    /// For each link that any touches: the fault, and what it leaves of the link's rate.
+    pub(super) by_link: BTreeMap<LinkId, Vec<(u32, f64)>>,
+    pub(super) failed: BTreeMap<DeviceId, Time>,
+    pub(super) signatures: Vec<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Item {
+    pub(super) what: String,
+    pub(super) place: String,
+    pub(super) effect: Effect,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Effect {
+    Slow {
+        windows: Windows,
+        /// Of [`PARTS`].
+        parts: u64,
+    },
+    Jitter {
+        add: Option<Sampler>,
+        stretch: Option<Sampler>,
+        draws: Draws,
+    },
+    Stall {
+        probability: f64,
+        sampler: Sampler,
+        steps: Range<u64>,
+    },
+    Link {
+        windows: Windows,
+    },
+    Failed {
+        windows: Windows,
+    },
+}
+
+/// Which draw a piece of work uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Draws {
+    pub(super) per: Per,
+    pub(super) steps: Range<u64>,
+}
+
+impl Effect {
+    /// Whether ranks draw different values.
+    pub(super) fn is_random(&self) -> bool {
+        let random = |sampler: &Option<Sampler>| sampler.is_some_and(|s| !s.is_constant());
+        match self {
+            Effect::Jitter { add, stretch, .. } => random(add) || random(stretch),
+            Effect::Stall {
+                probability,
+                sampler,
+                ..
+            } => *probability > 0.0 && (*probability < 1.0 || !sampler.is_constant()),
+            Effect::Slow { .. } | Effect::Link { .. } | Effect::Failed { .. } => false,
+        }
+    }
+
+    fn windows(&self) -> Option<&Windows> {
+        match self {
+            Effect::Slow { windows, .. }
+            | Effect::Link { windows }
+            | Effect::Failed { windows } => Some(windows),
+            Effect::Jitter { .. } | Effect::Stall { .. } => None,
+        }
+    }
+}
+
+impl Draws {
+    /// The first kernel that shares the draw with `work`; `None` in steps without it.
+    fn first(&self, work: Work) -> Option<Work> {
+        if !self.steps.contains(&work.step) {
+            return None;
+        }
+        Some(match self.per {
+            Per::Kernel => work,
+            Per::MicroBatch => Work { kernel: 0, ..work },
+            Per::Step => Work {
+                step: work.step,
+                micro_batch: 0,
+                kernel: 0,
+            },
+        })
+    }
+}
+
+/// More windows of one fault than this are not listed.
+const MOST_WINDOWS: usize = 10_000;
+
+impl Faults {
+    /// Whether there is none at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Whether no fault touches the rank. Links that it uses may still have some.
+    #[must_use]
+    pub fn is_plain(&self, rank: usize) -> bool {
+        self.of_rank(rank).next().is_none()
+    }
+
+    /// Equal for ranks that no fault distinguishes, 0 for those that none touches. Ranks that
+    /// draw at random all differ.
+    #[must_use]
+    pub fn signature(&self, rank: usize) -> u32 {
+        self.signatures.get(rank).copied().unwrap_or(0)
+    }
+
+    /// How fast a rank computes, as a share of its normal speed; 0 once its GPU has failed.
+    #[must_use]
+    pub fn speed(&self, rank: usize, time: Time) -> f64 {
+        self.parts(rank, time) as f64 / PARTS as f64
+    }
+
+    /// When [`Faults::speed`] next changes (or may) after `time`.
+    #[must_use]
+    pub fn next_speed_change(&self, rank: usize, time: Time) -> Option<Time> {
+        let windows = self
+            .of_rank(rank)
+            .filter_map(|(_, effect)| effect.windows());
+        windows.filter_map(|w| w.next_change(time)).min()
+    }
+
+    /// When a rank's GPU fails, if it does.
+    #[must_use]
+    pub fn failed_at(&self, rank: usize) -> Option<Time> {
+        let fails = self.of_rank(rank).filter_map(|(_, effect)| match effect {
+            Effect::Failed { windows } => Some(windows.from),
+            _ => None,
+        });
+        fails.min()
+    }
+
+    /// When a device fails, if it does.
+    #[must_use]
+    pub fn device_failed_at(&self, device: DeviceId) -> Option<Time> {
+        self.failed.get(&device).copied()
+    }
+
+    /// All devices that fail, with their times, in order of id.
+    pub fn failed_devices(&self) -> impl Iterator<Item = (DeviceId, Time)> {
+        self.failed.iter().map(|(&device, &time)| (device, time))
+    }
+
+    /// How long a rank waits before a kernel starts. Delays per step come before the first
+    /// kernel of the first micro-batch, those per micro-batch before its first kernel.
+    #[must_use]
+    pub fn delay(&self, rank: usize, work: Work) -> Time {
+        let mut delay = 0.0;
+        for (fault, effect) in self.of_rank(rank) {
+            if let Effect::Jitter {
+                add: Some(add),
+                draws,
+                ..
+            } = effect
+                && draws.first(work) == Some(work)
+            {
+                let key = self.key(2 * fault, rank, work);
+                delay += add.draw(&mut key.generator()).max(0.0);
+            }
+        }
+        rounded(delay)
+    }
+
+    /// How much longer than normal a kernel takes: its time is multiplied by this, which is 0
+    /// or more. Kernels that share a draw (per step, per micro-batch) have the same.
+    #[must_use]
+    pub fn stretch(&self, rank: usize, work: Work) -> f64 {
+        let mut stretch = 1.0;
+        for (fault, effect) in self.of_rank(rank) {
+            if let Effect::Jitter {
+                stretch: Some(sampler),
+                draws,
+                ..
+            } = effect
+                && let Some(first) = draws.first(work)
+            {
+                let key = self.key(2 * fault + 1, rank, first);
+                stretch *= (1.0 + sampler.draw(&mut key.generator())).max(0.0);
+            }
+        }
+        stretch
+    }
+
+    /// How long a rank waits for its data loader before a step; zero in most steps.
+    #[must_use]
+    pub fn loader_stall(&self, rank: usize, step: u64) -> Time {
+        let mut stall = 0.0;
+        for (fault, effect) in self.of_rank(rank) {
+            if let Effect::Stall {
+                probability,
+                sampler,
+                steps,
+            } = effect
+                && steps.contains(&step)
+            {
+                let work = Work {
+                    step,
+                    micro_batch: 0,
+                    kernel: 0,
+                };
+                let mut generator = self.key(2 * fault, rank, work).generator();
+                let chance: f64 = rand_distr::StandardUniform.sample(&mut generator);
+                if chance < *probability {
+                    stall += sampler.draw(&mut generator).max(0.0);
+                }
+            }
+        }
+        rounded(stall)
+    }
+
+    /// When a kernel ends that may start at `start` and normally takes `duration`: after its
+    /// delay, stretched, at the rank's speed as it changes on the way. `None` if the GPU fails
+    /// before, or if that is beyond all time.
+    #[must_use]
+    pub fn compute_end(
+        &self,
+        rank: usize,
+        work: Work,
+        start: Time,
+        duration: Time,
+    ) -> Option<Time> {
+        if self.is_plain(rank) {
+            return start
+                .picos()
+                .checked_add(duration.picos())
+                .map(Time::from_picos);
+        }
+        let stretch = self.stretch(rank, work);
+        // Only a real change goes through floating point, which would round long times.
+        let duration = match stretch == 1.0 {
+            true => duration,
+            false => rounded(duration.picos() as f64 * stretch),
+        };
+        let mut now = start.saturating_add(self.delay(rank, work));
+        // What is left to do, in picoseconds of full speed × PARTS.
+        let mut left = u128::from(duration.picos()) * u128::from(PARTS);
+        loop {
+            let parts = u128::from(self.parts(rank, now));
+            let change = self.next_speed_change(rank, now);
+            let end = change.unwrap_or(Time::MAX);
+            let possible = u128::from((end - now).picos()) * parts;
+            if left <= possible {
+                // At speed 0 only what has nothing left to do gets here.
+                let picos = left.div_ceil(parts.max(1));
+                return u64::try_from(picos).ok().map(|p| now + Time::from_picos(p));
+            }
+            left -= possible;
+            now = change?;
+        }
+    }
+
+    /// What is left of a link's rate: 1 all of it, 0 none.
+    #[must_use]
+    pub fn link_factor(&self, link: LinkId, time: Time) -> f64 {
+        let on = |&&(item, _): &&(u32, f64)| {
+            let windows = self.items[item as usize].effect.windows();
+            windows.is_some_and(|windows| windows.covers(time))
+        };
+        let faults = self.by_link.get(&link).into_iter().flatten();
+        faults.filter(on).map(|&(_, factor)| factor).product()
+    }
+
+    /// When [`Faults::link_factor`] of a link next changes (or may) after `time`.
+    #[must_use]
+    pub fn next_link_change(&self, link: LinkId, time: Time) -> Option<Time> {
+        let faults = self.by_link.get(&link).into_iter().flatten();
+        let windows = faults.filter_map(|&(item, _)| self.items[item as usize].effect.windows());
+        windows.filter_map(|w| w.next_change(time)).min()
+    }
+
+    /// The links that any fault touches, in order of id.
+    pub fn touched_links(&self) -> impl Iterator<Item = LinkId> {
+        self.by_link.keys().copied()
+    }
+
+    /// When the speed of any rank or the rate of any link next changes (or may) after `time`.
+    #[must_use]
+    pub fn next_change(&self, time: Time) -> Option<Time> {
+        let windows = self.items.iter().filter_map(|item| item.effect.windows());
+        windows.filter_map(|w| w.next_change(time)).min()
+    }
+
+    /// When faults are on between 0 and `until`, fault by fault in the order of the file; the
+    /// first ten thousand windows of each. Jitter and stalls are of steps, not of times, and
+    /// are not among them.
+    #[must_use]
+    pub fn windows(&self, until: Time) -> Vec<FaultWindow> {
+        let mut list = Vec::new();
+        for item in &self.items {
+            let Some(windows) = item.effect.windows() else {
+                continue;
+            };
+            let windows = windows.list(until).take(MOST_WINDOWS);
+            list.extend(windows.map(|(from, to)| FaultWindow {
+                what: item.what.clone(),
+                place: item.place.clone(),
+                from,
+                to: to.min(until),
+            }));
+        }
+        list
+    }
+
+    /// The faults of a rank with their numbers.
+    fn of_rank(&self, rank: usize) -> impl Iterator<Item = (u32, &Effect)> {
+        let own = self.by_rank.get(rank).into_iter().flatten();
+        own.map(|&item| (item, &self.items[item as usize].effect))
+    }
+
+    /// The speed of a rank in parts of [`PARTS`].
+    fn parts(&self, rank: usize, time: Time) -> u64 {
+        let mut parts = PARTS;
+        for (_, effect) in self.of_rank(rank) {
+            match effect {
+                Effect::Slow {
+                    windows,
+                    parts: slow,
+                } if windows.covers(time) => {
+                    let product = u128::from(parts) * u128::from(*slow);
+                    // Slow is never dead, however many slow it down.
+                    let rest = (product / u128::from(PARTS)).max(1);
+                    parts = if parts == 0 { 0 } else { rest as u64 };
+                }
+                Effect::Failed { windows } if windows.covers(time) => parts = 0,
+                _ => {}
+            }
+        }
+        parts
+    }
+
+    fn key(&self, fault: u32, rank: usize, work: Work) -> Key {
+        Key {
+            seed: self.seed,
+            fault,
+            rank: rank as u32,
+            step: work.step,
+            micro_batch: work.micro_batch,
+            kernel: work.kernel,
+        }
+    }
+}
+
+/// To the nearest picosecond; the longest time if there is no other.
+fn rounded(picos: f64) -> Time {
+    // A cast of a float stops at the ends of the integer's range.
+    Time::from_picos(picos.round() as u64)
+}

@@ -1,0 +1,290 @@
+//! Goodput: what share of a long run is progress, when parts fail and checkpoints cost time.
+//!
+//! A file ([`GoodputSpec`]) becomes a [`Job`]; [`goodput`] simulates many replicas of it, which
+//! differ in their failures only ([`replica`]), and [`formulas`] say what to expect.
+//!
+//! Left out: checkpoints written while training goes on (only the time that training stands
+//! still counts), reading older checkpoints after a corrupt one, going on with fewer nodes,
+//! and failures at a rate that changes.
+
+pub mod formulas;
+pub mod replica;
+pub mod search;
+pub mod spec;
+#[cfg(test)]
+mod tests;
+
+pub use replica::{Ledger, Replica};
+pub use search::{BestInterval, best_interval};
+pub use spec::{CheckpointSpec, CostSpec, GoodputSpec, IntervalSpec};
+
+use super::error::{FaultError, problem};
+use super::published::{Component, published};
+use crate::topology::{Fault as Problem, error::nearest};
+use crate::units::Span;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+/// A checked goodput job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Failures per second of each kind of part, all of the kind together, in the order of
+    /// [`Component::ALL`].
+    pub rates: [f64; 6],
+    /// Nodes that stand by.
+    pub spares: u32,
+    /// How long a step takes; above zero.
+    pub step: Span,
+    /// How long training stands still for a checkpoint.
+    pub cost: Span,
+    /// Until a failure is noticed.
+    pub detection: Span,
+    /// From having all nodes to the first step.
+    pub restart: Span,
+    /// How long a drained node is out; no node is drained if `None`.
+    pub repair: Option<Span>,
+    /// Share of failures that drain a node.
+    pub drained: f64,
+    /// How long the run is.
+    pub duration: Span,
+    /// How often it is simulated.
+    pub replicas: u32,
+}
+
+/// What came of a goodput job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Goodput {
+    /// The mean time between failures of the whole job; `None` if nothing fails.
+    pub mtbf: Option<Span>,
+    /// Steps between checkpoints.
+    pub interval: u64,
+    /// The same as work.
+    pub work: Span,
+    /// The mean of the replicas' goodput.
+    pub mean: f64,
+    /// The standard deviation between replicas (of n − 1); 0 for a single one.
+    pub deviation: f64,
+    /// What the formula for endless runs without waiting for nodes gives
+    /// ([`formulas::expected_goodput`]); `None` if nothing fails.
+    pub expected: Option<f64>,
+    /// The search for the best interval, if there was one.
+    pub search: Option<BestInterval>,
+    /// Every run.
+    pub replicas: Vec<Replica>,
+}
+
+impl Goodput {
+    /// The mean over the replicas of something that each has.
+    #[must_use]
+    pub fn mean_of(&self, value: impl Fn(&Replica) -> f64) -> f64 {
+        let count = self.replicas.len().max(1) as f64;
+        self.replicas.iter().map(value).sum::<f64>() / count
+    }
+}
+
+/// More failures in one run than this are not simulated.
+const MOST_FAILURES: f64 = 10e6;
+
+/// Simulates a job on `threads` threads, whose number changes nothing but the time it takes.
+///
+/// # Errors
+/// Everything that is wrong with the job, with paths that start at its own fields.
+pub fn goodput(spec: &GoodputSpec, seed: u64, threads: usize) -> Result<Goodput, FaultError> {
+    let job = Job::new(spec)?;
+    let mut search = None;
+    let interval = match spec.checkpoint.interval {
+        IntervalSpec::Steps(steps) => steps,
+        IntervalSpec::Every(work) => job.steps_of(work),
+        IntervalSpec::Best => {
+            let best = best_interval(&job, seed, threads);
+            let steps = best.steps;
+            search = Some(best);
+            steps
+        }
+        IntervalSpec::Young => job.steps_by(|mtbf| formulas::young(job.cost, mtbf)),
+        IntervalSpec::Daly => job.steps_by(|mtbf| formulas::daly(job.cost, mtbf)),
+        IntervalSpec::Exact => job.steps_by(|mtbf| formulas::exact(job.cost, mtbf)),
+        IntervalSpec::Recovery => job.steps_by(|mtbf| {
+            let recovery = job.detection.saturating_add(job.restart);
+            formulas::recovery_period(job.cost, recovery, mtbf).saturating_sub(job.cost)
+        }),
+    };
+    let replicas = simulate(&job, interval, seed, threads);
+    let count = replicas.len() as f64;
+    let mean = replicas.iter().map(Replica::goodput).sum::<f64>() / count;
+    let square = |replica: &Replica| (replica.goodput() - mean).powi(2);
+    let squares: f64 = replicas.iter().map(square).sum();
+    let work = job.step.saturating_mul(interval);
+    Ok(Goodput {
+        mtbf: job.mtbf(),
+        interval,
+        work,
+        mean,
+        deviation: (squares / (count - 1.0).max(1.0)).sqrt(),
+        expected: job.mtbf().map(|mtbf| {
+            formulas::expected_goodput(work, job.cost, job.detection, job.restart, mtbf)
+        }),
+        search,
+        replicas,
+    })
+}
+
+/// All replicas of a job with a checkpoint after every `interval` steps (0 counts as 1), in
+/// order.
+#[must_use]
+pub fn simulate(job: &Job, interval: u64, seed: u64, threads: usize) -> Vec<Replica> {
+    let next = AtomicU32::new(0);
+    let run = || {
+        let mut own = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if job.replicas <= number {
+                return own;
+            }
+            own.push((
+                number,
+                replica::simulate(job, interval.max(1), seed, number),
+            ));
+        }
+    };
+    let mut all: Vec<(u32, Replica)> = thread::scope(|scope| {
+        let threads = threads.clamp(1, job.replicas.max(1) as usize);
+        let threads: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let mut all = run();
+        for thread in threads {
+            match thread.join() {
+                Ok(own) => all.extend(own),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        all
+    });
+    all.sort_by_key(|(number, _)| *number);
+    all.into_iter().map(|(_, replica)| replica).collect()
+}
+
+impl Job {
+    /// Checks a job.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn new(spec: &GoodputSpec) -> Result<Job, FaultError> {
+        let mut problems = Vec::new();
+        let defaults = &published().defaults;
+        let counts = [("nodes", spec.nodes), ("gpus_per_node", spec.gpus_per_node)];
+        for (name, count) in counts {
+            if count == 0 {
+                problems.push(problem(name, "0", "1 or more"));
+            }
+        }
+        let replicas = spec.replicas.unwrap_or(100);
+        if !(1..=1_000_000).contains(&replicas) {
+            problems.push(problem("replicas", replicas.to_string(), "1 to 1000000"));
+        }
+        for (name, span) in [("step", spec.step), ("duration", spec.duration)] {
+            if span == Span::ZERO {
+                problems.push(problem(name, span.to_string(), "more than 0"));
+            }
+        }
+        if spec.checkpoint.interval == IntervalSpec::Steps(0) {
+            problems.push(problem("checkpoint.interval.steps", "0", "1 or more"));
+        }
+        let drained = spec.drained.unwrap_or(defaults.drained.value);
+        if !(0.0..=1.0).contains(&drained) {
+            problems.push(problem("drained", drained.to_string(), "0 to 1"));
+        }
+        if spec.drained.is_some() && spec.repair.is_none() {
+            let expected = "also `repair`, how long a drained node is out";
+            problems.push(problem("drained", drained.to_string(), expected));
+        }
+        let cost = match spec.checkpoint.cost {
+            CostSpec::Blocking(cost) => cost,
+            CostSpec::Write { size, rate } => {
+                if rate.bytes_per_sec() == 0 {
+                    let found = rate.to_string();
+                    problems.push(problem("checkpoint.cost.write.rate", found, "more than 0"));
+                }
+                formulas::write_time(size, rate)
+            }
+        };
+        let rates = rates(spec, &mut problems);
+        let job = Job {
+            rates,
+            spares: spec.spares.unwrap_or(0),
+            step: spec.step,
+            cost,
+            detection: spec.detection.unwrap_or(defaults.detection.value),
+            restart: spec.restart.unwrap_or(defaults.restart.value),
+            repair: spec.repair,
+            drained,
+            duration: spec.duration,
+            replicas,
+        };
+        if MOST_FAILURES < job.rate() * job.duration.seconds() {
+            let found = format!("{:.0} failures", job.rate() * job.duration.seconds());
+            let expected = format!("a run with at most {MOST_FAILURES} failures");
+            problems.push(problem("duration", found, expected));
+        }
+        match problems.is_empty() {
+            true => Ok(job),
+            false => Err(FaultError { problems }),
+        }
+    }
+
+    /// Failures per second of the whole job.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.rates.iter().sum()
+    }
+
+    /// The mean time between failures of the whole job; `None` if nothing fails.
+    #[must_use]
+    pub fn mtbf(&self) -> Option<Span> {
+        (0.0 < self.rate()).then(|| Span::from_seconds(1.0 / self.rate()))
+    }
+
+    /// Work as steps: to the nearest, at least 1.
+    #[must_use]
+    pub fn steps_of(&self, work: Span) -> u64 {
+        let half = self.step.nanos() / 2;
+        (work.nanos().saturating_add(half) / self.step.nanos()).max(1)
+    }
+
+    /// Steps by a formula of the mean time between failures; all of the run, and so no
+    /// checkpoint, if nothing fails.
+    fn steps_by(&self, formula: impl Fn(Span) -> Span) -> u64 {
+        self.steps_of(self.mtbf().map_or(self.duration, formula))
+    }
+}
+
+/// Failures per second of each kind of part.
+fn rates(spec: &GoodputSpec, problems: &mut Vec<Problem>) -> [f64; 6] {
+    const NONE: &str = "none";
+    let shipped = &published().rates;
+    let name = spec.rates.as_deref().unwrap_or(&shipped[0].name);
+    let base = shipped.iter().find(|rates| rates.name == name);
+    if base.is_none() && name != NONE {
+        let names: Vec<&str> = shipped.iter().map(|rates| rates.name.as_str()).collect();
+        let expected = format!("one of {}, or {NONE}", names.join(", "));
+        problems.push(Problem {
+            nearest: nearest(name, names.into_iter().chain([NONE])),
+            ..problem("rates", format!("`{name}`"), expected)
+        });
+    }
+    Component::ALL.map(|component| {
+        let own = spec.mtbf.get(&component).copied();
+        if own == Some(Span::ZERO) {
+            let path = format!("mtbf.{}", component.label().to_lowercase());
+            problems.push(problem(path, "0ns", "more than 0"));
+            return 0.0;
+        }
+        let count = component.count(
+            spec.nodes,
+            spec.gpus_per_node,
+            spec.nics_per_node.unwrap_or(spec.gpus_per_node),
+            spec.nvswitches_per_node.unwrap_or(0),
+        );
+        let mtbf = own.or_else(|| base?.mtbf(component));
+        mtbf.map_or(0.0, |mtbf| count as f64 / mtbf.seconds())
+    })
+}

@@ -1,0 +1,180 @@
+//! One simulated run.
+//!
+//! Failures come after exponential times of *exposure*: work, checkpoints and restarts. While a
+//! failure is being detected, or nodes are waited for, nothing runs and nothing fails. The k-th
+//! failure of a replica draws from a generator of its own, so its exposure, part and drain are
+//! the same for every interval, number of spares and restart time: comparisons do not see
+//! chance, and more spares are never worse.
+
+use super::Job;
+use crate::fault::draw::Key;
+use crate::units::Span;
+use rand_distr::Distribution as _;
+use std::collections::VecDeque;
+
+/// What a run's time went to; its parts add up to the duration.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Steps that were not lost.
+    pub productive: Span,
+    /// Checkpoints, also those that a failure cut short.
+    pub checkpointing: Span,
+    /// Work since the last checkpoint that a failure undid.
+    pub lost_work: Span,
+    /// Until failures were noticed.
+    pub detection: Span,
+    /// Restarts, also those that failed.
+    pub restart: Span,
+    /// Waiting for nodes to be repaired, since no spare was left.
+    pub waiting: Span,
+}
+
+impl Ledger {
+    /// Everything together.
+    #[must_use]
+    pub fn total(&self) -> Span {
+        let Ledger {
+            productive,
+            checkpointing,
+            lost_work,
+            detection,
+            restart,
+            waiting,
+        } = *self;
+        productive + checkpointing + lost_work + detection + restart + waiting
+    }
+}
+
+/// One simulated run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Replica {
+    /// What the time went to.
+    pub ledger: Ledger,
+    /// Whole steps that were done and not lost.
+    pub steps: u64,
+    /// Failures of each kind of part, in the order of [`Component::ALL`].
+    ///
+    /// [`Component::ALL`]: crate::fault::published::Component::ALL
+    pub failures: [u64; 6],
+    /// Failures after which a node was out.
+    pub drained: u64,
+}
+
+impl Replica {
+    /// Productive time as a share of all.
+    #[must_use]
+    pub fn goodput(&self) -> f64 {
+        let total = self.ledger.total().seconds();
+        if total == 0.0 {
+            return 0.0;
+        }
+        self.ledger.productive.seconds() / total
+    }
+
+    /// Failures of all kinds.
+    #[must_use]
+    pub fn failure_count(&self) -> u64 {
+        self.failures.iter().sum()
+    }
+}
+
+/// One failure, as drawn.
+struct Failure {
+    /// Exposure since the one before.
+    exposure: Span,
+    /// Index into [`Component::ALL`](crate::fault::published::Component::ALL).
+    component: usize,
+    drains: bool,
+}
+
+impl Failure {
+    fn draw(job: &Job, seed: u64, replica: u32, number: u64) -> Failure {
+        let key = Key {
+            seed,
+            // No fault of a list has this number: it is larger than any list.
+            fault: u32::MAX,
+            rank: replica,
+            step: number,
+            micro_batch: 0,
+            kernel: 0,
+        };
+        let mut generator = key.generator();
+        // The order of these draws is part of the results.
+        let mut share = || -> f64 { rand_distr::StandardUniform.sample(&mut generator) };
+        let (part, drain) = (share(), share());
+        let life: f64 = rand_distr::Exp1.sample(&mut generator);
+        let mut left = part * job.rate();
+        let last = job.rates.iter().rposition(|&rate| 0.0 < rate).unwrap_or(0);
+        let component = job.rates.iter().position(|&rate| {
+            left -= rate;
+            left < 0.0
+        });
+        Failure {
+            exposure: Span::from_seconds(life / job.rate()),
+            // Rounding may leave a little beyond the last.
+            component: component.unwrap_or(last),
+            drains: drain < job.drained,
+        }
+    }
+}
+
+/// Simulates one run with a checkpoint after every `interval` steps (at least 1).
+pub(super) fn simulate(job: &Job, interval: u64, seed: u64, replica: u32) -> Replica {
+    let mut run = Replica::default();
+    let work = job.step.saturating_mul(interval);
+    let cycle = work.saturating_add(job.cost);
+    let mut left = job.duration;
+    // When the nodes that are out come back, by what will be left of the run then. All
+    // repairs take equally long, so that the first out is the first back.
+    let mut out: VecDeque<Span> = VecDeque::new();
+    let mut restarting = false;
+    for number in 0.. {
+        let failure = (0.0 < job.rate()).then(|| Failure::draw(job, seed, replica, number));
+        let life = failure
+            .as_ref()
+            .map_or(Span::MAX, |failure| failure.exposure);
+        let fails = life < left;
+        let mut exposed = life.min(left);
+        left = left - exposed;
+        if restarting {
+            let restart = job.restart.min(exposed);
+            run.ledger.restart += restart;
+            exposed = exposed - restart;
+        }
+        let cycles = exposed.nanos() / cycle.nanos();
+        let rest = Span::from_nanos(exposed.nanos() % cycle.nanos());
+        let begun = rest.min(work);
+        run.ledger.checkpointing += job.cost.saturating_mul(cycles) + (rest - begun);
+        run.ledger.productive += work.saturating_mul(cycles);
+        run.steps += cycles * interval;
+        let Some(failure) = failure.filter(|_| fails) else {
+            run.ledger.productive += begun;
+            run.steps += begun.nanos() / job.step.nanos();
+            break;
+        };
+        run.ledger.lost_work += begun;
+        run.failures[failure.component] += 1;
+        restarting = true;
+
+        let detection = job.detection.min(left);
+        run.ledger.detection += detection;
+        left = left - detection;
+        if let Some(repair) = job.repair
+            && failure.drains
+        {
+            run.drained += 1;
+            // One that comes back after the end comes back at the end.
+            out.push_back(left.saturating_sub(repair));
+        }
+        while out.front().is_some_and(|&back| left <= back) {
+            out.pop_front();
+        }
+        while (job.spares as usize) < out.len() {
+            let back = out.pop_front().unwrap_or(Span::ZERO);
+            run.ledger.waiting += left.saturating_sub(back);
+            left = left.min(back);
+        }
+    }
+    debug_assert_eq!(run.ledger.total(), job.duration);
+    run
+}
