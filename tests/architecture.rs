@@ -13,7 +13,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("plan", &["units", "topology", "collective"]),
     ("nccl", &["units", "topology", "collective", "plan"]),
     ("engine", &["units", "topology", "collective", "plan"]),
-    ("workload", &["units", "topology", "collective", "nccl"]),
+    (
+        "workload",
+        &["units", "topology", "collective", "plan", "nccl"],
+    ),
     ("report", &["units"]),
     (
         "scenario",
@@ -24,6 +27,8 @@ const ROOMS: &[(&str, &[&str])] = &[
             "plan",
             "nccl",
             "engine",
+            "workload",
+            "fault",
             "report",
         ],
     ),

@@ -29,6 +29,28 @@ pub struct Architecture {
     /// Multicast memory, if the GPUs have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvls: Option<NvlsModel>,
+    /// How fast kernels of training steps are; absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<KernelModel>,
+}
+
+/// How fast the kernels of a training step are: one model for all jobs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KernelModel {
+    /// The share of the 16-bit peak at which large matrix products go.
+    pub gemm_share: Sourced<f64>,
+    /// The same of the FP8 peak.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fp8_gemm_share: Option<Sourced<f64>>,
+    /// The share of the 16-bit peak at which attention in one kernel goes.
+    pub attention_share: Sourced<f64>,
+    /// The share of the memory's bandwidth that other kernels reach.
+    pub memory_share: Sourced<f64>,
+    /// What each kernel costs beside: its start and end on the GPU.
+    pub latency: Sourced<Time>,
+    /// Rows and columns of a matrix product that one SM computes at once.
+    pub tile: Sourced<(u64, u64)>,
 }
 
 /// From a slice being posted to the peer seeing it, beyond the wires' own latency.

@@ -35,7 +35,7 @@ mod template;
 mod tests;
 pub(crate) mod unique;
 
-pub use architecture::Architecture;
+pub use architecture::{Architecture, KernelModel};
 pub use check::{Finding, Severity, check};
 pub use error::{Fault, TopologyError};
 pub use expand::{Overrides, expand};

@@ -23,6 +23,8 @@ pub(super) struct Contention {
     /// What each group is doing.
     active: Vec<Option<PathId>>,
     changed: Vec<Change>,
+    /// Links changed: every speed is to be told anew.
+    renewed: bool,
 }
 
 impl Contention {
@@ -81,6 +83,7 @@ impl Contention {
             paths,
             active: vec![None; job.groups.len()],
             changed: Vec::new(),
+            renewed: false,
         };
         contention.links_changed(disturbances, Time::ZERO);
         contention
@@ -112,6 +115,7 @@ impl Contention {
             resource.capacity = (left * (WHOLE * FULL) as f64) as u64;
         }
         self.sharing = Sharing::new(&self.resources, self.active.len());
+        self.renewed = true;
         for (group, path) in self.active.iter().enumerate() {
             if let Some(path) = *path {
                 self.sharing
@@ -123,10 +127,15 @@ impl Contention {
     /// Groups whose speed is new, each with its speed.
     pub(super) fn speeds(&mut self, told: &mut Vec<(GroupId, u64)>) {
         told.clear();
-        if !self.sharing.is_dirty() {
+        if !self.sharing.is_dirty() && !self.renewed {
             return;
         }
         self.sharing.solve(&self.resources, &mut self.changed);
+        if std::mem::take(&mut self.renewed) {
+            let active = self.active.iter().enumerate().filter(|(_, p)| p.is_some());
+            told.extend(active.map(|(g, _)| (GroupId(g as u32), self.sharing.rate(g as u32).0)));
+            return;
+        }
         for change in &self.changed {
             told.push((GroupId(change.flow), self.sharing.rate(change.flow).0));
         }

@@ -1,0 +1,465 @@
+//! Gradients and weights on their way between replicas.
+
+use super::buckets::Filling;
+use super::costs::{end_weights, layer_weights};
+use super::layers::Deps;
+use super::resolve::Training;
+use super::script::{COMPUTE, DATA, REPLICAS, Slot, collective};
+use super::spec::{Backend, Compression, DataParallelSpec};
+use super::step::{StepWriter, filling};
+use crate::collective::Collective;
+use crate::nccl::{Algorithm, Forced};
+use crate::plan::job::{Kernels, TaskId};
+use crate::units::{Bytes, Time};
+use crate::workload::exchanges::Operation;
+use std::collections::VecDeque;
+
+/// Gradients that are ready and not sent, and weights that were asked for.
+pub(super) struct Gradients {
+    filling: Option<Filling>,
+    waiting: u64,
+    /// The task after which the last of them is there.
+    ready: Option<TaskId>,
+    /// Not to go out before the backward pass is over.
+    held: Vec<u64>,
+    /// Exchanges of gradients so far.
+    pub(super) sent: Deps,
+    /// Layers of the present pass whose weights are to be gathered, and those that have been
+    /// asked for.
+    to_gather: VecDeque<u64>,
+    gathered: VecDeque<(u64, Option<TaskId>)>,
+    ends: Option<TaskId>,
+    /// New weights of this step, in the order of the forward pass: bytes up to which each
+    /// all-gather brings them.
+    coming: VecDeque<(u64, Option<TaskId>)>,
+    taken: u64,
+    first_step: bool,
+}
+
+impl Gradients {
+    pub(super) fn new(training: &Training) -> Self {
+        Gradients {
+            filling: filling(training),
+            waiting: 0,
+            ready: None,
+            held: Vec::new(),
+            sent: Deps::default(),
+            to_gather: VecDeque::new(),
+            gathered: VecDeque::new(),
+            ends: None,
+            coming: VecDeque::new(),
+            taken: 0,
+            first_step: true,
+        }
+    }
+
+    /// A step begins.
+    pub(super) fn begin(&mut self) {
+        self.sent = Deps::default();
+        self.ends = None;
+        self.taken = 0;
+        if let Some(filling) = &mut self.filling {
+            filling.restart();
+        }
+    }
+}
+
+impl StepWriter<'_, '_, '_> {
+    /// Gradients of these weights are there after a task.
+    pub(super) fn gradient(&mut self, dense: &[u64], experts: u64, after: TaskId) {
+        if !self.last_micro_batch || self.gradients.filling.is_none() {
+            return;
+        }
+        let width = u64::from(self.training.gradient_bytes());
+        for tensor in dense {
+            self.gradients.waiting += tensor * width;
+            self.gradients.ready = Some(after);
+            let full = self
+                .gradients
+                .filling
+                .as_mut()
+                .is_some_and(|f| f.add(Bytes::new(tensor * width)));
+            if full {
+                self.send_bucket();
+            }
+        }
+        if experts > 0 {
+            let operation = self.exchange("gradients of experts", experts * width);
+            let called = self
+                .writer
+                .call(DATA, Slot::ExpertData, operation, &[after]);
+            self.gradients.sent.add(called);
+        }
+    }
+
+    /// What replicas do with gradients.
+    fn exchange(&self, name: &str, bytes: u64) -> Operation {
+        match &self.training.spec.data_parallel {
+            DataParallelSpec::Ddp(ddp) => {
+                let operation = collective(
+                    &format!("all-reduce of {name}"),
+                    Collective::AllReduce,
+                    bytes,
+                );
+                let algorithm = match ddp.backend {
+                    Backend::Nccl => None,
+                    Backend::Gloo => Some(Algorithm::CpuRing),
+                };
+                Operation {
+                    forced: Forced {
+                        algorithm,
+                        protocol: None,
+                    },
+                    ..operation
+                }
+            }
+            _ => collective(
+                &format!("reduce-scatter of {name}"),
+                Collective::ReduceScatter,
+                bytes,
+            ),
+        }
+    }
+
+    fn send_bucket(&mut self) {
+        let bytes = std::mem::take(&mut self.gradients.waiting);
+        let overlap = match &self.training.spec.data_parallel {
+            DataParallelSpec::Ddp(ddp) => ddp.overlap,
+            DataParallelSpec::Zero(zero) => zero.overlap_gradients,
+            _ => true,
+        };
+        if overlap {
+            let after = self.gradients.ready;
+            self.send_gradients(bytes, after);
+        } else {
+            self.gradients.held.push(bytes);
+        }
+    }
+
+    fn send_gradients(&mut self, bytes: u64, after: Option<TaskId>) {
+        let mut after = Deps::from_task(after);
+        let mut bytes = bytes;
+        if let DataParallelSpec::Ddp(ddp) = &self.training.spec.data_parallel
+            && self.writer.has(Slot::Data)
+        {
+            let width = u64::from(self.training.gradient_bytes());
+            let memory = self.costs.gpu.memory;
+            let passes = |count: f64, bytes: u64| Kernels {
+                compute: Time::ZERO,
+                memory: Time::from_picos((count * bytes as f64 / memory * 1e12) as u64),
+                launches: 2,
+            };
+            // What the communication hook does before and after, taken together.
+            let hook = match ddp.compression {
+                Compression::None => None,
+                Compression::HalfPrecision => {
+                    let whole = bytes;
+                    bytes = bytes * 2 / width.max(2);
+                    Some(passes(3.0, whole))
+                }
+                Compression::PowerSgd(rank) => {
+                    // Each matrix of n × m becomes n × r and m × r; with n = m = hidden.
+                    let whole = bytes;
+                    let thin = 2.0 * f64::from(rank) / self.training.model.hidden as f64;
+                    bytes = (bytes as f64 * thin.min(1.0)) as u64;
+                    // It is read for P, for Q, for the error, and written back.
+                    Some(passes(5.0, whole))
+                }
+            };
+            if let Some(kernels) = hook {
+                let k = self
+                    .writer
+                    .kernels_on(DATA, "compression", kernels, after.as_slice());
+                after = Deps::from_task(Some(k));
+            }
+        }
+        let operation = self.exchange("gradients", bytes);
+        let called = self
+            .writer
+            .call(DATA, Slot::Data, operation, after.as_slice());
+        self.gradients.sent.add(called);
+    }
+
+    /// A virtual stage is through with its last micro-batch: what is left of its gradients goes
+    /// out, but for DDP, whose buckets know no stages.
+    pub(super) fn end_chunk(&mut self) {
+        let zero = matches!(self.training.spec.data_parallel, DataParallelSpec::Zero(_));
+        if zero && self.last_micro_batch && self.gradients.waiting > 0 {
+            self.send_bucket();
+            if let Some(filling) = &mut self.gradients.filling {
+                filling.restart();
+            }
+        }
+    }
+
+    /// All gradients that have not gone out.
+    pub(super) fn flush_gradients(&mut self) {
+        if self.gradients.waiting > 0 {
+            self.send_bucket();
+        }
+        for bytes in std::mem::take(&mut self.gradients.held) {
+            let after = self.last;
+            self.send_gradients(bytes, after);
+        }
+        if self.training.spec.data_parallel == DataParallelSpec::SingleProcess {
+            let width = u64::from(self.training.gradient_bytes());
+            let bytes = self.stage_weights().0 * width;
+            let operation = collective("sum of gradients", Collective::Reduce, bytes);
+            let after: Vec<TaskId> = self.last.into_iter().collect();
+            let called = self.writer.call(DATA, Slot::Data, operation, &after);
+            self.gradients.sent.add(called);
+        }
+        self.gradients.first_step = false;
+    }
+
+    /// Weights of this rank's stage that all replicas have, and those of its experts.
+    pub(super) fn stage_weights(&self) -> (u64, u64) {
+        let t = self.training;
+        let (mut dense, mut experts) = (0, 0);
+        for layers in &t.layers[self.at.pp as usize] {
+            for layer in layers.clone() {
+                for half in layer_weights(t, layer) {
+                    dense += half.dense.iter().sum::<u64>();
+                    experts += half.experts;
+                }
+            }
+        }
+        let [embedding, head] = end_weights(t);
+        if self.at.pp == 0 {
+            dense += embedding;
+        }
+        if self.at.pp + 1 == t.dims.pp {
+            dense += head;
+        }
+        (dense, experts)
+    }
+
+    /// Parameters that this rank's optimiser updates.
+    pub(super) fn updated(&self) -> Option<u64> {
+        let t = self.training;
+        let (dense, experts) = self.stage_weights();
+        let replicas = u64::from(t.dims.dp * t.dims.cp);
+        let parameters = match &t.spec.data_parallel {
+            DataParallelSpec::Ddp(_) => dense + experts,
+            DataParallelSpec::Zero(_) => {
+                dense.div_ceil(replicas)
+                    + experts.div_ceil((replicas / u64::from(t.dims.ep)).max(1))
+            }
+            DataParallelSpec::Fsdp(_) => (dense + experts).div_ceil(u64::from(t.shard_group)),
+            DataParallelSpec::SingleProcess if self.at.dp > 0 => return None,
+            DataParallelSpec::SingleProcess => dense,
+        };
+        Some(parameters)
+    }
+
+    /// The first GPU's weights and the inputs go to all others.
+    pub(super) fn spread(&mut self) {
+        let bytes = self.stage_weights().0 * 4;
+        let after: Vec<TaskId> = self.last.into_iter().collect();
+        let weights = collective("weights from the first GPU", Collective::Broadcast, bytes);
+        let called = self.writer.call(DATA, Slot::Data, weights, &after);
+        let k = self.writer.kernels(
+            "inputs",
+            Kernels::default(),
+            &called.map_or(vec![], |c| vec![c]),
+        );
+        self.last = Some(k);
+    }
+
+    /// Outputs go to the first GPU for the loss, and their gradients come back; or the graph is
+    /// walked for gradients that no loss reaches.
+    pub(super) fn before_backward(&mut self) {
+        let t = self.training;
+        let after: Vec<TaskId> = self.last.into_iter().collect();
+        match &t.spec.data_parallel {
+            DataParallelSpec::SingleProcess => {
+                let rows = t.batch.sequences * t.batch.tokens * u64::from(t.dims.dp);
+                let bytes = rows * t.model.vocabulary * 4;
+                let there = collective("outputs to the first GPU", Collective::Gather, bytes);
+                let back = collective("gradients of outputs", Collective::Scatter, bytes);
+                self.writer.call(DATA, Slot::Data, there, &after);
+                let called = self.writer.call(DATA, Slot::Data, back, &after);
+                let came = called.map_or(vec![], |c| vec![c]);
+                self.last = Some(self.writer.kernels("loss", Kernels::default(), &came));
+            }
+            DataParallelSpec::Ddp(ddp) => {
+                if let Some(time) = ddp.find_unused {
+                    let k = self
+                        .writer
+                        .wait(COMPUTE, "find unused parameters", time, &after);
+                    self.last = Some(k);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Weights that the optimiser made in the step before come back from those who made them.
+    pub(super) fn new_weights(&mut self) {
+        let DataParallelSpec::Zero(zero) = &self.training.spec.data_parallel else {
+            return;
+        };
+        let (overlap, bucket) = (zero.overlap_weights, zero.bucket.get());
+        if self.gradients.first_step {
+            return;
+        }
+        let after: Vec<TaskId> = self.last.into_iter().collect();
+        let (dense, experts) = self.stage_weights();
+        let mut rest = dense * 2;
+        // As many parts as gradients have, which are twice as wide or as wide.
+        let width = u64::from(self.training.gradient_bytes());
+        let part = (bucket * 2 / width.max(1)).max(1);
+        let mut until = 0;
+        self.gradients.coming.clear();
+        while rest > 0 {
+            let bytes = rest.min(part);
+            rest -= bytes;
+            until += bytes;
+            let operation = collective("all-gather of weights", Collective::AllGather, bytes);
+            let called = self.writer.call(DATA, Slot::Data, operation, &after);
+            self.gradients.coming.push_back((until, called));
+        }
+        if experts > 0 {
+            let operation = collective("all-gather of experts", Collective::AllGather, experts * 2);
+            let called = self.writer.call(DATA, Slot::ExpertData, operation, &after);
+            self.gradients.coming.push_back((until, called));
+        }
+        if !overlap && let Some((_, Some(last))) = self.gradients.coming.back().copied() {
+            let k = self
+                .writer
+                .kernels("new weights", Kernels::default(), &[last]);
+            self.last = Some(k);
+            self.gradients.coming.clear();
+        }
+    }
+
+    /// The layers of a pass, in its order, whose weights FSDP gathers ahead.
+    pub(super) fn begin_gathers(&mut self, layers: Vec<u64>, backward: bool) {
+        let DataParallelSpec::Fsdp(fsdp) = &self.training.spec.data_parallel else {
+            return;
+        };
+        let needed = if fsdp.reshard {
+            true
+        } else {
+            !backward && self.first_micro_batch
+        };
+        self.gradients.to_gather.clear();
+        self.gradients.gathered.clear();
+        if needed {
+            self.gradients.to_gather.extend(layers);
+        }
+    }
+
+    /// What a layer's kernels have to wait for until its weights are there; and those of the
+    /// layers after it are asked for.
+    pub(super) fn gather(&mut self, layer: u64, deps: &mut Deps, backward: bool) {
+        if let DataParallelSpec::Fsdp(fsdp) = &self.training.spec.data_parallel {
+            let ahead = fsdp.prefetch as usize + 1;
+            let after: Vec<TaskId> = self.last.into_iter().collect();
+            // The first of a pass has nothing to wait for.
+            while self.gradients.gathered.len() < ahead {
+                let Some(next) = self.gradients.to_gather.pop_front() else {
+                    break;
+                };
+                let bytes = self.layer_bytes(next, 2);
+                let operation = collective("all-gather of weights", Collective::AllGather, bytes);
+                let slot = self.shard_slot();
+                let called = self.writer.call(DATA, slot, operation, &after);
+                self.gradients.gathered.push_back((next, called));
+            }
+            if let Some(&(next, called)) = self.gradients.gathered.front()
+                && next == layer
+            {
+                deps.add(called);
+                self.gradients.gathered.pop_front();
+            }
+        } else if !backward && self.first_micro_batch {
+            // Weights of the layer, of those that come in the order of the forward pass.
+            self.gradients.taken += self.layer_bytes(layer, 2);
+            while let Some(&(until, called)) = self.gradients.coming.front() {
+                deps.add(called);
+                if until > self.gradients.taken {
+                    break;
+                }
+                self.gradients.coming.pop_front();
+            }
+        }
+    }
+
+    /// The same of the embedding and the head, which stay.
+    pub(super) fn gather_ends(&mut self, deps: &mut Deps) {
+        if let DataParallelSpec::Fsdp(_) = &self.training.spec.data_parallel {
+            if self.first_micro_batch && self.gradients.ends.is_none() {
+                let [embedding, head] = end_weights(self.training);
+                let after: Vec<TaskId> = self.last.into_iter().collect();
+                let operation = collective(
+                    "all-gather of weights",
+                    Collective::AllGather,
+                    (embedding + head) * 2,
+                );
+                let slot = self.shard_slot();
+                self.gradients.ends = self.writer.call(DATA, slot, operation, &after);
+            }
+            deps.add(self.gradients.ends);
+        }
+    }
+
+    fn shard_slot(&self) -> Slot {
+        let t = self.training;
+        if t.shard_group == t.dims.dp * t.dims.cp {
+            Slot::Data
+        } else {
+            Slot::Shard
+        }
+    }
+
+    fn layer_bytes(&self, layer: u64, width: u64) -> u64 {
+        let halves = layer_weights(self.training, layer);
+        halves.iter().map(super::costs::Weights::all).sum::<u64>() * width
+    }
+
+    /// A layer's backward pass is done: FSDP sums and divides its gradients.
+    pub(super) fn layer_done(&mut self, layer: u64, after: TaskId) {
+        let t = self.training;
+        if !matches!(t.spec.data_parallel, DataParallelSpec::Fsdp(_)) {
+            return;
+        }
+        let width = u64::from(t.gradient_bytes());
+        let bytes = self.layer_bytes(layer, width);
+        self.sum_shards(bytes, after);
+        if t.micro_batches > 1 {
+            let own = bytes / width / u64::from(t.shard_group);
+            let kernels = self.costs.accumulation(own, t);
+            self.run("accumulate gradients", kernels, &Deps::default());
+        }
+        // The ends' gradients go with the last layer's.
+        if self.last_micro_batch && self.at.pp == 0 && layer == 0 {
+            let [embedding, head] = end_weights(t);
+            self.sum_shards((embedding + head) * width, after);
+        }
+    }
+
+    fn sum_shards(&mut self, bytes: u64, after: TaskId) {
+        let t = self.training;
+        let slot = self.shard_slot();
+        let operation = collective(
+            "reduce-scatter of gradients",
+            Collective::ReduceScatter,
+            bytes,
+        );
+        let called = self.writer.call(DATA, slot, operation, &[after]);
+        self.gradients.sent.add(called);
+        if slot == Slot::Shard {
+            let operation = collective(
+                "all-reduce of gradients",
+                Collective::AllReduce,
+                bytes / u64::from(t.shard_group),
+            );
+            let before = called.map_or(vec![after], |c| vec![c]);
+            let called = self
+                .writer
+                .call(REPLICAS, Slot::Replica, operation, &before);
+            self.gradients.sent.add(called);
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! From a training job to tasks on the streams of a machine's GPUs.
+
+use super::compute::Gpu;
+use super::costs::StageCosts;
+use super::resolve::{Training, TrainingError, TrainingFault};
+use super::script::{Calls, STREAMS, Slot, Writer};
+use super::spec::DataParallelSpec;
+use super::step::StepWriter;
+use crate::collective::Collective;
+use crate::nccl::Env;
+use crate::plan::job::{Actor, Exchange, ExchangeId, Group, GroupId, Job};
+use crate::topology::{DeviceId, Topology};
+use crate::units::{Bytes, Time};
+use crate::workload::classes::{Classes, Kind};
+use crate::workload::exchanges::{Exchanges, Moves, Operation, representatives};
+use crate::workload::model::ranks::Group as Dim;
+use crate::workload::model::{Coordinates, Dimension, RankMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// A job, and what its numbers stand for.
+pub struct Lowered {
+    /// The job.
+    pub job: Job,
+    /// Which ranks behave alike.
+    pub classes: Classes,
+    /// The first rank of each class, in order of [`Job::actors`].
+    pub representatives: Vec<u32>,
+    /// Each rank's parts.
+    pub places: RankMap,
+    /// The GPU, as kernels see it.
+    pub gpu: Gpu,
+}
+
+/// Communicators of one kind, and the slots in which their ranks have them.
+struct Team {
+    kind: Kind,
+    /// Of the first rank of each group, and of the others.
+    slots: (Slot, Slot),
+}
+
+/// Lays a training job onto a machine, one rank to each of `gpus`.
+///
+/// `marks` tells ranks apart that something else treats differently, such as a fault: those with
+/// different marks are never alike.
+///
+/// # Errors
+/// A GPU of which too little is known, communications that cannot be planned.
+pub fn lower(
+    training: &Training,
+    topology: &Topology,
+    gpus: &[DeviceId],
+    env: &Env,
+    (seed, marks): (u64, &[u32]),
+) -> Result<Lowered, TrainingError> {
+    let places = RankMap::new(&training.dims, &order(training)?)?;
+    let gpu = gpu_of(training, topology, gpus)?;
+    let costs = StageCosts::new(training, gpu.clone())?;
+    let shares = expert_shares(training);
+    let mut exchanges = Exchanges::new(topology, gpus, env, seed);
+    let teams = teams(training, &places, &mut exchanges);
+    // What a rank does depends on its stage; on its experts, if they are not equally popular; and
+    // on being the one that has the weights.
+    let duty = |at: Coordinates| -> (u32, u32, bool) {
+        let expert = if shares.is_empty() {
+            0
+        } else {
+            replica(training, at) % training.dims.ep
+        };
+        let single = training.spec.data_parallel == DataParallelSpec::SingleProcess;
+        (at.pp, expert, single && at.dp == 0)
+    };
+    let mut scripts_of: FxHashMap<(u32, u32, bool), u32> = FxHashMap::default();
+    let mut calls = Calls::new();
+    let mut job = Job {
+        streams: STREAMS.iter().map(|s| (*s).to_owned()).collect(),
+        ..Job::default()
+    };
+    let mut used = Vec::new();
+    let ranks = places.world();
+    let mut script_of_rank = Vec::with_capacity(ranks as usize);
+    for rank in 0..ranks {
+        let at = places.coordinates(rank).unwrap_or_default();
+        let duty = duty(at);
+        let script = match scripts_of.get(&duty) {
+            Some(&known) => known,
+            None => {
+                let mut has = [false; Slot::ALL.len()];
+                for team in &teams {
+                    for group in team.kind.groups.iter().filter(|g| g.contains(&rank)) {
+                        has[team.slot(group, rank).index()] = true;
+                    }
+                }
+                let mut writer = Writer::new(&mut calls, has);
+                let load = match shares.get(duty.1 as usize) {
+                    Some(share) => share * shares.len() as f64,
+                    None => 1.0,
+                };
+                let load = (load, shares.as_slice());
+                StepWriter::new(training, &costs, &mut writer, at, load).steps();
+                let (script, calls_of_script) = writer.finish();
+                let id = job.scripts.len() as u32;
+                job.scripts.push(script);
+                used.push(calls_of_script);
+                scripts_of.insert(duty, id);
+                id
+            }
+        };
+        script_of_rank.push(script);
+    }
+    let colours: Vec<u64> = script_of_rank
+        .iter()
+        .enumerate()
+        .map(|(rank, &script)| {
+            u64::from(script) << 32 | u64::from(marks.get(rank).copied().unwrap_or(0))
+        })
+        .collect();
+    let kinds: Vec<Kind> = teams.iter().map(|t| t.kind.clone()).collect();
+    let classes = Classes::new(&colours, &kinds);
+    job.names = calls.names;
+    let launch = match training.spec.data_parallel {
+        // One process starts the kernels of all.
+        DataParallelSpec::SingleProcess => {
+            Time::from_picos(training.spec.kernel_launch.picos() * u64::from(ranks))
+        }
+        _ => training.spec.kernel_launch,
+    };
+    let mut first_of_class = vec![u32::MAX; classes.ranks as usize];
+    let mut alike = vec![0; classes.ranks as usize];
+    for (rank, &class) in classes.of_rank.iter().enumerate() {
+        let first = &mut first_of_class[class as usize];
+        *first = (*first).min(rank as u32);
+        alike[class as usize] += 1;
+    }
+    for (class, &rank) in first_of_class.iter().enumerate() {
+        job.actors.push(Actor {
+            rank,
+            alike: alike[class],
+            script: script_of_rank[rank as usize],
+            sms: gpu.sms,
+            launch,
+            groups: vec![None; Slot::ALL.len()],
+        });
+    }
+    // What no script calls.
+    job.exchanges.push(Exchange {
+        name: String::new(),
+        bytes: Bytes::ZERO,
+        bus_factor: 1.0,
+        how: String::new(),
+        sms: 0,
+        plan: None,
+        alike: u32::MAX,
+        own: Vec::new(),
+    });
+    for (t, team) in teams.iter().enumerate() {
+        for &group in &representatives(&classes, t) {
+            let members = &team.kind.groups[group as usize];
+            let slot = team.slots.0.side();
+            let operations = &calls.operations[slot.index()];
+            let needed: Vec<u16> = (0..operations.len() as u16)
+                .filter(|&o| {
+                    members
+                        .iter()
+                        .any(|&r| used[script_of_rank[r as usize] as usize].contains(&(slot, o)))
+                })
+                .collect();
+            let wanted: Vec<Operation> = needed
+                .iter()
+                .map(|&o| operations[usize::from(o)].clone())
+                .collect();
+            let planned = if training.spec.free_communication {
+                wanted.iter().map(free).collect()
+            } else if wanted.is_empty() {
+                Vec::new()
+            } else {
+                exchanges.plan(&team.kind, &classes.of_group[t], group, &wanted)?
+            };
+            let mut of_slot = vec![ExchangeId(0); operations.len()];
+            for (&o, exchange) in needed.iter().zip(planned) {
+                of_slot[usize::from(o)] = ExchangeId(job.exchanges.len() as u32);
+                job.exchanges.push(exchange);
+            }
+            let id = GroupId(job.groups.len() as u32);
+            let mut inside: Vec<u32> = members
+                .iter()
+                .map(|&r| classes.of_rank[r as usize])
+                .collect();
+            inside.sort_unstable();
+            inside.dedup();
+            for &member in members {
+                let actor = &mut job.actors[classes.of_rank[member as usize] as usize];
+                actor.groups[team.slot(members, member).index()] = Some(id);
+            }
+            job.groups.push(Group {
+                name: team.kind.name.clone(),
+                ranks: members.clone(),
+                actors: inside.len() as u32,
+                exchanges: of_slot,
+            });
+        }
+    }
+    Ok(Lowered {
+        job,
+        classes,
+        representatives: first_of_class,
+        places,
+        gpu,
+    })
+}
+
+impl Team {
+    /// The slot in which a rank of a group has it.
+    fn slot(&self, group: &[u32], rank: u32) -> Slot {
+        if group.first() == Some(&rank) {
+            self.slots.0
+        } else {
+            self.slots.1
+        }
+    }
+}
+
+fn free(operation: &Operation) -> Exchange {
+    Exchange {
+        name: operation.name.clone(),
+        bytes: operation.bytes,
+        bus_factor: match &operation.moves {
+            Moves::Collective(Collective::AllReduce) => 2.0,
+            _ => 1.0,
+        },
+        how: "free".into(),
+        sms: 0,
+        plan: None,
+        alike: u32::MAX,
+        own: Vec::new(),
+    }
+}
+
+/// The GPUs of a job, as kernels see them: all of one kind, or the slowest of them.
+fn gpu_of(
+    training: &Training,
+    topology: &Topology,
+    gpus: &[DeviceId],
+) -> Result<Gpu, TrainingError> {
+    let mut slowest: Option<Gpu> = None;
+    let mut seen = Vec::new();
+    for &id in gpus {
+        let model = topology.device(id).model;
+        if seen.contains(&model) {
+            continue;
+        }
+        seen.push(model);
+        let known = topology.gpu_model(id).zip(topology.architecture(id));
+        let precision = training.spec.precision;
+        let gpu = known.and_then(|(m, a)| Gpu::new(m, a, precision));
+        let gpu = gpu.ok_or_else(|| TrainingError::UnknownGpu {
+            gpu: topology
+                .gpu_model(id)
+                .map_or_else(String::new, |m| m.title.clone()),
+            fp8: precision == super::spec::Precision::Fp8,
+        })?;
+        if slowest.as_ref().is_none_or(|s| gpu.gemm < s.gemm) {
+            slowest = Some(gpu);
+        }
+    }
+    slowest.ok_or_else(|| {
+        TrainingError::Faults(vec![TrainingFault {
+            path: "topology".into(),
+            found: "no GPU".into(),
+            expected: "at least one".into(),
+        }])
+    })
+}
+
+/// The part of tokens that goes to each expert-parallel rank; empty if all get the same.
+fn expert_shares(training: &Training) -> Vec<f64> {
+    let skew = training.spec.routing.skew;
+    let ep = training.dims.ep as usize;
+    let Some(experts) = training
+        .model
+        .experts
+        .as_ref()
+        .filter(|_| ep > 1 && skew > 0.0)
+    else {
+        return Vec::new();
+    };
+    let weight = |n: u64| ((n + 1) as f64).powf(-skew);
+    let each = experts.count / ep as u64;
+    let sums: Vec<f64> = (0..ep as u64)
+        .map(|r| (r * each..(r + 1) * each).map(weight).sum())
+        .collect();
+    let all: f64 = sums.iter().sum();
+    sums.into_iter().map(|s| s / all).collect()
+}
+
+/// All communicators of a job.
+fn teams(training: &Training, places: &RankMap, exchanges: &mut Exchanges<'_>) -> Vec<Team> {
+    let dims = training.dims;
+    let mut teams = Vec::new();
+    let mut add = |name: &str, groups: Vec<Vec<u32>>, slots: (Slot, Slot)| {
+        if groups.first().is_some_and(|g| g.len() > 1) {
+            teams.push(Team {
+                kind: exchanges.kind(name, groups),
+                slots,
+            });
+        }
+    };
+    let both = |slot| (slot, slot);
+    add(
+        "tensor parallel",
+        places.groups(Dim::Tp),
+        both(Slot::Tensor),
+    );
+    add(
+        "context parallel",
+        places.groups(Dim::Cp),
+        both(Slot::Context),
+    );
+    let data = places.groups(Dim::DpCp);
+    let shard = training.shard_group as usize;
+    if data.first().is_some_and(|g| shard < g.len()) {
+        let shards = data
+            .iter()
+            .flat_map(|g| g.chunks(shard).map(<[u32]>::to_vec));
+        add("shards", shards.collect(), both(Slot::Shard));
+        let same = |group: &Vec<u32>, part: usize| -> Vec<u32> {
+            group.iter().copied().skip(part).step_by(shard).collect()
+        };
+        let replicas = data
+            .iter()
+            .flat_map(|g| (0..shard).map(move |p| same(g, p)));
+        add("replicas", replicas.collect(), both(Slot::Replica));
+    }
+    add("data parallel", data, both(Slot::Data));
+    if training.model.experts.is_some() {
+        add(
+            "expert parallel",
+            places.groups(Dim::Ep),
+            both(Slot::Expert),
+        );
+        add(
+            "expert data parallel",
+            places.groups(Dim::ExpertDp),
+            both(Slot::ExpertData),
+        );
+    }
+    if dims.pp > 1 {
+        let wraps = dims.virtual_stages > 1;
+        let pipelines = places.groups(Dim::Pp);
+        for stage in 0..dims.pp {
+            let next = (stage + 1) % dims.pp;
+            if next == 0 && !wraps {
+                continue;
+            }
+            let pairs = |from: u32, to: u32| -> Vec<Vec<u32>> {
+                pipelines
+                    .iter()
+                    .map(|p| vec![p[from as usize], p[to as usize]])
+                    .collect()
+            };
+            add(
+                &format!("pipeline {stage}→{next}"),
+                pairs(stage, next),
+                (Slot::ForwardOut, Slot::ForwardIn),
+            );
+            add(
+                &format!("pipeline {next}→{stage}"),
+                pairs(next, stage),
+                (Slot::BackwardOut, Slot::BackwardIn),
+            );
+        }
+        if training.model.tied_embeddings {
+            let last = dims.pp as usize - 1;
+            let ends = pipelines.iter().map(|p| vec![p[0], p[last]]).collect();
+            add("embedding", ends, both(Slot::Embedding));
+        }
+    }
+    // All ranks of a replica that have the same part of the sequence.
+    let mut model: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
+    for rank in 0..places.world() {
+        let at = places.coordinates(rank).unwrap_or_default();
+        model.entry((at.dp, at.cp)).or_default().push(rank);
+    }
+    add(
+        "model parallel",
+        model.into_values().collect(),
+        both(Slot::Model),
+    );
+    teams
+}
+
+/// Where a rank is among those that have the same weights: sequences' parts nearest.
+fn replica(training: &Training, at: Coordinates) -> u32 {
+    at.dp * training.dims.cp + at.cp
+}
+
+/// The order of dimensions, as it is written: `tp-cp-ep-dp-pp`.
+fn order(training: &Training) -> Result<Vec<Dimension>, TrainingError> {
+    let Some(order) = &training.spec.parallel.order else {
+        return Ok(Dimension::MEGATRON.to_vec());
+    };
+    let named = |name: &str| Dimension::MEGATRON.into_iter().find(|d| d.name() == name);
+    order
+        .split('-')
+        .map(named)
+        .collect::<Option<Vec<Dimension>>>()
+        .ok_or_else(|| {
+            TrainingError::Faults(vec![TrainingFault {
+                path: "parallel.order".into(),
+                found: order.clone(),
+                expected: "tp, cp, ep, dp and pp joined by `-`, such as `tp-cp-ep-dp-pp`".into(),
+            }])
+        })
+}

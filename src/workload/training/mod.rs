@@ -1,0 +1,13 @@
+//! Training steps.
+
+pub mod buckets;
+pub mod compute;
+mod costs;
+mod gradients;
+mod layers;
+pub mod lower;
+pub mod pipeline;
+pub mod resolve;
+mod script;
+pub mod spec;
+mod step;

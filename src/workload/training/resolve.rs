@@ -1,0 +1,273 @@
+//! A training job that has been checked against its model and the number of GPUs.
+
+use super::pipeline::Schedule;
+use super::spec::{DataParallelSpec, ModelRef, Precision, TrainingSpec};
+use crate::workload::model::kernel::{MicroBatch, Style};
+use crate::workload::model::{Batch, Layout, ModelError, ModelSpec, presets};
+use std::fmt;
+use std::ops::Range;
+use thiserror::Error;
+
+/// What is wrong with a training job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrainingFault {
+    /// The field, from the job on: `parallel.tp`.
+    pub path: String,
+    /// What was found.
+    pub found: String,
+    /// What belongs there.
+    pub expected: String,
+}
+
+impl fmt::Display for TrainingFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TrainingFault {
+            path,
+            found,
+            expected,
+        } = self;
+        write!(f, "{path}: found {found}, expected {expected}")
+    }
+}
+
+/// Why a training job cannot be made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TrainingError {
+    /// Fields that do not fit.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Faults(Vec<TrainingFault>),
+    /// The model.
+    #[error("model: {0}")]
+    Model(#[from] ModelError),
+    /// A GPU of which too little is known.
+    #[error(
+        "the hardware files do not say how fast kernels are on {gpu}{}: `sms` of the GPU, \
+         `kernels` of its architecture{}",
+        if *.fp8 { " in FP8" } else { "" },
+        if *.fp8 { ", `fp8_tflops` and `fp8_gemm_share`" } else { "" }
+    )]
+    UnknownGpu {
+        /// Its model.
+        gpu: String,
+        /// Whether FP8 was asked for.
+        fp8: bool,
+    },
+    /// A communication that cannot be planned.
+    #[error(transparent)]
+    Exchange(#[from] crate::workload::exchanges::ExchangeError),
+}
+
+/// A training job, checked.
+#[derive(Debug, Clone)]
+pub struct Training {
+    /// As it was written.
+    pub spec: TrainingSpec,
+    /// What the model is called.
+    pub model_name: String,
+    /// The model.
+    pub model: ModelSpec,
+    /// What goes through the pipeline at once, on one replica.
+    pub batch: MicroBatch,
+    /// Micro-batches of a replica and step.
+    pub micro_batches: u32,
+    /// How it is divided.
+    pub dims: Layout,
+    /// The order of micro-batches.
+    pub schedule: Schedule,
+    /// Layers of each stage and virtual stage: `[stage][chunk]`.
+    pub layers: Vec<Vec<Range<u64>>>,
+    /// Ranks over which FSDP divides weights.
+    pub shard_group: u32,
+}
+
+impl Training {
+    /// Checks a job for so many GPUs.
+    ///
+    /// # Errors
+    /// All faults at once.
+    pub fn new(spec: &TrainingSpec, gpus: u32) -> Result<Training, TrainingError> {
+        let (model_name, model) = match &spec.model {
+            ModelRef::Preset(name) => (name.clone(), presets::find(name)?.model.clone()),
+            ModelRef::Shape(shape) => ("model".to_owned(), shape.as_ref().clone()),
+        };
+        model.check()?;
+        let mut faults = Faults::default();
+        let parallel = &spec.parallel;
+        for (path, value) in [
+            ("parallel.tp", parallel.tp),
+            ("parallel.cp", parallel.cp),
+            ("parallel.pp", parallel.pp),
+            ("micro_batch", spec.micro_batch),
+            ("steps", u32::from(spec.steps)),
+        ] {
+            faults.unless(value > 0, path, value, || "at least 1".into());
+        }
+        faults.end()?;
+        let inner = u64::from(parallel.tp) * u64::from(parallel.cp) * u64::from(parallel.pp);
+        let whole = inner <= u64::from(gpus) && u64::from(gpus).is_multiple_of(inner);
+        let product = format!(
+            "{} × {} × {} = {inner}",
+            parallel.tp, parallel.cp, parallel.pp
+        );
+        faults.unless(whole, "parallel", product, || {
+            format!("tp × cp × pp that divides the {gpus} GPUs of the job")
+        });
+        faults.end()?;
+        let left = gpus / inner as u32;
+        let stages = u64::from(parallel.pp) * u64::from(parallel.virtual_stages.max(1));
+        let dims = Layout {
+            tp: parallel.tp,
+            cp: parallel.cp,
+            ep: parallel.ep,
+            dp: parallel.dp.unwrap_or(left),
+            pp: parallel.pp,
+            virtual_stages: parallel.virtual_stages,
+            sequence_parallel: parallel.sequence_parallel,
+            // As Llama 3 does, where only that divides evenly.
+            ends_count_as_layers: !model.layers.is_multiple_of(stages)
+                && (model.layers + 2).is_multiple_of(stages),
+        };
+        let batch = Batch {
+            global: u64::from(spec.global_batch),
+            micro: u64::from(spec.micro_batch),
+            sequence: spec.sequence.unwrap_or(model.sequence),
+        };
+        dims.check(&model, &batch, Some(u64::from(gpus)))?;
+        let replicas = dims.dp * dims.cp;
+        let micro_batches = dims.micro_batches(&batch) as u32;
+        let schedule = spec.schedule.unwrap_or(if dims.virtual_stages > 1 {
+            Schedule::Interleaved
+        } else {
+            Schedule::OneForwardOneBackward
+        });
+        let interleaved = schedule == Schedule::Interleaved;
+        faults.unless(
+            dims.virtual_stages == 1 || (interleaved && dims.pp > 1),
+            "parallel.virtual_stages",
+            dims.virtual_stages,
+            || "1, but for the interleaved schedule of two stages and more".into(),
+        );
+        faults.unless(
+            !interleaved || micro_batches.is_multiple_of(dims.pp),
+            "global_batch",
+            spec.global_batch,
+            || {
+                format!(
+                    "a multiple of micro_batch × dp × pp = {}, for the interleaved schedule",
+                    spec.micro_batch * dims.dp * dims.pp
+                )
+            },
+        );
+        let chunks = |stage| {
+            (0..dims.virtual_stages)
+                .map(|chunk| dims.layers_of(&model, stage, chunk))
+                .collect()
+        };
+        let layers = (0..dims.pp).map(chunks).collect();
+        let shard_group = match &spec.data_parallel {
+            DataParallelSpec::Fsdp(fsdp) => fsdp.shard_group.unwrap_or(replicas),
+            _ => replicas,
+        };
+        faults.unless(
+            shard_group > 0 && replicas.is_multiple_of(shard_group),
+            "data_parallel.fsdp.shard_group",
+            shard_group,
+            || format!("a divisor of dp × cp = {replicas}"),
+        );
+        if let DataParallelSpec::Zero(zero) = &spec.data_parallel {
+            faults.unless(
+                (1..=2).contains(&zero.stage),
+                "data_parallel.zero.stage",
+                zero.stage,
+                || "1 or 2; `fsdp` is stage 3".into(),
+            );
+        }
+        if spec.data_parallel == DataParallelSpec::SingleProcess {
+            faults.unless(inner == 1, "parallel", inner, || {
+                "tp, cp and pp of 1: one process holds whole models".into()
+            });
+        }
+        faults.end()?;
+        Ok(Training {
+            model_name,
+            batch: MicroBatch {
+                sequences: u64::from(spec.micro_batch),
+                tokens: batch.sequence,
+            },
+            model,
+            micro_batches,
+            dims,
+            schedule,
+            layers,
+            shard_group,
+            spec: spec.clone(),
+        })
+    }
+
+    /// Tokens of a step.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        u64::from(self.spec.global_batch) * self.batch.tokens
+    }
+
+    /// How kernels are written.
+    #[must_use]
+    pub fn style(&self) -> Style {
+        Style {
+            attention: self.spec.attention,
+            recompute: self.spec.recompute,
+            dropout: self.spec.dropout,
+            width: 2,
+            operand_width: match self.spec.precision {
+                Precision::Bf16 => 2,
+                Precision::Fp8 => 1,
+            },
+            gradient_width: u64::from(self.gradient_bytes()),
+            fused_accumulation: !matches!(
+                self.spec.data_parallel,
+                DataParallelSpec::Fsdp(_) | DataParallelSpec::SingleProcess
+            ),
+            fused_loss: self.spec.fused_loss,
+        }
+    }
+
+    /// Bytes of a gradient that replicas exchange.
+    #[must_use]
+    pub fn gradient_bytes(&self) -> u32 {
+        let usual = match self.spec.data_parallel {
+            DataParallelSpec::Zero(_) | DataParallelSpec::Ddp(_) => 4,
+            DataParallelSpec::Fsdp(_) | DataParallelSpec::SingleProcess => 2,
+        };
+        self.spec.gradient_bytes.unwrap_or(usual)
+    }
+}
+
+#[derive(Default)]
+struct Faults(Vec<TrainingFault>);
+
+impl Faults {
+    fn unless(
+        &mut self,
+        fits: bool,
+        path: &str,
+        found: impl fmt::Display,
+        expected: impl FnOnce() -> String,
+    ) {
+        if !fits {
+            self.0.push(TrainingFault {
+                path: path.to_owned(),
+                found: found.to_string(),
+                expected: expected(),
+            });
+        }
+    }
+
+    fn end(&mut self) -> Result<(), TrainingError> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(TrainingError::Faults(std::mem::take(&mut self.0)))
+        }
+    }
+}

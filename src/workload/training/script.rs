@@ -1,0 +1,275 @@
+//! Tasks of a rank, written in the order in which its process starts them.
+
+use crate::plan::job::{Kernels, Script, StreamId, Tag, Task, TaskId, Work};
+use crate::units::{Bytes, Time};
+use crate::workload::exchanges::{Moves, Operation};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// The streams of a GPU.
+pub(super) const STREAMS: [&str; 9] = [
+    "compute",
+    "tensor parallel",
+    "data parallel",
+    "replicas",
+    "forward out",
+    "forward in",
+    "backward out",
+    "backward in",
+    "context and experts",
+];
+
+/// Kernels.
+pub(super) const COMPUTE: StreamId = StreamId(0);
+/// Tensor parallel.
+pub(super) const TENSOR: StreamId = StreamId(1);
+/// Gradients and weights.
+pub(super) const DATA: StreamId = StreamId(2);
+/// Between parts of hybrid sharding that are the same.
+pub(super) const REPLICAS: StreamId = StreamId(3);
+/// Activations to the next stage.
+pub(super) const FORWARD_OUT: StreamId = StreamId(4);
+/// Activations from the stage before.
+pub(super) const FORWARD_IN: StreamId = StreamId(5);
+/// Gradients to the stage before.
+pub(super) const BACKWARD_OUT: StreamId = StreamId(6);
+/// Gradients from the next stage.
+pub(super) const BACKWARD_IN: StreamId = StreamId(7);
+/// Context parallel and experts' tokens.
+pub(super) const CONTEXT: StreamId = StreamId(8);
+
+/// A communicator of a rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Slot {
+    /// Tensor parallel.
+    Tensor,
+    /// Replicas (and parts of a sequence): all that have the same weights.
+    Data,
+    /// Those of them that divide weights, if not all do.
+    Shard,
+    /// Those that have the same part.
+    Replica,
+    /// Those that have the same experts.
+    ExpertData,
+    /// Context parallel.
+    Context,
+    /// Expert parallel.
+    Expert,
+    /// To the next stage.
+    ForwardOut,
+    /// From the stage before.
+    ForwardIn,
+    /// To the stage before.
+    BackwardOut,
+    /// From the next stage.
+    BackwardIn,
+    /// First and last stage, which share the table of tokens.
+    Embedding,
+    /// All that one replica is made of.
+    Model,
+}
+
+impl Slot {
+    /// All of them, in order of their number.
+    pub(super) const ALL: [Slot; 13] = [
+        Slot::Tensor,
+        Slot::Data,
+        Slot::Shard,
+        Slot::Replica,
+        Slot::ExpertData,
+        Slot::Context,
+        Slot::Expert,
+        Slot::ForwardOut,
+        Slot::ForwardIn,
+        Slot::BackwardOut,
+        Slot::BackwardIn,
+        Slot::Embedding,
+        Slot::Model,
+    ];
+
+    /// Both ends of a message number their operations together.
+    #[must_use]
+    pub(super) const fn side(self) -> Slot {
+        match self {
+            Slot::ForwardIn => Slot::ForwardOut,
+            Slot::BackwardIn => Slot::BackwardOut,
+            other => other,
+        }
+    }
+
+    /// Its number in [`crate::plan::job::Actor::groups`].
+    #[must_use]
+    pub(super) const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Operations that scripts call, by communicator, and names of tasks.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    /// By slot.
+    pub(super) operations: Vec<Vec<Operation>>,
+    known: FxHashMap<(Slot, String), u16>,
+    pub(super) names: Vec<String>,
+    names_known: FxHashMap<String, u16>,
+}
+
+impl Calls {
+    pub(super) fn new() -> Self {
+        Calls {
+            operations: vec![Vec::new(); Slot::ALL.len()],
+            ..Calls::default()
+        }
+    }
+
+    fn operation(&mut self, slot: Slot, operation: Operation) -> u16 {
+        let slot = slot.side();
+        let key = (slot, format!("{operation:?}"));
+        let list = &mut self.operations[slot.index()];
+        *self.known.entry(key).or_insert_with(|| {
+            list.push(operation);
+            list.len() as u16 - 1
+        })
+    }
+
+    pub(super) fn name(&mut self, name: &str) -> u16 {
+        if let Some(&known) = self.names_known.get(name) {
+            return known;
+        }
+        let id = self.names.len() as u16;
+        self.names.push(name.to_owned());
+        self.names_known.insert(name.to_owned(), id);
+        id
+    }
+}
+
+/// A script that is being written.
+pub(super) struct Writer<'c> {
+    calls: &'c mut Calls,
+    tasks: Vec<Task>,
+    /// What following tasks belong to.
+    pub(super) tag: Tag,
+    /// Communicators with more than one rank.
+    has: [bool; Slot::ALL.len()],
+    /// What [`Writer::call`] called.
+    pub(super) used: Vec<(Slot, u16)>,
+}
+
+impl<'c> Writer<'c> {
+    pub(super) fn new(calls: &'c mut Calls, has: [bool; Slot::ALL.len()]) -> Self {
+        Writer {
+            calls,
+            tasks: Vec::new(),
+            tag: Tag::default(),
+            has,
+            used: Vec::new(),
+        }
+    }
+
+    pub(super) fn has(&self, slot: Slot) -> bool {
+        self.has[slot.index()]
+    }
+
+    fn push(&mut self, stream: StreamId, name: &str, work: Work, after: &[TaskId]) -> TaskId {
+        let id = TaskId(self.tasks.len() as u32);
+        let mut before: SmallVec<[TaskId; 2]> = SmallVec::new();
+        for &task in after {
+            // Tasks of the same stream come one after the other anyway.
+            let same = self.tasks[task.0 as usize].stream == stream;
+            let sync = self.tasks[task.0 as usize].work == Work::Synchronise;
+            if (!same || sync) && !before.contains(&task) {
+                before.push(task);
+            }
+        }
+        self.tasks.push(Task {
+            stream,
+            after: before,
+            work,
+            tag: Tag {
+                name: self.calls.name(name),
+                ..self.tag
+            },
+        });
+        id
+    }
+
+    /// Kernels on the main stream.
+    pub(super) fn kernels(&mut self, name: &str, kernels: Kernels, after: &[TaskId]) -> TaskId {
+        self.push(COMPUTE, name, Work::Kernels(kernels), after)
+    }
+
+    /// Kernels on another stream.
+    pub(super) fn kernels_on(
+        &mut self,
+        stream: StreamId,
+        name: &str,
+        kernels: Kernels,
+        after: &[TaskId],
+    ) -> TaskId {
+        self.push(stream, name, Work::Kernels(kernels), after)
+    }
+
+    /// Something else that takes so long.
+    pub(super) fn wait(
+        &mut self,
+        stream: StreamId,
+        name: &str,
+        time: Time,
+        after: &[TaskId],
+    ) -> TaskId {
+        self.push(stream, name, Work::Wait(time), after)
+    }
+
+    /// The process waits for all that it has started.
+    pub(super) fn synchronise(&mut self) -> TaskId {
+        self.push(COMPUTE, "synchronise", Work::Synchronise, &[])
+    }
+
+    /// An operation of a communicator; nothing if this has one rank, or nothing is to move.
+    pub(super) fn call(
+        &mut self,
+        stream: StreamId,
+        slot: Slot,
+        operation: Operation,
+        after: &[TaskId],
+    ) -> Option<TaskId> {
+        if !self.has(slot) || operation.bytes == Bytes::ZERO {
+            return None;
+        }
+        let name = operation.name.clone();
+        let exchange = self.calls.operation(slot, operation);
+        let side = slot.side();
+        if !self.used.contains(&(side, exchange)) {
+            self.used.push((side, exchange));
+        }
+        let work = Work::Communicate {
+            group: slot.index() as u16,
+            exchange,
+        };
+        Some(self.push(stream, &name, work, after))
+    }
+
+    pub(super) fn finish(self) -> (Script, Vec<(Slot, u16)>) {
+        (Script { tasks: self.tasks }, self.used)
+    }
+}
+
+/// A collective that NCCL plans as it likes.
+pub(super) fn collective(name: &str, what: crate::collective::Collective, bytes: u64) -> Operation {
+    Operation {
+        name: name.to_owned(),
+        moves: Moves::Collective(what),
+        bytes: Bytes::new(bytes),
+        forced: crate::nccl::Forced::default(),
+    }
+}
+
+/// A message from the first rank to the second.
+pub(super) fn send(name: &str, bytes: u64) -> Operation {
+    Operation {
+        name: name.to_owned(),
+        moves: Moves::Send,
+        bytes: Bytes::new(bytes),
+        forced: crate::nccl::Forced::default(),
+    }
+}
