@@ -23,6 +23,7 @@ pub mod record;
 mod run;
 mod summary_json;
 mod table;
+pub mod training;
 pub mod validation;
 
 pub use decisions::decision_tables;

@@ -1,0 +1,280 @@
+//! What a job's run leaves behind, as plain values: the report's only input.
+
+use crate::units::{Bytes, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A whole run of a job, or of several variants of it that are compared: `summary.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobSummary {
+    /// fabricsim's version.
+    pub version: String,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// What was run, in one line.
+    pub title: String,
+    /// The answer in a sentence or two: what the step is bound by; of several variants, which is
+    /// fastest and why.
+    pub answer: String,
+    /// The variants; one, if nothing is compared.
+    pub variants: Vec<Variant>,
+    /// What the reader should know.
+    pub warnings: Vec<String>,
+    /// The scenario as it was read, with overrides applied.
+    pub spec: serde_json::Value,
+}
+
+/// One job on one machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Variant {
+    /// Its name among those compared; the scenario's if it is the only one.
+    pub name: String,
+    /// The topology's name.
+    pub topology: String,
+    /// The topology in one line.
+    pub topology_title: String,
+    /// Nodes in use.
+    pub nodes: u32,
+    /// GPUs.
+    pub gpus: u32,
+    /// The model's name.
+    pub model: String,
+    /// Its parameters.
+    pub parameters: f64,
+    /// How it is divided: `tp 8 · pp 4 · dp 8`.
+    pub layout: String,
+    /// How micro-batches are ordered and replicas kept equal: `interleaved × 3, 24 micro-batches,
+    /// ZeRO-1`.
+    pub schedule: String,
+    /// The results, or why there are none.
+    #[serde(flatten)]
+    pub result: VariantResult,
+}
+
+/// What came of a variant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VariantResult {
+    /// It ran.
+    Ran(Box<StepResult>),
+    /// It hung, or ranks waited for too long: as NCCL would hang, or a monitored barrier name
+    /// the missing ranks.
+    Failed(String),
+}
+
+/// What a step took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepResult {
+    /// Seconds of the last step.
+    pub step_s: f64,
+    /// Seconds of each step that was simulated.
+    pub steps_s: Vec<f64>,
+    /// Tokens of a step.
+    pub tokens: u64,
+    /// Tokens per second, all GPUs together.
+    pub tokens_per_s: f64,
+    /// Model operations per second and GPU, 1e12 (attention's scores counted in full).
+    pub model_tflops_per_gpu: f64,
+    /// These over the 16-bit peak, 0 to 1.
+    pub mfu: f64,
+    /// What a step costs by the price of the machine, if the scenario has one: dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dollars_per_million_tokens: Option<f64>,
+    /// Where an average GPU's time went, of the whole run; adds up to it.
+    pub time: Vec<Share>,
+    /// Of the whole run, 0 to 1: communication that no kernel hides, over all.
+    pub exposed_communication: f64,
+    /// Waiting for other pipeline stages, and being done before others.
+    pub bubble: f64,
+    /// The part of communication that kernels hide.
+    pub overlap: f64,
+    /// What each kind of communication took.
+    pub collectives: Vec<CollectiveUse>,
+    /// One rank of each class: those that nothing tells apart.
+    pub ranks: Vec<RankUse>,
+    /// Ranks that others waited for, worst first.
+    pub culprits: Vec<Culprit>,
+    /// Memory of the fullest GPU.
+    pub memory: MemoryUse,
+    /// What was disturbed: faults of the scenario that have a place and a time.
+    pub disturbances: Vec<Disturbance>,
+    /// Events handled, those of communications rehearsed alone included.
+    pub events: u64,
+    /// Wall-clock milliseconds. Not reproducible; zero in `summary.json`.
+    pub wall_ms: f64,
+    /// Goodput over a long run with failures, if the scenario asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput: Option<GoodputUse>,
+}
+
+/// A part of some time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Share {
+    /// `compute`, `exposed: tensor parallel`, `waiting: pipeline`, `host`, `idle` …
+    pub what: String,
+    /// Seconds.
+    pub seconds: f64,
+    /// Of all, 0 to 1.
+    pub share: f64,
+}
+
+/// What one kind of communication took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CollectiveUse {
+    /// The communicator: `tensor parallel`, `pipeline 0→1`.
+    pub group: String,
+    /// How many ranks it has.
+    pub ranks: u32,
+    /// The operation: `all-gather of weights`.
+    pub what: String,
+    /// nccl-tests' size of one.
+    pub bytes: Bytes,
+    /// How often it took place on a GPU in the run.
+    pub count: u32,
+    /// Microseconds of one, on average.
+    pub time_us: f64,
+    /// Microseconds of one that has all links for itself.
+    pub alone_us: f64,
+    /// GB/s of bus bandwidth, on average.
+    pub busbw_gbs: f64,
+    /// Algorithm and protocol: `ring simple`.
+    pub how: String,
+    /// SMs that it holds.
+    pub sms: u32,
+}
+
+/// One rank of a class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RankUse {
+    /// The rank.
+    pub rank: u32,
+    /// Its GPU: `node0/gpu3`.
+    pub gpu: String,
+    /// Its parts: `stage 2`, `stage 0, experts 3`.
+    pub part: String,
+    /// How many are alike, itself included.
+    pub alike: u32,
+    /// Where its time went; the same parts as [`StepResult::time`].
+    pub time: Vec<Share>,
+}
+
+/// A rank that others waited for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Culprit {
+    /// The rank.
+    pub rank: u32,
+    /// Its GPU.
+    pub gpu: String,
+    /// Seconds for which other ranks waited for it with nothing else to do, all of them together.
+    pub caused_s: f64,
+    /// Seconds that it waited for others itself.
+    pub waited_s: f64,
+    /// Why, if the scenario says: `slow GPU, 0.8 ×`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Memory of the fullest GPU, bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryUse {
+    /// Its stage.
+    pub stage: u32,
+    /// `weights`, `gradients`, `optimiser`, `activations` …
+    pub parts: Vec<(String, Bytes)>,
+    /// All of them.
+    pub total: Bytes,
+    /// What the GPU has.
+    pub capacity: Bytes,
+    /// Whether it fits.
+    pub fits: bool,
+}
+
+/// Something that was disturbed for a while.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Disturbance {
+    /// `link down`, `slow GPU, 0.8 ×`.
+    pub what: String,
+    /// Where: `node0/nic0`.
+    pub place: String,
+    /// Seconds since the job began.
+    pub from_s: f64,
+    /// Until; `None`: to the end.
+    pub to_s: Option<f64>,
+}
+
+/// A long run with failures and checkpoints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GoodputUse {
+    /// The part of the time that steps took which were not lost, 0 to 1.
+    pub goodput: f64,
+    /// Seconds of work between two checkpoints.
+    pub interval_s: f64,
+    /// Failures in the run, on average.
+    pub failures: f64,
+    /// Where the time went: `steps`, `checkpoints`, `lost work`, `detection` …
+    pub time: Vec<Share>,
+    /// Intervals for comparison: name, seconds, goodput.
+    pub intervals: Vec<(String, f64, f64)>,
+}
+
+/// What happened when, on one rank of each class: `timeline.json`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct JobTimeline {
+    /// Names of streams, by number; 0 is the main one.
+    pub streams: Vec<String>,
+    /// Ranks shown, in the order of [`StepResult::ranks`]: rank, GPU, part.
+    pub ranks: Vec<(u32, String, String)>,
+    /// What they did, in order of its end.
+    pub spans: Vec<JobSpan>,
+    /// When the steps ended.
+    pub steps: Vec<Time>,
+    /// What was disturbed.
+    pub disturbances: Vec<Disturbance>,
+    /// The end.
+    pub end: Time,
+    /// Ranks that are left out to keep the file small.
+    pub ranks_omitted: u32,
+}
+
+/// A task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobSpan {
+    /// An index into [`JobTimeline::ranks`].
+    pub rank: u32,
+    /// An index into [`JobTimeline::streams`].
+    pub stream: u8,
+    /// What: `attention`, `all-gather of weights`.
+    pub what: String,
+    /// Which kind of thing.
+    pub kind: SpanKind,
+    /// Which micro-batch, from 0, if any.
+    pub micro_batch: Option<u16>,
+    /// Which virtual stage of the rank.
+    pub chunk: u16,
+    /// Which step.
+    pub step: u16,
+    /// When it could have begun; of a communication, from here to `start` the rank waited for
+    /// others.
+    pub ready: Time,
+    /// When it began.
+    pub start: Time,
+    /// When it ended.
+    pub end: Time,
+}
+
+/// Kinds of tasks, each with a colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SpanKind {
+    /// Kernels of a forward pass.
+    Forward,
+    /// Kernels of a backward pass.
+    Backward,
+    /// What is computed again before a backward pass.
+    Recompute,
+    /// The optimiser.
+    Optimiser,
+    /// Communication.
+    Communication,
+    /// Other.
+    Other,
+}
