@@ -3,6 +3,7 @@
 use super::progress::Show;
 use super::{CliError, one_of, terminal};
 use crate::collective::Collective;
+use crate::fault::FaultSpec;
 use crate::nccl::{Algorithm, Registration};
 use crate::plan::ProtocolKind;
 use crate::report::record::{Row, Summary};
@@ -200,6 +201,10 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
         environment,
         nccl_version: args.nccl_version.clone(),
         ranks_per_process: args.ranks_per_process,
+        faults: FaultSpec::default(),
+        long_run: None,
+        dollars_per_gpu_hour: None,
+        variants: Vec::new(),
         seed: args.seed,
         outputs: None,
     };

@@ -6,7 +6,8 @@ use crate::report::{
     attribution_table, check_target, links_table, reproducible, summary_json, table_footer,
     write_run,
 };
-use crate::scenario::{read, run as run_scenario, validate};
+use crate::scenario::training::{run_jobs, validate_job};
+use crate::scenario::{JobSpec, Scenario, read, run as run_scenario, validate};
 use std::path::{Path, PathBuf};
 
 /// Runs a scenario file and writes its folder of results.
@@ -49,6 +50,9 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     }
     let scenario = read(&args.scenario, &overrides)?;
     let folder = args.scenario.parent().unwrap_or(Path::new(""));
+    if matches!(scenario.spec.job, JobSpec::Training(_)) {
+        return run_job(args, scenario, folder);
+    }
     let mut spec = validate(scenario, folder)?;
     spec.exact_full = args.exact_full;
     let target = args.output.as_ref().unwrap_or(&spec.outputs);
@@ -78,5 +82,16 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         text += &format!("\nWritten to {}\n", target.display());
         terminal::print(&text)?;
     }
+    Ok(())
+}
+
+/// A training job, or several to be compared.
+fn run_job(args: &Args, scenario: Scenario, folder: &Path) -> Result<(), CliError> {
+    let mut job = validate_job(scenario, folder)?;
+    job.exact_full = args.exact_full;
+    let run = run_jobs(&job, &mut |_| {})?;
+    let text = serde_json::to_string_pretty(&run.summary)
+        .map_err(|e| CliError::Usage(format!("cannot write the summary: {e}")))?;
+    terminal::print(&text)?;
     Ok(())
 }

@@ -168,13 +168,14 @@ pub struct Exchange {
 
 /// What disturbs a job from outside. Times are since the job began.
 pub trait Disturbances: Sync {
-    /// How fast a rank's GPU is at a time (1: as it should be), and when that changes next.
+    /// How fast a rank's GPU is at a time (1: as it should be, 0: not at all), and when that
+    /// changes next.
     fn speed(&self, _rank: u32, _at: Time) -> (f64, Option<Time>) {
         (1.0, None)
     }
-    /// How much longer a task of a rank takes, on top.
-    fn delay(&self, _rank: u32, _task: TaskId, _tag: Tag) -> Time {
-        Time::ZERO
+    /// What kernels of a rank really take.
+    fn kernels(&self, _rank: u32, _task: TaskId, _tag: Tag, kernels: Kernels) -> Kernels {
+        kernels
     }
     /// What is left of a link's rate at a time.
     fn link(&self, _link: LinkId, _at: Time) -> f64 {

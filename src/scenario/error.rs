@@ -3,6 +3,7 @@
 use crate::engine::SimError;
 use crate::nccl::NcclError;
 use crate::topology::TopologyError;
+use crate::workload::training::resolve::TrainingError;
 use std::io;
 use thiserror::Error;
 
@@ -53,6 +54,12 @@ pub enum ScenarioError {
         /// What happened.
         source: SimError,
     },
+    /// A training job could not be made.
+    #[error(transparent)]
+    Training(#[from] TrainingError),
+    /// Nothing to run.
+    #[error("the scenario has nothing to run")]
+    Empty,
     /// A result could not be passed on while the run went on.
     #[error("cannot write the results: {0}")]
     Output(#[from] io::Error),

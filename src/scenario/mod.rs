@@ -9,6 +9,7 @@ mod read;
 pub mod recorder;
 mod run;
 mod spec;
+pub mod training;
 mod valid;
 pub mod validation;
 
@@ -16,7 +17,8 @@ pub use error::ScenarioError;
 pub use read::{Scenario, parse, read};
 pub use run::{Silent, Step, Watch, run};
 pub use spec::{
-    CollectiveSpec, EnvValue, JobSpec, ScenarioSpec, SizesSpec, TopologyRef, scenario_schema,
+    CollectiveSpec, EnvValue, JobSpec, LongRunSpec, ScenarioSpec, SizesSpec, TopologyRef,
+    VariantSpec, scenario_schema,
 };
 pub use valid::{ValidSpec, validate};
 

@@ -4,10 +4,14 @@
 //! tagged, quantities are strings with units, every object may carry a `"comment"`.
 
 use crate::collective::Collective;
+use crate::fault::FaultSpec;
+use crate::fault::goodput::CheckpointSpec;
+use crate::fault::published::Component;
 use crate::nccl::{Algorithm, Registration};
 use crate::plan::ProtocolKind;
 use crate::topology::{TopologySpec, unique};
-use crate::units::Bytes;
+use crate::units::{Bytes, Span};
+use crate::workload::training::spec::TrainingSpec;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
@@ -56,6 +60,18 @@ pub struct ScenarioSpec {
     /// the other, which small operations wait for. 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks_per_process: Option<u32>,
+    /// Slow GPUs, jitter, links that are degraded, flap or fail; of jobs, not of collectives.
+    #[serde(default, skip_serializing_if = "no_faults")]
+    pub faults: FaultSpec,
+    /// A long run with failures and checkpoints around the step, of a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long_run: Option<LongRunSpec>,
+    /// What the machine costs: dollars per GPU and hour, for comparisons of jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dollars_per_gpu_hour: Option<f64>,
+    /// The scenario is run once for each of these, and the results are compared; of jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<VariantSpec>,
     /// The seed of every random choice (such as which path a flow hashes onto).
     #[serde(default)]
     pub seed: u64,
@@ -82,6 +98,61 @@ pub enum TopologyRef {
 pub enum JobSpec {
     /// One collective at several sizes, as nccl-tests runs it.
     Collective(CollectiveSpec),
+    /// Steps of a training job.
+    Training(Box<TrainingSpec>),
+}
+
+/// A long run with failures and checkpoints. Nodes, GPUs and the step are the job's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LongRunSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// How long the run is on the cluster, all told.
+    pub duration: Span,
+    /// When checkpoints are made, and what they cost.
+    pub checkpoint: CheckpointSpec,
+    /// Nodes that stand by for those that are out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spares: Option<u32>,
+    /// Published rates of failures by name; `llama3-405b` if absent, `none` for those in `mtbf`
+    /// only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<String>,
+    /// The mean time between failures of one part of a kind, in place of what is published.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mtbf: BTreeMap<Component, Span>,
+    /// From a failure until it is noticed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detection: Option<Span>,
+    /// From having all nodes until the first step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<Span>,
+    /// How long a node is out that has to be repaired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Span>,
+    /// Share of failures after which a node is out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drained: Option<f64>,
+    /// How often the run is simulated; 100 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u32>,
+}
+
+/// A variant of a scenario, to be compared with others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VariantSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Its name in tables and files: letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// What is different: values by their places in the scenario, as `--set` takes them
+    /// (`job.training.parallel.tp`).
+    #[serde(default, deserialize_with = "unique::map")]
+    pub set: BTreeMap<String, serde_json::Value>,
 }
 
 /// One collective at several sizes.
@@ -125,6 +196,10 @@ pub struct CollectiveSpec {
     /// largest if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Bytes>,
+}
+
+fn no_faults(faults: &FaultSpec) -> bool {
+    faults.0.is_empty()
 }
 
 fn is_false(value: &bool) -> bool {

@@ -2,9 +2,9 @@
 
 use super::error::ScenarioError;
 use super::read::Scenario;
-use super::spec::{CollectiveSpec, JobSpec, SizesSpec, TopologyRef};
+use super::spec::{CollectiveSpec, JobSpec, ScenarioSpec, SizesSpec, TopologyRef};
 use crate::collective::{Collective, MscclAlgorithm};
-use crate::nccl::{Env, Forced, GraphFile, NcclError};
+use crate::nccl::{Env, Forced, GraphFile, NcclError, Registration};
 use crate::topology::{
     Fault, Finding, Overrides, Topology, TopologyError, catalogue, check, expand, load,
 };
@@ -60,41 +60,32 @@ const MOST_SIZES: usize = 10_000;
 /// Everything that is wrong with the scenario's values, or with its topology.
 pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, ScenarioError> {
     let Scenario { spec, json, origin } = scenario;
-    let JobSpec::Collective(job) = &spec.job;
     let mut faults = Vec::new();
-    check_name(&spec.name, &mut faults);
+    let JobSpec::Collective(job) = &spec.job else {
+        faults.push(fault("job", "another job".into(), "`collective`"));
+        return Err(TopologyError::Faults { origin, faults }.into());
+    };
+    check_name("name", &spec.name, &mut faults);
+    if !spec.faults.0.is_empty() {
+        faults.push(fault(
+            "faults",
+            "faults of a collective".into(),
+            "none: they are of jobs",
+        ));
+    }
+    if !spec.variants.is_empty() {
+        faults.push(fault(
+            "variants",
+            "variants of a collective".into(),
+            "none: they are of jobs",
+        ));
+    }
     let sizes = sizes(&job.sizes, "job.collective.sizes", &mut faults);
     let traced = traced(job, &sizes, &mut faults);
     if !faults.is_empty() {
         return Err(TopologyError::Faults { origin, faults }.into());
     }
-    let variables = spec.environment.iter();
-    let mut env = Env::parse(variables.map(|(name, value)| (name.as_str(), value.0.as_str())))?;
-    env.register(job.registered);
-    if let Some(path) = &env.graph_file {
-        let path = folder.join(path);
-        let text = std::fs::read_to_string(&path).map_err(|error| NcclError::Env {
-            name: "NCCL_GRAPH_FILE".into(),
-            value: path.display().to_string(),
-            problem: format!("cannot be read: {error}"),
-        })?;
-        env.graph = Some(GraphFile::parse(&text, &path.display().to_string())?);
-    }
-    match spec.ranks_per_process {
-        None => {}
-        Some(0) => faults.push(fault("ranks_per_process", "0".into(), "1 or more")),
-        Some(ranks) => env.ranks_per_process = ranks,
-    }
-    if let Some(text) = &spec.nccl_version {
-        match text.parse() {
-            Ok(version) => env.version = version,
-            Err(_) => faults.push(fault(
-                "nccl_version",
-                format!("`{text}`"),
-                "a release of NCCL from 2.12 on, such as 2.27 or 2.29.7",
-            )),
-        }
-    }
+    let env = environment(&spec, job.registered, folder, &mut faults)?;
     check_matrix(job, &mut faults);
     if !faults.is_empty() {
         return Err(TopologyError::Faults { origin, faults }.into());
@@ -153,6 +144,43 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
     })
 }
 
+/// NCCL's environment of a scenario.
+pub(super) fn environment(
+    spec: &ScenarioSpec,
+    registered: Option<Registration>,
+    folder: &Path,
+    faults: &mut Vec<Fault>,
+) -> Result<Env, ScenarioError> {
+    let variables = spec.environment.iter();
+    let mut env = Env::parse(variables.map(|(name, value)| (name.as_str(), value.0.as_str())))?;
+    env.register(registered);
+    if let Some(path) = &env.graph_file {
+        let path = folder.join(path);
+        let text = std::fs::read_to_string(&path).map_err(|error| NcclError::Env {
+            name: "NCCL_GRAPH_FILE".into(),
+            value: path.display().to_string(),
+            problem: format!("cannot be read: {error}"),
+        })?;
+        env.graph = Some(GraphFile::parse(&text, &path.display().to_string())?);
+    }
+    match spec.ranks_per_process {
+        None => {}
+        Some(0) => faults.push(fault("ranks_per_process", "0".into(), "1 or more")),
+        Some(ranks) => env.ranks_per_process = ranks,
+    }
+    if let Some(text) = &spec.nccl_version {
+        match text.parse() {
+            Ok(version) => env.version = version,
+            Err(_) => faults.push(fault(
+                "nccl_version",
+                format!("`{text}`"),
+                "a release of NCCL from 2.12 on, such as 2.27 or 2.29.7",
+            )),
+        }
+    }
+    Ok(env)
+}
+
 /// Reads an algorithm's file; it has to be for the collective.
 fn msccl(path: &Path, collective: Collective) -> Result<MscclAlgorithm, ScenarioError> {
     let refused = |problem: String| ScenarioError::AlgorithmFile {
@@ -191,7 +219,7 @@ fn check_matrix(job: &CollectiveSpec, faults: &mut Vec<Fault>) {
     }
 }
 
-fn machine(
+pub(super) fn machine(
     topology: &TopologyRef,
     nodes: Option<u32>,
     folder: &Path,
@@ -215,11 +243,11 @@ fn machine(
 }
 
 /// Names become folders, so they hold nothing that a path gives a meaning to.
-fn check_name(name: &str, faults: &mut Vec<Fault>) {
+pub(super) fn check_name(path: &str, name: &str, faults: &mut Vec<Fault>) {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
         faults.push(fault(
-            "name",
+            path,
             format!("`{name}`"),
             "letters, digits, `-`, `_` and `.`, not starting with a `.`",
         ));
@@ -311,7 +339,7 @@ fn traced(job: &CollectiveSpec, sizes: &[u64], faults: &mut Vec<Fault>) -> Optio
     }
 }
 
-fn fault(path: &str, found: String, expected: impl Into<String>) -> Fault {
+pub(super) fn fault(path: &str, found: String, expected: impl Into<String>) -> Fault {
     Fault {
         path: path.to_owned(),
         found,

@@ -4,9 +4,7 @@ use super::contention::{Contention, WHOLE};
 use super::rehearse::Rehearsed;
 use super::state::{ActorState, Going, GroupState, Kind, Outline, Running};
 use super::{Done, JobError, JobOutcome, JobProbe, Traffic, Waiting};
-use crate::plan::job::{
-    ActorId, Disturbances, ExchangeId, GroupId, Job, Kernels, StreamId, TaskId, Work,
-};
+use crate::plan::job::{ActorId, Disturbances, ExchangeId, GroupId, Job, StreamId, TaskId, Work};
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Bytes, Time};
 use std::cmp::Reverse;
@@ -33,6 +31,9 @@ enum Event {
     /// Links have other rates.
     Links,
 }
+
+/// Kernels that have just begun.
+const NOT_PACED: Time = Time::from_picos(u64::MAX - 1);
 
 struct Run<'j> {
     job: &'j Job,
@@ -303,16 +304,12 @@ impl Run<'_> {
         let now = self.now;
         let kind = match what.work {
             Work::Kernels(kernels) => {
-                let delay = self.disturbances.delay(me.rank, task, what.tag);
-                let kernels = Kernels {
-                    memory: kernels.memory + delay,
-                    ..kernels
-                };
+                let kernels = self.disturbances.kernels(me.rank, task, what.tag, kernels);
                 Kind::Kernels {
                     kernels,
                     left: 1.0,
                     since: now,
-                    whole: Time::MAX,
+                    whole: NOT_PACED,
                     version: 0,
                 }
             }
@@ -376,14 +373,19 @@ impl Run<'_> {
             let free = me.sms.saturating_sub(state.held).max(1);
             let share = f64::from(free) / f64::from(me.sms.max(1));
             let compute = kernels.compute.picos() as f64 / share;
-            let gpu = (compute + kernels.memory.picos() as f64) / speed.max(1e-9);
+            let gpu = (compute + kernels.memory.picos() as f64) / speed;
             // Kernels do not end before the process has started the last of them.
             let host = me.launch.picos() as f64 * f64::from(kernels.launches.saturating_sub(1));
-            let new = Time::from_picos(gpu.max(host).round() as u64);
+            let new = if speed > 0.0 {
+                Time::from_picos(gpu.max(host).round() as u64)
+            } else {
+                Time::MAX
+            };
             if new == *whole {
                 continue;
             }
-            if *whole != Time::MAX && *whole > Time::ZERO {
+            let paced = *whole != NOT_PACED && *whole != Time::MAX;
+            if paced && *whole > Time::ZERO {
                 let gone = (now.saturating_sub(*since)).picos() as f64 / whole.picos() as f64;
                 *left = (*left - gone).max(0.0);
             }
@@ -391,6 +393,11 @@ impl Run<'_> {
             *whole = new;
             state.versions += 1;
             *version = state.versions;
+            if new == Time::MAX {
+                // It stands still.
+                looks_again = until;
+                continue;
+            }
             let rest = Time::from_picos((new.picos() as f64 * *left).round() as u64);
             let event = Event::Task(actor, StreamId(stream as u8), *version);
             self.events.push(Reverse((now + rest, event)));

@@ -1,0 +1,95 @@
+//! A scenario's faults, as a job's execution asks for them.
+
+use crate::fault::{Faults, Work};
+use crate::plan::job::{Disturbances, Job, Kernels, Tag, TaskId, Work as Task};
+use crate::topology::LinkId;
+use crate::units::Time;
+use rustc_hash::FxHashMap;
+
+/// Faults of a job.
+pub(super) struct Trouble<'f> {
+    faults: &'f Faults,
+    /// By rank: the number of each kernel in its micro-batch, by task.
+    kernels: FxHashMap<u32, usize>,
+    numbers: Vec<Vec<u32>>,
+}
+
+impl<'f> Trouble<'f> {
+    pub(super) fn new(faults: &'f Faults, job: &Job) -> Self {
+        let number = |script: &crate::plan::job::Script| {
+            let mut seen: FxHashMap<(u16, Option<u16>), u32> = FxHashMap::default();
+            let of = |task: &crate::plan::job::Task| match task.work {
+                Task::Kernels(_) => {
+                    let count = seen
+                        .entry((task.tag.step, task.tag.micro_batch))
+                        .or_insert(0);
+                    *count += 1;
+                    *count - 1
+                }
+                _ => 0,
+            };
+            script.tasks.iter().map(of).collect()
+        };
+        Trouble {
+            faults,
+            kernels: job
+                .actors
+                .iter()
+                .map(|a| (a.rank, a.script as usize))
+                .collect(),
+            numbers: job.scripts.iter().map(number).collect(),
+        }
+    }
+}
+
+impl Disturbances for Trouble<'_> {
+    fn speed(&self, rank: u32, at: Time) -> (f64, Option<Time>) {
+        let rank = rank as usize;
+        (
+            self.faults.speed(rank, at),
+            self.faults.next_speed_change(rank, at),
+        )
+    }
+
+    fn kernels(&self, rank: u32, task: TaskId, tag: Tag, kernels: Kernels) -> Kernels {
+        let at = rank as usize;
+        if self.faults.is_plain(at) {
+            return kernels;
+        }
+        let script = self.kernels.get(&rank).copied();
+        let number = script.map_or(0, |s| self.numbers[s][task.0 as usize]);
+        let work = Work {
+            step: u64::from(tag.step),
+            micro_batch: u32::from(tag.micro_batch.unwrap_or(0)),
+            kernel: number,
+        };
+        let stretch = self.faults.stretch(at, work);
+        let longer = |time: Time| Time::from_picos((time.picos() as f64 * stretch).round() as u64);
+        let first = tag.micro_batch == Some(0) && number == 0;
+        let stall = if first {
+            self.faults.loader_stall(at, u64::from(tag.step))
+        } else {
+            Time::ZERO
+        };
+        Kernels {
+            compute: longer(kernels.compute),
+            memory: longer(kernels.memory) + self.faults.delay(at, work) + stall,
+            ..kernels
+        }
+    }
+
+    fn link(&self, link: LinkId, at: Time) -> f64 {
+        self.faults.link_factor(link, at)
+    }
+
+    fn links(&self) -> Vec<LinkId> {
+        self.faults.touched_links().collect()
+    }
+
+    fn next_link_change(&self, after: Time) -> Option<Time> {
+        let links = self.faults.touched_links();
+        links
+            .filter_map(|l| self.faults.next_link_change(l, after))
+            .min()
+    }
+}

@@ -1,0 +1,516 @@
+//! What a job's execution comes down to, for the report.
+
+use super::valid::{ValidJob, ValidVariant, goodput_spec};
+use crate::engine::job::{Done, JobError, JobOutcome, JobProbe, Ledger, Rehearsed};
+use crate::fault::FaultError;
+use crate::fault::goodput::{self, Goodput};
+use crate::plan::job::{Job, Tag, Work};
+use crate::report::training::{
+    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline, MemoryUse, RankUse,
+    Share, SpanKind, StepResult, VariantResult,
+};
+use crate::scenario::ScenarioError;
+use crate::topology::TopologyError;
+use crate::units::{Bytes, Span, Time};
+use crate::workload::model::flops::{model_flops_per_step, model_flops_utilisation};
+use crate::workload::model::{
+    Batch, MemoryPlan, Schedule, ScoreCount, StateWidths, Zero, peak_memory,
+};
+use crate::workload::training::lower::Lowered;
+use crate::workload::training::pipeline::Schedule as Order;
+use crate::workload::training::resolve::Training;
+use crate::workload::training::spec::DataParallelSpec;
+use std::collections::BTreeMap;
+
+/// What driver, libraries and NCCL's buffers take of a GPU's memory; a guess, from what
+/// `nvidia-smi` shows of idle training processes.
+const RESERVED: Bytes = Bytes::new(2 << 30);
+
+/// Tasks that are kept for timelines, and ranks.
+const MOST_SPANS: usize = 300_000;
+const MOST_RANKS: usize = 64;
+
+/// Writes down each task.
+pub(super) struct Spans<'j> {
+    job: &'j Job,
+    spans: Vec<JobSpan>,
+}
+
+impl<'j> Spans<'j> {
+    pub(super) fn new(job: &'j Job) -> Self {
+        Spans {
+            job,
+            spans: Vec::new(),
+        }
+    }
+}
+
+impl JobProbe for Spans<'_> {
+    fn task(&mut self, done: Done) {
+        if done.actor.0 as usize >= MOST_RANKS || self.spans.len() >= MOST_SPANS {
+            return;
+        }
+        let actor = &self.job.actors[done.actor.0 as usize];
+        let task = &self.job.scripts[actor.script as usize].tasks[done.task.0 as usize];
+        let Tag {
+            name,
+            step,
+            micro_batch,
+            chunk,
+        } = task.tag;
+        let what = self.job.names[usize::from(name)].clone();
+        let kind = match task.work {
+            Work::Communicate { .. } => SpanKind::Communication,
+            Work::Kernels(_) => kind_of(&what),
+            Work::Wait(_) | Work::Synchronise => SpanKind::Other,
+        };
+        self.spans.push(JobSpan {
+            rank: done.actor.0,
+            stream: task.stream.0,
+            what,
+            kind,
+            micro_batch,
+            chunk,
+            step,
+            ready: done.ready,
+            start: done.begun,
+            end: done.ended,
+        });
+    }
+}
+
+fn kind_of(what: &str) -> SpanKind {
+    if what == "optimiser" {
+        SpanKind::Optimiser
+    } else if what.ends_with("again") {
+        SpanKind::Recompute
+    } else if what.ends_with("backward") || what.ends_with("weights") {
+        SpanKind::Backward
+    } else if what.starts_with("accumulate") || what == "compression" {
+        SpanKind::Other
+    } else {
+        SpanKind::Forward
+    }
+}
+
+pub(super) fn results(
+    job: &ValidJob,
+    variant: &ValidVariant,
+    lowered: &Lowered,
+    rehearsed: &[Rehearsed],
+    outcome: &JobOutcome,
+    spans: Spans<'_>,
+) -> Result<(StepResult, JobTimeline), ScenarioError> {
+    let training = &variant.training;
+    let ends: Vec<f64> = outcome.steps.iter().map(|t| t.seconds()).collect();
+    let steps_s: Vec<f64> = ends
+        .iter()
+        .enumerate()
+        .map(|(i, end)| end - if i == 0 { 0.0 } else { ends[i - 1] })
+        .collect();
+    let step_s = steps_s.last().copied().unwrap_or(0.0);
+    let gpus = variant.gpus.len() as u32;
+    let tokens = training.tokens();
+    let flops = model_flops_per_step(
+        &training.model,
+        u64::from(training.spec.global_batch),
+        training.batch.tokens,
+        ScoreCount::Full,
+    );
+    let peak = lowered.gpu.peak_of_precision;
+    let tokens_per_s = tokens as f64 / step_s;
+    let weights: Vec<f64> = lowered
+        .job
+        .actors
+        .iter()
+        .map(|a| f64::from(a.alike))
+        .collect();
+    let time = average(&lowered.job, &outcome.ledgers, &weights);
+    let of = |start: &str| -> f64 {
+        time.iter()
+            .filter(|s| s.what.starts_with(start))
+            .map(|s| s.share)
+            .sum()
+    };
+    let exposed: f64 = of("exposed");
+    let communication: f64 = outcome
+        .ledgers
+        .iter()
+        .zip(&weights)
+        .map(|(l, w)| l.communication.iter().map(|t| t.seconds()).sum::<f64>() * w)
+        .sum();
+    let exposed_seconds: f64 = outcome
+        .ledgers
+        .iter()
+        .zip(&weights)
+        .map(|(l, w)| l.exposed.iter().map(|t| t.seconds()).sum::<f64>() * w)
+        .sum();
+    let disturbances = disturbances(variant, outcome.end);
+    let ranks = ranks(variant, lowered, outcome);
+    let timeline = JobTimeline {
+        streams: lowered.job.streams.clone(),
+        ranks: ranks
+            .iter()
+            .take(MOST_RANKS)
+            .map(|r| (r.rank, r.gpu.clone(), r.part.clone()))
+            .collect(),
+        spans: spans.spans,
+        steps: outcome.steps.clone(),
+        disturbances: disturbances.clone(),
+        end: outcome.end,
+        ranks_omitted: ranks.len().saturating_sub(MOST_RANKS) as u32,
+    };
+    let result = StepResult {
+        step_s,
+        steps_s,
+        tokens,
+        tokens_per_s,
+        model_tflops_per_gpu: flops / step_s / f64::from(gpus) / 1e12,
+        mfu: model_flops_utilisation(flops, step_s, u64::from(gpus), peak),
+        dollars_per_million_tokens: variant
+            .price
+            .map(|p| p * f64::from(gpus) / 3600.0 / tokens_per_s * 1e6),
+        exposed_communication: exposed,
+        bubble: of("waiting: forward") + of("waiting: backward") + of("idle"),
+        overlap: if communication > 0.0 {
+            (1.0 - exposed_seconds / communication).max(0.0)
+        } else {
+            1.0
+        },
+        time,
+        collectives: collectives(lowered, outcome),
+        culprits: culprits(variant, lowered, outcome),
+        ranks,
+        memory: memory(variant)?,
+        disturbances,
+        events: outcome.events + rehearsed.iter().map(|r| r.events).sum::<u64>(),
+        wall_ms: 0.0,
+        goodput: long_run(job, variant, step_s)?,
+    };
+    Ok((result, timeline))
+}
+
+/// A job that hung or timed out, with the GPUs of the ranks that are missing.
+pub(super) fn failed(error: &JobError, variant: &ValidVariant, lowered: &Lowered) -> VariantResult {
+    let mut text = error.to_string();
+    let missing = match error {
+        JobError::Hangs { waiting, .. } => waiting.first().map(|w| w.missing.as_slice()),
+        JobError::TimedOut { waiting, .. } => Some(waiting.missing.as_slice()),
+        _ => None,
+    };
+    for &rank in missing.unwrap_or_default().iter().take(4) {
+        let class = lowered.classes.of_rank.get(rank as usize);
+        let alike = class.map_or(1, |&c| lowered.job.actors[c as usize].alike);
+        let name = variant.topology.device_name(variant.gpus[rank as usize]);
+        let others = match alike {
+            1 => String::new(),
+            n => format!(" (and {} like it)", n - 1),
+        };
+        text += &format!("\n  rank {rank} is on {name}{others}");
+    }
+    VariantResult::Failed(text)
+}
+
+fn average(job: &Job, ledgers: &[Ledger], weights: &[f64]) -> Vec<Share> {
+    let mut sums: BTreeMap<(u8, String), f64> = BTreeMap::new();
+    for (ledger, weight) in ledgers.iter().zip(weights) {
+        for (order, what, time) in parts(job, ledger) {
+            *sums.entry((order, what)).or_default() += time.seconds() * weight;
+        }
+    }
+    let ranks: f64 = weights.iter().sum();
+    let all: f64 = sums.values().sum();
+    sums.into_iter()
+        .filter(|(_, seconds)| *seconds > 0.0)
+        .map(|((_, what), seconds)| Share {
+            what,
+            seconds: seconds / ranks,
+            share: if all > 0.0 { seconds / all } else { 0.0 },
+        })
+        .collect()
+}
+
+fn parts(job: &Job, ledger: &Ledger) -> Vec<(u8, String, Time)> {
+    let mut parts = vec![(0, "compute".to_owned(), ledger.compute)];
+    for (stream, name) in job.streams.iter().enumerate() {
+        parts.push((1, format!("exposed: {name}"), ledger.exposed[stream]));
+        parts.push((2, format!("waiting: {name}"), ledger.waiting[stream]));
+    }
+    parts.push((3, "copies and delays".to_owned(), ledger.other));
+    parts.push((4, "host".to_owned(), ledger.host));
+    parts.push((5, "idle".to_owned(), ledger.idle));
+    parts
+}
+
+fn ranks(variant: &ValidVariant, lowered: &Lowered, outcome: &JobOutcome) -> Vec<RankUse> {
+    let of = |(index, actor): (usize, &crate::plan::job::Actor)| {
+        let at = lowered.places.coordinates(actor.rank).unwrap_or_default();
+        let dims = &variant.training.dims;
+        let mut part = Vec::new();
+        if dims.pp > 1 {
+            part.push(format!("stage {}", at.pp));
+        }
+        if lowered.classes.ranks > dims.pp {
+            for (name, size, own) in [
+                ("tp", dims.tp, at.tp),
+                ("cp", dims.cp, at.cp),
+                ("dp", dims.dp, at.dp),
+            ] {
+                if size > 1 {
+                    part.push(format!("{name} {own}"));
+                }
+            }
+        }
+        RankUse {
+            rank: actor.rank,
+            gpu: variant
+                .topology
+                .device_name(variant.gpus[actor.rank as usize]),
+            part: part.join(", "),
+            alike: actor.alike,
+            time: average(&lowered.job, &outcome.ledgers[index..=index], &[1.0]),
+        }
+    };
+    lowered.job.actors.iter().enumerate().map(of).collect()
+}
+
+fn collectives(lowered: &Lowered, outcome: &JobOutcome) -> Vec<CollectiveUse> {
+    let job = &lowered.job;
+    let mut found: BTreeMap<(String, String, u64, String), (CollectiveUse, u32)> = BTreeMap::new();
+    for (group, traffic) in job.groups.iter().zip(&outcome.traffic) {
+        for (exchange, done) in group.exchanges.iter().zip(traffic) {
+            if done.count == 0 {
+                continue;
+            }
+            let known = &job.exchanges[exchange.0 as usize];
+            // All edges of a pipeline are one kind.
+            let name = if group.name.starts_with("pipeline") {
+                "pipeline".to_owned()
+            } else {
+                group.name.clone()
+            };
+            let count = f64::from(done.count);
+            let time_us = done.time.micros() / count;
+            let bytes = known.bytes.get() as f64;
+            let entry = CollectiveUse {
+                group: name.clone(),
+                ranks: group.ranks.len() as u32,
+                what: known.name.clone(),
+                bytes: known.bytes,
+                count: done.count,
+                time_us,
+                alone_us: done.alone.micros() / count,
+                busbw_gbs: if time_us > 0.0 {
+                    bytes / time_us / 1e3 * known.bus_factor
+                } else {
+                    0.0
+                },
+                how: known.how.clone(),
+                sms: known.sms,
+            };
+            let key = (
+                name,
+                known.name.clone(),
+                known.bytes.get(),
+                known.how.clone(),
+            );
+            match found.get_mut(&key) {
+                None => {
+                    found.insert(key, (entry, 1));
+                }
+                Some((sum, groups)) => {
+                    // The mean over groups of a kind.
+                    let n = f64::from(*groups);
+                    let mean = |a: f64, b: f64| (a * n + b) / (n + 1.0);
+                    sum.time_us = mean(sum.time_us, entry.time_us);
+                    sum.alone_us = mean(sum.alone_us, entry.alone_us);
+                    sum.busbw_gbs = mean(sum.busbw_gbs, entry.busbw_gbs);
+                    sum.count = sum.count.max(entry.count);
+                    *groups += 1;
+                }
+            }
+        }
+    }
+    let mut list: Vec<CollectiveUse> = found.into_values().map(|(entry, _)| entry).collect();
+    list.sort_by(|a, b| {
+        let all = |c: &CollectiveUse| c.time_us * f64::from(c.count);
+        all(b).total_cmp(&all(a))
+    });
+    list
+}
+
+/// Ranks that faults touch and that others waited for.
+fn culprits(variant: &ValidVariant, lowered: &Lowered, outcome: &JobOutcome) -> Vec<Culprit> {
+    let actors = &lowered.job.actors;
+    let mut caused = vec![0.0; actors.len()];
+    for (ledger, actor) in outcome.ledgers.iter().zip(actors) {
+        for (&whom, time) in &ledger.waited_for {
+            caused[whom.0 as usize] += time.seconds() * f64::from(actor.alike);
+        }
+    }
+    let mut list: Vec<Culprit> = actors
+        .iter()
+        .enumerate()
+        .filter(|(index, actor)| {
+            caused[*index] > 0.0 && !variant.faults.is_plain(actor.rank as usize)
+        })
+        .map(|(index, actor)| {
+            let speed = variant.faults.speed(actor.rank as usize, Time::ZERO);
+            Culprit {
+                rank: actor.rank,
+                gpu: variant
+                    .topology
+                    .device_name(variant.gpus[actor.rank as usize]),
+                caused_s: caused[index],
+                waited_s: outcome.ledgers[index]
+                    .waiting
+                    .iter()
+                    .map(|t| t.seconds())
+                    .sum(),
+                why: Some(if speed < 1.0 {
+                    format!("slow GPU, {speed:.2} ×")
+                } else {
+                    "slow at times".to_owned()
+                }),
+            }
+        })
+        .collect();
+    list.sort_by(|a, b| b.caused_s.total_cmp(&a.caused_s));
+    list.truncate(10);
+    list
+}
+
+fn disturbances(variant: &ValidVariant, end: Time) -> Vec<Disturbance> {
+    let windows = variant.faults.windows(end).into_iter();
+    windows
+        .take(1000)
+        .map(|w| Disturbance {
+            what: w.what,
+            place: w.place,
+            from_s: w.from.seconds(),
+            to_s: (w.to < end).then(|| w.to.seconds()),
+        })
+        .collect()
+}
+
+/// The memory plan of a job.
+pub(super) fn memory_plan(training: &Training) -> MemoryPlan {
+    let gradient = u64::from(training.gradient_bytes());
+    MemoryPlan {
+        layout: training.dims,
+        batch: Batch {
+            global: u64::from(training.spec.global_batch),
+            micro: u64::from(training.spec.micro_batch),
+            sequence: training.batch.tokens,
+        },
+        style: training.style(),
+        schedule: match training.schedule {
+            Order::Gpipe => Schedule::Gpipe,
+            Order::OneForwardOneBackward | Order::Interleaved => Schedule::OneForwardOneBackward,
+        },
+        zero: match &training.spec.data_parallel {
+            DataParallelSpec::Ddp(_) | DataParallelSpec::SingleProcess => Zero::None,
+            DataParallelSpec::Zero(zero) if zero.stage == 1 => Zero::Optimiser,
+            DataParallelSpec::Zero(_) => Zero::Gradients,
+            DataParallelSpec::Fsdp(_) => Zero::Weights,
+        },
+        widths: StateWidths {
+            gradient,
+            ..StateWidths::MIXED
+        },
+        reserved: RESERVED,
+    }
+}
+
+fn memory(variant: &ValidVariant) -> Result<MemoryUse, ScenarioError> {
+    let training = &variant.training;
+    let plan = memory_plan(training);
+    let (stage, parts) = peak_memory(&training.model, &plan)
+        .map_err(crate::workload::training::resolve::TrainingError::Model)?;
+    let models = variant
+        .gpus
+        .iter()
+        .filter_map(|&g| variant.topology.gpu_model(g));
+    let capacity = models.map(|m| m.memory.value).min().unwrap_or(Bytes::ZERO);
+    let named = [
+        ("weights", parts.weights),
+        ("gradients", parts.gradients),
+        ("optimiser", parts.optimiser),
+        ("gathered weights", parts.gathered),
+        ("activations", parts.activations),
+        ("logits", parts.logits),
+        ("driver and libraries", parts.reserved),
+    ];
+    Ok(MemoryUse {
+        stage,
+        parts: named
+            .into_iter()
+            .filter(|(_, b)| *b > Bytes::ZERO)
+            .map(|(n, b)| (n.to_owned(), b))
+            .collect(),
+        total: parts.total(),
+        capacity,
+        fits: parts.fits(capacity).fits(),
+    })
+}
+
+fn long_run(
+    job: &ValidJob,
+    variant: &ValidVariant,
+    step_s: f64,
+) -> Result<Option<GoodputUse>, ScenarioError> {
+    let Some(long) = &variant.long_run else {
+        return Ok(None);
+    };
+    let gpus = variant.gpus.len() as u32;
+    let step = Span::from_seconds(step_s);
+    let mut spec = goodput_spec(long, &variant.topology, gpus, step);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let run = |spec: &goodput::GoodputSpec| -> Result<Goodput, ScenarioError> {
+        goodput::goodput(spec, job.seed, threads).map_err(|FaultError { problems }| {
+            TopologyError::Faults {
+                origin: "long_run".into(),
+                faults: problems,
+            }
+            .into()
+        })
+    };
+    let own = run(&spec)?;
+    let mut intervals = Vec::new();
+    for (name, interval) in [
+        ("Young", goodput::IntervalSpec::Young),
+        ("Daly", goodput::IntervalSpec::Daly),
+        ("best simulated", goodput::IntervalSpec::Best),
+    ] {
+        spec.checkpoint.interval = interval;
+        let other = run(&spec)?;
+        intervals.push((name.to_owned(), other.work.seconds(), other.mean));
+    }
+    let ledger = |pick: &dyn Fn(&goodput::Ledger) -> Span| {
+        own.mean_of(|replica| pick(&replica.ledger).seconds())
+    };
+    let named: [(&str, f64); 6] = [
+        ("steps that count", ledger(&|l| l.productive)),
+        ("checkpoints", ledger(&|l| l.checkpointing)),
+        ("work that was lost", ledger(&|l| l.lost_work)),
+        ("noticing failures", ledger(&|l| l.detection)),
+        ("restarting", ledger(&|l| l.restart)),
+        ("waiting for nodes", ledger(&|l| l.waiting)),
+    ];
+    let all: f64 = named.iter().map(|(_, s)| s).sum();
+    Ok(Some(GoodputUse {
+        goodput: own.mean,
+        interval_s: own.work.seconds(),
+        failures: own.mean_of(|replica| replica.failure_count() as f64),
+        time: named
+            .into_iter()
+            .filter(|(_, s)| *s > 0.0)
+            .map(|(what, seconds)| Share {
+                what: what.to_owned(),
+                seconds,
+                share: seconds / all,
+            })
+            .collect(),
+        intervals,
+    }))
+}

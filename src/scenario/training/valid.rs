@@ -1,0 +1,243 @@
+//! A training scenario whose every part has been checked, ready to run.
+
+use crate::fault::goodput::GoodputSpec;
+use crate::fault::{FaultError, Faults};
+use crate::nccl::Env;
+use crate::scenario::ScenarioError;
+use crate::scenario::read::{Scenario, parse};
+use crate::scenario::spec::{JobSpec, LongRunSpec, ScenarioSpec};
+use crate::scenario::valid::{check_name, environment, fault, machine};
+use crate::topology::{DeviceId, Fault, Topology, TopologyError, check};
+use crate::units::Span;
+use crate::workload::training::resolve::{Training, TrainingError};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A checked training scenario, with all its variants.
+pub struct ValidJob {
+    /// For people.
+    pub title: String,
+    /// What is run, and compared if there are several.
+    pub variants: Vec<ValidVariant>,
+    /// The seed.
+    pub seed: u64,
+    /// Where results go.
+    pub outputs: PathBuf,
+    /// Simulate every rank and every worker, also those that are alike.
+    pub exact_full: bool,
+    /// The scenario as JSON.
+    pub json: Value,
+}
+
+/// One job on one machine.
+pub struct ValidVariant {
+    /// Its name.
+    pub name: String,
+    /// The machine.
+    pub topology: Topology,
+    /// What is odd about it, and about NCCL's variables.
+    pub warnings: Vec<String>,
+    /// The GPU of each rank.
+    pub gpus: Vec<DeviceId>,
+    /// The job.
+    pub training: Training,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// NCCL's variables.
+    pub env: Env,
+    /// A long run around the step.
+    pub long_run: Option<LongRunSpec>,
+    /// Dollars per GPU and hour.
+    pub price: Option<f64>,
+}
+
+/// Checks a training scenario and builds the machines of all variants; relative paths start at
+/// `folder`.
+///
+/// # Errors
+/// Everything that is wrong with a variant's values.
+pub fn validate_job(scenario: Scenario, folder: &Path) -> Result<ValidJob, ScenarioError> {
+    let Scenario { spec, json, origin } = scenario;
+    let mut faults = Vec::new();
+    check_name("name", &spec.name, &mut faults);
+    for (index, variant) in spec.variants.iter().enumerate() {
+        let path = format!("variants[{index}].name");
+        check_name(&path, &variant.name, &mut faults);
+        if spec.variants[..index]
+            .iter()
+            .any(|v| v.name == variant.name)
+        {
+            faults.push(fault(
+                &path,
+                format!("`{}` again", variant.name),
+                "another name",
+            ));
+        }
+    }
+    refuse(&origin, faults)?;
+    let mut variants = Vec::new();
+    if spec.variants.is_empty() {
+        variants.push(variant(&spec, spec.name.clone(), folder, &origin)?);
+    }
+    for described in &spec.variants {
+        let mut base = json.clone();
+        if let Value::Object(map) = &mut base {
+            map.remove("variants");
+        }
+        let set: Vec<String> = described
+            .set
+            .iter()
+            .map(|(path, value)| format!("{path}={value}"))
+            .collect();
+        let origin = format!("{origin}, variant {}", described.name);
+        let changed = parse(&base.to_string(), &origin, &set)?;
+        variants.push(variant(
+            &changed.spec,
+            described.name.clone(),
+            folder,
+            &origin,
+        )?);
+    }
+    let model = variants
+        .first()
+        .map_or("", |v| v.training.model_name.as_str());
+    let title = spec.title.unwrap_or_else(|| {
+        let machines: Vec<&str> = variants.iter().map(|v| v.topology.title.as_str()).collect();
+        format!("{model} on {}", machines.join(" and "))
+    });
+    Ok(ValidJob {
+        title,
+        outputs: spec
+            .outputs
+            .map_or_else(|| Path::new("runs").join(&spec.name), PathBuf::from),
+        variants,
+        seed: spec.seed,
+        exact_full: false,
+        json,
+    })
+}
+
+fn refuse(origin: &str, faults: Vec<Fault>) -> Result<(), ScenarioError> {
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(TopologyError::Faults {
+        origin: origin.to_owned(),
+        faults,
+    }
+    .into())
+}
+
+fn variant(
+    spec: &ScenarioSpec,
+    name: String,
+    folder: &Path,
+    origin: &str,
+) -> Result<ValidVariant, ScenarioError> {
+    let mut faults = Vec::new();
+    let JobSpec::Training(job) = &spec.job else {
+        let wrong = fault("job", "another job".into(), "`training`");
+        return refuse(origin, vec![wrong]).and(Err(ScenarioError::Empty));
+    };
+    let mut env = environment(spec, None, folder, &mut faults)?;
+    // Each rank of a training job has a process of its own.
+    env.ranks_per_process = spec.ranks_per_process.unwrap_or(1);
+    if let Some(price) = spec.dollars_per_gpu_hour
+        && !(price.is_finite() && price > 0.0)
+    {
+        let wrong = fault("dollars_per_gpu_hour", price.to_string(), "more than 0");
+        faults.push(wrong);
+    }
+    refuse(origin, faults)?;
+    let topology = machine(&spec.topology, spec.nodes, folder, origin)?;
+    let mut gpus = Vec::new();
+    for node in &topology.nodes {
+        let count = spec.gpus_per_node.map_or(node.gpus.len(), |g| g as usize);
+        if count == 0 || count > node.gpus.len() {
+            let found = count.to_string();
+            let most = format!("1 to {}, the GPUs of {}", node.gpus.len(), node.name);
+            refuse(origin, vec![fault("gpus_per_node", found, most)])?;
+        }
+        gpus.extend_from_slice(&node.gpus[..count]);
+    }
+    let training = Training::new(job, gpus.len() as u32).map_err(|e| refused(origin, e))?;
+    let resolved = Faults::resolve(&spec.faults, &topology, &gpus, spec.seed);
+    let resolved = match resolved {
+        Ok(faults) => faults,
+        Err(FaultError { problems }) => {
+            return refuse(origin, problems).and(Err(ScenarioError::Empty));
+        }
+    };
+    if let Some(long) = &spec.long_run {
+        // What is wrong with it is to be known before the step is simulated.
+        let trial = goodput_spec(long, &topology, gpus.len() as u32, Span::from_secs(1));
+        if let Err(FaultError { mut problems }) = crate::fault::goodput::Job::new(&trial) {
+            for problem in &mut problems {
+                problem.path = format!("long_run.{}", problem.path);
+            }
+            refuse(origin, problems)?;
+        }
+    }
+    let findings = check(&topology);
+    Ok(ValidVariant {
+        warnings: findings
+            .iter()
+            .map(ToString::to_string)
+            .chain(env.warnings.iter().cloned())
+            .collect(),
+        name,
+        topology,
+        gpus,
+        training,
+        faults: resolved,
+        env,
+        long_run: spec.long_run.clone(),
+        price: spec.dollars_per_gpu_hour,
+    })
+}
+
+/// A training job's faults, at their places in the scenario.
+fn refused(origin: &str, error: TrainingError) -> ScenarioError {
+    match error {
+        TrainingError::Faults(list) => {
+            let faults = list.into_iter();
+            let faults =
+                faults.map(|f| fault(&format!("job.training.{}", f.path), f.found, f.expected));
+            TopologyError::Faults {
+                origin: origin.to_owned(),
+                faults: faults.collect(),
+            }
+            .into()
+        }
+        other => ScenarioError::Training(other),
+    }
+}
+
+/// The long run of a job whose step takes so long.
+pub(super) fn goodput_spec(
+    long: &LongRunSpec,
+    topology: &Topology,
+    gpus: u32,
+    step: Span,
+) -> GoodputSpec {
+    let nodes = topology.nodes.len() as u32;
+    let nics = topology.nodes.first().map(|n| n.nics.len() as u32);
+    GoodputSpec {
+        comment: None,
+        nodes,
+        gpus_per_node: gpus / nodes.max(1),
+        nics_per_node: nics,
+        nvswitches_per_node: None,
+        spares: long.spares,
+        rates: long.rates.clone(),
+        mtbf: long.mtbf.clone(),
+        step,
+        checkpoint: long.checkpoint.clone(),
+        detection: long.detection,
+        restart: long.restart,
+        repair: long.repair,
+        drained: long.drained,
+        duration: long.duration,
+        replicas: long.replicas,
+    }
+}
