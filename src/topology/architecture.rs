@@ -43,14 +43,28 @@ pub struct KernelModel {
     /// The same of the FP8 peak.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fp8_gemm_share: Option<Sourced<f64>>,
-    /// The share of the 16-bit peak at which attention in one kernel goes.
-    pub attention_share: Sourced<f64>,
+    /// The share of the 16-bit peak at which FlashAttention's versions 1, 2 and 3 go, forward and
+    /// backward together.
+    pub attention_shares: Sourced<[f64; 3]>,
     /// The share of the memory's bandwidth that other kernels reach.
     pub memory_share: Sourced<f64>,
     /// What each kernel costs beside: its start and end on the GPU.
     pub latency: Sourced<Time>,
     /// Rows and columns of a matrix product that one SM computes at once.
     pub tile: Sourced<(u64, u64)>,
+}
+
+impl KernelModel {
+    /// The share of the 16-bit peak at which a version of FlashAttention goes.
+    #[must_use]
+    pub fn attention_share(&self, version: u8) -> f64 {
+        let [first, second, third] = self.attention_shares.value;
+        match version {
+            0 | 1 => first,
+            2 => second,
+            _ => third,
+        }
+    }
 }
 
 /// From a slice being posted to the peer seeing it, beyond the wires' own latency.

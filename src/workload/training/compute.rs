@@ -36,9 +36,13 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// The model of a GPU of this kind; `None` if the hardware files do not say enough of it.
+    /// The model of a GPU of this kind, with a version of FlashAttention; `None` if the hardware files do not say enough of it.
     #[must_use]
-    pub fn new(model: &GpuModel, architecture: &Architecture, precision: Precision) -> Option<Gpu> {
+    pub fn new(
+        model: &GpuModel,
+        architecture: &Architecture,
+        (precision, flash): (Precision, u8),
+    ) -> Option<Gpu> {
         let kernels: &KernelModel = architecture.kernels.as_ref()?;
         let peak = model.bf16_tflops.value * 1e12;
         let share = kernels.gemm_share.value;
@@ -55,7 +59,7 @@ impl Gpu {
             half: peak * share,
             peak,
             peak_of_precision,
-            attention: peak * kernels.attention_share.value,
+            attention: peak * kernels.attention_share(flash),
             memory: model.memory_bandwidth.value.bytes_per_sec() as f64
                 * kernels.memory_share.value,
             latency: kernels.latency.value.seconds(),

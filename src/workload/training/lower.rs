@@ -251,13 +251,16 @@ fn gpu_of(
         }
         seen.push(model);
         let known = topology.gpu_model(id).zip(topology.architecture(id));
-        let precision = training.spec.precision;
+        let precision = (
+            training.spec.precision,
+            training.spec.flash_version.unwrap_or(2),
+        );
         let gpu = known.and_then(|(m, a)| Gpu::new(m, a, precision));
         let gpu = gpu.ok_or_else(|| TrainingError::UnknownGpu {
             gpu: topology
                 .gpu_model(id)
                 .map_or_else(String::new, |m| m.title.clone()),
-            fp8: precision == super::spec::Precision::Fp8,
+            fp8: precision.0 == super::spec::Precision::Fp8,
         })?;
         if slowest.as_ref().is_none_or(|s| gpu.gemm < s.gemm) {
             slowest = Some(gpu);

@@ -183,6 +183,11 @@ impl Training {
                 || "1 or 2; `fsdp` is stage 3".into(),
             );
         }
+        if let Some(version) = spec.flash_version {
+            faults.unless((1..=3).contains(&version), "flash_version", version, || {
+                "1, 2 or 3".into()
+            });
+        }
         if spec.data_parallel == DataParallelSpec::SingleProcess {
             faults.unless(inner == 1, "parallel", inner, || {
                 "tp, cp and pp of 1: one process holds whole models".into()
@@ -224,12 +229,19 @@ impl Training {
                 Precision::Fp8 => 1,
             },
             gradient_width: u64::from(self.gradient_bytes()),
-            fused_accumulation: !matches!(
-                self.spec.data_parallel,
-                DataParallelSpec::Fsdp(_) | DataParallelSpec::SingleProcess
-            ),
+            fused_accumulation: self.fused_accumulation(),
             fused_loss: self.spec.fused_loss,
         }
+    }
+
+    /// Whether products add weights' gradients to the sum over micro-batches themselves.
+    #[must_use]
+    pub fn fused_accumulation(&self) -> bool {
+        let usual = !matches!(
+            self.spec.data_parallel,
+            DataParallelSpec::Fsdp(_) | DataParallelSpec::SingleProcess
+        );
+        self.spec.fused_accumulation.unwrap_or(usual)
     }
 
     /// Bytes of a gradient that replicas exchange.

@@ -45,6 +45,14 @@ pub struct TrainingSpec {
     /// Attention as one kernel that keeps scores on chip, or as kernels over all scores.
     #[serde(default)]
     pub attention: AttentionKernel,
+    /// Which FlashAttention: 1 (2022), 2 (2023), or 3, which stands for all kernels written for
+    /// Hopper and later, those of cuDNN too. 2 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flash_version: Option<u8>,
+    /// Whether products add weights' gradients to the sum over micro-batches themselves, as
+    /// Megatron-LM's do; if absent, they do with `ddp` and `zero`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fused_accumulation: Option<bool>,
     /// Activations are dropped out (GPT-3 and its time; not Llama).
     #[serde(default)]
     pub dropout: bool,
@@ -128,6 +136,11 @@ pub struct ParallelSpec {
     /// place of all-reduce (Korthikanti et al. 2022).
     #[serde(default)]
     pub sequence_parallel: bool,
+    /// Each tensor-parallel rank sends its part of the activations to the next stage, where they
+    /// are gathered again (Megatron-LM's scatter-gather); with sequence parallelism they are in
+    /// parts anyway. True if absent.
+    #[serde(default = "yes")]
+    pub scatter_gather: bool,
     /// Which dimension's neighbours are neighbours of a rank, from the nearest on; Megatron's
     /// `tp-cp-ep-dp-pp` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,6 +161,7 @@ impl Default for ParallelSpec {
             dp: None,
             virtual_stages: 1,
             sequence_parallel: false,
+            scatter_gather: true,
             order: None,
             context: ContextParallel::default(),
         }

@@ -111,12 +111,29 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
     /// What goes to another stage: with sequence parallelism each rank's rows.
     fn message(&self) -> u64 {
         let t = self.training;
-        let parts = if t.spec.parallel.sequence_parallel {
+        let parallel = &t.spec.parallel;
+        let parts = if parallel.sequence_parallel || parallel.scatter_gather {
             t.dims.tp
         } else {
             1
         };
         self.activations() / u64::from(parts)
+    }
+
+    /// Parts that came from another stage are gathered, if whole rows are to go on.
+    fn gather_parts(&mut self, deps: &mut Deps) {
+        let parallel = &self.training.spec.parallel;
+        if parallel.scatter_gather && !parallel.sequence_parallel {
+            let bytes = self.activations();
+            let operation = collective("all-gather of what came", Collective::AllGather, bytes);
+            let called = self
+                .writer
+                .call(TENSOR, Slot::Tensor, operation, deps.as_slice());
+            if called.is_some() {
+                *deps = Deps::default();
+                deps.add(called);
+            }
+        }
     }
 
     fn forward(&mut self, chunk: u32) {
@@ -130,6 +147,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
                 .writer
                 .call(FORWARD_IN, Slot::ForwardIn, operation, &before);
             deps.add(came);
+            self.gather_parts(&mut deps);
         }
         let layers = t.layers[self.at.pp as usize][chunk as usize].clone();
         if self.is_first(chunk) {
@@ -172,6 +190,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
                 .writer
                 .call(BACKWARD_IN, Slot::BackwardIn, operation, &before);
             deps.add(came);
+            self.gather_parts(&mut deps);
         }
         let layers: Vec<u64> = t.layers[self.at.pp as usize][chunk as usize]
             .clone()
@@ -329,7 +348,13 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             let k = self.run("attention core again", cost.attention.again, deps);
             deps.add(Some(k));
         }
-        let ready = self.attention_backward(&cost.attention, deps);
+        let mut ready = self.attention_backward(&cost.attention, deps);
+        let fsdp = matches!(self.training.spec.data_parallel, DataParallelSpec::Fsdp(_));
+        if !self.training.fused_accumulation() && !fsdp && self.training.micro_batches > 1 {
+            let weights = attention.all() + mlp.all();
+            let kernels = self.costs.accumulation(weights, self.training);
+            ready = self.run("accumulate gradients", kernels, &Deps::default());
+        }
         self.gradient(&attention.dense, 0, ready);
         self.layer_done(layer, ready);
     }
