@@ -268,7 +268,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         let operations = options.operations.max(1);
         Run {
             protocol: plan.protocol,
-            sharing: Sharing::new(&machinery.resources, actors.len()),
+            sharing: Sharing::with_room(&machinery.resources, actors.len(), |r| {
+                machinery.is_roomy(r)
+            }),
             changes: Vec::new(),
             plan,
             options,
