@@ -6,9 +6,10 @@
 //! resources that fill at the same level are settled together.
 //!
 //! After a change only the part of the sharing graph that is connected to it is computed
-//! anew. A resource that could give each of its transfers all that this could use alone
-//! connects nothing: under-used links keep their transfers independent. Transfers that nothing
-//! tells apart are one [group](groups) each, whatever their number.
+//! anew. Only resources that are full connect: others are left out, and looked at when the new
+//! rates are known. If one of them would be full by then, it and all that it connects are taken
+//! in, and the part is computed once more. Transfers that nothing tells apart are one
+//! [group](groups) each, whatever their number.
 
 mod groups;
 
@@ -76,11 +77,15 @@ struct Pool {
     active: SmallVec<[u32; 8]>,
     /// What its transfers would take if each went as fast as it could alone.
     demand: u128,
-    /// Whether that was more than there is when rates were last computed.
-    was_tight: bool,
+    /// What they take at the rates last computed, and their weight.
+    used: u128,
+    weight: u64,
+    /// It was full when rates were last computed.
+    binding: bool,
     dirty: bool,
-    /// The solve that last saw it.
-    seen: u32,
+    /// The part that it was last in, and that for which it was last looked at.
+    seen: u64,
+    touched: u64,
     /// What is left, and the weight of those who still rise; valid during a solve.
     rest: u64,
     rising: u64,
@@ -89,11 +94,14 @@ struct Pool {
 }
 
 impl Pool {
-    /// Whether it can limit anyone. One that cannot passes no influence on from one
-    /// transfer to another, so that computing anew ends there.
+    /// Whether it can limit anyone, at the rates last computed. One that cannot passes no
+    /// influence on from one transfer to another, so that computing anew ends there. With room
+    /// for another byte per second of each transfer, its level is above the rates of all at every
+    /// step of filling, rounded down as it is.
     #[inline]
-    fn tight(&self) -> bool {
-        self.demand > u128::from(self.capacity)
+    fn is_full(&self) -> bool {
+        let capacity = u128::from(self.capacity);
+        self.demand > capacity && self.used + u128::from(self.weight) > capacity
     }
 
     /// The rate at which it would be full, if all who rise went on together.
@@ -112,17 +120,23 @@ pub struct Sharing {
     /// Transfers without a rate.
     fresh: Vec<FlowId>,
     solve: u32,
+    part: u64,
     // Scratch of one solve, kept to avoid allocation.
     part_pools: Vec<ResourceId>,
     part_groups: Vec<GroupId>,
-    /// What groups of the part had before.
-    before: Vec<(u64, ResourceId)>,
+    /// Groups that were computed anew, and what they had before.
+    before: Vec<(GroupId, u64, ResourceId)>,
+    /// Resources whose use changed, outside the part.
+    touched: Vec<ResourceId>,
     full: Vec<ResourceId>,
     heap: BinaryHeap<Reverse<(u64, ResourceId)>>,
 }
 
 /// Up to this many resources, looking at all of them beats a heap.
 const SCAN: usize = 48;
+
+/// With more, looking at all of them in so many rounds does.
+const FEW_ROUNDS: u32 = 3;
 
 impl Sharing {
     /// Nothing flows.
@@ -150,9 +164,11 @@ impl Sharing {
             dirty: Vec::new(),
             fresh: Vec::new(),
             solve: 0,
+            part: 0,
             part_pools: Vec::new(),
             part_groups: Vec::new(),
             before: Vec::new(),
+            touched: Vec::new(),
             full: Vec::new(),
             heap: BinaryHeap::new(),
         }
@@ -193,7 +209,8 @@ impl Sharing {
                 pool.active.push(at);
             }
             pool.demand += u128::from(own) * u128::from(weight);
-            if pool.tight() {
+            pool.weight += weight;
+            if pool.binding {
                 self.mark(resource);
             }
         }
@@ -205,7 +222,10 @@ impl Sharing {
         let state = &mut self.flows[flow as usize];
         state.active = false;
         let (group, place) = (state.group, state.place);
+        let fresh = std::mem::take(&mut state.fresh);
         let g = &mut self.groups.all[group as usize];
+        let rate = if fresh { 0 } else { g.rate };
+        g.load -= u128::from(rate);
         g.members.swap_remove(place as usize);
         if let Some(&moved) = g.members.get(place as usize) {
             self.flows[moved as usize].place = place;
@@ -222,7 +242,9 @@ impl Sharing {
                 }
             }
             pool.demand -= u128::from(own) * u128::from(u.weight);
-            if pool.was_tight {
+            pool.used -= u128::from(rate) * u128::from(u.weight);
+            pool.weight -= u64::from(u.weight);
+            if pool.binding {
                 self.mark(u.resource);
             }
         }
@@ -267,72 +289,32 @@ impl Sharing {
     pub fn solve(&mut self, changed: &mut Vec<Change>) {
         changed.clear();
         self.solve += 1;
+        self.before.clear();
         let mut dirty = std::mem::take(&mut self.dirty);
         // Part by part: a part of a few resources is quickly looked through, and stays in
         // the cache from finding it to having settled it.
         for resource in dirty.drain(..) {
-            let pool = &self.pools[resource as usize];
-            if pool.dirty && (pool.tight() || pool.was_tight) {
+            if self.pools[resource as usize].dirty {
                 self.begin_part();
                 self.reach(resource);
-                self.solve_part(changed);
+                self.solve_part();
             }
-            self.pools[resource as usize].dirty = false;
         }
         self.dirty = dirty;
-        let mut fresh = std::mem::take(&mut self.fresh);
-        for id in fresh.drain(..) {
-            let flow = &mut self.flows[id as usize];
-            if !flow.active || !std::mem::take(&mut flow.fresh) {
-                continue;
-            }
-            let g = &mut self.groups.all[flow.group as usize];
-            if g.seen != self.solve {
-                // No resource of its own was marked: nobody else can be concerned.
-                (g.rate, g.limit) = (g.own, g.own_limit);
-            }
-            if g.rate > 0 {
-                changed.push(Change {
-                    flow: id,
-                    rate: 0,
-                    limit: Limit::Cap,
-                });
+        for at in 0..self.fresh.len() {
+            let flow = &self.flows[self.fresh[at] as usize];
+            let group = flow.group;
+            if flow.fresh && self.groups.all[group as usize].seen != self.solve {
+                self.begin_part();
+                self.take_in(group);
+                self.solve_part();
             }
         }
-        self.fresh = fresh;
-    }
-
-    fn begin_part(&mut self) {
-        self.part_groups.clear();
-        self.part_pools.clear();
-    }
-
-    /// Makes a resource belong to the part that is collected.
-    fn reach(&mut self, resource: ResourceId) {
-        let pool = &mut self.pools[resource as usize];
-        if pool.seen != self.solve {
-            pool.seen = self.solve;
-            self.part_pools.push(resource);
-        }
-    }
-
-    /// Computes the rates of the part of the sharing graph that the resources reached so far
-    /// belong to.
-    fn solve_part(&mut self, changed: &mut Vec<Change>) {
-        self.collect();
-        let groups = std::mem::take(&mut self.part_groups);
-        self.before.clear();
-        self.before.extend(groups.iter().map(|&group| {
-            let g = &self.groups.all[group as usize];
-            (g.rate, g.limit)
-        }));
-        self.fill(&groups);
-        for (&group, &(rate, by)) in groups.iter().zip(&self.before) {
+        for &(group, rate, by) in &self.before {
             let g = &self.groups.all[group as usize];
             if g.rate == rate {
                 continue;
             }
-            // Those that are fresh are told of with all others that are.
             let members = g.members.iter().copied();
             let known = members.filter(|&flow| !self.flows[flow as usize].fresh);
             changed.extend(known.map(|flow| Change {
@@ -341,51 +323,126 @@ impl Sharing {
                 limit: limit(by),
             }));
         }
-        self.part_groups = groups;
+        for id in self.fresh.drain(..) {
+            let flow = &mut self.flows[id as usize];
+            // One that began, ended and began again is listed twice.
+            if std::mem::take(&mut flow.fresh) && self.groups.all[flow.group as usize].rate > 0 {
+                changed.push(Change {
+                    flow: id,
+                    rate: 0,
+                    limit: Limit::Cap,
+                });
+            }
+        }
     }
 
-    /// Finds the resources and groups connected to those reached so far.
-    fn collect(&mut self) {
+    fn begin_part(&mut self) {
+        self.part += 1;
+        self.part_groups.clear();
+        self.part_pools.clear();
+    }
+
+    /// Makes a resource belong to the part that is collected.
+    fn reach(&mut self, resource: ResourceId) {
+        let pool = &mut self.pools[resource as usize];
+        if pool.seen != self.part {
+            pool.seen = self.part;
+            pool.dirty = false;
+            self.part_pools.push(resource);
+        }
+    }
+
+    /// Makes a group belong to the part, and the full resources that it uses.
+    fn take_in(&mut self, id: GroupId) {
+        let group = &mut self.groups.all[id as usize];
+        if group.part == self.part {
+            return;
+        }
+        group.part = self.part;
+        self.part_groups.push(id);
+        if group.seen != self.solve {
+            group.seen = self.solve;
+            self.before.push((id, group.rate, group.limit));
+        }
+        let (first, last) = group.uses;
+        for at in first..last {
+            let resource = self.groups.uses[at as usize].resource;
+            if self.pools[resource as usize].binding {
+                self.reach(resource);
+            }
+        }
+    }
+
+    /// Computes the rates of the part of the sharing graph that the resources and groups reached
+    /// so far belong to.
+    fn solve_part(&mut self) {
         let mut next = 0;
-        while let Some(&resource) = self.part_pools.get(next) {
-            next += 1;
-            self.pools[resource as usize].dirty = false;
-            for i in 0..self.pools[resource as usize].active.len() {
-                let at = self.pools[resource as usize].active[i];
-                let id = self.groups.uses[at as usize].group;
-                let group = &mut self.groups.all[id as usize];
-                if group.seen == self.solve {
-                    continue;
+        loop {
+            self.collect(&mut next);
+            let groups = std::mem::take(&mut self.part_groups);
+            self.fill(&groups);
+            self.use_up(&groups);
+            self.part_groups = groups;
+            let mut touched = std::mem::take(&mut self.touched);
+            for resource in touched.drain(..) {
+                let pool = &mut self.pools[resource as usize];
+                pool.touched = 0;
+                if pool.is_full() {
+                    pool.binding = true;
+                    self.reach(resource);
                 }
-                group.seen = self.solve;
-                group.settled = false;
-                self.part_groups.push(id);
-                for u in self.groups.uses(id) {
-                    let pool = &mut self.pools[u.resource as usize];
-                    if pool.seen != self.solve && (pool.tight() || pool.was_tight) {
-                        pool.seen = self.solve;
-                        self.part_pools.push(u.resource);
-                    }
+            }
+            self.touched = touched;
+            if next == self.part_pools.len() {
+                break;
+            }
+        }
+        for &resource in &self.part_pools {
+            let pool = &mut self.pools[resource as usize];
+            pool.binding = pool.is_full();
+        }
+    }
+
+    /// Puts new rates into what resources are used for.
+    fn use_up(&mut self, groups: &[GroupId]) {
+        for &id in groups {
+            let group = &mut self.groups.all[id as usize];
+            let load = u128::from(group.rate) * group.members.len() as u128;
+            let before = std::mem::replace(&mut group.load, load);
+            // Of those that begin with nothing, too, the weight is new.
+            if before == load && load > 0 {
+                continue;
+            }
+            for u in self.groups.uses(id) {
+                let pool = &mut self.pools[u.resource as usize];
+                let weight = u128::from(u.weight);
+                pool.used = pool.used + load * weight - before * weight;
+                if pool.seen != self.part && pool.touched != self.part {
+                    pool.touched = self.part;
+                    self.touched.push(u.resource);
                 }
             }
         }
-        // Those that are tight no longer only had to pass on that they are not.
-        let pools = &mut self.pools;
-        self.part_pools.retain(|&resource| {
-            let pool = &mut pools[resource as usize];
-            pool.was_tight = pool.tight();
-            pool.rest = pool.capacity;
-            pool.rising = 0;
-            pool.was_tight
-        });
-        for &group in &self.part_groups {
-            let members = self.groups.all[group as usize].members.len() as u64;
-            for u in self.groups.uses(group) {
-                let pool = &mut self.pools[u.resource as usize];
-                if pool.was_tight {
-                    pool.rising += members * u64::from(u.weight);
-                }
+    }
+
+    /// Finds the resources and groups connected to those reached so far; the first `next`
+    /// resources have been gone through.
+    fn collect(&mut self, next: &mut usize) {
+        while let Some(&resource) = self.part_pools.get(*next) {
+            *next += 1;
+            for i in 0..self.pools[resource as usize].active.len() {
+                let at = self.pools[resource as usize].active[i];
+                self.take_in(self.groups.uses[at as usize].group);
             }
+        }
+        for &resource in &self.part_pools {
+            let pool = &mut self.pools[resource as usize];
+            pool.rest = pool.capacity;
+            // All that use it are of the part.
+            pool.rising = pool.weight;
+        }
+        for &group in &self.part_groups {
+            self.groups.all[group as usize].settled = false;
         }
     }
 
@@ -400,17 +457,20 @@ impl Sharing {
             sorted.sort_unstable_by_key(|&g| own(g));
             sorted.as_slice()
         };
-        let scan = self.part_pools.len() <= SCAN;
-        if !scan {
-            self.heap.clear();
-            let levels = self
-                .part_pools
-                .iter()
-                .map(|&r| Reverse((self.pools[r as usize].level(), r)));
-            self.heap.extend(levels);
-        }
-        let (mut rising, mut next_own) = (groups.len(), 0);
+        let few = self.part_pools.len() <= SCAN;
+        let (mut rising, mut next_own, mut round) = (groups.len(), 0, 0);
         while rising > 0 {
+            // Mostly all is settled in a few rounds.
+            let scan = few || round < FEW_ROUNDS;
+            if !few && round == FEW_ROUNDS {
+                self.heap.clear();
+                let levels = self
+                    .part_pools
+                    .iter()
+                    .map(|&r| Reverse((self.pools[r as usize].level(), r)));
+                self.heap.extend(levels);
+            }
+            round += 1;
             let level = if scan {
                 self.lowest_by_scan()
             } else {
@@ -462,7 +522,7 @@ impl Sharing {
         let members = group.members.len() as u64;
         for u in self.groups.uses(id) {
             let pool = &mut self.pools[u.resource as usize];
-            if pool.was_tight {
+            if pool.seen == self.part {
                 let weight = members * u64::from(u.weight);
                 pool.rest -= rate * weight;
                 pool.rising -= weight;

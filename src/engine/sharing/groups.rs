@@ -20,8 +20,11 @@ pub(super) struct Group {
     pub(super) rate: u64,
     /// The full resource that limits it, or `BY_CAP`.
     pub(super) limit: ResourceId,
-    /// The solve that last saw it.
+    /// What its members have together, as their resources know it.
+    pub(super) load: u128,
+    /// The solve, and the part, that last saw it.
     pub(super) seen: u32,
+    pub(super) part: u64,
     pub(super) settled: bool,
     /// Those that flow.
     pub(super) members: SmallVec<[FlowId; 4]>,
@@ -104,7 +107,9 @@ impl Groups {
             own_limit: key.own_limit,
             rate: 0,
             limit: BY_CAP,
+            load: 0,
             seen: 0,
+            part: 0,
             settled: false,
             members: SmallVec::new(),
         });
