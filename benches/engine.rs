@@ -83,7 +83,7 @@ fn sharing(c: &mut Criterion) {
                     sharing.start(&resources, flow, flow, u64::MAX);
                 }
                 let mut changed = Vec::new();
-                sharing.solve(&resources, &mut changed);
+                sharing.solve(&mut changed);
                 black_box(changed.len())
             });
         });

@@ -158,7 +158,7 @@ fn json_is_the_contract() {
             "rows": { "minItems": 14, "maxItems": 14, "items": {
                 "type": "object",
                 "additionalProperties": false,
-                "required": ["bytes", "time_us", "algbw_gbs", "busbw_gbs", "algo", "proto", "channels", "bound_us", "bottleneck", "rank_classes", "worker_classes", "events", "wall_ms"],
+                "required": ["bytes", "time_us", "algbw_gbs", "busbw_gbs", "algo", "proto", "channels", "bound_us", "bottleneck", "rank_classes", "worker_classes", "events", "skipped", "wall_ms"],
                 "properties": {
                     "bytes": { "type": "integer" },
                     "time_us": { "type": "number", "exclusiveMinimum": 0 },
@@ -172,6 +172,7 @@ fn json_is_the_contract() {
                     "rank_classes": { "const": 4 },
                     "worker_classes": { "type": "integer", "minimum": 4 },
                     "events": { "type": "integer" },
+                    "skipped": { "type": "integer" },
                     "wall_ms": { "type": "number" }
                 }
             } }

@@ -166,6 +166,75 @@ proptest! {
     }
 }
 
+/// A ring of equal blocks, in one loop or several: most of it repeats itself.
+fn ring_case() -> impl Strategy<Value = Case> {
+    let sizes = (4u32..13, prop_oneof![2 => Just(0u64), 1 => 1u64..4]);
+    let collectives = [
+        Collective::AllReduce,
+        Collective::AllGather,
+        Collective::ReduceScatter,
+        Collective::Broadcast,
+        Collective::Reduce,
+    ];
+    (
+        prop::sample::select(&["dgx-h100", "dgx-a100", "gh200-quad", "superpod-h100"][..]),
+        1u32..17,
+        prop::sample::select(collectives.to_vec()),
+        prop::option::of(prop::sample::select(&ProtocolKind::ALL[..])),
+        sizes,
+        1u32..4,
+    )
+        .prop_map(
+            |(machine, nodes, collective, protocol, (bits, odd), operations)| Case {
+                machine,
+                nodes,
+                gpus: 8,
+                collective,
+                algorithm: Some(Algorithm::Ring),
+                protocol,
+                bytes: (u64::from(nodes) << (bits + 9)) + odd * 4096,
+                operations,
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::default())]
+
+    #[test]
+    fn skipped_is_full(case in ring_case()) {
+        let topology = load(case.machine, &Overrides { nodes: Some(case.nodes) }).unwrap();
+        let Some(planned) = planned(&topology, &case) else { return Ok(()) };
+        let (full, folded) = both(&topology, &planned, case.operations);
+        prop_assert_eq!(&full.finish, &folded.finish);
+        prop_assert_eq!(&full.connection_bytes, &folded.connection_bytes);
+        prop_assert_eq!(full.link_bytes(&planned.plan), folded.link_bytes(&planned.plan));
+        prop_assert_eq!(spent(&full), spent(&folded));
+        prop_assert_eq!(full.skipped, 0);
+    }
+}
+
+#[test]
+fn a_long_ring_is_mostly_skipped() {
+    let nodes = Some(32);
+    let topology = load("dgx-h100", &Overrides { nodes }).unwrap();
+    let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
+    let forced = Forced {
+        algorithm: Some(Algorithm::Ring),
+        protocol: None,
+    };
+    let planned = comm.plan(Collective::AllReduce, 1 << 28, forced).unwrap();
+    let (full, folded) = both(&topology, &planned, 2);
+    assert_eq!(full.finish, folded.finish);
+    assert_eq!(spent(&full), spent(&folded));
+    assert!(
+        folded.skipped > 9 * folded.events,
+        "{} skipped, {} simulated",
+        folded.skipped,
+        folded.events
+    );
+}
+
 #[test]
 fn ring_workers_of_many_nodes_are_few() {
     for (machine, nodes, most) in [

@@ -296,6 +296,7 @@ fn row(row: &Row) -> serde_json::Value {
         "rank_classes": row.rank_classes,
         "worker_classes": row.worker_classes,
         "events": row.events,
+        "skipped": row.skipped,
         "wall_ms": row.wall_ms,
     })
 }

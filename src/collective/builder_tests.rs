@@ -286,6 +286,38 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Steps that are said to take as long as later ones are like them.
+    #[test]
+    fn steps_repeat_as_they_say(
+        which in 0usize..11,
+        collective in 0usize..5,
+        ranks in 1u32..14,
+        channels in 1u16..4,
+        blocks in 1u64..40,
+        bytes in prop_oneof![Just(0u64), 0u64..5_000],
+        (worker, index, shift) in (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1u64..60),
+    ) {
+        let builders = builders();
+        // Rings are what most is said of.
+        let builder = builders.get(which).unwrap_or(&builders[0]);
+        let collective = builder.collectives[collective % builder.collectives.len()];
+        let bytes = blocks * u64::from(ranks) * u64::from(channels) * 48 + bytes;
+        let case = Case::new(collective, ranks, 1, (channels, bytes, 96));
+        let program = (builder.build)(case);
+        let worker = WorkerId(worker.index(program.workers().max(1) as usize) as u32);
+        let steps = program.steps(worker);
+        prop_assume!(steps > 0);
+        let index = index.index(steps as usize) as u64;
+        let same = program.same_after(worker, index, shift);
+        prop_assert!(same == 0 || index + same + shift <= steps);
+        for at in index..index + same {
+            let (a, b) = (program.step(worker, at), program.step(worker, at + shift));
+            prop_assert_eq!((a.recv, a.send, a.len), (b.recv, b.send, b.len));
+        }
+    }
+}
+
 /// nccl.md 5.8 and formulas.md 2: bytes that a rank sends, of 72 x 1600 bytes.
 #[test]
 fn ranks_send_what_the_closed_forms_say() {

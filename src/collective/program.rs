@@ -366,6 +366,12 @@ pub trait Program: Send + Sync {
     fn alike(&self, _worker: WorkerId) -> Option<u64> {
         None
     }
+    /// How many of a worker's steps from `index` on take as long as, and use the connections of,
+    /// the steps that come `shift` later; zero if that is not known. Lets a simulation jump over
+    /// steps that repeat each other.
+    fn same_after(&self, _worker: WorkerId, _index: u64, _shift: u64) -> u64 {
+        0
+    }
     /// Whether any step may wait for another worker ([`Step::after`]); a simulation of those
     /// that say no has less to keep.
     fn waits_inside(&self) -> bool {

@@ -309,6 +309,30 @@ impl Program for RingProgram {
         Some(first << 2 | turn)
     }
 
+    /// Within a loop, all steps that receive and send chunks of one size; beyond, whole loops.
+    fn same_after(&self, worker: WorkerId, index: u64, shift: u64) -> u64 {
+        let part = &self.parts[usize::from(self.worker(worker).channel)];
+        let n = u64::from(self.ranks());
+        let per_loop = self.steps_per_loop();
+        let (round, k) = split(index, per_loop);
+        let whole = part.len / self.loop_len(part);
+        if shift.is_multiple_of(per_loop) {
+            return (whole * per_loop).saturating_sub(index + shift);
+        }
+        let even = match self.collective {
+            Collective::AllReduce => {
+                let (_, chunk) = self.chunk(part, round, 0);
+                round < whole || part.len % self.loop_len(part) == chunk * n
+            }
+            _ => true,
+        };
+        // The first step receives nothing, the last sends nothing.
+        if !even || k == 0 {
+            return 0;
+        }
+        (per_loop - 1).saturating_sub(k + shift)
+    }
+
     fn step(&self, worker: WorkerId, index: u64) -> Step {
         let Worker { rank, channel, .. } = self.worker(worker);
         let part = &self.parts[usize::from(channel)];

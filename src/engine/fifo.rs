@@ -47,7 +47,7 @@ struct Line([Time; MAX_SLOTS]);
 const NO_LENS: u32 = u32::MAX;
 
 /// All queues of a simulation; each has the same number of slots.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Fifos {
     slots: u8,
     all: Vec<Fifo>,
@@ -226,6 +226,62 @@ impl Fifos {
         let wakes = std::mem::take(&mut fifo.sender_waits).then_some(fifo.from);
         *self.freed(id, slot) = freed;
         wakes
+    }
+
+    /// Whether what is in the queues, and when, is as it was `then`. `ahead` says how far a time
+    /// lies ahead, now (true) or then.
+    pub(super) fn same(&self, then: &Self, ahead: impl Fn(bool, Time) -> u64) -> bool {
+        (0..self.all.len()).all(|id| {
+            let (a, b) = (&self.all[id], &then.all[id]);
+            let held = a.posted - a.taken;
+            if held != b.posted - b.taken
+                || a.receiver_waits != b.receiver_waits
+                || a.sender_waits != b.sender_waits
+            {
+                return false;
+            }
+            let slot = |first: u8, k: u8| (first + k) % self.slots;
+            (0..self.slots).all(|k| {
+                if u64::from(k) < held {
+                    let (x, y) = (slot(a.take_slot, k), slot(b.take_slot, k));
+                    let lens = |fifos: &Self, fifo: &Fifo, slot: u8| {
+                        let sized = fifo.lens_at != NO_LENS;
+                        sized.then(|| fifos.lens[fifo.lens_at as usize + usize::from(slot)])
+                    };
+                    ahead(true, self.visible_at(id, x)) == ahead(false, then.visible_at(id, y))
+                        && lens(self, a, x) == lens(then, b, y)
+                } else {
+                    let k = k - held as u8;
+                    let (x, y) = (slot(a.post_slot, k), slot(b.post_slot, k));
+                    ahead(true, self.freed_at(id, x)) == ahead(false, then.freed_at(id, y))
+                }
+            })
+        })
+    }
+
+    fn visible_at(&self, id: usize, slot: u8) -> Time {
+        let line = if self.halves() { id } else { 2 * id };
+        self.times[line].0[usize::from(slot)]
+    }
+
+    fn freed_at(&self, id: usize, slot: u8) -> Time {
+        if self.halves() {
+            self.times[id].0[MAX_SLOTS / 2 + usize::from(slot)]
+        } else {
+            self.times[2 * id + 1].0[usize::from(slot)]
+        }
+    }
+
+    /// What happened since `then` has happened so many times more, which took `shift`.
+    pub(super) fn repeat(&mut self, then: &Self, times: u64, shift: Time) {
+        for (a, b) in self.all.iter_mut().zip(&then.all) {
+            a.posted += (a.posted - b.posted) * times;
+            a.taken += (a.taken - b.taken) * times;
+            a.bytes += (a.bytes - b.bytes) * times;
+        }
+        for time in self.times.iter_mut().flat_map(|line| &mut line.0) {
+            *time += shift;
+        }
     }
 
     /// Payload that went through so far.

@@ -188,6 +188,11 @@ impl Machinery {
         Some(alone)
     }
 
+    /// Whether a resource has room for all who may ever use it at once.
+    pub(super) fn is_roomy(&self, resource: ResourceId) -> bool {
+        self.roomy[resource as usize]
+    }
+
     /// Whether transfers over `path` never have to share.
     #[inline]
     pub(super) fn is_free(&self, path: PathId) -> bool {

@@ -70,6 +70,8 @@ pub struct Outcome {
     pub resources: Resources,
     /// Events handled.
     pub events: u64,
+    /// Events that were known to repeat others, and jumped over.
+    pub skipped: u64,
     /// Slices moved over a link or network.
     pub transfers: u64,
 }

@@ -67,6 +67,19 @@ impl<T: Copy> EventQueue<T> {
         }
     }
 
+    /// Lets all that it holds come so much later.
+    pub fn shift(&mut self, by: u64) {
+        let mut held: Vec<(u64, T)> = Vec::with_capacity(self.len);
+        for bucket in &mut self.buckets {
+            held.append(bucket);
+        }
+        self.occupied = 0;
+        self.last += by;
+        for (time, item) in held {
+            self.put(time + by, item);
+        }
+    }
+
     /// Moves all events of the earliest time into `batch` (cleared first) and returns the
     /// time; `None` when there are none.
     pub fn pop_instant(&mut self, batch: &mut Vec<T>) -> Option<u64> {

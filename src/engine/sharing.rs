@@ -6,10 +6,15 @@
 //! resources that fill at the same level are settled together.
 //!
 //! After a change only the part of the sharing graph that is connected to it is computed
-//! anew. A resource that could give each of its transfers all that this could use alone
-//! connects nothing: under-used links keep their transfers independent.
+//! anew. Only resources that are full connect: others are left out, and looked at when the new
+//! rates are known. If one of them would be full by then, it and all that it connects are taken
+//! in, and the part is computed once more. Transfers that nothing tells apart are one
+//! [group](groups) each, whatever their number.
+
+mod groups;
 
 use super::resources::{PathId, ResourceId, Resources};
+use groups::{GroupId, Groups};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -39,56 +44,64 @@ pub struct Change {
 
 #[derive(Debug, Clone, Copy)]
 struct Flow {
+    /// What it last flowed over, and the group for that.
     path: PathId,
-    /// The fastest that it could go alone, and what limits it then.
-    own: u64,
-    own_limit: ResourceId,
-    rate: u64,
-    /// The full resource that limits it, or `BY_CAP`.
-    limit: ResourceId,
-    /// The solve that last saw it.
-    seen: u32,
+    group: GroupId,
+    cap: u64,
+    /// Where its group lists it.
+    place: u32,
     active: bool,
-    settled: bool,
+    /// It has no rate yet.
+    fresh: bool,
 }
 
 /// In place of a resource: the transfer's own cap.
 const BY_CAP: ResourceId = ResourceId::MAX;
 
+/// In place of a group: none was ever needed.
+const NO_GROUP: GroupId = GroupId::MAX;
+
 const IDLE: Flow = Flow {
     path: 0,
-    own: 0,
-    own_limit: BY_CAP,
-    rate: 0,
-    limit: BY_CAP,
-    seen: 0,
+    group: NO_GROUP,
+    cap: 0,
+    place: 0,
     active: false,
-    settled: false,
+    fresh: false,
 };
 
 #[derive(Debug, Clone, Default)]
 struct Pool {
     capacity: u64,
-    /// Room for what a port carries with a channel per pair of thread blocks.
-    active: SmallVec<[FlowId; 16]>,
+    /// The uses by groups that have members.
+    active: SmallVec<[u32; 8]>,
     /// What its transfers would take if each went as fast as it could alone.
     demand: u128,
-    /// Whether that was more than there is when rates were last computed.
-    was_tight: bool,
+    /// What they take at the rates last computed, and their weight.
+    used: u128,
+    weight: u64,
+    /// It was full when rates were last computed.
+    binding: bool,
     dirty: bool,
-    /// The solve that last saw it.
-    seen: u32,
+    /// The part that it was last in, and that for which it was last looked at.
+    seen: u64,
+    touched: u64,
     /// What is left, and the weight of those who still rise; valid during a solve.
     rest: u64,
     rising: u64,
+    /// It has room for all who may ever use it at once.
+    roomy: bool,
 }
 
 impl Pool {
-    /// Whether it can limit anyone. One that cannot passes no influence on from one
-    /// transfer to another, so that computing anew ends there.
+    /// Whether it can limit anyone, at the rates last computed. One that cannot passes no
+    /// influence on from one transfer to another, so that computing anew ends there. With room
+    /// for another byte per second of each transfer, its level is above the rates of all at every
+    /// step of filling, rounded down as it is.
     #[inline]
-    fn tight(&self) -> bool {
-        self.demand > u128::from(self.capacity)
+    fn is_full(&self) -> bool {
+        let capacity = u128::from(self.capacity);
+        self.demand > capacity && self.used + u128::from(self.weight) > capacity
     }
 
     /// The rate at which it would be full, if all who rise went on together.
@@ -101,14 +114,20 @@ impl Pool {
 #[derive(Debug)]
 pub struct Sharing {
     pools: Vec<Pool>,
+    groups: Groups,
     flows: Vec<Flow>,
     dirty: Vec<ResourceId>,
     /// Transfers without a rate.
     fresh: Vec<FlowId>,
     solve: u32,
+    part: u64,
     // Scratch of one solve, kept to avoid allocation.
     part_pools: Vec<ResourceId>,
-    part_flows: Vec<FlowId>,
+    part_groups: Vec<GroupId>,
+    /// Groups that were computed anew, and what they had before.
+    before: Vec<(GroupId, u64, ResourceId)>,
+    /// Resources whose use changed, outside the part.
+    touched: Vec<ResourceId>,
     full: Vec<ResourceId>,
     heap: BinaryHeap<Reverse<(u64, ResourceId)>>,
 }
@@ -116,26 +135,40 @@ pub struct Sharing {
 /// Up to this many resources, looking at all of them beats a heap.
 const SCAN: usize = 48;
 
+/// With more, looking at all of them in so many rounds does.
+const FEW_ROUNDS: u32 = 3;
+
 impl Sharing {
     /// Nothing flows.
     #[must_use]
     pub fn new(resources: &Resources, flows: usize) -> Self {
-        let pools = resources
-            .all
-            .iter()
-            .map(|r| Pool {
-                capacity: r.capacity,
-                ..Pool::default()
-            })
-            .collect();
+        Self::with_room(resources, flows, |_| false)
+    }
+
+    /// Nothing flows; what will flow can never fill those resources that are `roomy`.
+    #[must_use]
+    pub fn with_room(
+        resources: &Resources,
+        flows: usize,
+        roomy: impl Fn(ResourceId) -> bool,
+    ) -> Self {
+        let pools = (0..).zip(&resources.all).map(|(id, r)| Pool {
+            capacity: r.capacity,
+            roomy: roomy(id),
+            ..Pool::default()
+        });
         Sharing {
-            pools,
+            pools: pools.collect(),
+            groups: Groups::default(),
             flows: vec![IDLE; flows],
             dirty: Vec::new(),
             fresh: Vec::new(),
             solve: 0,
+            part: 0,
             part_pools: Vec::new(),
-            part_flows: Vec::new(),
+            part_groups: Vec::new(),
+            before: Vec::new(),
+            touched: Vec::new(),
             full: Vec::new(),
             heap: BinaryHeap::new(),
         }
@@ -145,44 +178,73 @@ impl Sharing {
     /// must use at least one resource.
     #[inline]
     pub fn start(&mut self, resources: &Resources, flow: FlowId, path: PathId, cap: u64) {
-        debug_assert!(!self.flows[flow as usize].active);
-        let (mut own, mut own_limit) = (cap, BY_CAP);
-        for u in resources.path(path) {
-            let alone = self.pools[u.resource as usize].capacity / u64::from(u.weight);
-            if alone < own {
-                (own, own_limit) = (alone, u.resource);
-            }
-        }
+        let state = self.flows[flow as usize];
+        debug_assert!(!state.active);
+        let group = if state.path == path && state.cap == cap && state.group != NO_GROUP {
+            state.group
+        } else {
+            let roomy = |r: ResourceId| self.pools[r as usize].roomy;
+            self.groups.find(resources, roomy, path, cap)
+        };
+        let g = &mut self.groups.all[group as usize];
+        let place = g.members.len() as u32;
+        g.members.push(flow);
+        let own = g.own;
         self.flows[flow as usize] = Flow {
             path,
-            own,
-            own_limit,
+            group,
+            cap,
+            place,
             active: true,
-            ..IDLE
+            fresh: true,
         };
         self.fresh.push(flow);
-        for u in resources.path(path) {
-            let pool = &mut self.pools[u.resource as usize];
-            pool.active.push(flow);
-            pool.demand += u128::from(own) * u128::from(u.weight);
-            if pool.tight() {
-                self.mark(u.resource);
+        let (first, last) = g.uses;
+        for at in first..last {
+            let u = &mut self.groups.uses[at as usize];
+            let (resource, weight) = (u.resource, u64::from(u.weight));
+            let pool = &mut self.pools[resource as usize];
+            if place == 0 {
+                u.place = pool.active.len() as u32;
+                pool.active.push(at);
+            }
+            pool.demand += u128::from(own) * u128::from(weight);
+            pool.weight += weight;
+            if pool.binding {
+                self.mark(resource);
             }
         }
     }
 
     /// A transfer ends.
     #[inline]
-    pub fn stop(&mut self, resources: &Resources, flow: FlowId) {
-        let Flow { path, own, .. } = self.flows[flow as usize];
-        self.flows[flow as usize].active = false;
-        for u in resources.path(path) {
+    pub fn stop(&mut self, flow: FlowId) {
+        let state = &mut self.flows[flow as usize];
+        state.active = false;
+        let (group, place) = (state.group, state.place);
+        let fresh = std::mem::take(&mut state.fresh);
+        let g = &mut self.groups.all[group as usize];
+        let rate = if fresh { 0 } else { g.rate };
+        g.load -= u128::from(rate);
+        g.members.swap_remove(place as usize);
+        if let Some(&moved) = g.members.get(place as usize) {
+            self.flows[moved as usize].place = place;
+        }
+        let (own, gone) = (g.own, g.members.is_empty());
+        let (first, last) = g.uses;
+        for at in first..last {
+            let u = self.groups.uses[at as usize];
             let pool = &mut self.pools[u.resource as usize];
-            if let Some(at) = pool.active.iter().position(|&f| f == flow) {
-                pool.active.swap_remove(at);
+            if gone {
+                pool.active.swap_remove(u.place as usize);
+                if let Some(&moved) = pool.active.get(u.place as usize) {
+                    self.groups.uses[moved as usize].place = u.place;
+                }
             }
             pool.demand -= u128::from(own) * u128::from(u.weight);
-            if pool.was_tight {
+            pool.used -= u128::from(rate) * u128::from(u.weight);
+            pool.weight -= u64::from(u.weight);
+            if pool.binding {
                 self.mark(u.resource);
             }
         }
@@ -201,19 +263,18 @@ impl Sharing {
     #[must_use]
     #[inline]
     pub fn rate(&self, flow: FlowId) -> (u64, Limit) {
-        let f = &self.flows[flow as usize];
-        let limit = if f.limit == BY_CAP {
-            Limit::Cap
-        } else {
-            Limit::Resource(f.limit)
-        };
-        (f.rate, limit)
+        let state = &self.flows[flow as usize];
+        if state.fresh || state.group == NO_GROUP {
+            return (0, Limit::Cap);
+        }
+        let g = &self.groups.all[state.group as usize];
+        (g.rate, limit(g.limit))
     }
 
     /// Reads a transfer's state, so that it is in the cache.
     #[inline]
     pub(super) fn touch(&self, flow: FlowId) -> u64 {
-        self.flows[flow as usize].rate
+        u64::from(self.flows[flow as usize].group)
     }
 
     /// True if something changed since the last solve.
@@ -225,151 +286,200 @@ impl Sharing {
 
     /// Computes the rates of all transfers that the changes can reach, and lists in
     /// `changed` (cleared first) each whose rate is new, with what it had.
-    pub fn solve(&mut self, resources: &Resources, changed: &mut Vec<Change>) {
+    pub fn solve(&mut self, changed: &mut Vec<Change>) {
         changed.clear();
         self.solve += 1;
+        self.before.clear();
         let mut dirty = std::mem::take(&mut self.dirty);
         // Part by part: a part of a few resources is quickly looked through, and stays in
         // the cache from finding it to having settled it.
         for resource in dirty.drain(..) {
-            let pool = &self.pools[resource as usize];
-            if pool.dirty && (pool.tight() || pool.was_tight) {
+            if self.pools[resource as usize].dirty {
                 self.begin_part();
                 self.reach(resource);
-                self.solve_part(resources, changed);
+                self.solve_part();
             }
-            self.pools[resource as usize].dirty = false;
         }
         self.dirty = dirty;
-        let mut fresh = std::mem::take(&mut self.fresh);
-        for id in fresh.drain(..) {
-            let flow = &mut self.flows[id as usize];
-            if flow.active && flow.seen != self.solve {
-                // No resource of its own was marked: nobody else can be concerned.
-                flow.seen = self.solve;
-                (flow.rate, flow.limit) = (flow.own, flow.own_limit);
-                if flow.own > 0 {
-                    changed.push(Change {
-                        flow: id,
-                        rate: 0,
-                        limit: Limit::Cap,
-                    });
-                }
+        for at in 0..self.fresh.len() {
+            let flow = &self.flows[self.fresh[at] as usize];
+            let group = flow.group;
+            if flow.fresh && self.groups.all[group as usize].seen != self.solve {
+                self.begin_part();
+                self.take_in(group);
+                self.solve_part();
             }
         }
-        self.fresh = fresh;
+        for &(group, rate, by) in &self.before {
+            let g = &self.groups.all[group as usize];
+            if g.rate == rate {
+                continue;
+            }
+            let members = g.members.iter().copied();
+            let known = members.filter(|&flow| !self.flows[flow as usize].fresh);
+            changed.extend(known.map(|flow| Change {
+                flow,
+                rate,
+                limit: limit(by),
+            }));
+        }
+        for id in self.fresh.drain(..) {
+            let flow = &mut self.flows[id as usize];
+            // One that began, ended and began again is listed twice.
+            if std::mem::take(&mut flow.fresh) && self.groups.all[flow.group as usize].rate > 0 {
+                changed.push(Change {
+                    flow: id,
+                    rate: 0,
+                    limit: Limit::Cap,
+                });
+            }
+        }
     }
 
     fn begin_part(&mut self) {
-        self.part_flows.clear();
+        self.part += 1;
+        self.part_groups.clear();
         self.part_pools.clear();
     }
 
     /// Makes a resource belong to the part that is collected.
     fn reach(&mut self, resource: ResourceId) {
         let pool = &mut self.pools[resource as usize];
-        if pool.seen != self.solve {
-            pool.seen = self.solve;
+        if pool.seen != self.part {
+            pool.seen = self.part;
+            pool.dirty = false;
             self.part_pools.push(resource);
         }
     }
 
-    /// Computes the rates of the part of the sharing graph that the resources reached so far
-    /// belong to.
-    fn solve_part(&mut self, resources: &Resources, changed: &mut Vec<Change>) {
-        self.collect(resources);
-        let flows = std::mem::take(&mut self.part_flows);
-        let first = changed.len();
-        changed.extend(flows.iter().map(|&flow| {
-            let (rate, limit) = self.rate(flow);
-            Change { flow, rate, limit }
-        }));
-        self.fill(resources, &flows);
-        let mut kept = first;
-        for i in first..changed.len() {
-            if self.rate(changed[i].flow).0 != changed[i].rate {
-                changed[kept] = changed[i];
-                kept += 1;
+    /// Makes a group belong to the part, and the full resources that it uses.
+    fn take_in(&mut self, id: GroupId) {
+        let group = &mut self.groups.all[id as usize];
+        if group.part == self.part {
+            return;
+        }
+        group.part = self.part;
+        self.part_groups.push(id);
+        if group.seen != self.solve {
+            group.seen = self.solve;
+            self.before.push((id, group.rate, group.limit));
+        }
+        let (first, last) = group.uses;
+        for at in first..last {
+            let resource = self.groups.uses[at as usize].resource;
+            if self.pools[resource as usize].binding {
+                self.reach(resource);
             }
         }
-        changed.truncate(kept);
-        self.part_flows = flows;
     }
 
-    /// Finds the resources and transfers connected to those reached so far.
-    fn collect(&mut self, resources: &Resources) {
+    /// Computes the rates of the part of the sharing graph that the resources and groups reached
+    /// so far belong to.
+    fn solve_part(&mut self) {
         let mut next = 0;
-        while let Some(&resource) = self.part_pools.get(next) {
-            next += 1;
-            self.pools[resource as usize].dirty = false;
-            for i in 0..self.pools[resource as usize].active.len() {
-                let id = self.pools[resource as usize].active[i];
-                let flow = &mut self.flows[id as usize];
-                if flow.seen == self.solve {
-                    continue;
+        loop {
+            self.collect(&mut next);
+            let groups = std::mem::take(&mut self.part_groups);
+            self.fill(&groups);
+            self.use_up(&groups);
+            self.part_groups = groups;
+            let mut touched = std::mem::take(&mut self.touched);
+            for resource in touched.drain(..) {
+                let pool = &mut self.pools[resource as usize];
+                pool.touched = 0;
+                if pool.is_full() {
+                    pool.binding = true;
+                    self.reach(resource);
                 }
-                flow.seen = self.solve;
-                flow.settled = false;
-                self.part_flows.push(id);
-                for u in resources.path(flow.path) {
-                    let pool = &mut self.pools[u.resource as usize];
-                    if pool.seen != self.solve && (pool.tight() || pool.was_tight) {
-                        pool.seen = self.solve;
-                        self.part_pools.push(u.resource);
-                    }
+            }
+            self.touched = touched;
+            if next == self.part_pools.len() {
+                break;
+            }
+        }
+        for &resource in &self.part_pools {
+            let pool = &mut self.pools[resource as usize];
+            pool.binding = pool.is_full();
+        }
+    }
+
+    /// Puts new rates into what resources are used for.
+    fn use_up(&mut self, groups: &[GroupId]) {
+        for &id in groups {
+            let group = &mut self.groups.all[id as usize];
+            let load = u128::from(group.rate) * group.members.len() as u128;
+            let before = std::mem::replace(&mut group.load, load);
+            // Of those that begin with nothing, too, the weight is new.
+            if before == load && load > 0 {
+                continue;
+            }
+            for u in self.groups.uses(id) {
+                let pool = &mut self.pools[u.resource as usize];
+                let weight = u128::from(u.weight);
+                pool.used = pool.used + load * weight - before * weight;
+                if pool.seen != self.part && pool.touched != self.part {
+                    pool.touched = self.part;
+                    self.touched.push(u.resource);
                 }
             }
         }
-        // Those that are tight no longer only had to pass on that they are not.
-        let pools = &mut self.pools;
-        self.part_pools.retain(|&resource| {
-            let pool = &mut pools[resource as usize];
-            pool.was_tight = pool.tight();
-            pool.rest = pool.capacity;
-            pool.rising = 0;
-            pool.was_tight
-        });
-        for &flow in &self.part_flows {
-            for u in resources.path(self.flows[flow as usize].path) {
-                let pool = &mut self.pools[u.resource as usize];
-                if pool.was_tight {
-                    pool.rising += u64::from(u.weight);
-                }
+    }
+
+    /// Finds the resources and groups connected to those reached so far; the first `next`
+    /// resources have been gone through.
+    fn collect(&mut self, next: &mut usize) {
+        while let Some(&resource) = self.part_pools.get(*next) {
+            *next += 1;
+            for i in 0..self.pools[resource as usize].active.len() {
+                let at = self.pools[resource as usize].active[i];
+                self.take_in(self.groups.uses[at as usize].group);
             }
+        }
+        for &resource in &self.part_pools {
+            let pool = &mut self.pools[resource as usize];
+            pool.rest = pool.capacity;
+            // All that use it are of the part.
+            pool.rising = pool.weight;
+        }
+        for &group in &self.part_groups {
+            self.groups.all[group as usize].settled = false;
         }
     }
 
     /// Progressive filling of the collected part.
-    fn fill(&mut self, resources: &Resources, flows: &[FlowId]) {
-        let mut sorted: SmallVec<[FlowId; 32]> = SmallVec::new();
-        let own = |f: FlowId| self.flows[f as usize].own;
-        let by_own = if flows.iter().all(|&f| own(f) == own(flows[0])) {
-            flows
+    fn fill(&mut self, groups: &[GroupId]) {
+        let mut sorted: SmallVec<[GroupId; 32]> = SmallVec::new();
+        let own = |g: GroupId| self.groups.all[g as usize].own;
+        let by_own = if groups.iter().all(|&g| own(g) == own(groups[0])) {
+            groups
         } else {
-            sorted.extend_from_slice(flows);
-            sorted.sort_unstable_by_key(|&f| own(f));
+            sorted.extend_from_slice(groups);
+            sorted.sort_unstable_by_key(|&g| own(g));
             sorted.as_slice()
         };
-        let scan = self.part_pools.len() <= SCAN;
-        if !scan {
-            self.heap.clear();
-            let levels = self
-                .part_pools
-                .iter()
-                .map(|&r| Reverse((self.pools[r as usize].level(), r)));
-            self.heap.extend(levels);
-        }
-        let (mut rising, mut next_own) = (flows.len(), 0);
+        let few = self.part_pools.len() <= SCAN;
+        let (mut rising, mut next_own, mut round) = (groups.len(), 0, 0);
         while rising > 0 {
+            // Mostly all is settled in a few rounds.
+            let scan = few || round < FEW_ROUNDS;
+            if !few && round == FEW_ROUNDS {
+                self.heap.clear();
+                let levels = self
+                    .part_pools
+                    .iter()
+                    .map(|&r| Reverse((self.pools[r as usize].level(), r)));
+                self.heap.extend(levels);
+            }
+            round += 1;
             let level = if scan {
                 self.lowest_by_scan()
             } else {
                 self.lowest_by_heap()
             };
-            while self.flows[by_own[next_own] as usize].settled {
+            while self.groups.all[by_own[next_own] as usize].settled {
                 next_own += 1;
             }
-            let own = self.flows[by_own[next_own] as usize].own;
+            let own = self.groups.all[by_own[next_own] as usize].own;
             if own <= level {
                 // The heap's entries stay valid: levels only rise.
                 if !scan {
@@ -377,12 +487,12 @@ impl Sharing {
                         .extend(self.full.iter().map(|&r| Reverse((level, r))));
                 }
                 for &id in &by_own[next_own..] {
-                    let flow = self.flows[id as usize];
-                    if flow.own != own {
+                    let group = &self.groups.all[id as usize];
+                    if group.own != own {
                         break;
                     }
-                    if !flow.settled {
-                        self.settle(resources, id, own, flow.own_limit);
+                    if !group.settled {
+                        self.settle(id, own, group.own_limit);
                         rising -= 1;
                     }
                 }
@@ -391,11 +501,12 @@ impl Sharing {
             let full = std::mem::take(&mut self.full);
             for &resource in &full {
                 for i in 0..self.pools[resource as usize].active.len() {
-                    let id = self.pools[resource as usize].active[i];
-                    if self.flows[id as usize].settled {
+                    let at = self.pools[resource as usize].active[i];
+                    let id = self.groups.uses[at as usize].group;
+                    if self.groups.all[id as usize].settled {
                         continue;
                     }
-                    self.settle(resources, id, level, resource);
+                    self.settle(id, level, resource);
                     rising -= 1;
                 }
             }
@@ -403,16 +514,18 @@ impl Sharing {
         }
     }
 
-    fn settle(&mut self, resources: &Resources, id: FlowId, rate: u64, limit: ResourceId) {
-        let flow = &mut self.flows[id as usize];
-        flow.settled = true;
-        flow.rate = rate;
-        flow.limit = limit;
-        for u in resources.path(flow.path) {
+    fn settle(&mut self, id: GroupId, rate: u64, limit: ResourceId) {
+        let group = &mut self.groups.all[id as usize];
+        group.settled = true;
+        group.rate = rate;
+        group.limit = limit;
+        let members = group.members.len() as u64;
+        for u in self.groups.uses(id) {
             let pool = &mut self.pools[u.resource as usize];
-            if pool.was_tight {
-                pool.rest -= rate * u64::from(u.weight);
-                pool.rising -= u64::from(u.weight);
+            if pool.seen == self.part {
+                let weight = members * u64::from(u.weight);
+                pool.rest -= rate * weight;
+                pool.rising -= weight;
             }
         }
     }
@@ -465,6 +578,15 @@ impl Sharing {
         }
         self.full.sort_unstable();
         lowest
+    }
+}
+
+/// A limit as it is told.
+fn limit(resource: ResourceId) -> Limit {
+    if resource == BY_CAP {
+        Limit::Cap
+    } else {
+        Limit::Resource(resource)
     }
 }
 

@@ -18,6 +18,7 @@ mod hosts;
 mod lay;
 mod mesh;
 pub mod p2p;
+mod ports;
 mod registration;
 mod rings;
 mod sends;

@@ -8,13 +8,16 @@
 use super::env::Env;
 use super::error::NcclError;
 use super::hosts::{by_nvlink, nic_path};
+use super::ports::{End, Ports};
 use crate::plan::{NetworkLeg, RouteId, Transport};
 use crate::topology::architecture::HopModel;
+use crate::topology::spec::RoutingPolicy;
 use crate::topology::{
     DeviceId, DeviceKind, Hop, LinkFamily, LinkId, PathType, Route, RouteError, Router, Share,
     Topology,
 };
 use crate::units::{Bandwidth, Bytes, Time};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// A transport without what depends on the protocol.
@@ -42,7 +45,7 @@ struct Net {
 }
 
 /// A connection's ends, and the interfaces that it uses if it has to leave the host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Leg {
     pub(super) from: DeviceId,
     pub(super) to: DeviceId,
@@ -58,7 +61,10 @@ pub(super) struct Ways<'t> {
     topology: &'t Topology,
     router: Router<'t>,
     pub(super) routes: Vec<Route>,
-    known: BTreeMap<Leg, Way>,
+    known: FxHashMap<Leg, Way>,
+    pub(super) ports: Ports,
+    /// Some network tells connections between the same interfaces apart.
+    hashes_flows: bool,
     /// Of switches that sum or copy: up and down, by the devices that they serve.
     groups: BTreeMap<(DeviceId, Vec<DeviceId>), [Way; 2]>,
     rules: Rules,
@@ -92,7 +98,12 @@ impl<'t> Ways<'t> {
             topology,
             router,
             routes: Vec::new(),
-            known: BTreeMap::new(),
+            known: FxHashMap::default(),
+            ports: Ports::default(),
+            hashes_flows: topology
+                .fabrics
+                .iter()
+                .any(|f| f.routing == RoutingPolicy::Ecmp),
             groups: BTreeMap::new(),
             rules: Rules {
                 p2p_level: env.p2p_level,
@@ -116,14 +127,14 @@ impl<'t> Ways<'t> {
         &mut self.router
     }
 
-    fn remember(&mut self, route: Route) -> RouteId {
+    pub(super) fn remember(&mut self, route: Route) -> RouteId {
         self.routes.push(route);
         RouteId(self.routes.len() as u32 - 1)
     }
 
     /// The way of a connection.
     pub(super) fn find(&mut self, mut leg: Leg) -> Result<Way, NcclError> {
-        if leg.nics.is_none() {
+        if leg.nics.is_none() || !self.hashes_flows {
             leg.flow = 0;
         }
         if let Some(&way) = self.known.get(&leg) {
@@ -220,7 +231,7 @@ impl<'t> Ways<'t> {
             };
             let narrow = width(&a).min(width(&b));
             if best.as_ref().is_none_or(|(known, _)| narrow > *known) {
-                best = Some((narrow, join([a, Route::default(), b])));
+                best = Some((narrow, join([&a, &Route::default(), &b])));
             }
         }
         best.map(|(_, route)| route)
@@ -269,9 +280,9 @@ impl<'t> Ways<'t> {
     fn over_network(&mut self, leg: Leg, out: DeviceId, into: DeviceId) -> Result<Way, NcclError> {
         // With a relay, the data is in its memory.
         let source = leg.relay.unwrap_or(leg.from);
-        let (send_direct, head) = self.to_memory(source, out, self.rules.gdr_read)?;
-        let (receive_direct, tail) = self.to_memory(leg.to, into, true)?;
-        let middle = self.router.network(out, into, leg.flow)?;
+        let from = self.port(source, out, End::Sends)?;
+        let to = self.port(leg.to, into, End::Receives)?;
+        let (route, middle) = self.crossing((&from, out), (&to, into), leg.flow)?;
         let sender = self.topology.nic_model(out);
         let message_overhead = sender.map_or(Time::ZERO, |m| m.message_overhead.value);
         let rendezvous = sender.and_then(|m| m.rendezvous.as_ref());
@@ -290,25 +301,20 @@ impl<'t> Ways<'t> {
             .and_then(|m| Some(m.delivery.as_ref()?.value))
             .unwrap_or(Time::ZERO);
         let interfaces = self.topology.transit_latency(out) + self.topology.transit_latency(into);
-        let tail_back = self.router.local(into, tail)?;
-        let head = self.router.local(head, out)?;
-        let latency = head.latency + interfaces + middle.latency + tail_back.latency;
-        let route = join([head, middle, tail_back]);
-        let route = self.remember(route);
-        let (sender_cpu, receiver_cpu) = (self.cpu_of(source)?, self.cpu_of(leg.to)?);
-        let to_proxy = self.router.local(source, sender_cpu)?;
-        let from_proxy = self.router.local(receiver_cpu, leg.to)?;
-        let mut post_latency = to_proxy.latency;
-        let notice = from_proxy.latency;
+        let latency = from.data.latency + interfaces + middle + to.data.latency;
+        let mut post_latency = from.notice.latency;
+        let notice = to.notice.latency;
         let store = match leg.relay.filter(|&relay| relay != leg.from) {
             Some(relay) => {
                 let route = self.router.peer(leg.from, relay)?;
                 post_latency += route.latency;
-                Some(self.remember(route))
+                Some(self.remember_inside((leg.from, relay), || route))
             }
-            None => (!send_direct).then(|| self.remember(to_proxy)),
+            None => (!from.direct)
+                .then(|| self.remember_inside((source, from.cpu), || from.notice.clone())),
         };
-        let load = (!receive_direct).then(|| self.remember(from_proxy));
+        let load =
+            (!to.direct).then(|| self.remember_inside((to.cpu, leg.to), || to.notice.clone()));
         Ok(Way {
             store,
             load,
@@ -325,9 +331,14 @@ impl<'t> Ways<'t> {
         })
     }
 
+    /// Interfaces may read GPU memory.
+    pub(super) fn reads_directly(&self) -> bool {
+        self.rules.gdr_read
+    }
+
     /// Where an interface finds a GPU's data: in the GPU, if it may and is near enough; else
     /// in host memory.
-    fn to_memory(
+    pub(super) fn to_memory(
         &self,
         gpu: DeviceId,
         nic: DeviceId,
@@ -343,7 +354,7 @@ impl<'t> Ways<'t> {
         })
     }
 
-    fn cpu_of(&self, gpu: DeviceId) -> Result<DeviceId, NcclError> {
+    pub(super) fn cpu_of(&self, gpu: DeviceId) -> Result<DeviceId, NcclError> {
         // A machine without CPUs has its proxies beside the GPU.
         Ok(self.router.cpu_of(gpu).unwrap_or(gpu))
     }
@@ -539,10 +550,10 @@ impl Way {
 }
 
 /// One route after the other; a link that several of them cross counts as often.
-fn join(routes: [Route; 3]) -> Route {
+pub(super) fn join(routes: [&Route; 3]) -> Route {
     let latency = routes.iter().map(|r| r.latency).sum();
     let mut hops: Vec<Hop> = Vec::new();
-    for hop in routes.into_iter().flat_map(|r| r.hops) {
+    for &hop in routes.iter().flat_map(|r| &r.hops) {
         match hops.iter_mut().find(|h| h.link == hop.link) {
             Some(known) => known.share = add(known.share, hop.share),
             None => hops.push(hop),

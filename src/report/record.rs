@@ -78,6 +78,9 @@ pub struct Row {
     pub worker_classes: u32,
     /// Events simulated.
     pub events: u64,
+    /// Events that were known to repeat simulated ones, and jumped over.
+    #[serde(default)]
+    pub skipped: u64,
     /// Wall-clock milliseconds of the simulation. Not reproducible; zero in `summary.json`.
     pub wall_ms: f64,
 }

@@ -75,13 +75,18 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
     let mut communicator = Communicator::new(topology, spec.gpus_per_node, &spec.env, spec.seed)?;
     let mut summary = summary(spec, &communicator);
     // What NCCL refuses it refuses for all sizes; to be known before anything is shown.
-    if let Some(&size) = spec.sizes.first() {
-        communicator_plan(spec, &mut communicator, size)?;
-    }
+    let mut first = match spec.sizes.first() {
+        Some(&size) => Some(communicator_plan(spec, &mut communicator, size)?),
+        None => None,
+    };
     watch.begin(&summary)?;
     let count = spec.sizes.len() + usize::from(spec.traced.is_some());
     for (index, &size) in spec.sizes.iter().enumerate() {
-        let row = match communicator_plan(spec, &mut communicator, size)? {
+        let planned = match first.take() {
+            Some(planned) => planned,
+            None => communicator_plan(spec, &mut communicator, size)?,
+        };
+        let row = match planned {
             None => nothing(),
             Some(planned) => {
                 let mut progress = |begun, steps| {
@@ -233,6 +238,7 @@ fn nothing() -> Row {
         rank_classes: 0,
         worker_classes: 0,
         events: 0,
+        skipped: 0,
         wall_ms: 0.0,
     }
 }
@@ -313,6 +319,7 @@ fn timed_row(
         rank_classes: outcome.folded.as_ref().map_or(ranks, |f| f.ranks),
         worker_classes: outcome.workers.len() as u32,
         events: outcome.events,
+        skipped: outcome.skipped,
         wall_ms,
     })
 }

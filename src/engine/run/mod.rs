@@ -8,6 +8,7 @@
 
 mod cast;
 mod check;
+mod skip;
 mod slices;
 mod steps;
 
@@ -27,6 +28,7 @@ use crate::units::{Bandwidth, Bytes, Time};
 use cast::Cast;
 use check::check;
 use rustc_hash::FxHashMap;
+use skip::Skipper;
 use smallvec::SmallVec;
 
 /// How to run.
@@ -63,10 +65,11 @@ pub fn simulate_with<P: Probe>(
 ) -> Result<Outcome, SimError> {
     check(plan)?;
     let resources = Resources::new(&plan.routes, plan.protocol.wire, rate);
-    full(plan, resources, options, probe)
+    full(plan, resources, options, false, probe)
 }
 
-/// As [`simulate`], with one worker for all that are alike: the same times, from fewer events.
+/// As [`simulate`], with one worker for all that are alike, and without going through what
+/// repeats itself: the same times, from fewer events.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -93,6 +96,7 @@ pub fn simulate_folded(
             machinery,
             Cast::Classes(Box::new(folding)),
             options,
+            true,
             &mut Blind,
         );
         // Who waits for whom is told of the ranks themselves, not of those that stand for them.
@@ -100,18 +104,19 @@ pub fn simulate_folded(
             return outcome;
         }
     }
-    full(plan, resources, options, &mut Blind)
+    full(plan, resources, options, true, &mut Blind)
 }
 
 fn full<P: Probe>(
     plan: &Plan,
     resources: Resources,
     options: Options<'_>,
+    skips: bool,
     probe: &mut P,
 ) -> Result<Outcome, SimError> {
     let slots = plan.protocol.fifo_slices;
     let machinery = Machinery::new(slots, plan.program.workers(), resources, wires(plan));
-    go(plan, machinery, Cast::All, options, probe)
+    go(plan, machinery, Cast::All, options, skips, probe)
 }
 
 fn go<P: Probe>(
@@ -119,9 +124,14 @@ fn go<P: Probe>(
     machinery: Machinery,
     cast: Cast,
     options: Options<'_>,
+    skips: bool,
     probe: &mut P,
 ) -> Result<Outcome, SimError> {
     let mut run = Run::new(plan, machinery, cast, options, probe);
+    if skips && !P::ACTIVE && !run.waits_inside {
+        let steps = run.actors[..run.workers as usize].iter().map(|a| a.steps);
+        run.skipper = Some(Box::new(Skipper::new(steps)));
+    }
     run.begin_all();
     run.events_until_quiet();
     run.into_outcome()
@@ -183,6 +193,8 @@ struct Run<'r, 'o, P: Probe> {
     waits_inside: bool,
     /// How many wait for other workers of their ranks.
     waiters: u64,
+    /// Jumps over what repeats itself, if that is wanted.
+    skipper: Option<Box<Skipper>>,
 }
 
 struct RankState {
@@ -268,7 +280,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         let operations = options.operations.max(1);
         Run {
             protocol: plan.protocol,
-            sharing: Sharing::new(&machinery.resources, actors.len()),
+            sharing: Sharing::with_room(&machinery.resources, actors.len(), |r| {
+                machinery.is_roomy(r)
+            }),
             changes: Vec::new(),
             plan,
             options,
@@ -292,6 +306,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             steps_begun: 0,
             waits_inside: program.waits_inside(),
             waiters: 0,
+            skipper: None,
             steps_total: steps_total * u64::from(operations),
         }
     }
@@ -323,6 +338,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
                 }
                 self.quiet_instant();
             }
+            self.skip();
             instants += 1;
             if instants.is_multiple_of(PROGRESS_EVERY)
                 && let Some(tell) = self.options.progress.as_mut()
@@ -434,6 +450,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             folded: self.cast.folded(),
             resources: self.machinery.resources,
             events: self.events,
+            skipped: self.skipper.map_or(0, |s| s.skipped),
             transfers: self.transfers,
         })
     }

@@ -10,7 +10,7 @@ use crate::units::{Bytes, Time};
 impl<P: Probe> Run<'_, '_, P> {
     pub(super) fn share(&mut self) {
         let mut changes = std::mem::take(&mut self.changes);
-        self.sharing.solve(&self.machinery.resources, &mut changes);
+        self.sharing.solve(&mut changes);
         for &Change { flow, rate, limit } in &changes {
             let (new_rate, _) = self.sharing.rate(flow);
             if rate > 0 {
@@ -221,7 +221,7 @@ impl<P: Probe> Run<'_, '_, P> {
             None => {
                 let (rate, limit) = self.sharing.rate(id);
                 self.book(id, rate, limit);
-                self.sharing.stop(&self.machinery.resources, id);
+                self.sharing.stop(id);
             }
         }
         let path = self.actors[id as usize].path;

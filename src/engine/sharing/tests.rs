@@ -23,7 +23,7 @@ fn rates(r: &Resources, caps: &[u64]) -> Vec<u64> {
     for (flow, &cap) in caps.iter().enumerate() {
         sharing.start(r, flow as u32, flow as u32, cap);
     }
-    sharing.solve(r, &mut Vec::new());
+    sharing.solve(&mut Vec::new());
     (0..caps.len()).map(|f| sharing.rate(f as u32).0).collect()
 }
 
@@ -128,21 +128,21 @@ proptest! {
         for (which, solve) in changes {
             let flow = which.index(caps.len());
             if active[flow] {
-                sharing.stop(&r, flow as u32);
+                sharing.stop(flow as u32);
             } else {
                 sharing.start(&r, flow as u32, flow as u32, caps[flow]);
             }
             active[flow] = !active[flow];
             if solve {
-                sharing.solve(&r, &mut Vec::new());
+                sharing.solve(&mut Vec::new());
             }
         }
-        sharing.solve(&r, &mut Vec::new());
+        sharing.solve(&mut Vec::new());
         let mut fresh = Sharing::new(&r, caps.len());
         for flow in (0..caps.len()).rev().filter(|&f| active[f]) {
             fresh.start(&r, flow as u32, flow as u32, caps[flow]);
         }
-        fresh.solve(&r, &mut Vec::new());
+        fresh.solve(&mut Vec::new());
         for flow in (0..caps.len()).filter(|&f| active[f]) {
             prop_assert_eq!(sharing.rate(flow as u32), fresh.rate(flow as u32));
         }

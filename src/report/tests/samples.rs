@@ -80,6 +80,7 @@ fn row(bytes: u64, algo: &str, proto: &str, time_us: f64) -> Row {
         rank_classes: GPUS,
         worker_classes: GPUS * if bytes < 1 << 16 { 4 } else { 24 },
         events: 4_000 + bytes / 65_536,
+        skipped: 0,
         wall_ms: 12.5,
     }
 }

@@ -19,6 +19,7 @@ mod nvlink;
 mod spread;
 #[cfg(test)]
 mod tests;
+mod twins;
 
 use super::graph::{DeviceId, DeviceKind, LinkId, Topology};
 use super::hardware::LinkFamily;
@@ -126,6 +127,8 @@ pub struct Router<'t> {
     failed: Vec<bool>,
     /// By fabric, made when first needed.
     fabrics: Vec<Option<fabric::FabricIndex>>,
+    /// What was found inside nodes.
+    twins: twins::Twins,
 }
 
 impl<'t> Router<'t> {
@@ -137,6 +140,7 @@ impl<'t> Router<'t> {
             seed,
             failed: Vec::new(),
             fabrics: (0..topology.fabrics.len()).map(|_| None).collect(),
+            twins: twins::Twins::default(),
         }
     }
 
@@ -165,15 +169,7 @@ impl<'t> Router<'t> {
         if from == to {
             return Ok(Route::default());
         }
-        let allowed = |gpu| self.topology.gpu_model(gpu).is_none_or(|m| m.peer_to_peer);
-        self.nvlink(from, to)
-            .or_else(|| {
-                if !(allowed(from) && allowed(to)) {
-                    return None;
-                }
-                self.local_path(from, to, |cpu| cpu.peer_to_peer)
-                    .map(|path| self.along(&path.links))
-            })
+        self.known_peer(from, to)
             .ok_or_else(|| RouteError::NoPeerAccess {
                 from: self.topology.device_name(from),
                 to: self.topology.device_name(to),
@@ -187,8 +183,7 @@ impl<'t> Router<'t> {
     /// # Errors
     /// [`RouteError::NoLocalPath`] when these links do not join them.
     pub fn local(&self, from: DeviceId, to: DeviceId) -> Result<Route, RouteError> {
-        self.local_path(from, to, |_| true)
-            .map(|path| self.along(&path.links))
+        self.known_local(from, to)
             .ok_or_else(|| RouteError::NoLocalPath {
                 from: self.topology.device_name(from),
                 to: self.topology.device_name(to),
@@ -248,10 +243,30 @@ impl<'t> Router<'t> {
         if self.topology.device(device).kind == DeviceKind::Cpu {
             return Some(device);
         }
+        self.known_cpu(device)
+    }
+
+    fn search_cpu(&self, device: DeviceId) -> Option<DeviceId> {
         self.local_paths(device, |_| false)
             .into_iter()
             .find(|path| self.topology.device(path.to).kind == DeviceKind::Cpu)
             .map(|path| path.to)
+    }
+
+    fn search_local(&self, from: DeviceId, to: DeviceId) -> Option<Route> {
+        self.local_path(from, to, |_| true)
+            .map(|path| self.along(&path.links))
+    }
+
+    fn search_peer(&self, from: DeviceId, to: DeviceId) -> Option<Route> {
+        let allowed = |gpu| self.topology.gpu_model(gpu).is_none_or(|m| m.peer_to_peer);
+        self.nvlink(from, to).or_else(|| {
+            if !(allowed(from) && allowed(to)) {
+                return None;
+            }
+            self.local_path(from, to, |cpu| cpu.peer_to_peer)
+                .map(|path| self.along(&path.links))
+        })
     }
 
     /// The NICs of a GPU's node that face a fabric, as NCCL prefers them: by bandwidth of the
@@ -268,6 +283,10 @@ impl<'t> Router<'t> {
     /// As [`Router::nic_candidates`], with bandwidth and type.
     #[must_use]
     pub fn ranked_nics(&self, gpu: DeviceId) -> Vec<(Bandwidth, PathType, DeviceId)> {
+        self.known_nics(gpu)
+    }
+
+    fn rank_nics(&self, gpu: DeviceId) -> Vec<(Bandwidth, PathType, DeviceId)> {
         let Some(node) = self.topology.node_of(gpu) else {
             return Vec::new();
         };
