@@ -103,7 +103,7 @@ impl Contention {
     /// A group's exchange is over.
     pub(super) fn stop(&mut self, group: GroupId) {
         if self.active[group.0 as usize].take().is_some() {
-            self.sharing.stop(&self.resources, group.0);
+            self.sharing.stop(group.0);
         }
     }
 
@@ -130,7 +130,7 @@ impl Contention {
         if !self.sharing.is_dirty() && !self.renewed {
             return;
         }
-        self.sharing.solve(&self.resources, &mut self.changed);
+        self.sharing.solve(&mut self.changed);
         if std::mem::take(&mut self.renewed) {
             let active = self.active.iter().enumerate().filter(|(_, p)| p.is_some());
             told.extend(active.map(|(g, _)| (GroupId(g as u32), self.sharing.rate(g as u32).0)));
