@@ -2,7 +2,7 @@
 
 use super::compare::{self, effort, ran};
 use super::share_bars::{Bar, Colours, bars};
-use super::text::{by_time, period, tenths};
+use super::text::{by_time, period, slowed, tenths};
 use super::timeline_svg::job_timeline_svg;
 use super::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSummary, JobTimeline, MemoryUse, RankUse,
@@ -344,7 +344,6 @@ fn collectives(uses: &[CollectiveUse]) -> Markup {
                 } }
                 tbody {
                     @for used in sorted.iter().take(MOST_ROWS) {
-                        @let slow = used.alone_us > 0.0 && used.time_us > 1.25 * used.alone_us;
                         tr {
                             td { (used.group) }
                             td.number { (used.ranks) }
@@ -352,7 +351,7 @@ fn collectives(uses: &[CollectiveUse]) -> Markup {
                             td.number title={ (grouped(used.bytes.get())) " bytes" } { (size(used.bytes.get() as f64)) }
                             td.number { (grouped(u64::from(used.count))) }
                             td.number { (micros(f64::from(used.count) * used.time_us)) }
-                            td.number.slow[slow] { (micros(used.time_us)) }
+                            td.number.slow[slowed(used)] { (micros(used.time_us)) }
                             td.number { (micros(used.alone_us)) }
                             td.number { (three_digits(used.busbw_gbs)) }
                             td { (used.how) }

@@ -307,6 +307,11 @@ pub(super) fn by_time(uses: &[CollectiveUse]) -> Vec<&CollectiveUse> {
     sorted
 }
 
+/// Others are in its way.
+pub(super) fn slowed(used: &CollectiveUse) -> bool {
+    used.alone_us > 0.0 && used.time_us > SLOW * used.alone_us
+}
+
 fn collectives(uses: &[CollectiveUse], out: &mut Out) {
     if uses.is_empty() {
         return;
@@ -314,14 +319,13 @@ fn collectives(uses: &[CollectiveUse], out: &mut Out) {
     out.heading("Communication, of one GPU: what takes most time first");
     let sorted = by_time(uses);
     let row = |used: &&CollectiveUse| {
-        let slow = used.alone_us > 0.0 && used.time_us > SLOW * used.alone_us;
         let time = micros(used.time_us);
         vec![
             cell(format!("{} ({})", used.group, used.ranks)),
             cell(&used.what),
             cell(size(used.bytes.get() as f64)),
             cell(used.count.to_string()),
-            if slow {
+            if slowed(used) {
                 styled(time, WARNING)
             } else {
                 cell(time)

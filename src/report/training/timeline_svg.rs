@@ -325,10 +325,19 @@ impl Blocks {
         self.paths.keys().any(|(found, _)| *found == look)
     }
 
-    /// Later virtual stages of a rank are paler.
-    fn shade(&self, chunk: u16) -> String {
+    /// The colour of a kind; later virtual stages of a rank are paler. Opaque, so that the ground
+    /// does not shine through.
+    fn shade(&self, look: Look, chunk: u16) -> String {
         let last = f64::from(self.chunks.saturating_sub(1).max(1));
-        trimmed(1.0 - 0.38 * f64::from(chunk) / last, 2)
+        let white = 0.4 * f64::from(chunk) / last;
+        let plain = colour(look);
+        let part = |from: usize| {
+            let found = plain.get(from..from + 2);
+            let value = found.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            let value = f64::from(value.unwrap_or(0));
+            (value + (255.0 - value) * white).round() as u8
+        };
+        format!("#{:02X}{:02X}{:02X}", part(1), part(3), part(5))
     }
 
     fn draw(&self, hatch: &str) -> Markup {
@@ -337,7 +346,7 @@ impl Blocks {
                 @match look {
                     Look::Waits => path d=(path) fill=(format!("url(#{hatch})")) {},
                     Look::Task(SpanKind::Other) => path class="jt-other" d=(path) fill=(colour(*look)) {},
-                    Look::Task(_) => path d=(path) fill=(colour(*look)) fill-opacity=(self.shade(*chunk)) {},
+                    Look::Task(_) => path d=(path) fill=(self.shade(*look, *chunk)) {},
                 }
             }
             g fill="#FFFFFF" text-anchor="middle" font-weight="bold" { (PreEscaped(&self.labels)) }
@@ -474,7 +483,7 @@ fn legend(drawn: &Blocks) -> (Vec<(Look, String, f64, f64)>, usize) {
             Look::Waits => "waiting, or nothing to do",
             _ => name,
         };
-        let width = 21.0 + name.chars().count() as f64 * 6.6 + 18.0;
+        let width = 21.0 + name.chars().count() as f64 * 6.2 + 18.0;
         if x + width > RIGHT && x > 16.0 {
             (x, line) = (16.0, line + 1);
         }
