@@ -5,6 +5,7 @@
 //! if the new one cannot take the name; it is deleted only after that.
 
 use super::ReportError;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,9 @@ use std::path::{Path, PathBuf};
 pub struct FolderKind {
     /// The files that it can hold. Anything else in a folder is someone's work.
     pub files: &'static [&'static str],
+    /// Files of which there can be several: how their names begin and end, with something
+    /// between.
+    pub families: &'static [(&'static str, &'static str)],
     /// The one of them, a JSON object, that is always there.
     pub mark: &'static str,
     /// Fields of that object. It is looked at no closer, since it may have been written
@@ -20,18 +24,32 @@ pub struct FolderKind {
     pub fields: &'static [&'static str],
 }
 
+impl FolderKind {
+    /// Whether a file of this name can be in such a folder.
+    fn holds(&self, name: &OsStr) -> bool {
+        let several = |name: &str| {
+            let mut families = self.families.iter();
+            families.any(|(begin, end)| {
+                let rest = name.strip_prefix(begin).and_then(|n| n.strip_suffix(end));
+                rest.is_some_and(|between| !between.is_empty())
+            })
+        };
+        self.files.iter().any(|file| name == *file) || name.to_str().is_some_and(several)
+    }
+}
+
 /// Makes the folder `target`, and its parents if needed, with what `fill` writes into
-/// the (other) folder that it is given. An older folder of this kind is replaced.
+/// the (other) folder that it is given. An older folder of one of these kinds is replaced.
 ///
 /// # Errors
-/// A target that exists and is not of this kind, a parent that cannot be written, or
+/// A target that exists and is of none of these kinds, a parent that cannot be written, or
 /// what `fill` gives; what was there before stays as it was.
 pub fn write_folder(
     target: &Path,
-    kind: &FolderKind,
+    kinds: &[&FolderKind],
     fill: impl FnOnce(&Path) -> Result<(), ReportError>,
 ) -> Result<(), ReportError> {
-    let place = Place::check(target, kind)?;
+    let place = Place::check(target, kinds)?;
     let made = make_parents(&place.parent)?;
     let written = write_and_swap(&place, fill);
     if written.is_err() {
@@ -44,9 +62,9 @@ pub fn write_folder(
 /// work whose results go there.
 ///
 /// # Errors
-/// A target that exists and is not of this kind, or a parent that cannot be written.
-pub fn check_folder(target: &Path, kind: &FolderKind) -> Result<(), ReportError> {
-    let place = Place::check(target, kind)?;
+/// A target that exists and is of none of these kinds, or a parent that cannot be written.
+pub fn check_folder(target: &Path, kinds: &[&FolderKind]) -> Result<(), ReportError> {
+    let place = Place::check(target, kinds)?;
     let existing = place.parent.ancestors().find(|folder| folder.exists());
     let existing = match existing {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -68,7 +86,7 @@ struct Place {
 }
 
 impl Place {
-    fn check(target: &Path, kind: &FolderKind) -> Result<Place, ReportError> {
+    fn check(target: &Path, kinds: &[&FolderKind]) -> Result<Place, ReportError> {
         let exists = match fs::symlink_metadata(target) {
             Ok(_) => true,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
@@ -90,7 +108,7 @@ impl Place {
             None => return Err(unnamed()),
         };
         if exists {
-            check_kind(&target, kind)?;
+            check_kinds(&target, kinds)?;
             let current = std::env::current_dir().and_then(fs::canonicalize);
             if current.is_ok_and(|current| current.starts_with(&target)) {
                 return Err(ReportError::Current { path: target });
@@ -102,6 +120,19 @@ impl Place {
             occupied: exists,
         })
     }
+}
+
+/// Accepts a folder that one of `kinds` accepts; the error is that of the
+/// first.
+fn check_kinds(target: &Path, kinds: &[&FolderKind]) -> Result<(), ReportError> {
+    let mut refused = None;
+    for kind in kinds {
+        match check_kind(target, kind) {
+            Ok(()) => return Ok(()),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    refused.map_or(Ok(()), Err)
 }
 
 /// Accepts an empty folder, and one that holds files of this kind and nothing else.
@@ -118,7 +149,7 @@ fn check_kind(target: &Path, kind: &FolderKind) -> Result<(), ReportError> {
     for entry in entries {
         let entry = entry.map_err(ReportError::io("read", target))?;
         let name = entry.file_name();
-        if !kind.files.iter().any(|file| name == *file) || entry.path().is_dir() {
+        if !kind.holds(&name) || entry.path().is_dir() {
             return Err(foreign(format!("it holds `{}`", name.to_string_lossy())));
         }
         empty = false;

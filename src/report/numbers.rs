@@ -109,3 +109,25 @@ pub fn grouped(value: u64) -> String {
     }
     out
 }
+
+/// A large number, short: `605`, `1.24 M`, `70.6 B`.
+#[must_use]
+pub fn count(value: f64) -> String {
+    let units = [(1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")];
+    let found = units.iter().find(|(size, _)| value.abs() >= size * 0.9995);
+    match found {
+        Some((size, unit)) => format!("{}\u{a0}{unit}", three_digits(value / size)),
+        None => trimmed(value, decimals(value)),
+    }
+}
+
+/// Seconds for people, from nanoseconds to days: `31.4 µs`, `4.21 s`, `27.5 min`, `3.2 h`.
+#[must_use]
+pub fn seconds(value: f64) -> String {
+    match value.abs() {
+        v if v < 119.5 => micros(value * 1e6),
+        v if v < 119.5 * 60.0 => format!("{} min", trimmed(value / 60.0, 1)),
+        v if v < 47.5 * 3600.0 => format!("{} h", trimmed(value / 3600.0, 1)),
+        _ => format!("{} days", trimmed(value / 86_400.0, 1)),
+    }
+}

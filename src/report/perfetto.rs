@@ -23,10 +23,7 @@ pub fn write_trace(timeline: &Timeline, out: impl Write) -> Result<(), ReportErr
 }
 
 fn write_events(timeline: &Timeline, out: impl Write) -> io::Result<()> {
-    let mut events = Events { out, first: true };
-    events
-        .out
-        .write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+    let mut events = Events::begin(out)?;
     name_processes(timeline, &mut events)?;
     for span in &timeline.spans {
         events.next()?;
@@ -45,25 +42,37 @@ fn write_events(timeline: &Timeline, out: impl Write) -> io::Result<()> {
     }
     family_counters(timeline, &mut events)?;
     gpu_counters(timeline, &mut events)?;
-    events.out.write_all(b"\n]}\n")?;
-    events.out.flush()
+    events.finish()
 }
 
 /// Separates events by commas.
-struct Events<W> {
-    out: W,
+pub(super) struct Events<W> {
+    pub(super) out: W,
     first: bool,
 }
 
 impl<W: Write> Events<W> {
-    fn next(&mut self) -> io::Result<()> {
+    /// Opens the trace.
+    pub(super) fn begin(mut out: W) -> io::Result<Self> {
+        out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+        Ok(Events { out, first: true })
+    }
+
+    /// Closes the trace.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.out.write_all(b"\n]}\n")?;
+        self.out.flush()
+    }
+
+    /// To be called before each event.
+    pub(super) fn next(&mut self) -> io::Result<()> {
         let separator: &[u8] = if self.first { b"\n" } else { b",\n" };
         self.first = false;
         self.out.write_all(separator)
     }
 
     /// A metadata event; `thread` is zero for those of a process, which ignore it.
-    fn name(&mut self, kind: &str, pid: u64, thread: u32, name: &str) -> io::Result<()> {
+    pub(super) fn name(&mut self, kind: &str, pid: u64, thread: u32, name: &str) -> io::Result<()> {
         self.next()?;
         let out = &mut self.out;
         write!(
@@ -74,7 +83,7 @@ impl<W: Write> Events<W> {
         out.write_all(b"}}")
     }
 
-    fn sort(&mut self, kind: &str, pid: u64, thread: u32, index: u64) -> io::Result<()> {
+    pub(super) fn sort(&mut self, kind: &str, pid: u64, thread: u32, index: u64) -> io::Result<()> {
         self.next()?;
         write!(
             self.out,
@@ -129,7 +138,7 @@ impl<W: Write> Events<W> {
 }
 
 /// Perfetto takes process 0 for the idle task, so ranks start at 1.
-fn pid(rank: u32) -> u64 {
+pub(super) fn pid(rank: u32) -> u64 {
     u64::from(rank) + 1
 }
 
@@ -250,7 +259,7 @@ pub(super) fn category(activity: Activity) -> &'static str {
 }
 
 /// Microseconds, exact to the picosecond, without going through a float.
-fn exact_micros(time: Time) -> String {
+pub(super) fn exact_micros(time: Time) -> String {
     let (whole, picos) = (time.picos() / 1_000_000, time.picos() % 1_000_000);
     if picos == 0 {
         return whole.to_string();
@@ -259,6 +268,7 @@ fn exact_micros(time: Time) -> String {
     text.trim_end_matches('0').to_owned()
 }
 
-fn text(out: &mut impl Write, value: &str) -> io::Result<()> {
+/// A string of JSON.
+pub(super) fn text(out: &mut impl Write, value: &str) -> io::Result<()> {
     serde_json::to_writer(out, value).map_err(io::Error::from)
 }

@@ -2,7 +2,7 @@
 
 use super::folder::{FolderKind, check_folder, write_folder};
 use super::record::{Summary, Timeline};
-use super::{ReportError, html, links_csv, perfetto, plot, summary_json};
+use super::{ReportError, html, links_csv, perfetto, plot, summary_json, training};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub struct Run {
 }
 
 /// A run's folder, as it is known again.
-const KIND: FolderKind = FolderKind {
+pub(super) const KIND: FolderKind = FolderKind {
     files: &[
         "summary.json",
         "timeline.json",
@@ -29,9 +29,13 @@ const KIND: FolderKind = FolderKind {
         "topology.svg",
         "report.html",
     ],
+    families: &[],
     mark: "summary.json",
     fields: &["version", "seed", "topology", "collective", "rows", "spec"],
 };
+
+/// What a run's folder may replace: a result of the same command, of a collective or a job.
+const KINDS: &[&FolderKind] = &[&KIND, &training::FOLDER];
 
 /// Writes `run` as the folder `target`, making its parents if needed; an older run there
 /// is replaced. What differs between two runs of one spec (wall-clock times) is left out
@@ -41,7 +45,7 @@ const KIND: FolderKind = FolderKind {
 /// A target that exists and is not a run's folder, a parent that cannot be written, or
 /// results that cannot be shown; what was there before stays as it was.
 pub fn write_run(target: &Path, run: &Run) -> Result<(), ReportError> {
-    write_folder(target, &KIND, |folder| write_files(folder, run))
+    write_folder(target, KINDS, |folder| write_files(folder, run))
 }
 
 /// Whether [`write_run`] could write to `target` now; to be asked before a long run.
@@ -49,7 +53,7 @@ pub fn write_run(target: &Path, run: &Run) -> Result<(), ReportError> {
 /// # Errors
 /// A target that exists and is not a run's folder, or a parent that cannot be written.
 pub fn check_target(target: &Path) -> Result<(), ReportError> {
-    check_folder(target, &KIND)
+    check_folder(target, KINDS)
 }
 
 fn write_files(folder: &Path, run: &Run) -> Result<(), ReportError> {
@@ -77,14 +81,14 @@ fn write_files(folder: &Path, run: &Run) -> Result<(), ReportError> {
     write_text(&folder.join("report.html"), &page)
 }
 
-fn write_text(path: &Path, text: &str) -> Result<(), ReportError> {
+pub(super) fn write_text(path: &Path, text: &str) -> Result<(), ReportError> {
     write_with(path, |out| {
         out.write_all(text.as_bytes())
             .map_err(ReportError::io("write", path))
     })
 }
 
-fn write_with(
+pub(super) fn write_with(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<(), ReportError>,
 ) -> Result<(), ReportError> {

@@ -10,9 +10,9 @@ use crate::units::Time;
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
 
-const HEADER: Style = Style::new().dimmed();
-const STRONG: Style = Style::new().bold();
-const BAR: Style = AnsiColor::Blue.on_default();
+pub(super) const HEADER: Style = Style::new().dimmed();
+pub(super) const STRONG: Style = Style::new().bold();
+pub(super) const BAR: Style = AnsiColor::Blue.on_default();
 
 /// The cells of a full bar.
 const BAR_WIDTH: usize = 30;
@@ -305,7 +305,7 @@ pub(super) fn by_time(parts: &[Part]) -> Vec<&Part> {
 }
 
 /// A bar in eighths of a cell.
-fn bar(fraction: f64) -> String {
+pub(super) fn bar(fraction: f64) -> String {
     let eighths = (fraction.clamp(0.0, 1.0) * (BAR_WIDTH * 8) as f64).round() as usize;
     let mut bar = "█".repeat(eighths / 8);
     bar.extend(['▏', '▎', '▍', '▌', '▋', '▊', '▉'].get((eighths % 8).wrapping_sub(1)));

@@ -5,6 +5,7 @@ mod time_bars;
 mod timeline_view;
 
 pub use page::{data, drawing, page};
+pub(super) use timeline_view::{Data, Lane, SCRIPT, canvas};
 
 use super::numbers::{grouped, micros, percent, size, three_digits};
 use super::record::{LinkUse, Row, Summary, Timeline};
@@ -153,7 +154,7 @@ fn reached(row: &Row) -> String {
     }
 }
 
-fn tile(name: &str, value: &str, note: &str) -> Markup {
+pub(super) fn tile(name: &str, value: &str, note: &str) -> Markup {
     html! { div.tile { span.name { (name) } span.value { (value) } span.note { (note) } } }
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Draws the data of [`view`].
-pub(super) const SCRIPT: &str = include_str!("assets/timeline.js");
+pub(in crate::report) const SCRIPT: &str = include_str!("assets/timeline.js");
 
 /// Spans that a page holds: about two megabytes, which any browser opens at once.
 const MOST_SPANS: usize = 60_000;
@@ -28,19 +28,23 @@ const ACTIVITIES: [(Activity, &str); 7] = [
 
 /// What the script reads. Times are picoseconds.
 #[derive(Serialize)]
-struct Data<'a> {
-    end: u64,
-    activities: Vec<(&'static str, &'static str)>,
-    names: Vec<&'a str>,
-    ranks: Vec<String>,
-    lanes: Vec<Lane>,
-    bin: u64,
+pub(in crate::report) struct Data<'a> {
+    pub(in crate::report) end: u64,
+    /// Kinds of spans: the variable of the page's style that is its colour, and its name for
+    /// people.
+    pub(in crate::report) activities: Vec<(&'static str, &'static str)>,
+    /// Indices of those whose spans have their names written into them.
+    pub(in crate::report) written: Vec<usize>,
+    pub(in crate::report) names: Vec<&'a str>,
+    pub(in crate::report) ranks: Vec<String>,
+    pub(in crate::report) lanes: Vec<Lane>,
+    pub(in crate::report) bin: u64,
     /// By family: name, and the busiest link's use in thousandths, by bin.
-    uses: Vec<(&'a str, Vec<u32>)>,
+    pub(in crate::report) uses: Vec<(&'a str, Vec<u32>)>,
 }
 
 #[derive(Serialize)]
-struct Lane {
+pub(in crate::report) struct Lane {
     /// An index into `ranks`.
     rank: usize,
     name: String,
@@ -52,24 +56,65 @@ struct Lane {
     before: u64,
 }
 
+impl Lane {
+    /// An empty lane of a rank, which is an index into [`Data::ranks`].
+    pub(in crate::report) fn new(rank: usize, name: String) -> Lane {
+        Lane {
+            rank,
+            name,
+            spans: Vec::new(),
+            before: 0,
+        }
+    }
+
+    /// When the last span ends.
+    pub(in crate::report) fn end(&self) -> u64 {
+        self.before
+    }
+
+    /// The next span: indices of its activity and name, and from when to when.
+    pub(in crate::report) fn push(
+        &mut self,
+        (activity, name): (usize, usize),
+        bytes: u64,
+        (start, end): (u64, u64),
+    ) {
+        self.spans.extend([
+            activity as i64,
+            name as i64,
+            bytes as i64,
+            start.wrapping_sub(self.before) as i64,
+            end.saturating_sub(start) as i64,
+        ]);
+        self.before = end;
+    }
+}
+
 /// The timeline's section, or a note if nothing was traced.
 pub(super) fn view(timeline: &Timeline) -> Result<Markup, ReportError> {
     if timeline.spans.is_empty() {
         return Ok(html! { p.note { "No operation was traced in this run." } });
     }
     let shown = choose(timeline);
-    let data =
-        serde_json::to_string(&collect(timeline, &shown)).map_err(|source| ReportError::Json {
-            what: "the timeline",
-            source,
-        })?;
     let left_out = left_out(timeline, &shown);
+    Ok(html! {
+        (canvas(&collect(timeline, &shown), "Timeline of the traced operation")?)
+        @if let Some(text) = left_out { p.note { (text) } }
+    })
+}
+
+/// A canvas with its legend and buttons, and the data that [`SCRIPT`] draws on it; one a page.
+pub(in crate::report) fn canvas(data: &Data<'_>, label: &str) -> Result<Markup, ReportError> {
+    let json = serde_json::to_string(data).map_err(|source| ReportError::Json {
+        what: "the timeline",
+        source,
+    })?;
     Ok(html! {
         div.timeline id="timeline" {
             div.tools {
                 ul.legend {
-                    @for (activity, name) in ACTIVITIES {
-                        li { span.swatch style={ "background:var(--" (category(activity)) ")" } {} (name) }
+                    @for (colour, name) in &data.activities {
+                        li { span.swatch style={ "background:var(--" (colour) ")" } {} (name) }
                     }
                 }
                 div.buttons {
@@ -78,15 +123,14 @@ pub(super) fn view(timeline: &Timeline) -> Result<Markup, ReportError> {
                     button type="button" data-do="fit" title="Show all (0)" { "all" }
                 }
             }
-            canvas tabindex="0" role="img" aria-label="Timeline of the traced operation" {}
+            canvas tabindex="0" role="img" aria-label=(label) {}
             div.tip hidden {}
         }
         p.note.screen {
             "Wheel: zoom. Drag: move. Shift and wheel: move in time. With the keyboard: arrows, +, − and 0."
         }
         noscript { p.note { "The timeline needs JavaScript; timeline.json beside this page opens in Perfetto." } }
-        @if let Some(text) = left_out { p.note { (text) } }
-        (page::data("timeline-data", &data))
+        (page::data("timeline-data", &json))
     })
 }
 
@@ -138,32 +182,23 @@ fn left_out(timeline: &Timeline, shown: &[&Span]) -> Option<String> {
 
 fn collect<'a>(timeline: &'a Timeline, shown: &[&'a Span]) -> Data<'a> {
     let mut names: Vec<&str> = Vec::new();
-    let mut name_ids: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut name_ids: BTreeMap<&str, usize> = BTreeMap::new();
     let mut lanes: BTreeMap<(u32, u32), Lane> = BTreeMap::new();
     for span in shown {
         let name = *name_ids.entry(&span.what).or_insert_with(|| {
             names.push(&span.what);
-            names.len() as i64 - 1
+            names.len() - 1
         });
         let key = (span.rank, perfetto::tid(span.track));
-        let lane = lanes.entry(key).or_insert_with(|| Lane {
-            rank: 0,
-            name: perfetto::track_name(span.track),
-            spans: Vec::new(),
-            before: 0,
-        });
+        let lane = lanes
+            .entry(key)
+            .or_insert_with(|| Lane::new(0, perfetto::track_name(span.track)));
         let (start, end) = (span.start.picos(), span.end.picos());
         let activity = ACTIVITIES
             .iter()
             .position(|(known, _)| *known == span.activity);
-        lane.spans.extend([
-            activity.map_or(0, |index| index as i64),
-            name,
-            span.bytes.get() as i64,
-            start.wrapping_sub(lane.before) as i64,
-            end.saturating_sub(start) as i64,
-        ]);
-        lane.before = end;
+        let kinds = (activity.unwrap_or(0), name);
+        lane.push(kinds, span.bytes.get(), (start, end));
     }
     let mut ranks: Vec<u32> = lanes.keys().map(|(rank, _)| *rank).collect();
     ranks.dedup();
@@ -180,6 +215,7 @@ fn collect<'a>(timeline: &'a Timeline, shown: &[&'a Span]) -> Data<'a> {
             .iter()
             .map(|(activity, name)| (category(*activity), *name))
             .collect(),
+        written: vec![0],
         ranks: ranks.iter().map(rank_name).collect(),
         lanes: lanes
             .into_iter()

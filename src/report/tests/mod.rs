@@ -2,4 +2,6 @@ mod files;
 mod samples;
 mod texts;
 mod trace;
+mod training;
+mod training_samples;
 mod validation;

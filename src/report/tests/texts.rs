@@ -48,6 +48,12 @@ fn numbers_for_people() {
     for (found, expected) in cases {
         assert_eq!(found, expected);
     }
+    assert_eq!(numbers::count(605.0), "605");
+    assert_eq!(numbers::count(999_600.0), "1.00\u{a0}M");
+    assert_eq!(numbers::count(70.6e9), "70.6\u{a0}B");
+    assert_eq!(numbers::seconds(4.21), "4.21 s");
+    assert_eq!(numbers::seconds(2710.0), "45.2 min");
+    assert_eq!(numbers::seconds(3.0 * 86_400.0), "3 days");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::Path;
 /// A validation's folder, as it is known again.
 const KIND: FolderKind = FolderKind {
     files: &["validation.json", "report.html", "curves.svg"],
+    families: &[],
     mark: "validation.json",
     fields: &["sets", "summary", "skipped", "version"],
 };
@@ -22,7 +23,7 @@ pub fn write_validation(target: &Path, validation: &Validation) -> Result<(), Re
     let json = validation_json(validation)?;
     let page = validation_page(validation);
     let curves = curves_svg(validation);
-    write_folder(target, &KIND, |folder| {
+    write_folder(target, &[&KIND], |folder| {
         write_file(&folder.join("validation.json"), json.as_bytes())?;
         write_file(&folder.join("report.html"), page.as_bytes())?;
         write_file(&folder.join("curves.svg"), curves.as_bytes())
@@ -34,5 +35,5 @@ pub fn write_validation(target: &Path, validation: &Validation) -> Result<(), Re
 /// # Errors
 /// A target that exists and is not a validation's folder, or a parent that cannot be written.
 pub fn check_validation_target(target: &Path) -> Result<(), ReportError> {
-    check_folder(target, &KIND)
+    check_folder(target, &[&KIND])
 }

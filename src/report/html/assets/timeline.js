@@ -144,8 +144,8 @@
         pen.fillStyle = "#fff";
         pen.textAlign = "left";
         pen.font = "11px system-ui, sans-serif";
-        const text = data.names[lane.label[i]];
-        if (data.activities[lane.kind[i]][0] === "stream") {
+        if (data.written.includes(lane.kind[i])) {
+          const text = data.names[lane.label[i]];
           pen.fillText(shorten(text, end - start - 8), start + 4, y + size / 2 + 0.5);
         }
       }

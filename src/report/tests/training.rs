@@ -1,0 +1,299 @@
+//! Results of jobs: what people read, what programs read, and the folder.
+
+use super::training_samples::{self as samples, Pipeline};
+use crate::report::training::{
+    JobSummary, JobTimeline, Variant, VariantResult, check_job_target, job_page, job_summary_json,
+    job_summary_schema, job_table, job_timeline_svg, reproducible, write_job_run, write_job_trace,
+};
+use crate::report::{ReportError, write_run};
+use crate::units::Time;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+
+fn files(folder: &std::path::Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_table_of_one_variant_has_the_answer_first_and_aligned_rows() {
+    let (summary, _) = samples::pipeline();
+    let text = job_table(&summary, false);
+    for expected in [
+        "# llama-70b (70.6\u{a0}B parameters) on 16 GPUs, 2 nodes: 2 × DGX H100, 400 Gb/s InfiniBand",
+        "# 16 GPUs → 2 classes, 1.23\u{a0}M events, in 3.21 s",
+        "\n\nThe pipeline's bubble costs most",
+        "  step time              2.41 s",
+        "  waiting: pipeline          1.16 s   24 %  ███████▎",
+        "Memory of the fullest GPU, stage 0: 61 GiB of 80 GiB, fits, 19 GiB free",
+        "slow GPU, 0.8 ×  node1/gpu0  from 100 ms to the end",
+        "Goodput over a long run: 93.1 %",
+        "# warning: the optimiser's time",
+    ] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    let order = [
+        "tensor parallel (8)  all-",
+        "data parallel (8)",
+        "pipeline 0→1 (2)",
+    ];
+    let places: Vec<_> = order.iter().map(|name| text.find(name).unwrap()).collect();
+    assert!(places.is_sorted(), "what takes most time is first\n{text}");
+    assert!(!text.contains('\u{1b}'));
+    assert!(!text.lines().any(|line| line.ends_with(' ')), "{text}");
+    // Colours change nothing but colours.
+    let coloured = job_table(&summary, true);
+    assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), text);
+}
+
+#[test]
+fn the_table_of_several_marks_the_best_and_tells_what_failed() {
+    let text = job_table(&samples::comparison(), false);
+    let line = |start: &str| {
+        let found = text
+            .lines()
+            .find(|line| line.trim_start().starts_with(start));
+        found
+            .unwrap_or_else(|| panic!("{start}\n{text}"))
+            .to_owned()
+    };
+    assert!(line("step time").contains("2.41 s   "), "{text}");
+    assert!(line("step time").contains("2.05 s*"), "{text}");
+    assert!(line("step time").ends_with("failed"), "{text}");
+    assert!(
+        line("exposed communication").matches('*').count() == 0,
+        "equal: none is better"
+    );
+    assert!(
+        line("memory").contains("97 GiB of 80 GiB, too much"),
+        "{text}"
+    );
+    assert!(
+        text.contains("PP 4: more! failed: all-gather of weights: rank 3"),
+        "{text}"
+    );
+    assert!(
+        text.trim_end()
+            .lines()
+            .rev()
+            .nth(1)
+            .unwrap()
+            .contains("is fastest"),
+        "{text}"
+    );
+}
+
+#[test]
+fn many_variants_are_shown_below_each_other() {
+    let ran = || VariantResult::Ran(Box::new(samples::result(2.0)));
+    let many: Vec<Variant> = (0..20)
+        .map(|index| samples::variant(&format!("variant {index}"), "tp 8", ran()))
+        .collect();
+    let text = job_table(&samples::summary(many, ""), false);
+    assert!(text.matches("step time").count() > 1, "{text}");
+    let table = text.lines().filter(|line| !line.starts_with('#'));
+    assert!(
+        table.map(|line| line.chars().count()).max().unwrap() <= 122,
+        "{text}"
+    );
+}
+
+#[test]
+fn summaries_come_back_from_json_and_are_of_the_schema() {
+    let schema = serde_json::to_value(job_summary_schema()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for summary in [samples::pipeline().0, samples::comparison()] {
+        let text = job_summary_json(&summary).unwrap();
+        assert!(text.ends_with("}\n"));
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert!(validator.is_valid(&value), "{text}");
+        let back: JobSummary = serde_json::from_str(&text).unwrap();
+        assert_eq!(back, summary);
+    }
+    let clean = reproducible(&samples::pipeline().0);
+    assert!(
+        job_summary_json(&clean)
+            .unwrap()
+            .contains("\"wall_ms\": 0.0")
+    );
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_refused_with_their_place() {
+    let mut summary = samples::comparison();
+    let VariantResult::Ran(result) = &mut summary.variants[1].result else {
+        panic!("the sample ran");
+    };
+    result.ranks[1].time[2].share = f64::NAN;
+    let error = job_summary_json(&summary).unwrap_err().to_string();
+    assert!(
+        error.contains("variants[1].ranks[1].time[2].share"),
+        "{error}"
+    );
+    assert!(job_page(&summary, &[]).is_err());
+}
+
+fn events(timeline: &JobTimeline) -> Vec<Value> {
+    let mut text = Vec::new();
+    write_job_trace(timeline, &mut text).unwrap();
+    let trace: Value = serde_json::from_slice(&text).unwrap();
+    trace["traceEvents"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_trace_names_its_threads_shows_waiting_and_overlaps_nowhere() {
+    let timeline = samples::pipeline().1;
+    let events = events(&timeline);
+    let of = |phase: &'static str| events.iter().filter(move |event| event["ph"] == phase);
+    let named = |kind: &str, event: &Value| {
+        of("M").any(|name| {
+            let same = |field: &str| name[field] == event[field];
+            name["name"] == kind && same("pid") && (kind == "process_name" || same("tid"))
+        })
+    };
+    let mut threads: BTreeMap<(u64, u64), Vec<(f64, f64)>> = BTreeMap::new();
+    for event in of("X") {
+        assert!(
+            named("process_name", event) && named("thread_name", event),
+            "{event}"
+        );
+        let number = |field: &str| event[field].as_f64().unwrap();
+        let key = (number("pid") as u64, number("tid") as u64);
+        let during = (number("ts"), number("ts") + number("dur"));
+        threads.entry(key).or_default().push(during);
+    }
+    for spans in threads.values_mut() {
+        spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0 + 5e-7));
+    }
+    let waits = of("X").filter(|event| event["name"] == "waits for others");
+    let all: Vec<_> = waits.collect();
+    assert!(
+        all.iter()
+            .any(|wait| wait["args"]["for"] == "all-reduce of gradients")
+    );
+    assert_eq!(
+        of("X").count(),
+        timeline.spans.len() + all.len() + timeline.disturbances.len()
+    );
+    assert_eq!(of("i").count(), timeline.steps.len());
+    let names: Vec<_> = of("M").map(|event| event["args"]["name"].clone()).collect();
+    assert!(names.contains(&"rank 8 node1/gpu0 (stage 1)".into()));
+    assert!(names.contains(&"disturbances".into()));
+}
+
+#[test]
+fn the_picture_stays_small_and_numbers_micro_batches() {
+    let small = job_timeline_svg(&samples::pipeline().1);
+    roxmltree::Document::parse(&small).unwrap();
+    for expected in [
+        "The last of 2 steps",
+        ">7</text>",
+        "rank 8",
+        "slow GPU, 0.8 ×",
+        "data parallel",
+        "ms",
+    ] {
+        assert!(small.contains(expected), "{expected}");
+    }
+    let large = Pipeline::timeline(40, 250, 1);
+    let drawing = job_timeline_svg(&large);
+    roxmltree::Document::parse(&drawing).unwrap();
+    assert!(drawing.len() < 1_000_000, "{}", drawing.len());
+    assert!(drawing.contains("32 of 40 classes of ranks"));
+    let page = job_page(&samples::pipeline().0, &[("70b".into(), large)]).unwrap();
+    assert!(page.len() < 5_000_000, "{}", page.len());
+}
+
+#[test]
+fn nothing_recorded_is_drawn_without_complaint() {
+    for timeline in [
+        JobTimeline::default(),
+        JobTimeline {
+            ranks: vec![(0, "node0/gpu0".into(), String::new())],
+            steps: vec![Time::ZERO],
+            ..JobTimeline::default()
+        },
+    ] {
+        let drawing = job_timeline_svg(&timeline);
+        roxmltree::Document::parse(&drawing).unwrap();
+        assert!(!drawing.contains("NaN") && !drawing.contains("inf"));
+        events(&timeline);
+        job_page(&samples::pipeline().0, &[("70b".into(), timeline)]).unwrap();
+    }
+}
+
+#[test]
+fn a_page_shows_the_comparison_and_escapes_names() {
+    let mut summary = samples::comparison();
+    summary.variants[0].name = "<b>pp</b>".into();
+    let timelines = vec![("pp 4, more".to_owned(), samples::pipeline().1)];
+    let page = job_page(&summary, &timelines).unwrap();
+    assert!(!page.contains("<b>pp</b>") && page.contains("&lt;b&gt;pp&lt;/b&gt;"));
+    assert!(page.contains("PP 4: more! failed"));
+    assert_eq!(page.matches("id=\"timeline-data\"").count(), 1);
+    assert!(page.contains("waits for others"));
+}
+
+#[test]
+fn a_jobs_folder_is_whole_reproducible_and_replaces_runs_only() {
+    let home = tempfile::tempdir().unwrap();
+    let target = home.path().join("run");
+    let timeline = samples::pipeline().1;
+    let names = ["pp 2", "pp 4, more", "PP 4: more!", "…"];
+    let timelines: Vec<_> = names
+        .iter()
+        .map(|name| ((*name).to_owned(), timeline.clone()))
+        .collect();
+    let summary = samples::comparison();
+    write_job_run(&target, &summary, &timelines).unwrap();
+    assert_eq!(
+        files(&target),
+        [
+            "report.html",
+            "summary.json",
+            "timeline-3.json",
+            "timeline-3.svg",
+            "timeline-pp-4-more-2.json",
+            "timeline-pp-4-more-2.svg",
+            "timeline-pp-4-more.json",
+            "timeline-pp-4-more.svg",
+            "timeline.json",
+            "timeline.svg",
+        ]
+    );
+    let page = fs::read(target.join("report.html")).unwrap();
+    check_job_target(&target).unwrap();
+    write_job_run(&target, &summary, &timelines).unwrap();
+    assert_eq!(fs::read(target.join("report.html")).unwrap(), page);
+
+    // A run of a collective takes its place, and the other way round.
+    let (ring, traced) = super::samples::ring();
+    let run = crate::report::Run {
+        summary: ring,
+        timeline: traced,
+        topology_svg: None,
+    };
+    write_run(&target, &run).unwrap();
+    assert!(files(&target).contains(&"bandwidth.svg".to_owned()));
+    write_job_run(&target, &summary, &timelines[..1]).unwrap();
+    assert_eq!(
+        files(&target),
+        [
+            "report.html",
+            "summary.json",
+            "timeline.json",
+            "timeline.svg"
+        ]
+    );
+
+    fs::write(target.join("timeline-.json"), "mine").unwrap();
+    let error = write_job_run(&target, &summary, &timelines).unwrap_err();
+    assert!(matches!(error, ReportError::Foreign { .. }), "{error}");
+    assert_eq!(fs::read(target.join("timeline-.json")).unwrap(), b"mine");
+}

@@ -1,0 +1,146 @@
+//! `summary.json` of a job, and its schema.
+
+use super::{
+    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSummary, Share, StepResult, VariantResult,
+};
+use crate::report::ReportError;
+
+/// `summary` without what differs between two runs of the same spec: wall-clock times.
+#[must_use]
+pub fn reproducible(summary: &JobSummary) -> JobSummary {
+    let mut summary = summary.clone();
+    for variant in &mut summary.variants {
+        if let VariantResult::Ran(result) = &mut variant.result {
+            result.wall_ms = 0.0;
+        }
+    }
+    summary
+}
+
+/// The text of a job's `summary.json`, ending in a newline.
+///
+/// # Errors
+/// A number that is not finite.
+pub fn job_summary_json(summary: &JobSummary) -> Result<String, ReportError> {
+    check_finite(summary)?;
+    let mut text = serde_json::to_string_pretty(summary).map_err(|source| ReportError::Json {
+        what: "the summary",
+        source,
+    })?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// The JSON Schema of a job's `summary.json` (draft 2020-12).
+#[must_use]
+pub fn job_summary_schema() -> schemars::Schema {
+    schemars::schema_for!(JobSummary)
+}
+
+/// serde writes numbers that are not finite as `null`, which no reader expects.
+pub(super) fn check_finite(summary: &JobSummary) -> Result<(), ReportError> {
+    for (index, variant) in summary.variants.iter().enumerate() {
+        let mut floats = vec![("parameters".to_owned(), variant.parameters)];
+        if let VariantResult::Ran(result) = &variant.result {
+            step_floats(result, &mut floats);
+        }
+        if let Some((name, value)) = floats.into_iter().find(|(_, value)| !value.is_finite()) {
+            let field = format!("variants[{index}].{name}");
+            return Err(ReportError::NotFinite { field, value });
+        }
+    }
+    Ok(())
+}
+
+/// All numbers of a result. The patterns name every field, so that none is forgotten.
+fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
+    let StepResult {
+        step_s,
+        steps_s,
+        tokens: _,
+        tokens_per_s,
+        model_tflops_per_gpu,
+        mfu,
+        dollars_per_million_tokens,
+        time,
+        exposed_communication,
+        bubble,
+        overlap,
+        collectives,
+        ranks,
+        culprits,
+        memory: _,
+        disturbances,
+        events: _,
+        wall_ms,
+        goodput,
+    } = result;
+    let mut add = |name: &str, value: f64| floats.push((name.to_owned(), value));
+    add("step_s", *step_s);
+    steps_s.iter().for_each(|value| add("steps_s", *value));
+    add("tokens_per_s", *tokens_per_s);
+    add("model_tflops_per_gpu", *model_tflops_per_gpu);
+    add("mfu", *mfu);
+    let dollars = dollars_per_million_tokens.iter();
+    dollars.for_each(|value| add("dollars_per_million_tokens", *value));
+    add("exposed_communication", *exposed_communication);
+    add("bubble", *bubble);
+    add("overlap", *overlap);
+    add("wall_ms", *wall_ms);
+    for (index, used) in collectives.iter().enumerate() {
+        let CollectiveUse {
+            time_us,
+            alone_us,
+            busbw_gbs,
+            ..
+        } = used;
+        add(&format!("collectives[{index}].time_us"), *time_us);
+        add(&format!("collectives[{index}].alone_us"), *alone_us);
+        add(&format!("collectives[{index}].busbw_gbs"), *busbw_gbs);
+    }
+    for (index, culprit) in culprits.iter().enumerate() {
+        let Culprit {
+            caused_s, waited_s, ..
+        } = culprit;
+        add(&format!("culprits[{index}].caused_s"), *caused_s);
+        add(&format!("culprits[{index}].waited_s"), *waited_s);
+    }
+    for (index, disturbance) in disturbances.iter().enumerate() {
+        let Disturbance { from_s, to_s, .. } = disturbance;
+        add(&format!("disturbances[{index}].from_s"), *from_s);
+        let to = to_s.iter();
+        to.for_each(|value| add(&format!("disturbances[{index}].to_s"), *value));
+    }
+    share_floats("time", time, floats);
+    for (index, rank) in ranks.iter().enumerate() {
+        share_floats(&format!("ranks[{index}].time"), &rank.time, floats);
+    }
+    if let Some(goodput) = goodput {
+        goodput_floats(goodput, floats);
+    }
+}
+
+fn goodput_floats(used: &GoodputUse, floats: &mut Vec<(String, f64)>) {
+    let GoodputUse {
+        goodput,
+        interval_s,
+        failures,
+        time,
+        intervals,
+    } = used;
+    floats.push(("goodput.goodput".to_owned(), *goodput));
+    floats.push(("goodput.interval_s".to_owned(), *interval_s));
+    floats.push(("goodput.failures".to_owned(), *failures));
+    for (index, (_, seconds, part)) in intervals.iter().enumerate() {
+        floats.push((format!("goodput.intervals[{index}][1]"), *seconds));
+        floats.push((format!("goodput.intervals[{index}][2]"), *part));
+    }
+    share_floats("goodput.time", time, floats);
+}
+
+fn share_floats(place: &str, shares: &[Share], floats: &mut Vec<(String, f64)>) {
+    for (index, share) in shares.iter().enumerate() {
+        floats.push((format!("{place}[{index}].seconds"), share.seconds));
+        floats.push((format!("{place}[{index}].share"), share.share));
+    }
+}

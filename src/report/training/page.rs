@@ -1,0 +1,499 @@
+//! `report.html` of a job: the answer first, then what it rests on, then the spec.
+
+use super::compare::{self, effort, ran};
+use super::share_bars::{Bar, Colours, bars};
+use super::text::{by_time, period, slowed, tenths};
+use super::timeline_svg::job_timeline_svg;
+use super::{
+    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSummary, JobTimeline, MemoryUse, RankUse,
+    Share, StepResult, Variant, VariantResult, json, zoom,
+};
+use crate::report::ReportError;
+use crate::report::html::{SCRIPT, drawing, page, tile};
+use crate::report::numbers::{count, grouped, micros, percent, seconds, size, three_digits};
+use maud::{Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("training.css");
+
+/// Rows of the tables of communications and of ranks.
+const MOST_ROWS: usize = 40;
+
+/// The whole page; it needs no other file. `timelines` are by the names of variants.
+///
+/// # Errors
+/// A number that is not finite, or data that JSON cannot hold.
+pub fn job_page(
+    summary: &JobSummary,
+    timelines: &[(String, JobTimeline)],
+) -> Result<String, ReportError> {
+    json::check_finite(summary)?;
+    let spec = serde_json::to_string_pretty(&summary.spec).map_err(|source| ReportError::Json {
+        what: "the spec",
+        source,
+    })?;
+    let best = compare::best(&summary.variants);
+    let several = summary.variants.len() > 1;
+    let mut details = Vec::new();
+    for (index, variant) in summary.variants.iter().enumerate() {
+        let found = timelines.iter().find(|(name, _)| *name == variant.name);
+        // Of a single variant it does not matter what its timeline is called.
+        let found = found.or_else(|| timelines.first().filter(|_| !several));
+        let timeline = found.map(|(_, timeline)| timeline);
+        let best = best == Some(index);
+        details.push(if several {
+            folded(variant, timeline, best)?
+        } else {
+            opened(variant, timeline)?
+        });
+    }
+    let body = html! {
+        style { (PreEscaped(STYLE)) }
+        (heading(summary))
+        (answer(summary, best))
+        @if !summary.warnings.is_empty() {
+            section.warnings {
+                h2 { "To keep in mind" }
+                ul { @for warning in &summary.warnings { li { (warning) } } }
+            }
+        }
+        (failures(&summary.variants))
+        @if several { (comparison(&summary.variants)) }
+        @for markup in &details { (markup) }
+        section {
+            h2 { "Spec" }
+            details open[spec.len() < 4000] { summary { "The scenario as it was run" } pre { code { (spec) } } }
+        }
+        footer {
+            "fabricsim " (summary.version) ", seed " (summary.seed)
+            ". GB/s is 10⁹ bytes per second, GiB is 2³⁰ bytes; k, M and B are powers of 1000."
+        }
+    };
+    Ok(page(&summary.title, &body, &[SCRIPT]))
+}
+
+fn heading(summary: &JobSummary) -> Markup {
+    html! {
+        header {
+            h1 { (summary.title) }
+            @if let [one] = summary.variants.as_slice() {
+                p { (described(one)) }
+            } @else {
+                p { (summary.variants.len()) " variants compared" }
+            }
+        }
+    }
+}
+
+fn described(variant: &Variant) -> String {
+    let gpus = match (variant.gpus, variant.nodes) {
+        (gpus, 1) => format!("{} GPUs in one node", grouped(u64::from(gpus))),
+        (gpus, nodes) => format!(
+            "{} GPUs in {} nodes",
+            grouped(u64::from(gpus)),
+            grouped(u64::from(nodes))
+        ),
+    };
+    let model = format!(
+        "{}, {} parameters",
+        variant.model,
+        count(variant.parameters)
+    );
+    let all = [
+        model.as_str(),
+        &gpus,
+        &variant.layout,
+        &variant.schedule,
+        &variant.topology_title,
+    ];
+    let told: Vec<&str> = all.into_iter().filter(|text| !text.is_empty()).collect();
+    told.join(" · ")
+}
+
+fn answer(summary: &JobSummary, best: Option<usize>) -> Markup {
+    let shown = best.and_then(|index| {
+        let variant = summary.variants.get(index)?;
+        Some((variant, ran(variant)?))
+    });
+    html! {
+        section.answer {
+            @if !summary.answer.is_empty() { p.lead { (summary.answer) } }
+            @if let Some((variant, result)) = shown {
+                @if summary.variants.len() > 1 { p { "The most tokens per second: " strong { (variant.name) } ", with" } }
+                (tiles(variant, result))
+            }
+        }
+    }
+}
+
+fn tiles(variant: &Variant, result: &StepResult) -> Markup {
+    let per_gpu = result.tokens_per_s / f64::from(variant.gpus.max(1));
+    let memory = &result.memory;
+    let fits = if memory.fits { "fits" } else { "does not fit" };
+    html! {
+        div.tiles {
+            (tile("step time", &seconds(result.step_s), &format!("{} tokens", count(result.tokens as f64))))
+            (tile("tokens per second", &count(result.tokens_per_s), &format!("{} per GPU", count(per_gpu))))
+            (tile("MFU", &percent(result.mfu), &format!("{} TFLOP/s per GPU", three_digits(result.model_tflops_per_gpu))))
+            (tile("exposed communication", &percent(result.exposed_communication), &format!("{} of all is hidden", percent(result.overlap))))
+            (tile("bubble", &percent(result.bubble), "waiting for other stages"))
+            (tile("memory", &size(memory.total.get() as f64), &format!("of {}: {fits}", size(memory.capacity.get() as f64))))
+            @if let Some(dollars) = result.dollars_per_million_tokens {
+                (tile("cost", &format!("${}", three_digits(dollars)), "per million tokens"))
+            }
+            @if let Some(used) = &result.goodput {
+                (tile("goodput", &tenths(used.goodput), "over a long run with failures"))
+            }
+        }
+    }
+}
+
+fn failures(variants: &[Variant]) -> Markup {
+    html! {
+        @for variant in variants {
+            @if let VariantResult::Failed(error) = &variant.result {
+                section.failed {
+                    h2.bad { (variant.name) " failed" }
+                    pre { (error) }
+                }
+            }
+        }
+    }
+}
+
+fn comparison(variants: &[Variant]) -> Markup {
+    let lines = compare::lines(variants);
+    let results = || variants.iter().filter_map(|v| Some((v, ran(v)?)));
+    let parts = compare::parts(results().map(|(_, result)| result));
+    let colours = Colours::of(&parts);
+    let slowest = results().map(|(_, r)| r.step_s).fold(0.0, f64::max);
+    let shown: Vec<Bar<'_>> = results()
+        .map(|(variant, result)| Bar {
+            name: variant.name.clone(),
+            note: seconds(result.step_s),
+            parts: &result.time,
+            length: if slowest > 0.0 {
+                result.step_s / slowest
+            } else {
+                1.0
+            },
+        })
+        .collect();
+    html! {
+        section {
+            h2 { "Comparison" span.aside { "the best of each line is marked" } }
+            div.scroll {
+                table.compare {
+                    thead { tr { th {} @for variant in variants { th.number { (variant.name) } } } }
+                    tbody {
+                        tr { th {} @for variant in variants { td.described { (variant.layout) br; (variant.schedule) br; (variant.topology) } } }
+                        @for line in &lines {
+                            tr {
+                                th.part[line.part] { @if line.part { (colours.named(&line.what)) } @else { (line.what) } }
+                                @for (index, cell) in line.cells.iter().enumerate() {
+                                    td.number.good[line.best.contains(&index)] { (cell.as_deref().unwrap_or("–")) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if !shown.is_empty() {
+            section {
+                h2 { "Where a step's time went" span.aside { "an average GPU" } }
+                (bars(&shown, &colours, true))
+                (colours.legend())
+            }
+        }
+    }
+}
+
+/// A variant of several: its details can be folded away.
+fn folded(
+    variant: &Variant,
+    timeline: Option<&JobTimeline>,
+    best: bool,
+) -> Result<Markup, ReportError> {
+    let Some(result) = ran(variant) else {
+        return Ok(html! {});
+    };
+    let timeline = timeline.map(|timeline| timelines(timeline, best));
+    let timeline = timeline.transpose()?;
+    Ok(html! {
+        section {
+            details.variant open[best] {
+                summary { (variant.name) span.aside { (seconds(result.step_s)) " a step" } }
+                p.note { (described(variant)) }
+                @if let Some(timeline) = &timeline { h3 { "Timeline" } (timeline) }
+                @for (heading, aside, markup) in rooms(variant, result) {
+                    h3 { (heading) @if !aside.is_empty() { span.aside { (aside) } } }
+                    (markup)
+                }
+            }
+        }
+    })
+}
+
+/// A variant that is the only one.
+fn opened(variant: &Variant, timeline: Option<&JobTimeline>) -> Result<Markup, ReportError> {
+    let Some(result) = ran(variant) else {
+        return Ok(html! {});
+    };
+    let timeline = timeline.map(|timeline| timelines(timeline, true));
+    let timeline = timeline.transpose()?;
+    let parts = compare::parts(std::iter::once(result));
+    let colours = Colours::of(&parts);
+    let total: f64 = result.time.iter().map(|share| share.seconds).sum();
+    Ok(html! {
+        section {
+            h2 { "Where the time went" span.aside { "an average GPU, " (seconds(total)) } }
+            (bars(&[average(&result.time)], &colours, true))
+            (time_table(&result.time, &colours))
+        }
+        @if let Some(timeline) = &timeline {
+            section.wide {
+                h2 { "Timeline" span.aside { (effort(variant, result)) } }
+                (timeline)
+            }
+        }
+        @for (heading, aside, markup) in rooms(variant, result) {
+            section {
+                h2 { (heading) @if !aside.is_empty() { span.aside { (aside) } } }
+                (markup)
+            }
+        }
+    })
+}
+
+fn average(time: &[Share]) -> Bar<'_> {
+    Bar {
+        name: "average GPU".into(),
+        note: String::new(),
+        parts: time,
+        length: 1.0,
+    }
+}
+
+fn time_table(time: &[Share], colours: &Colours<'_>) -> Markup {
+    let mut sorted: Vec<&Share> = time.iter().collect();
+    sorted.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    html! {
+        table.kinds {
+            tbody {
+                @for share in sorted {
+                    tr {
+                        td { (colours.named(&share.what)) }
+                        td.number { (percent(share.share)) }
+                        td.number { (seconds(share.seconds)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The picture, and the one that can be zoomed if there is not another one in the page.
+fn timelines(timeline: &JobTimeline, zoomed: bool) -> Result<Markup, ReportError> {
+    let zoomed = zoomed.then(|| zoom::view(timeline)).transpose()?;
+    Ok(html! {
+        figure.steps { (drawing(&job_timeline_svg(timeline))) }
+        @if let Some(view) = &zoomed { (view) }
+    })
+}
+
+/// The parts of a variant's details that it has: heading, what stands beside it, content.
+fn rooms(variant: &Variant, result: &StepResult) -> Vec<(&'static str, String, Markup)> {
+    let mut rooms = Vec::new();
+    if !result.collectives.is_empty() {
+        let aside = "of one GPU, what takes most time first".to_owned();
+        rooms.push(("Communication", aside, collectives(&result.collectives)));
+    }
+    if !result.ranks.is_empty() {
+        rooms.push(("Ranks", effort(variant, result), ranks(result)));
+    }
+    if !result.culprits.is_empty() {
+        let aside = "worst first".to_owned();
+        rooms.push((
+            "Ranks that others waited for",
+            aside,
+            culprits(&result.culprits),
+        ));
+    }
+    let aside = format!("the fullest GPU, stage {}", result.memory.stage);
+    rooms.push(("Memory", aside, memory(&result.memory)));
+    if !result.disturbances.is_empty() {
+        let markup = disturbances(&result.disturbances);
+        rooms.push(("Disturbances", String::new(), markup));
+    }
+    if let Some(used) = &result.goodput {
+        let aside = format!("{} over a long run", tenths(used.goodput));
+        rooms.push(("Goodput", aside, goodput(used)));
+    }
+    rooms
+}
+
+fn collectives(uses: &[CollectiveUse]) -> Markup {
+    let sorted = by_time(uses);
+    let more = sorted.len().saturating_sub(MOST_ROWS);
+    html! {
+        div.scroll {
+            table {
+                thead { tr {
+                    th { "group" } th.number { "ranks" } th { "what" } th.number { "size" } th.number { "count" } th.number { "in all" }
+                    th.number { "time" } th.number { "alone" } th.number { "busbw, GB/s" } th { "how" } th.number { "SMs" }
+                } }
+                tbody {
+                    @for used in sorted.iter().take(MOST_ROWS) {
+                        tr {
+                            td { (used.group) }
+                            td.number { (used.ranks) }
+                            td { (used.what) }
+                            td.number title={ (grouped(used.bytes.get())) " bytes" } { (size(used.bytes.get() as f64)) }
+                            td.number { (grouped(u64::from(used.count))) }
+                            td.number { (micros(f64::from(used.count) * used.time_us)) }
+                            td.number.slow[slowed(used)] { (micros(used.time_us)) }
+                            td.number { (micros(used.alone_us)) }
+                            td.number { (three_digits(used.busbw_gbs)) }
+                            td { (used.how) }
+                            td.number { (used.sms) }
+                        }
+                    }
+                }
+            }
+        }
+        p.note {
+            "Time and bus bandwidth are of one operation, on average; alone is what it takes with all links for itself."
+            @if more > 0 { " " (more) " more are in summary.json." }
+        }
+    }
+}
+
+fn ranks(result: &StepResult) -> Markup {
+    let parts = compare::parts(std::iter::once(result));
+    let colours = Colours::of(&parts);
+    let listed = &result.ranks[..result.ranks.len().min(MOST_ROWS)];
+    let more = result.ranks.len() - listed.len();
+    let share = |rank: &RankUse, what: &str| {
+        let found = rank.time.iter().find(|share| share.what == what);
+        found.map_or_else(|| "–".to_owned(), |share| percent(share.share))
+    };
+    html! {
+        (colours.legend())
+        div.scroll {
+            table.ranks {
+                thead { tr {
+                    th.number { "rank" } th { "GPU" } th { "part" } th.number { "alike" } th { "time" }
+                    @for what in parts.iter().take(4) { th.number { (what) } }
+                } }
+                tbody {
+                    @for rank in listed {
+                        tr {
+                            td.number { (rank.rank) } td { (rank.gpu) } td { (rank.part) } td.number { (rank.alike) }
+                            td { (colours.stack(&rank.time, 1.0, false)) }
+                            @for what in parts.iter().take(4) { td.number { (share(rank, what)) } }
+                        }
+                    }
+                }
+            }
+        }
+        @if more > 0 { p.note { (more) " more are in summary.json." } }
+    }
+}
+
+fn culprits(culprits: &[Culprit]) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                thead { tr { th.number { "rank" } th { "GPU" } th.number { "others waited, in all" } th.number { "waited itself" } th { "why" } } }
+                tbody {
+                    @for culprit in culprits.iter().take(MOST_ROWS) {
+                        tr {
+                            td.number { (culprit.rank) } td { (culprit.gpu) }
+                            td.number { b { (seconds(culprit.caused_s)) } } td.number { (seconds(culprit.waited_s)) }
+                            td { (culprit.why.as_deref().unwrap_or("")) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn memory(memory: &MemoryUse) -> Markup {
+    let (total, capacity) = (memory.total.get() as f64, memory.capacity.get() as f64);
+    let whole = total.max(capacity).max(1.0);
+    let width = |bytes: f64| format!("width:{:.3}%", bytes / whole * 100.0);
+    let colour = |index: usize| format!(";background:var(--limit{})", index % 5);
+    html! {
+        div.memory {
+            div.stack {
+                @for (index, (what, bytes)) in memory.parts.iter().enumerate() {
+                    @let share = bytes.get() as f64 / whole;
+                    span style={ (width(bytes.get() as f64)) (colour(index)) } title={ (what) ": " (size(bytes.get() as f64)) } {
+                        @if share >= 0.07 { b { (size(bytes.get() as f64)) } }
+                    }
+                }
+            }
+        }
+        p {
+            (size(total)) " of " (size(capacity)) ": "
+            @if memory.fits {
+                span.good { "fits" } ", " (size((capacity - total).max(0.0))) " free"
+            } @else {
+                span.bad { "does not fit" } ", " (size((total - capacity).max(0.0))) " too much"
+            }
+        }
+        table.kinds {
+            tbody {
+                @for (index, (what, bytes)) in memory.parts.iter().enumerate() {
+                    tr {
+                        td { span.swatch style={ "background:var(--limit" (index % 5) ")" } {} (what) }
+                        td.number { (size(bytes.get() as f64)) }
+                        td.number { (percent(bytes.get() as f64 / capacity.max(1.0))) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn disturbances(disturbances: &[Disturbance]) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                thead { tr { th { "what" } th { "where" } th { "when" } } }
+                tbody {
+                    @for disturbance in disturbances.iter().take(MOST_ROWS) {
+                        tr { td { (disturbance.what) } td { (disturbance.place) } td { (period(disturbance)) } }
+                    }
+                }
+            }
+        }
+        @if disturbances.len() > MOST_ROWS { p.note { (disturbances.len() - MOST_ROWS) " more are in summary.json." } }
+    }
+}
+
+fn goodput(used: &GoodputUse) -> Markup {
+    let parts: Vec<&str> = used.time.iter().map(|share| share.what.as_str()).collect();
+    let colours = Colours::of(&parts);
+    html! {
+        p {
+            "A checkpoint every " (seconds(used.interval_s)) " of work, " (count(used.failures)) " failures on average."
+        }
+        @if !used.time.is_empty() {
+            (bars(&[Bar { name: "a long run".into(), note: String::new(), parts: &used.time, length: 1.0 }], &colours, true))
+            (time_table(&used.time, &colours))
+        }
+        @if !used.intervals.is_empty() {
+            h3 { "Other intervals between checkpoints" }
+            table.kinds {
+                thead { tr { th {} th.number { "work between" } th.number { "goodput" } } }
+                tbody {
+                    @for (name, interval, goodput) in &used.intervals {
+                        tr { td { (name) } td.number { (seconds(*interval)) } td.number { (tenths(*goodput)) } }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! A job's timeline as Chrome trace events, which Perfetto and `chrome://tracing` open.
+//!
+//! One process per rank with a thread per stream, complete events for tasks and for the time
+//! that a communication waits for others, the disturbances as a process of their own, and an
+//! instant event where a step ends.
+
+use super::{Disturbance, JobSpan, JobTimeline, SpanKind};
+use crate::report::ReportError;
+use crate::report::perfetto::{Events, exact_micros, pid, text};
+use crate::units::Time;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+/// Writes `timeline` in the trace event format (a JSON object). Times are microseconds
+/// with up to six decimals, so picoseconds are exact.
+///
+/// # Errors
+/// What writing to `out` gives.
+pub fn write_job_trace(timeline: &JobTimeline, out: impl Write) -> Result<(), ReportError> {
+    write_events(timeline, out).map_err(|source| ReportError::Json {
+        what: "the timeline",
+        source: serde_json::Error::io(source),
+    })
+}
+
+fn write_events(timeline: &JobTimeline, out: impl Write) -> io::Result<()> {
+    let mut events = Events::begin(out)?;
+    // Processes of their own come after those of ranks.
+    let ranks = timeline.ranks.iter().map(|(rank, _, _)| *rank);
+    let next = pid(ranks.max().unwrap_or(0)) + 1;
+    write_steps(timeline, next, &mut events)?;
+    write_disturbances(timeline, next + 1, &mut events)?;
+    name_ranks(timeline, &mut events)?;
+    // Where each thread is: events of a thread must not overlap.
+    let mut ends: BTreeMap<(u32, u8), Time> = BTreeMap::new();
+    for span in &timeline.spans {
+        let before = ends.entry((span.rank, span.stream)).or_default();
+        if let Some(from) = waits_from(span, *before) {
+            event(timeline, span, "waits for others", (from, span.start))
+                .write("wait", &mut events)?;
+        }
+        event(timeline, span, &span.what, (span.start, span.end))
+            .write(category(span.kind), &mut events)?;
+        *before = span.end;
+    }
+    events.finish()
+}
+
+/// Since when a communication waits for others, if it does; `before` is the end of the task
+/// before it on its stream.
+pub(super) fn waits_from(span: &JobSpan, before: Time) -> Option<Time> {
+    let from = span.ready.max(before);
+    (span.kind == SpanKind::Communication && from < span.start).then_some(from)
+}
+
+/// How a rank is named: `rank 0 node0/gpu0 (stage 0)`.
+pub(super) fn rank_name((rank, gpu, part): &(u32, String, String)) -> String {
+    match part.as_str() {
+        "" => format!("rank {rank} {gpu}"),
+        part => format!("rank {rank} {gpu} ({part})"),
+    }
+}
+
+/// A disturbance's time, within that of the run; nothing if it is after that.
+pub(super) fn disturbed(disturbance: &Disturbance, end: Time) -> Option<(Time, Time)> {
+    let picos = |seconds: f64| Time::from_picos((seconds * 1e12).round().max(0.0) as u64);
+    let from = picos(disturbance.from_s);
+    let to = disturbance.to_s.map_or(end, picos).min(end);
+    (from < to).then_some((from, to))
+}
+
+/// The kind's name in files.
+pub(super) fn category(kind: SpanKind) -> &'static str {
+    match kind {
+        SpanKind::Forward => "forward",
+        SpanKind::Backward => "backward",
+        SpanKind::Recompute => "recompute",
+        SpanKind::Optimiser => "optimiser",
+        SpanKind::Communication => "communication",
+        SpanKind::Other => "other",
+    }
+}
+
+/// An event of a task, or of its waiting.
+struct Event<'a> {
+    pid: u64,
+    span: &'a JobSpan,
+    name: &'a str,
+    during: (Time, Time),
+}
+
+fn event<'a>(
+    timeline: &JobTimeline,
+    span: &'a JobSpan,
+    name: &'a str,
+    during: (Time, Time),
+) -> Event<'a> {
+    let shown = timeline.ranks.get(span.rank as usize);
+    Event {
+        pid: pid(shown.map_or(span.rank, |(rank, _, _)| *rank)),
+        span,
+        name,
+        during,
+    }
+}
+
+impl Event<'_> {
+    fn write<W: Write>(&self, category: &str, events: &mut Events<W>) -> io::Result<()> {
+        events.next()?;
+        let (start, end) = self.during;
+        let out = &mut events.out;
+        let thread = u32::from(self.span.stream) + 1;
+        write!(
+            out,
+            "{{\"ph\":\"X\",\"pid\":{},\"tid\":{thread},\"name\":",
+            self.pid
+        )?;
+        text(out, self.name)?;
+        write!(
+            out,
+            ",\"cat\":\"{category}\",\"ts\":{},\"dur\":{},\"args\":{{",
+            exact_micros(start),
+            exact_micros(end.saturating_sub(start)),
+        )?;
+        if let Some(micro_batch) = self.span.micro_batch {
+            write!(out, "\"micro_batch\":{micro_batch},")?;
+        }
+        let (chunk, step) = (self.span.chunk, self.span.step);
+        write!(out, "\"chunk\":{chunk},\"step\":{step}")?;
+        if category == "wait" {
+            out.write_all(b",\"for\":")?;
+            text(out, &self.span.what)?;
+        }
+        out.write_all(b"}}")
+    }
+}
+
+fn name_ranks<W: Write>(timeline: &JobTimeline, events: &mut Events<W>) -> io::Result<()> {
+    let threads: BTreeSet<(u32, u8)> = timeline
+        .spans
+        .iter()
+        .map(|span| (span.rank, span.stream))
+        .collect();
+    for (index, shown) in timeline.ranks.iter().enumerate() {
+        let process = pid(shown.0);
+        events.name("process_name", process, 0, &rank_name(shown))?;
+        events.sort("process_sort_index", process, 0, process)?;
+        let index = index as u32;
+        for &(_, stream) in threads.range((index, 0)..=(index, u8::MAX)) {
+            let thread = u32::from(stream) + 1;
+            let name = stream_name(timeline, stream);
+            events.name("thread_name", process, thread, &name)?;
+            events.sort("thread_sort_index", process, thread, u64::from(thread))?;
+        }
+    }
+    Ok(())
+}
+
+/// A stream's name, or its number if it has none.
+pub(super) fn stream_name(timeline: &JobTimeline, stream: u8) -> String {
+    let known = timeline.streams.get(usize::from(stream));
+    known.map_or_else(|| format!("stream {stream}"), Clone::clone)
+}
+
+fn write_steps<W: Write>(
+    timeline: &JobTimeline,
+    process: u64,
+    events: &mut Events<W>,
+) -> io::Result<()> {
+    if timeline.steps.is_empty() {
+        return Ok(());
+    }
+    events.name("process_name", process, 0, "steps")?;
+    events.sort("process_sort_index", process, 0, 0)?;
+    for (step, at) in timeline.steps.iter().enumerate() {
+        events.next()?;
+        write!(
+            events.out,
+            "{{\"ph\":\"i\",\"s\":\"g\",\"pid\":{process},\"tid\":0,\"ts\":{},\"name\":\"end of step {step}\"}}",
+            exact_micros(*at)
+        )?;
+    }
+    Ok(())
+}
+
+/// A thread each: they may overlap.
+fn write_disturbances<W: Write>(
+    timeline: &JobTimeline,
+    process: u64,
+    events: &mut Events<W>,
+) -> io::Result<()> {
+    let shown = timeline.disturbances.iter();
+    let shown = shown.filter_map(|d| Some((d, disturbed(d, timeline.end)?)));
+    for (index, (disturbance, (from, to))) in shown.enumerate() {
+        if index == 0 {
+            events.name("process_name", process, 0, "disturbances")?;
+            events.sort("process_sort_index", process, 0, 0)?;
+        }
+        let thread = index as u32 + 1;
+        events.name("thread_name", process, thread, &disturbance.place)?;
+        events.sort("thread_sort_index", process, thread, u64::from(thread))?;
+        events.next()?;
+        let out = &mut events.out;
+        write!(
+            out,
+            "{{\"ph\":\"X\",\"pid\":{process},\"tid\":{thread},\"name\":"
+        )?;
+        text(out, &disturbance.what)?;
+        write!(
+            out,
+            ",\"cat\":\"disturbance\",\"ts\":{},\"dur\":{}}}",
+            exact_micros(from),
+            exact_micros(to - from)
+        )?;
+    }
+    Ok(())
+}
