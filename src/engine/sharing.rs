@@ -226,6 +226,7 @@ impl Sharing {
         let g = &mut self.groups.all[group as usize];
         let rate = if fresh { 0 } else { g.rate };
         g.load -= u128::from(rate);
+        g.counted -= u32::from(!fresh);
         g.members.swap_remove(place as usize);
         if let Some(&moved) = g.members.get(place as usize) {
             self.flows[moved as usize].place = place;
@@ -409,8 +410,10 @@ impl Sharing {
             let group = &mut self.groups.all[id as usize];
             let load = u128::from(group.rate) * group.members.len() as u128;
             let before = std::mem::replace(&mut group.load, load);
-            // Of those that begin with nothing, too, the weight is new.
-            if before == load && load > 0 {
+            let members = group.members.len() as u32;
+            let counted = std::mem::replace(&mut group.counted, members);
+            // More members that take as much have more weight.
+            if before == load && counted == members {
                 continue;
             }
             for u in self.groups.uses(id) {

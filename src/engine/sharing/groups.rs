@@ -22,6 +22,8 @@ pub(super) struct Group {
     pub(super) limit: ResourceId,
     /// What its members have together, as their resources know it.
     pub(super) load: u128,
+    /// So many members that is of.
+    pub(super) counted: u32,
     /// The solve, and the part, that last saw it.
     pub(super) seen: u32,
     pub(super) part: u64,
@@ -108,6 +110,7 @@ impl Groups {
             rate: 0,
             limit: BY_CAP,
             load: 0,
+            counted: 0,
             seen: 0,
             part: 0,
             settled: false,

@@ -148,3 +148,103 @@ proptest! {
         }
     }
 }
+
+/// Progressive filling in whole bytes, step by step over everything: rates and limits.
+fn plain(r: &Resources, flows: &[(PathId, u64)]) -> Vec<(u64, Limit)> {
+    let own: Vec<(u64, Limit)> = flows
+        .iter()
+        .map(|&(path, cap)| {
+            let mut own = (cap, Limit::Cap);
+            for u in r.path(path) {
+                let alone = r.all[u.resource as usize].capacity / u64::from(u.weight);
+                if alone < own.0 {
+                    own = (alone, Limit::Resource(u.resource));
+                }
+            }
+            own
+        })
+        .collect();
+    let mut settled: Vec<Option<(u64, Limit)>> = vec![None; flows.len()];
+    while settled.contains(&None) {
+        let level = |resource: u32| {
+            let (mut rest, mut rising) = (r.all[resource as usize].capacity, 0);
+            for (&(path, _), rate) in flows.iter().zip(&settled) {
+                let uses = r.path(path).iter().filter(|u| u.resource == resource);
+                for weight in uses.map(|u| u64::from(u.weight)) {
+                    match rate {
+                        Some((rate, _)) => rest -= rate * weight,
+                        None => rising += weight,
+                    }
+                }
+            }
+            rest.checked_div(rising).unwrap_or(u64::MAX)
+        };
+        let levels: Vec<u64> = (0..r.all.len() as u32).map(level).collect();
+        let lowest = levels.iter().copied().min().unwrap_or(u64::MAX);
+        let rising = (0..flows.len()).filter(|&f| settled[f].is_none());
+        let least = rising.map(|f| own[f].0).min().unwrap_or(u64::MAX);
+        for (f, &(path, _)) in flows.iter().enumerate() {
+            if settled[f].is_some() {
+                continue;
+            }
+            if least <= lowest {
+                settled[f] = (own[f].0 == least).then_some(own[f]);
+            } else {
+                let full = r.path(path).iter().map(|u| u.resource);
+                let first = full.filter(|&p| levels[p as usize] == lowest).min();
+                settled[f] = first.map(|p| (lowest, Limit::Resource(p)));
+            }
+        }
+    }
+    settled.into_iter().flatten().collect()
+}
+
+proptest! {
+    /// Many transfers over few paths, with so little of everything that rounding matters: rates
+    /// and limits are those of filling everything anew, and each change is told.
+    #[test]
+    fn groups_and_parts_equal_plain_filling(
+        capacities in prop::collection::vec(prop_oneof![1u64..60, Just(20u64), 1_000u64..3_000], 1..9),
+        paths in prop::collection::vec(prop::collection::btree_map(0u32..9, 1u32..3, 1..4), 1..7),
+        caps in prop::collection::vec(prop_oneof![1u64..30, Just(5u64), Just(u64::MAX)], 1..4),
+        changes in prop::collection::vec((0u32..24, any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<bool>()), 1..60),
+    ) {
+        let paths: Vec<Vec<(u32, u32)>> = paths
+            .into_iter()
+            .map(|p| {
+                let inside = p.into_iter().map(|(r, w)| (r % capacities.len() as u32, w));
+                let once: std::collections::BTreeMap<u32, u32> = inside.collect();
+                once.into_iter().collect()
+            })
+            .collect();
+        let r = resources(&capacities, &paths);
+        let mut sharing = Sharing::new(&r, 24);
+        let mut flows: Vec<Option<(PathId, u64)>> = vec![None; 24];
+        let mut told = vec![0u64; 24];
+        let mut changed = Vec::new();
+        for (flow, path, cap, solve) in changes {
+            if flows[flow as usize].take().is_some() {
+                sharing.stop(flow);
+                told[flow as usize] = 0;
+            } else {
+                let (path, cap) = (path.index(paths.len()) as PathId, caps[cap.index(caps.len())]);
+                sharing.start(&r, flow, path, cap);
+                flows[flow as usize] = Some((path, cap));
+            }
+            if !solve {
+                continue;
+            }
+            sharing.solve(&mut changed);
+            for change in &changed {
+                prop_assert_eq!(told[change.flow as usize], change.rate);
+                told[change.flow as usize] = sharing.rate(change.flow).0;
+            }
+            let ids: Vec<u32> = (0..24).filter(|&f| flows[f as usize].is_some()).collect();
+            let active: Vec<_> = flows.iter().flatten().copied().collect();
+            for (&id, expected) in ids.iter().zip(plain(&r, &active)) {
+                prop_assert_eq!(sharing.rate(id), expected);
+                prop_assert_eq!(told[id as usize], expected.0);
+            }
+        }
+    }
+}
