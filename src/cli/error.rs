@@ -28,6 +28,9 @@ pub enum CliError {
     /// Arguments that do not make sense together, or name nothing.
     #[error("{0}")]
     Usage(String),
+    /// A job that the results say does not end.
+    #[error("a job does not end; its results say why")]
+    Found,
     /// Standard output.
     #[error("cannot write to standard output: {0}")]
     Stdout(#[from] io::Error),
@@ -44,7 +47,7 @@ impl CliError {
             {
                 0
             }
-            CliError::Scenario(ScenarioError::Simulation { .. }) => 1,
+            CliError::Scenario(ScenarioError::Simulation { .. }) | CliError::Found => 1,
             _ => 2,
         }
     }

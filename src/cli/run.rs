@@ -2,12 +2,14 @@
 
 use super::progress::Show;
 use super::{CliError, terminal};
+use crate::report::training::{self, VariantResult, check_job_target, write_job_run};
 use crate::report::{
     attribution_table, check_target, links_table, reproducible, summary_json, table_footer,
     write_run,
 };
 use crate::scenario::training::{run_jobs, validate_job};
 use crate::scenario::{JobSpec, Scenario, read, run as run_scenario, validate};
+use indicatif::{ProgressBar, ProgressDrawTarget};
 use std::path::{Path, PathBuf};
 
 /// Runs a scenario file and writes its folder of results.
@@ -89,9 +91,31 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 fn run_job(args: &Args, scenario: Scenario, folder: &Path) -> Result<(), CliError> {
     let mut job = validate_job(scenario, folder)?;
     job.exact_full = args.exact_full;
-    let run = run_jobs(&job, &mut |_| {})?;
-    let text = serde_json::to_string_pretty(&run.summary)
-        .map_err(|e| CliError::Usage(format!("cannot write the summary: {e}")))?;
-    terminal::print(&text)?;
+    let target = args.output.as_ref().unwrap_or(&job.outputs);
+    check_job_target(target)?;
+    let bar = ProgressBar::new(job.variants.len() as u64);
+    if args.quiet || args.json {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    let run = run_jobs(&job, &mut |name| {
+        bar.set_message(name.to_owned());
+        bar.tick();
+        bar.inc(1);
+    })?;
+    bar.finish_and_clear();
+    write_job_run(target, &run.summary, &run.timelines)?;
+    if args.json {
+        let summary = training::reproducible(&run.summary);
+        terminal::print(&training::job_summary_json(&summary)?)?;
+    } else if !args.quiet {
+        let mut text = training::job_table(&run.summary, terminal::colour());
+        text += &format!("\nWritten to {}\n", target.display());
+        terminal::print(&text)?;
+    }
+    // What a job was to detect it has found.
+    let failed = |v: &training::Variant| matches!(v.result, VariantResult::Failed(_));
+    if run.summary.variants.iter().any(failed) {
+        return Err(CliError::Found);
+    }
     Ok(())
 }

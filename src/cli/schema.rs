@@ -2,6 +2,7 @@
 
 use super::{CliError, terminal};
 use crate::report::summary_schema;
+use crate::report::training::job_summary_schema;
 use crate::scenario::scenario_schema;
 use crate::topology::schema::topology_schema;
 use clap::ValueEnum;
@@ -19,8 +20,10 @@ enum Format {
     Topology,
     /// Scenario files
     Scenario,
-    /// A run's summary.json
+    /// The summary.json of a collective's run
     Summary,
+    /// The summary.json of a job's run
+    JobSummary,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
@@ -28,6 +31,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         Format::Topology => topology_schema(),
         Format::Scenario => scenario_schema(),
         Format::Summary => summary_schema(),
+        Format::JobSummary => job_summary_schema(),
     };
     Ok(terminal::print(&format!("{:#}\n", schema.as_value()))?)
 }

@@ -1,12 +1,14 @@
 //! `fabricsim validate`: predictions beside published measurements.
 
 use super::{CliError, terminal};
+use crate::report::training::published_text;
 use crate::report::validation::{
     check_validation_target, validation_json, validation_text, write_validation,
 };
+use crate::scenario::training::{predict_steps, read_steps};
 use crate::scenario::validation::{Measurement, read_measurements, validate};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Predicts published measurements and says how far off the predictions are.
 ///
@@ -17,8 +19,12 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Measurement files, or folders of them
-    #[arg(required = true)]
+    #[arg(required_unless_present = "steps")]
     paths: Vec<PathBuf>,
+    /// Published steps of training jobs in place of collectives, such as
+    /// validation/training.json
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "output", "jobs"])]
+    steps: Option<PathBuf>,
     /// Only tables whose name holds this text; may be repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
@@ -35,6 +41,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    if let Some(path) = &args.steps {
+        return run_steps(path, args);
+    }
     let measurements = measurements(args)?;
     if let Some(target) = &args.output {
         check_validation_target(target)?;
@@ -55,6 +64,22 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     }
     terminal::print(&text)?;
     Ok(())
+}
+
+/// Steps of training jobs.
+fn run_steps(path: &Path, args: &Args) -> Result<(), CliError> {
+    let steps = read_steps(path)?;
+    let bar = bar(steps.tables.iter().map(|t| t.rows.len()).sum());
+    let tables = predict_steps(&steps, &args.only, &|| bar.inc(1))?;
+    bar.finish_and_clear();
+    let text = if args.json {
+        let text = serde_json::to_string_pretty(&tables)
+            .map_err(|e| CliError::Usage(format!("cannot write JSON: {e}")))?;
+        text + "\n"
+    } else {
+        published_text(&tables, terminal::colour())
+    };
+    Ok(terminal::print(&text)?)
 }
 
 fn measurements(args: &Args) -> Result<Vec<Measurement>, CliError> {

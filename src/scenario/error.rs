@@ -56,13 +56,19 @@ pub enum ScenarioError {
     },
     /// A training job could not be made.
     #[error(transparent)]
-    Training(#[from] TrainingError),
+    Training(Box<TrainingError>),
     /// Nothing to run.
     #[error("the scenario has nothing to run")]
     Empty,
     /// A result could not be passed on while the run went on.
     #[error("cannot write the results: {0}")]
     Output(#[from] io::Error),
+}
+
+impl From<TrainingError> for ScenarioError {
+    fn from(error: TrainingError) -> Self {
+        ScenarioError::Training(Box::new(error))
+    }
 }
 
 fn did_you_mean(nearest: Option<&str>) -> String {

@@ -51,7 +51,7 @@ pub enum ExchangeError {
         /// Of whom.
         group: String,
         /// Why.
-        source: NcclError,
+        source: Box<NcclError>,
     },
     /// The bytes of an all-to-all make no sense.
     #[error("{operation} of {group}: {source}")]
@@ -230,7 +230,7 @@ impl<'t> Exchanges<'t> {
             communicators.push(made.map_err(|source| ExchangeError::Nccl {
                 operation: "a communicator".into(),
                 group: kind.name.clone(),
-                source,
+                source: Box::new(source),
             })?);
         }
         let class = of_group[group as usize];
@@ -337,7 +337,7 @@ fn planned(
     let planned = result.map_err(|source| ExchangeError::Nccl {
         operation: operation.name.clone(),
         group: kind.name.clone(),
-        source,
+        source: Box::new(source),
     })?;
     Ok((planned.bytes > 0).then_some(planned))
 }

@@ -14,6 +14,9 @@ pub(super) const WHOLE: u64 = 1 << 20;
 /// What a full link carries, in units in which an exchange's use of it is counted.
 const FULL: u64 = 1 << 20;
 
+/// What exchanges use of a link, and the link itself if it is not like others.
+type Uses = (Vec<(u32, u32)>, Option<LinkId>);
+
 /// Which communications are under way, and how fast each goes on.
 pub(super) struct Contention {
     resources: Resources,
@@ -51,7 +54,7 @@ impl Contention {
             }
         }
         let disturbed = disturbances.links();
-        let mut merged: BTreeMap<(Vec<(u32, u32)>, Option<LinkId>), Vec<LinkId>> = BTreeMap::new();
+        let mut merged: BTreeMap<Uses, Vec<LinkId>> = BTreeMap::new();
         for (link, uses) in users {
             let all: u64 = uses.iter().map(|u| u64::from(u.1)).sum();
             let apart = disturbed.contains(&link);

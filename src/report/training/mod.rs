@@ -8,6 +8,7 @@ mod compare;
 mod folder;
 mod json;
 mod page;
+mod published;
 mod record;
 mod share_bars;
 mod text;
@@ -19,6 +20,7 @@ pub(super) use folder::KIND as FOLDER;
 pub use folder::{check_job_target, write_job_run};
 pub use json::{job_summary_json, job_summary_schema, reproducible};
 pub use page::job_page;
+pub use published::{PublishedRow, PublishedTable, median_error, published_text, rank_correlation};
 pub use record::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobSummary, JobTimeline, MemoryUse,
     RankUse, Share, SpanKind, StepResult, Variant, VariantResult,

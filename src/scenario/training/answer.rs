@@ -97,6 +97,9 @@ fn compared(variants: &[Variant]) -> String {
     if ran.len() < 2 {
         return format!("Only {} ends. {}", best.name, alone(fast));
     }
+    if per_gpu(&(best, fast)) < 1.005 * per_gpu(&(worst, slow)) {
+        return "All variants are equally fast per GPU.".to_owned();
+    }
     let ratio = per_gpu(&(best, fast)) / per_gpu(&(worst, slow));
     format!(
         "{} is {ratio:.2} × as fast per GPU as {}: {}.",

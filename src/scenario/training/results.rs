@@ -1,6 +1,6 @@
 //! What a job's execution comes down to, for the report.
 
-use super::valid::{ValidJob, ValidVariant, goodput_spec};
+use super::valid::{ValidVariant, goodput_spec};
 use crate::engine::job::{Done, JobError, JobOutcome, JobProbe, Ledger, Rehearsed};
 use crate::fault::FaultError;
 use crate::fault::goodput::{self, Goodput};
@@ -94,7 +94,7 @@ fn kind_of(what: &str) -> SpanKind {
 }
 
 pub(super) fn results(
-    job: &ValidJob,
+    seed: u64,
     variant: &ValidVariant,
     lowered: &Lowered,
     rehearsed: &[Rehearsed],
@@ -185,7 +185,7 @@ pub(super) fn results(
         disturbances,
         events: outcome.events + rehearsed.iter().map(|r| r.events).sum::<u64>(),
         wall_ms: 0.0,
-        goodput: long_run(job, variant, step_s)?,
+        goodput: long_run(seed, variant, step_s)?,
     };
     Ok((result, timeline))
 }
@@ -455,7 +455,7 @@ fn memory(variant: &ValidVariant) -> Result<MemoryUse, ScenarioError> {
 }
 
 fn long_run(
-    job: &ValidJob,
+    seed: u64,
     variant: &ValidVariant,
     step_s: f64,
 ) -> Result<Option<GoodputUse>, ScenarioError> {
@@ -467,7 +467,7 @@ fn long_run(
     let mut spec = goodput_spec(long, &variant.topology, gpus, step);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let run = |spec: &goodput::GoodputSpec| -> Result<Goodput, ScenarioError> {
-        goodput::goodput(spec, job.seed, threads).map_err(|FaultError { problems }| {
+        goodput::goodput(spec, seed, threads).map_err(|FaultError { problems }| {
             TopologyError::Faults {
                 origin: "long_run".into(),
                 faults: problems,

@@ -28,7 +28,7 @@ pub fn run_jobs(job: &ValidJob, tell: &mut dyn FnMut(&str)) -> Result<JobRun, Sc
     let mut timelines = Vec::new();
     for variant in &job.variants {
         tell(&variant.name);
-        let (result, timeline) = run_variant(job, variant)?;
+        let (result, timeline) = run_variant(variant, (job.seed, job.exact_full))?;
         variants.push(described(variant, result));
         if let Some(timeline) = timeline {
             timelines.push((variant.name.clone(), timeline));
@@ -54,15 +54,15 @@ pub fn run_jobs(job: &ValidJob, tell: &mut dyn FnMut(&str)) -> Result<JobRun, Sc
     })
 }
 
-fn run_variant(
-    job: &ValidJob,
+pub(super) fn run_variant(
     variant: &ValidVariant,
+    (seed, exact_full): (u64, bool),
 ) -> Result<(VariantResult, Option<JobTimeline>), ScenarioError> {
     let began = Instant::now();
     let topology = &variant.topology;
     let marks: Vec<u32> = (0..variant.gpus.len())
         .map(|rank| {
-            if job.exact_full {
+            if exact_full {
                 rank as u32
             } else {
                 variant.faults.signature(rank)
@@ -74,10 +74,10 @@ fn run_variant(
         topology,
         &variant.gpus,
         &variant.env,
-        (job.seed, &marks),
+        (seed, &marks),
     )?;
     let rate = |link| topology.rate(link);
-    let rehearsed = match rehearse(&lowered.job, rate, job.exact_full) {
+    let rehearsed = match rehearse(&lowered.job, rate, exact_full) {
         Ok(rehearsed) => rehearsed,
         Err(error) => return Ok((VariantResult::Failed(error.to_string()), None)),
     };
@@ -99,7 +99,7 @@ fn run_variant(
         Err(error) => return Ok((failed(&error, variant, &lowered), None)),
     };
     let wall_ms = began.elapsed().as_secs_f64() * 1e3;
-    let (mut result, timeline) = results(job, variant, &lowered, &rehearsed, &outcome, spans)?;
+    let (mut result, timeline) = results(seed, variant, &lowered, &rehearsed, &outcome, spans)?;
     result.wall_ms = wall_ms;
     Ok((VariantResult::Ran(Box::new(result)), Some(timeline)))
 }

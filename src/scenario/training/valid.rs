@@ -128,7 +128,7 @@ fn refuse(origin: &str, faults: Vec<Fault>) -> Result<(), ScenarioError> {
     .into())
 }
 
-fn variant(
+pub(super) fn variant(
     spec: &ScenarioSpec,
     name: String,
     folder: &Path,
@@ -209,7 +209,7 @@ fn refused(origin: &str, error: TrainingError) -> ScenarioError {
             }
             .into()
         }
-        other => ScenarioError::Training(other),
+        other => other.into(),
     }
 }
 

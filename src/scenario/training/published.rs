@@ -1,0 +1,177 @@
+//! Published steps of training jobs, and what is predicted for them.
+
+use super::run::run_variant;
+use super::valid::variant;
+use crate::report::training::{PublishedRow, PublishedTable, VariantResult};
+use crate::scenario::ScenarioError;
+use crate::scenario::read::parse;
+use crate::topology::TopologyError;
+use crate::topology::load::from_json;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A file of published steps.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedSteps {
+    /// Free text.
+    pub comment: String,
+    /// Tables, each of one source.
+    pub tables: Vec<StepTable>,
+    /// Where the file is: relative paths in it start there.
+    #[serde(skip)]
+    pub folder: PathBuf,
+}
+
+/// One source's table.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepTable {
+    /// Where the figures are from.
+    pub source: String,
+    /// What is not in the source and was assumed.
+    #[serde(default)]
+    pub assumed: String,
+    /// A scenario, of which each row is a variant.
+    pub scenario: Value,
+    /// The rows.
+    pub rows: Vec<StepRow>,
+}
+
+/// One published step.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepRow {
+    /// Its name.
+    pub name: String,
+    /// What is different from the table's scenario.
+    #[serde(default)]
+    pub set: BTreeMap<String, Value>,
+    /// Measured seconds of a step.
+    #[serde(default)]
+    pub step_s: Option<f64>,
+    /// In its place: operations per second and GPU, 1e12, as the source counts them …
+    #[serde(default)]
+    pub tflops_per_gpu: Option<f64>,
+    /// … which is so many times the model's operations (4/3 with all activations recomputed).
+    #[serde(default = "one")]
+    pub counted: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// Reads a file of published steps.
+///
+/// # Errors
+/// A file that cannot be read or is not of the format.
+pub fn read_steps(path: &Path) -> Result<PublishedSteps, ScenarioError> {
+    let origin = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|source| TopologyError::Read {
+        path: origin.clone(),
+        source,
+    })?;
+    let mut steps: PublishedSteps = from_json(&text, &origin)?;
+    steps.folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    Ok(steps)
+}
+
+/// Predicts the rows whose table or name holds one of `only` (all if there is none), on all
+/// processors; the same for any number of them.
+///
+/// # Errors
+/// A row that is no valid job.
+pub fn predict_steps(
+    steps: &PublishedSteps,
+    only: &[String],
+    done: &(dyn Fn() + Sync),
+) -> Result<Vec<PublishedTable>, ScenarioError> {
+    let wanted = |table: &StepTable, row: &StepRow| {
+        let holds = |text: &String| row.name.contains(text) || table.source.contains(text);
+        only.is_empty() || only.iter().any(holds)
+    };
+    let work: Vec<(usize, &StepRow)> = steps
+        .tables
+        .iter()
+        .enumerate()
+        .flat_map(|(t, table)| {
+            let rows = table.rows.iter().filter(move |r| wanted(table, r));
+            rows.map(move |r| (t, r))
+        })
+        .collect();
+    let next = AtomicUsize::new(0);
+    type Found = Mutex<Option<Result<PublishedRow, ScenarioError>>>;
+    let found: Vec<Found> = work.iter().map(|_| Mutex::new(None)).collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((at, &(table, row))) = {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    work.get(at).map(|w| (at, w))
+                } {
+                    let result = predict(steps, &steps.tables[table], row);
+                    if let Ok(mut slot) = found[at].lock() {
+                        *slot = Some(result);
+                    }
+                    done();
+                }
+            });
+        }
+    });
+    let mut tables: Vec<PublishedTable> = steps
+        .tables
+        .iter()
+        .map(|t| PublishedTable {
+            source: t.source.clone(),
+            assumed: t.assumed.clone(),
+            rows: Vec::new(),
+        })
+        .collect();
+    for (&(table, _), slot) in work.iter().zip(found) {
+        if let Ok(Some(result)) = slot.into_inner() {
+            tables[table].rows.push(result?);
+        }
+    }
+    tables.retain(|t| !t.rows.is_empty());
+    Ok(tables)
+}
+
+fn predict(
+    steps: &PublishedSteps,
+    table: &StepTable,
+    row: &StepRow,
+) -> Result<PublishedRow, ScenarioError> {
+    let set: Vec<String> = row.set.iter().map(|(p, v)| format!("{p}={v}")).collect();
+    let scenario = parse(&table.scenario.to_string(), &row.name, &set)?;
+    let variant = variant(&scenario.spec, row.name.clone(), &steps.folder, &row.name)?;
+    let (result, _) = run_variant(&variant, (scenario.spec.seed, false))?;
+    let gpus = variant.gpus.len() as u32;
+    Ok(match result {
+        VariantResult::Failed(error) => PublishedRow {
+            name: row.name.clone(),
+            gpus,
+            predicted_s: None,
+            measured_s: row.step_s.unwrap_or(0.0),
+            mfu: 0.0,
+            problem: error,
+        },
+        VariantResult::Ran(result) => PublishedRow {
+            name: row.name.clone(),
+            gpus,
+            predicted_s: Some(result.step_s),
+            // Both count the same operations, so that rates are times.
+            measured_s: row.step_s.unwrap_or_else(|| {
+                let rate = row.tflops_per_gpu.unwrap_or(0.0);
+                result.step_s * result.model_tflops_per_gpu * row.counted / rate
+            }),
+            mfu: result.mfu,
+            problem: String::new(),
+        },
+    })
+}
