@@ -170,8 +170,9 @@ pub(super) fn results(
         dollars_per_million_tokens: variant
             .price
             .map(|p| p * f64::from(gpus) / 3600.0 / tokens_per_s * 1e6),
-        exposed_communication: exposed,
-        bubble: of("waiting: forward") + of("waiting: backward") + of("idle"),
+        exposed_communication: exposed.max(0.0),
+        // An empty sum is minus zero.
+        bubble: (of("waiting: forward") + of("waiting: backward") + of("idle")).max(0.0),
         overlap: if communication > 0.0 {
             (1.0 - exposed_seconds / communication).max(0.0)
         } else {
