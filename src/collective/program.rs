@@ -372,6 +372,10 @@ pub trait Program: Send + Sync {
     fn same_after(&self, _worker: WorkerId, _index: u64, _shift: u64) -> u64 {
         0
     }
+    /// Whether [`Program::same_after`] ever knows; looking for what repeats is vain otherwise.
+    fn repeats(&self) -> bool {
+        false
+    }
     /// Whether any step may wait for another worker ([`Step::after`]); a simulation of those
     /// that say no has less to keep.
     fn waits_inside(&self) -> bool {

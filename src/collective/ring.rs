@@ -309,6 +309,10 @@ impl Program for RingProgram {
         Some(first << 2 | turn)
     }
 
+    fn repeats(&self) -> bool {
+        true
+    }
+
     /// Within a loop, all steps that receive and send chunks of one size; beyond, whole loops.
     fn same_after(&self, worker: WorkerId, index: u64, shift: u64) -> u64 {
         let part = &self.parts[usize::from(self.worker(worker).channel)];

@@ -132,6 +132,11 @@ impl<'t> Ways<'t> {
         RouteId(self.routes.len() as u32 - 1)
     }
 
+    /// Makes room for so many more ways.
+    pub(super) fn expect(&mut self, more: usize) {
+        self.known.reserve(more);
+    }
+
     /// The way of a connection.
     pub(super) fn find(&mut self, mut leg: Leg) -> Result<Way, NcclError> {
         if leg.nics.is_none() || !self.hashes_flows {

@@ -128,7 +128,7 @@ fn go<P: Probe>(
     probe: &mut P,
 ) -> Result<Outcome, SimError> {
     let mut run = Run::new(plan, machinery, cast, options, probe);
-    if skips && !P::ACTIVE && !run.waits_inside {
+    if skips && !P::ACTIVE && !run.waits_inside && plan.program.repeats() {
         let steps = run.actors[..run.workers as usize].iter().map(|a| a.steps);
         run.skipper = Some(Box::new(Skipper::new(steps)));
     }

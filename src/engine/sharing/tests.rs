@@ -220,7 +220,7 @@ proptest! {
         let r = resources(&capacities, &paths);
         let mut sharing = Sharing::new(&r, 24);
         let mut flows: Vec<Option<(PathId, u64)>> = vec![None; 24];
-        let mut told = vec![0u64; 24];
+        let mut told = [0u64; 24];
         let mut changed = Vec::new();
         for (flow, path, cap, solve) in changes {
             if flows[flow as usize].take().is_some() {
