@@ -90,10 +90,10 @@ impl<'t> Communicator<'t> {
             }
             gpus.extend_from_slice(&node.gpus[..asked]);
         }
-        Self::of(topology, gpus, env, seed)
+        Self::of(topology, gpus, env, Router::new(topology, seed))
     }
 
-    /// Ranks on these GPUs, in this order.
+    /// Ranks on these GPUs, in this order, with a router that may know the topology already.
     ///
     /// # Errors
     /// Hosts that no network joins, GPUs without a way to each other.
@@ -101,9 +101,8 @@ impl<'t> Communicator<'t> {
         topology: &'t Topology,
         gpus: Vec<DeviceId>,
         env: &Env,
-        seed: u64,
+        mut router: Router<'t>,
     ) -> Result<Self, NcclError> {
-        let mut router = Router::new(topology, seed);
         let hosts = hosts(topology, &router, &gpus, env);
         let mut place_of = vec![(0, 0); gpus.len()];
         for (index, host) in hosts.iter().enumerate() {
@@ -202,6 +201,12 @@ impl<'t> Communicator<'t> {
             architectures,
             rank_models,
         })
+    }
+
+    /// The router, with all that it has found: for another communicator.
+    #[must_use]
+    pub fn into_router(self) -> Router<'t> {
+        self.ways.into_router()
     }
 
     /// How many ranks there are.

@@ -117,6 +117,10 @@ impl<'t> Ways<'t> {
         }
     }
 
+    pub(super) fn into_router(self) -> Router<'t> {
+        self.router
+    }
+
     /// The router that finds them.
     pub(super) fn router(&self) -> &Router<'t> {
         &self.router

@@ -8,6 +8,7 @@
 use super::Plan;
 use crate::topology::LinkId;
 use crate::units::{Bytes, Time};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -136,6 +137,8 @@ pub struct Group {
     pub name: String,
     /// Its ranks, of one that stands for all that are alike.
     pub ranks: Vec<u32>,
+    /// The actor of each.
+    pub members: Vec<ActorId>,
     /// How many actors there are among them.
     pub actors: u32,
     /// Its operations, in the order that scripts number them.
@@ -158,6 +161,9 @@ pub struct Exchange {
     /// The plan, of this group and of all that do the same beside it on the same nodes; `None`
     /// if it costs nothing.
     pub plan: Option<Arc<Plan>>,
+    /// The plan is that of other ranks with the same places towards each other: the links of
+    /// theirs, and those that these ranks have in their stead.
+    pub moved: Option<Arc<FxHashMap<LinkId, LinkId>>>,
     /// Exchanges with the same number take the same time, for their ranks have the same places
     /// on the machine towards each other.
     pub alike: u32,

@@ -9,9 +9,12 @@ use crate::collective::{Collective, Matrix, MatrixError};
 use crate::nccl::{Communicator, Env, Forced, NcclError, Planned};
 use crate::plan::Plan;
 use crate::plan::job::Exchange;
-use crate::topology::{DeviceId, DeviceKind, LinkFamily, NodeId, Topology};
+use crate::topology::{DeviceId, DeviceKind, LinkFamily, LinkId, NodeId, Router, Topology};
 use crate::units::Bytes;
-use rustc_hash::FxHashMap;
+use petgraph::Direction;
+use petgraph::graph::NodeIndex;
+use petgraph::visit::EdgeRef;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -87,6 +90,27 @@ pub struct Exchanges<'t> {
     /// Places of groups seen so far.
     places: FxHashMap<Vec<u32>, u32>,
     alike: FxHashMap<(u32, String), u32>,
+    router: Option<Router<'t>>,
+    /// Devices of each node, in order.
+    devices: Vec<Vec<DeviceId>>,
+    /// What was planned, by place and operation.
+    known: FxHashMap<(u32, String), Known>,
+}
+
+/// An exchange that was planned.
+struct Known {
+    exchange: Exchange,
+    /// Nodes of its group and of those beside it, in order of their first appearance.
+    nodes: Vec<NodeId>,
+    /// Connections up to the end of each group's.
+    ends: Vec<u32>,
+}
+
+/// An operation of one group, among its neighbours'.
+struct Part {
+    planned: Option<Planned>,
+    /// It is the group that is asked for, or one with it.
+    own: bool,
 }
 
 impl<'t> Exchanges<'t> {
@@ -137,6 +161,9 @@ impl<'t> Exchanges<'t> {
             leaves,
             places: FxHashMap::default(),
             alike: FxHashMap::default(),
+            router: None,
+            devices: devices_of_nodes(topology),
+            known: FxHashMap::default(),
         }
     }
 
@@ -222,27 +249,155 @@ impl<'t> Exchanges<'t> {
                     .any(|&r| nodes.binary_search(&self.spots[r as usize].node).is_ok())
         };
         beside.extend((0..kind.groups.len() as u32).filter(shares));
-        let mut communicators = Vec::with_capacity(beside.len());
-        for &g in &beside {
-            let ranks = kind.groups[g as usize].iter();
-            let gpus = ranks.map(|&r| self.gpus[r as usize]).collect();
-            let made = Communicator::of(self.topology, gpus, self.env, self.seed);
-            communicators.push(made.map_err(|source| ExchangeError::Nccl {
-                operation: "a communicator".into(),
-                group: kind.name.clone(),
-                source: Box::new(source),
-            })?);
-        }
         let class = of_group[group as usize];
+        let place = kind.places[group as usize];
         let one: Vec<bool> = beside
             .iter()
             .map(|&g| of_group[g as usize] == class)
             .collect();
-        let place = kind.places[group as usize];
-        operations
-            .iter()
-            .map(|operation| self.exchange(kind, place, &mut communicators, &one, operation))
+        let nodes = self.in_order(kind, &beside);
+        if let Some(moved) = self.moved(place, operations, &nodes, &one) {
+            return Ok(moved);
+        }
+        // By operation: what each group's communicator makes of it.
+        let mut all: Vec<Vec<Part>> = operations.iter().map(|_| Vec::new()).collect();
+        let mut size = 0;
+        for &g in &beside {
+            let ranks = kind.groups[g as usize].iter();
+            let gpus = ranks.map(|&r| self.gpus[r as usize]).collect();
+            // What the router found for one group it knows for the next.
+            let router = self.router.take();
+            let router = router.unwrap_or_else(|| Router::new(self.topology, self.seed));
+            let made = Communicator::of(self.topology, gpus, self.env, router);
+            let mut communicator = made.map_err(|source| ExchangeError::Nccl {
+                operation: "a communicator".into(),
+                group: kind.name.clone(),
+                source: Box::new(source),
+            })?;
+            if g == group {
+                size = communicator.ranks();
+            }
+            for (parts, operation) in all.iter_mut().zip(operations) {
+                parts.push(Part {
+                    planned: planned(kind, &mut communicator, operation)?,
+                    own: of_group[g as usize] == class,
+                });
+            }
+            self.router = Some(communicator.into_router());
+        }
+        let parts = operations.iter().zip(all);
+        Ok(parts
+            .map(|(operation, parts)| {
+                let (exchange, ends) = self.exchange(place, size, operation, parts);
+                let known = Known {
+                    exchange: exchange.clone(),
+                    nodes: nodes.clone(),
+                    ends,
+                };
+                self.known.insert(key(place, operation), known);
+                exchange
+            })
+            .collect())
+    }
+
+    /// The nodes of groups, in the order in which their ranks come to them.
+    fn in_order(&self, kind: &Kind, groups: &[u32]) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> = Vec::new();
+        let mut seen: FxHashSet<NodeId> = FxHashSet::default();
+        for &group in groups {
+            for &rank in &kind.groups[group as usize] {
+                let node = self.spots[rank as usize].node;
+                if seen.insert(node) {
+                    nodes.push(node);
+                }
+            }
+        }
+        nodes
+    }
+
+    /// The exchanges of a group whose place is like that of one that was planned before: the
+    /// same plans, on other links. `None` if one of them is new.
+    fn moved(
+        &self,
+        place: u32,
+        operations: &[Operation],
+        nodes: &[NodeId],
+        one: &[bool],
+    ) -> Option<Vec<Exchange>> {
+        let known = operations.iter().map(|o| self.known.get(&key(place, o)));
+        let known: Vec<&Known> = known.collect::<Option<_>>()?;
+        let mut links: Option<(&[NodeId], Arc<FxHashMap<LinkId, LinkId>>)> = None;
+        known
+            .into_iter()
+            .zip(operations)
+            .map(|(known, operation)| {
+                let map = match &links {
+                    Some((from, map)) if *from == known.nodes.as_slice() => Arc::clone(map),
+                    _ => {
+                        let map = Arc::new(self.twins(&known.nodes, nodes)?);
+                        links = Some((&known.nodes, Arc::clone(&map)));
+                        map
+                    }
+                };
+                let starts = std::iter::once(0).chain(known.ends.iter().copied());
+                let ranges = starts.zip(&known.ends).map(|(start, &end)| start..end);
+                let own = ranges.zip(one).filter(|(_, own)| **own).map(|(r, _)| r);
+                Some(Exchange {
+                    name: operation.name.clone(),
+                    own: own.collect(),
+                    moved: Some(map),
+                    ..known.exchange.clone()
+                })
+            })
             .collect()
+    }
+
+    /// Links of nodes, and those that other nodes of the same kinds have in their stead. Links
+    /// that touch no node, between switches of a network, have none.
+    fn twins(&self, from: &[NodeId], to: &[NodeId]) -> Option<FxHashMap<LinkId, LinkId>> {
+        let mut devices: FxHashMap<DeviceId, DeviceId> = FxHashMap::default();
+        for (a, b) in from.iter().zip(to) {
+            let (a, b) = (self.devices.get(a.index())?, self.devices.get(b.index())?);
+            if a.len() != b.len() {
+                return None;
+            }
+            devices.extend(a.iter().copied().zip(b.iter().copied()));
+        }
+        let mut links = FxHashMap::default();
+        for (&a, &b) in &devices {
+            if self.topology.device(a).model != self.topology.device(b).model {
+                return None;
+            }
+            for direction in [Direction::Outgoing, Direction::Incoming] {
+                // In order of the far ends: inside the node these correspond, outside they are
+                // a switch's ports, of which one is as good as another.
+                let of = |device: DeviceId| {
+                    let edges = self
+                        .topology
+                        .graph
+                        .edges_directed(NodeIndex::new(device.index()), direction);
+                    let mut all: Vec<(u32, LinkId)> = edges
+                        .map(|edge| {
+                            let far = match direction {
+                                Direction::Outgoing => edge.target(),
+                                Direction::Incoming => edge.source(),
+                            };
+                            (far.index() as u32, LinkId(edge.id().index() as u32))
+                        })
+                        .collect();
+                    all.sort_unstable();
+                    all
+                };
+                let (own, other) = (of(a), of(b));
+                if own.len() != other.len() {
+                    return None;
+                }
+                for (x, y) in own.into_iter().zip(other) {
+                    links.insert(x.1, y.1);
+                }
+            }
+        }
+        Some(links)
     }
 
     fn nodes(&self, ranks: &[u32]) -> Vec<NodeId> {
@@ -254,56 +409,85 @@ impl<'t> Exchanges<'t> {
 
     fn exchange(
         &mut self,
-        kind: &Kind,
         place: u32,
-        communicators: &mut [Communicator<'_>],
-        one: &[bool],
+        ranks: u32,
         operation: &Operation,
-    ) -> Result<Exchange, ExchangeError> {
-        let ranks = communicators[0].ranks();
-        let mut plans = Vec::with_capacity(communicators.len());
+        parts: Vec<Part>,
+    ) -> (Exchange, Vec<u32>) {
+        let mut plans = Vec::with_capacity(parts.len());
         let mut own = Vec::new();
+        let mut ends = Vec::new();
         let mut how = String::new();
         let mut sms = 0;
         let mut connections = 0;
         let mut bytes = operation.bytes;
-        for (index, communicator) in communicators.iter_mut().enumerate() {
-            let Some(planned) = planned(kind, communicator, operation)? else {
+        for part in parts {
+            let Some(planned) = part.planned else {
+                ends.push(connections);
                 continue;
             };
-            let until = connections + planned.plan.program.connections();
-            if one[index] {
-                own.push(connections..until);
-            }
-            connections = until;
-            if index == 0 {
+            if plans.is_empty() {
                 how = format!("{} {}", planned.algorithm.name(), planned.protocol.name());
                 sms = u32::from(planned.channels);
                 bytes = Bytes::new(planned.bytes);
             }
+            // Neighbours that are planned in another way cannot be in one plan with the group.
+            let first = plans.first().map(|p: &Plan| p.protocol);
+            if first.is_some_and(|p| p != planned.plan.protocol) {
+                ends.push(connections);
+                continue;
+            }
+            let until = connections + planned.plan.program.connections();
+            if part.own {
+                own.push(connections..until);
+            }
+            connections = until;
+            ends.push(until);
             plans.push(planned.plan);
         }
-        // Without the neighbours, if they were planned in another way.
-        let alone = plans.first().cloned();
-        let plan = Plan::side_by_side(plans).or(alone);
+        let plan = Plan::side_by_side(plans);
         let next = self.alike.len() as u32;
-        let key = (place, format!("{:?} {}", operation.moves, operation.bytes));
+        let key = key(place, operation);
         let bus_factor = match &operation.moves {
             Moves::Collective(collective) => collective.bus_factor(ranks),
             Moves::Send => 1.0,
             Moves::Matrix(_) => Collective::AllToAll.bus_factor(ranks),
         };
-        Ok(Exchange {
+        let exchange = Exchange {
             name: operation.name.clone(),
             bytes,
             bus_factor,
             how,
             sms,
             plan: plan.map(Arc::new),
+            moved: None,
             alike: *self.alike.entry(key).or_insert(next),
             own,
-        })
+        };
+        (exchange, ends)
     }
+}
+
+/// What makes exchanges alike.
+fn key(place: u32, operation: &Operation) -> (u32, String) {
+    let Operation {
+        moves,
+        bytes,
+        forced,
+        ..
+    } = operation;
+    (place, format!("{moves:?} {bytes} {forced:?}"))
+}
+
+/// The devices of each node, in order of their ids, in which nodes of one kind agree.
+fn devices_of_nodes(topology: &Topology) -> Vec<Vec<DeviceId>> {
+    let mut devices = vec![Vec::new(); topology.nodes.len()];
+    for (id, _) in topology.devices() {
+        if let Some(node) = topology.node_of(id) {
+            devices[node.index()].push(id);
+        }
+    }
+    devices
 }
 
 /// The plan of one group's operation; `None` if nothing is to move.

@@ -115,5 +115,11 @@ fn loads(exchange: &Exchange, plan: &Plan, outcome: &Outcome) -> Vec<(LinkId, f6
         }
     }
     let links = Outcome::bytes_of_links(plan, &own);
-    links.into_iter().filter(|(_, b)| *b > 0.0).collect()
+    let links = links.into_iter().filter(|(_, b)| *b > 0.0);
+    match &exchange.moved {
+        None => links.collect(),
+        Some(moved) => links
+            .filter_map(|(link, bytes)| Some((*moved.get(&link)?, bytes)))
+            .collect(),
+    }
 }

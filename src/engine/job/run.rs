@@ -570,14 +570,15 @@ impl Run<'_> {
     fn waiting(&self, group: GroupId) -> Waiting {
         let known = &self.job.groups[group.0 as usize];
         let state = &self.groups[group.0 as usize];
-        let rank = |a: ActorId| self.job.actors[a.0 as usize].rank;
-        let mut come: Vec<u32> = state.come.iter().map(|c| rank(c.0)).collect();
-        come.sort_unstable();
-        let members = self.job.actors.iter().enumerate();
-        let missing = members
-            .filter(|(_, a)| a.groups.contains(&Some(group)))
-            .map(|(_, a)| a.rank)
-            .filter(|r| !come.contains(r));
+        // All ranks of the group, also those for which another stands.
+        let here = |actor: &ActorId| state.come.iter().any(|c| c.0 == *actor);
+        let members = || known.ranks.iter().zip(&known.members);
+        let pick = |wanted: bool| {
+            let found = members().filter(|(_, a)| here(a) == wanted);
+            let mut ranks: Vec<u32> = found.map(|(&rank, _)| rank).collect();
+            ranks.sort_unstable();
+            ranks
+        };
         let exchange = state.exchange;
         Waiting {
             group,
@@ -585,8 +586,8 @@ impl Run<'_> {
             exchange: exchange.map_or_else(String::new, |e| {
                 self.job.exchanges[e.0 as usize].name.clone()
             }),
-            missing: missing.collect(),
-            come,
+            come: pick(true),
+            missing: pick(false),
         }
     }
 

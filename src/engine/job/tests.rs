@@ -44,6 +44,7 @@ fn exchange(sms: u32) -> Exchange {
         how: String::new(),
         sms,
         plan: None,
+        moved: None,
         alike: 0,
         own: Vec::new(),
     }
@@ -64,6 +65,7 @@ fn group(name: &str, actors: u32, exchanges: &[u32]) -> Group {
     Group {
         name: name.into(),
         ranks: Vec::new(),
+        members: Vec::new(),
         actors,
         exchanges: exchanges.iter().map(|&e| ExchangeId(e)).collect(),
     }
@@ -181,7 +183,10 @@ fn whoever_waits_is_told_for_whom() {
         task(MAIN, &[1], kernel(1)),
     ];
     let two = vec![actor(4, 0, &[0]), actor(9, 1, &[0])];
-    let job = job(vec![early, late], two, vec![group("tp", 2, &[0])], &[0]);
+    let mut tp = group("tp", 2, &[0]);
+    tp.ranks = vec![4, 9];
+    tp.members = vec![ActorId(0), ActorId(1)];
+    let job = job(vec![early, late], two, vec![tp], &[0]);
     let outcome = run(&job, &[takes(5, &[])]);
     assert_eq!(outcome.end, micros(36));
     assert_eq!(outcome.ledgers[0].waiting[1], micros(20));

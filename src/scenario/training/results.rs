@@ -172,7 +172,11 @@ pub(super) fn results(
             .map(|p| p * f64::from(gpus) / 3600.0 / tokens_per_s * 1e6),
         exposed_communication: exposed.max(0.0),
         // An empty sum is minus zero.
-        bubble: (of("waiting: forward") + of("waiting: backward") + of("idle")).max(0.0),
+        bubble: (of("waiting: forward")
+            + of("waiting: backward")
+            + of("waiting: end")
+            + of("idle"))
+        .max(0.0),
         overlap: if communication > 0.0 {
             (1.0 - exposed_seconds / communication).max(0.0)
         } else {

@@ -8,7 +8,7 @@ use super::spec::DataParallelSpec;
 use super::step::StepWriter;
 use crate::collective::Collective;
 use crate::nccl::Env;
-use crate::plan::job::{Actor, Exchange, ExchangeId, Group, GroupId, Job};
+use crate::plan::job::{Actor, ActorId, Exchange, ExchangeId, Group, GroupId, Job};
 use crate::topology::{DeviceId, Topology};
 use crate::units::{Bytes, Time};
 use crate::workload::classes::{Classes, Kind};
@@ -150,6 +150,7 @@ pub fn lower(
         how: String::new(),
         sms: 0,
         plan: None,
+        moved: None,
         alike: u32::MAX,
         own: Vec::new(),
     });
@@ -195,6 +196,10 @@ pub fn lower(
             job.groups.push(Group {
                 name: team.kind.name.clone(),
                 ranks: members.clone(),
+                members: members
+                    .iter()
+                    .map(|&r| ActorId(classes.of_rank[r as usize]))
+                    .collect(),
                 actors: inside.len() as u32,
                 exchanges: of_slot,
             });
@@ -231,6 +236,7 @@ fn free(operation: &Operation) -> Exchange {
         how: "free".into(),
         sms: 0,
         plan: None,
+        moved: None,
         alike: u32::MAX,
         own: Vec::new(),
     }

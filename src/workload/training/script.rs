@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// The streams of a GPU.
-pub(super) const STREAMS: [&str; 9] = [
+pub(super) const STREAMS: [&str; 10] = [
     "compute",
     "tensor parallel",
     "data parallel",
@@ -17,6 +17,7 @@ pub(super) const STREAMS: [&str; 9] = [
     "backward out",
     "backward in",
     "context and experts",
+    "end of the step",
 ];
 
 /// Kernels.
@@ -37,6 +38,8 @@ pub(super) const BACKWARD_OUT: StreamId = StreamId(6);
 pub(super) const BACKWARD_IN: StreamId = StreamId(7);
 /// Context parallel and experts' tokens.
 pub(super) const CONTEXT: StreamId = StreamId(8);
+/// The norm of all gradients, for which all stages meet.
+pub(super) const END: StreamId = StreamId(9);
 
 /// A communicator of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

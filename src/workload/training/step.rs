@@ -6,7 +6,7 @@ use super::gradients::Gradients;
 use super::layers::Deps;
 use super::resolve::Training;
 use super::script::{
-    BACKWARD_IN, BACKWARD_OUT, COMPUTE, DATA, FORWARD_IN, FORWARD_OUT, Slot, TENSOR, Writer,
+    BACKWARD_IN, BACKWARD_OUT, COMPUTE, DATA, END, FORWARD_IN, FORWARD_OUT, Slot, TENSOR, Writer,
     collective, send,
 };
 use super::spec::DataParallelSpec;
@@ -409,7 +409,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
         let operation = collective("all-reduce of the norm", Collective::AllReduce, 4);
         let called = self
             .writer
-            .call(TENSOR, Slot::Model, operation, deps.as_slice());
+            .call(END, Slot::Model, operation, deps.as_slice());
         deps.add(called);
         if let Some(parameters) = self.updated() {
             let kernels = self.costs.optimiser(parameters, self.training);
