@@ -145,6 +145,9 @@ pub struct Group {
     pub exchanges: Vec<ExchangeId>,
 }
 
+/// Links of some nodes, and those that others have in their stead.
+pub type TwinLinks = FxHashMap<LinkId, LinkId>;
+
 /// An operation of a communicator.
 #[derive(Clone)]
 pub struct Exchange {
@@ -163,7 +166,7 @@ pub struct Exchange {
     pub plan: Option<Arc<Plan>>,
     /// The plan is that of other ranks with the same places towards each other: the links of
     /// theirs, and those that these ranks have in their stead.
-    pub moved: Option<Arc<FxHashMap<LinkId, LinkId>>>,
+    pub moved: Option<Arc<TwinLinks>>,
     /// Exchanges with the same number take the same time, for their ranks have the same places
     /// on the machine towards each other.
     pub alike: u32,

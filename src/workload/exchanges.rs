@@ -8,7 +8,7 @@ use super::classes::{Classes, Kind};
 use crate::collective::{Collective, Matrix, MatrixError};
 use crate::nccl::{Communicator, Env, Forced, NcclError, Planned};
 use crate::plan::Plan;
-use crate::plan::job::Exchange;
+use crate::plan::job::{Exchange, TwinLinks};
 use crate::topology::{DeviceId, DeviceKind, LinkFamily, LinkId, NodeId, Router, Topology};
 use crate::units::Bytes;
 use petgraph::Direction;
@@ -326,7 +326,7 @@ impl<'t> Exchanges<'t> {
     ) -> Option<Vec<Exchange>> {
         let known = operations.iter().map(|o| self.known.get(&key(place, o)));
         let known: Vec<&Known> = known.collect::<Option<_>>()?;
-        let mut links: Option<(&[NodeId], Arc<FxHashMap<LinkId, LinkId>>)> = None;
+        let mut links: Option<(&[NodeId], Arc<TwinLinks>)> = None;
         known
             .into_iter()
             .zip(operations)
@@ -354,7 +354,7 @@ impl<'t> Exchanges<'t> {
 
     /// Links of nodes, and those that other nodes of the same kinds have in their stead. Links
     /// that touch no node, between switches of a network, have none.
-    fn twins(&self, from: &[NodeId], to: &[NodeId]) -> Option<FxHashMap<LinkId, LinkId>> {
+    fn twins(&self, from: &[NodeId], to: &[NodeId]) -> Option<TwinLinks> {
         let mut devices: FxHashMap<DeviceId, DeviceId> = FxHashMap::default();
         for (a, b) in from.iter().zip(to) {
             let (a, b) = (self.devices.get(a.index())?, self.devices.get(b.index())?);
@@ -363,7 +363,7 @@ impl<'t> Exchanges<'t> {
             }
             devices.extend(a.iter().copied().zip(b.iter().copied()));
         }
-        let mut links = FxHashMap::default();
+        let mut links = TwinLinks::default();
         for (&a, &b) in &devices {
             if self.topology.device(a).model != self.topology.device(b).model {
                 return None;

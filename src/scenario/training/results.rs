@@ -27,19 +27,41 @@ use std::collections::BTreeMap;
 const RESERVED: Bytes = Bytes::new(2 << 30);
 
 /// Tasks that are kept for timelines, and ranks.
-const MOST_SPANS: usize = 300_000;
-const MOST_RANKS: usize = 64;
+const MOST_SPANS: usize = 400_000;
+const MOST_RANKS: usize = 32;
 
-/// Writes down each task.
+/// Writes down each task of the last step, of some ranks.
 pub(super) struct Spans<'j> {
     job: &'j Job,
+    last_step: u16,
+    /// The actors whose tasks are kept.
+    shown: Vec<usize>,
+    /// By actor: its place among them.
+    place: Vec<Option<u32>>,
     spans: Vec<JobSpan>,
 }
 
 impl<'j> Spans<'j> {
-    pub(super) fn new(job: &'j Job) -> Self {
+    /// Of those that do the same one is enough, but for those that something disturbs.
+    pub(super) fn new(job: &'j Job, last_step: u16, plain: impl Fn(u32) -> bool) -> Self {
+        let mut scripts = Vec::new();
+        let mut shown = Vec::new();
+        for (index, actor) in job.actors.iter().enumerate() {
+            let first = !scripts.contains(&actor.script);
+            if (first || !plain(actor.rank)) && shown.len() < MOST_RANKS {
+                scripts.push(actor.script);
+                shown.push(index);
+            }
+        }
+        let mut place = vec![None; job.actors.len()];
+        for (at, &actor) in shown.iter().enumerate() {
+            place[actor] = Some(at as u32);
+        }
         Spans {
             job,
+            last_step,
+            shown,
+            place,
             spans: Vec::new(),
         }
     }
@@ -47,7 +69,10 @@ impl<'j> Spans<'j> {
 
 impl JobProbe for Spans<'_> {
     fn task(&mut self, done: Done) {
-        if done.actor.0 as usize >= MOST_RANKS || self.spans.len() >= MOST_SPANS {
+        let Some(place) = self.place[done.actor.0 as usize] else {
+            return;
+        };
+        if self.spans.len() >= MOST_SPANS {
             return;
         }
         let actor = &self.job.actors[done.actor.0 as usize];
@@ -58,6 +83,9 @@ impl JobProbe for Spans<'_> {
             micro_batch,
             chunk,
         } = task.tag;
+        if step < self.last_step {
+            return;
+        }
         let what = self.job.names[usize::from(name)].clone();
         let kind = match task.work {
             Work::Communicate { .. } => SpanKind::Communication,
@@ -65,7 +93,7 @@ impl JobProbe for Spans<'_> {
             Work::Wait(_) | Work::Synchronise => SpanKind::Other,
         };
         self.spans.push(JobSpan {
-            rank: done.actor.0,
+            rank: place,
             stream: task.stream.0,
             what,
             kind,
@@ -149,16 +177,17 @@ pub(super) fn results(
     let ranks = ranks(variant, lowered, outcome);
     let timeline = JobTimeline {
         streams: lowered.job.streams.clone(),
-        ranks: ranks
+        ranks: spans
+            .shown
             .iter()
-            .take(MOST_RANKS)
+            .map(|&actor| &ranks[actor])
             .map(|r| (r.rank, r.gpu.clone(), r.part.clone()))
             .collect(),
-        spans: spans.spans,
         steps: outcome.steps.clone(),
         disturbances: disturbances.clone(),
         end: outcome.end,
-        ranks_omitted: ranks.len().saturating_sub(MOST_RANKS) as u32,
+        ranks_omitted: ranks.len().saturating_sub(spans.shown.len()) as u32,
+        spans: spans.spans,
     };
     let result = StepResult {
         step_s,

@@ -82,7 +82,9 @@ pub(super) fn run_variant(
         Err(error) => return Ok((VariantResult::Failed(error.to_string()), None)),
     };
     let trouble = Trouble::new(&variant.faults, &lowered.job);
-    let mut spans = Spans::new(&lowered.job);
+    let last = variant.training.spec.steps.saturating_sub(1);
+    let plain = |rank: u32| variant.faults.is_plain(rank as usize);
+    let mut spans = Spans::new(&lowered.job, last, plain);
     let options = JobOptions {
         timeout: variant.training.spec.timeout,
     };
