@@ -3,7 +3,6 @@
 use super::progress::Show;
 use super::{CliError, one_of, terminal};
 use crate::collective::Collective;
-use crate::fault::FaultSpec;
 use crate::nccl::{Algorithm, Registration};
 use crate::plan::ProtocolKind;
 use crate::report::record::{Row, Summary};
@@ -177,36 +176,28 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
             ..SizesSpec::default()
         }
     };
-    let spec = ScenarioSpec {
-        schema: None,
+    let job = JobSpec::Collective(CollectiveSpec {
         comment: None,
-        name: args.name.name().to_owned(),
-        title: None,
-        topology: topology(&args.topology),
+        name: args.name,
+        sizes,
+        algorithm: args.algo,
+        algorithm_file: args.algo_file.clone(),
+        matrix: args.matrix.as_deref().map(matrix).transpose()?,
+        protocol: args.proto,
+        registered: args.registered,
+        isolated: args.isolated,
+        why: args.why,
+        trace: None,
+    });
+    let name = args.name.name().to_owned();
+    let spec = ScenarioSpec {
         nodes: args.nodes,
         gpus_per_node: args.gpus_per_node,
-        job: JobSpec::Collective(CollectiveSpec {
-            comment: None,
-            name: args.name,
-            sizes,
-            algorithm: args.algo,
-            algorithm_file: args.algo_file.clone(),
-            matrix: args.matrix.as_deref().map(matrix).transpose()?,
-            protocol: args.proto,
-            registered: args.registered,
-            isolated: args.isolated,
-            why: args.why,
-            trace: None,
-        }),
         environment,
         nccl_version: args.nccl_version.clone(),
         ranks_per_process: args.ranks_per_process,
-        faults: FaultSpec::default(),
-        long_run: None,
-        dollars_per_gpu_hour: None,
-        variants: Vec::new(),
         seed: args.seed,
-        outputs: None,
+        ..ScenarioSpec::new(name, topology(&args.topology), job)
     };
     let json = serde_json::to_value(&spec)
         .map_err(|error| CliError::Usage(format!("cannot write the scenario as JSON: {error}")))?;

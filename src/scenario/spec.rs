@@ -80,6 +80,32 @@ pub struct ScenarioSpec {
     pub outputs: Option<String>,
 }
 
+impl ScenarioSpec {
+    /// A job on a machine, and nothing else.
+    #[must_use]
+    pub fn new(name: String, topology: TopologyRef, job: JobSpec) -> Self {
+        ScenarioSpec {
+            schema: None,
+            comment: None,
+            name,
+            title: None,
+            topology,
+            nodes: None,
+            gpus_per_node: None,
+            job,
+            environment: BTreeMap::new(),
+            nccl_version: None,
+            ranks_per_process: None,
+            faults: FaultSpec::default(),
+            long_run: None,
+            dollars_per_gpu_hour: None,
+            variants: Vec::new(),
+            seed: 0,
+            outputs: None,
+        }
+    }
+}
+
 /// Where the machine is described.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
