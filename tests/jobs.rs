@@ -261,6 +261,25 @@ fn a_rank_that_never_comes_is_named() {
 }
 
 #[test]
+fn a_switch_that_failed_before_is_planned_around_and_one_that_fails_is_a_hang() {
+    let failed = |at: &str| {
+        let fault =
+            format!(r#"[{{"failed": {{"devices": "node[0]/nvswitch[1]", "at": "{at}"}}}}]"#);
+        job(
+            "",
+            &format!(r#"[{{"name": "well"}}, {{"name": "f", "set": {{"faults": {fault}}}}}]"#),
+        )
+    };
+    let before = steps(&failed("0us"));
+    assert!(before["f"].step_s > before["well"].step_s);
+    let later = run(&failed("1ms"));
+    let VariantResult::Failed(error) = &later[1].1 else {
+        panic!("{later:?}");
+    };
+    assert!(error.contains("a link that is down"), "{error}");
+}
+
+#[test]
 fn a_nic_that_flaps_is_seen() {
     let text = r#"{"name": "t", "topology": {"name": "dgx-h100"}, "nodes": 2,
         "job": {"training": {"model": {"preset": "llama3-8b"}, "sequence": 2048,

@@ -9,7 +9,7 @@
 //! anew. Only resources that are full connect: others are left out, and looked at when the new
 //! rates are known. If one of them would be full by then, it and all that it connects are taken
 //! in, and the part is computed once more. Transfers that nothing tells apart are one
-//! [group](groups) each, whatever their number.
+//! group each, whatever their number.
 
 mod fill;
 mod groups;

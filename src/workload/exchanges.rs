@@ -83,6 +83,7 @@ pub struct Exchanges<'t> {
     topology: &'t Topology,
     env: &'t Env,
     seed: u64,
+    dead: &'t [LinkId],
     gpus: &'t [DeviceId],
     spots: Vec<Spot>,
     /// Of each node: the leaf switch of each interface, and the switch above it.
@@ -115,8 +116,15 @@ struct Part {
 
 impl<'t> Exchanges<'t> {
     /// For ranks on these GPUs, in order.
+    ///
+    /// Routes go around the links in `dead`.
     #[must_use]
-    pub fn new(topology: &'t Topology, gpus: &'t [DeviceId], env: &'t Env, seed: u64) -> Self {
+    pub fn new(
+        topology: &'t Topology,
+        gpus: &'t [DeviceId],
+        env: &'t Env,
+        (seed, dead): (u64, &'t [LinkId]),
+    ) -> Self {
         let switch = |id: DeviceId| topology.device(id).kind;
         let mut leaves: FxHashMap<NodeId, Vec<(DeviceId, Option<DeviceId>)>> = FxHashMap::default();
         let spots = gpus
@@ -156,6 +164,7 @@ impl<'t> Exchanges<'t> {
             topology,
             env,
             seed,
+            dead,
             gpus,
             spots,
             leaves,
@@ -256,7 +265,9 @@ impl<'t> Exchanges<'t> {
             .map(|&g| of_group[g as usize] == class)
             .collect();
         let nodes = self.in_order(kind, &beside);
-        if let Some(moved) = self.moved(place, operations, &nodes, &one) {
+        // With dead links places that look alike may have other routes.
+        let same = self.dead.is_empty();
+        if same && let Some(moved) = self.moved(place, operations, &nodes, &one) {
             return Ok(moved);
         }
         // By operation: what each group's communicator makes of it.
@@ -267,7 +278,7 @@ impl<'t> Exchanges<'t> {
             let gpus = ranks.map(|&r| self.gpus[r as usize]).collect();
             // What the router found for one group it knows for the next.
             let router = self.router.take();
-            let router = router.unwrap_or_else(|| Router::new(self.topology, self.seed));
+            let router = router.unwrap_or_else(|| self.new_router());
             let made = Communicator::of(self.topology, gpus, self.env, router);
             let mut communicator = made.map_err(|source| ExchangeError::Nccl {
                 operation: "a communicator".into(),
@@ -298,6 +309,15 @@ impl<'t> Exchanges<'t> {
                 exchange
             })
             .collect())
+    }
+
+    fn new_router(&self) -> Router<'t> {
+        let router = Router::new(self.topology, self.seed);
+        if self.dead.is_empty() {
+            router
+        } else {
+            router.avoiding(self.dead.iter().copied())
+        }
     }
 
     /// The nodes of groups, in the order in which their ranks come to them.
@@ -447,7 +467,10 @@ impl<'t> Exchanges<'t> {
         }
         let plan = Plan::side_by_side(plans);
         let next = self.alike.len() as u32;
-        let key = key(place, operation);
+        let mut key = key(place, operation);
+        if !self.dead.is_empty() {
+            key.1 += &format!(" {next}");
+        }
         let bus_factor = match &operation.moves {
             Moves::Collective(collective) => collective.bus_factor(ranks),
             Moves::Send => 1.0,

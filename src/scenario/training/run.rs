@@ -7,6 +7,8 @@ use super::valid::{ValidJob, ValidVariant};
 use crate::engine::job::{JobOptions, rehearse, run_job};
 use crate::report::training::{JobSummary, JobTimeline, Variant, VariantResult};
 use crate::scenario::ScenarioError;
+use crate::topology::LinkId;
+use crate::units::Time;
 use crate::workload::model::parameters;
 use crate::workload::training::lower::lower;
 use std::time::Instant;
@@ -69,12 +71,19 @@ pub(super) fn run_variant(
             }
         })
         .collect();
+    // What is gone for good before the job begins NCCL does not see at all.
+    let faults = &variant.faults;
+    let gone = |l: &LinkId| {
+        faults.link_factor(*l, Time::ZERO) == 0.0
+            && faults.next_link_change(*l, Time::ZERO).is_none()
+    };
+    let dead: Vec<LinkId> = faults.touched_links().filter(gone).collect();
     let lowered = lower(
         &variant.training,
         topology,
         &variant.gpus,
         &variant.env,
-        (seed, &marks),
+        (seed, &marks, &dead),
     )?;
     let rate = |link| topology.rate(link);
     let rehearsed = match rehearse(&lowered.job, rate, exact_full) {

@@ -9,7 +9,7 @@ use super::step::StepWriter;
 use crate::collective::Collective;
 use crate::nccl::Env;
 use crate::plan::job::{Actor, ActorId, Exchange, ExchangeId, Group, GroupId, Job};
-use crate::topology::{DeviceId, Topology};
+use crate::topology::{DeviceId, LinkId, Topology};
 use crate::units::{Bytes, Time};
 use crate::workload::classes::{Classes, Kind};
 use crate::workload::exchanges::{Exchanges, Moves, Operation, representatives};
@@ -42,7 +42,8 @@ struct Team {
 /// Lays a training job onto a machine, one rank to each of `gpus`.
 ///
 /// `marks` tells ranks apart that something else treats differently, such as a fault: those with
-/// different marks are never alike.
+/// different marks are never alike. Links in `dead` are gone before the job begins: NCCL plans
+/// around them.
 ///
 /// # Errors
 /// A GPU of which too little is known, communications that cannot be planned.
@@ -51,13 +52,13 @@ pub fn lower(
     topology: &Topology,
     gpus: &[DeviceId],
     env: &Env,
-    (seed, marks): (u64, &[u32]),
+    (seed, marks, dead): (u64, &[u32], &[LinkId]),
 ) -> Result<Lowered, TrainingError> {
     let places = RankMap::new(&training.dims, &order(training)?)?;
     let gpu = gpu_of(training, topology, gpus)?;
     let costs = StageCosts::new(training, gpu.clone())?;
     let shares = expert_shares(training);
-    let mut exchanges = Exchanges::new(topology, gpus, env, seed);
+    let mut exchanges = Exchanges::new(topology, gpus, env, (seed, dead));
     let teams = teams(training, &places, &mut exchanges);
     // What a rank does depends on its stage; on its experts, if they are not equally popular; and
     // on being the one that has the weights.
