@@ -15,6 +15,7 @@ pub mod nccl;
 pub mod plan;
 pub mod report;
 pub mod scenario;
+mod threads;
 pub mod topology;
 pub mod units;
 pub mod workload;

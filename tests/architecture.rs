@@ -7,12 +7,16 @@ use std::path::{Path, PathBuf};
 /// Each room, and the rooms that it may use.
 const ROOMS: &[(&str, &[&str])] = &[
     ("units", &[]),
+    ("threads", &[]),
     ("topology", &["units"]),
-    ("fault", &["units", "topology"]),
+    ("fault", &["units", "threads", "topology"]),
     ("collective", &["units", "topology"]),
     ("plan", &["units", "topology", "collective"]),
     ("nccl", &["units", "topology", "collective", "plan"]),
-    ("engine", &["units", "topology", "collective", "plan"]),
+    (
+        "engine",
+        &["units", "threads", "topology", "collective", "plan"],
+    ),
     (
         "workload",
         &["units", "topology", "collective", "plan", "nccl"],
@@ -22,6 +26,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "scenario",
         &[
             "units",
+            "threads",
             "topology",
             "collective",
             "plan",

@@ -10,7 +10,7 @@ use fabricsim::report::training::{StepResult, VariantResult, median_error, rank_
 use fabricsim::scenario::parse;
 use fabricsim::scenario::training::{predict_steps, read_steps, run_jobs, validate_job};
 use fabricsim::units::{Bandwidth, Bytes, Time};
-use fabricsim::workload::training::pipeline::Schedule;
+use fabricsim::workload::pipeline::Schedule;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::path::Path;

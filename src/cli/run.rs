@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 
 /// Runs a scenario file and writes its folder of results.
 ///
-/// The folder holds summary.json, timeline.json (for Perfetto), links.csv, bandwidth.svg and
-/// .png, topology.svg and report.html. It is written whole or not at all; the results of an
-/// earlier run in its place are replaced.
+/// Of collectives the folder holds summary.json, timeline.json (for Perfetto), links.csv,
+/// bandwidth.svg and .png, topology.svg and report.html; of training jobs summary.json, each
+/// variant's timeline.json and timeline.svg, and report.html. It is written whole or not at all;
+/// the results of an earlier run in its place are replaced.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The scenario file

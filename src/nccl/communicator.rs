@@ -44,7 +44,7 @@ pub struct Communicator<'t> {
 }
 
 /// What the caller insists on; everything else is NCCL's choice.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Forced {
     /// The algorithm.
     pub algorithm: Option<Algorithm>,

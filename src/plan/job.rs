@@ -112,6 +112,29 @@ pub struct Kernels {
     pub launches: u16,
 }
 
+impl Kernels {
+    /// Kernels that take so many times as long.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Kernels {
+        let time = |t: Time| Time::from_picos((t.picos() as f64 * factor).round() as u64);
+        Kernels {
+            compute: time(self.compute),
+            memory: time(self.memory),
+            ..self
+        }
+    }
+
+    /// What is left without some of them.
+    #[must_use]
+    pub fn without(self, part: Kernels) -> Kernels {
+        Kernels {
+            compute: self.compute.saturating_sub(part.compute),
+            memory: self.memory.saturating_sub(part.memory),
+            launches: self.launches.saturating_sub(part.launches),
+        }
+    }
+}
+
 /// Ranks that nothing tells apart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Actor {

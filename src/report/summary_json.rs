@@ -2,6 +2,7 @@
 
 use super::ReportError;
 use super::record::{Part, Row, Summary, Timeline};
+use serde::Serialize;
 
 /// `summary` without what differs between two runs of the same spec: wall-clock times.
 #[must_use]
@@ -19,6 +20,11 @@ pub fn reproducible(summary: &Summary) -> Summary {
 /// A number that is not finite.
 pub fn summary_json(summary: &Summary) -> Result<String, ReportError> {
     check_finite(summary)?;
+    pretty(summary)
+}
+
+/// The text of a summary's file, whatever kind of run it is of.
+pub(super) fn pretty(summary: &impl Serialize) -> Result<String, ReportError> {
     let mut text = serde_json::to_string_pretty(summary).map_err(|source| ReportError::Json {
         what: "the summary",
         source,

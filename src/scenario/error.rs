@@ -57,9 +57,6 @@ pub enum ScenarioError {
     /// A training job could not be made.
     #[error(transparent)]
     Training(Box<TrainingError>),
-    /// Nothing to run.
-    #[error("the scenario has nothing to run")]
-    Empty,
     /// A result could not be passed on while the run went on.
     #[error("cannot write the results: {0}")]
     Output(#[from] io::Error),

@@ -5,6 +5,7 @@ use super::spec::ScenarioSpec;
 use crate::topology::TopologyError;
 use crate::topology::load::from_json;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A scenario as it was read.
@@ -72,6 +73,19 @@ pub fn parse(text: &str, origin: &str, overrides: &[String]) -> Result<Scenario,
         other => other.into(),
     })?;
     Ok(Scenario { spec, json, origin })
+}
+
+/// A scenario with values of its file replaced: what `--set path=value` does to it, for each.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn changed(
+    base: &Value,
+    origin: &str,
+    set: &BTreeMap<String, Value>,
+) -> Result<Scenario, ScenarioError> {
+    let set: Vec<String> = set.iter().map(|(path, v)| format!("{path}={v}")).collect();
+    parse(&base.to_string(), origin, &set)
 }
 
 /// Puts one value into its place. Objects on the way are made where there is nothing.

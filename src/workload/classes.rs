@@ -17,6 +17,8 @@ pub struct Kind {
     /// A colour for the place of each group on the machine: groups with different ones are
     /// never alike.
     pub places: Vec<u32>,
+    /// For each group those that share a node with it, itself first.
+    pub beside: Vec<Vec<u32>>,
 }
 
 /// The classes of a job.
@@ -35,7 +37,7 @@ pub struct Classes {
 impl Classes {
     /// The coarsest classes that fit `colours` of ranks and the places of groups.
     #[must_use]
-    pub fn new(colours: &[u64], kinds: &[Kind]) -> Self {
+    pub fn new(colours: &[u64], kinds: &[&Kind]) -> Self {
         let mut memberships: Vec<Vec<(u32, u32)>> = vec![Vec::new(); colours.len()];
         for (k, kind) in kinds.iter().enumerate() {
             for (g, group) in kind.groups.iter().enumerate() {
@@ -110,6 +112,7 @@ mod tests {
             name: name.into(),
             places: vec![0; groups.len()],
             groups,
+            ..Kind::default()
         };
         let tp = (0..8).map(|g| vec![2 * g, 2 * g + 1]).collect();
         let dp = (0..4)
@@ -122,7 +125,7 @@ mod tests {
     #[test]
     fn stages_are_the_only_classes_of_an_even_job() {
         let colours: Vec<u64> = (0..16).map(|r| r / 8).collect();
-        let classes = Classes::new(&colours, &kinds());
+        let classes = Classes::new(&colours, &kinds().iter().collect::<Vec<_>>());
         assert_eq!(classes.ranks, 2);
         assert_eq!(classes.groups, vec![2, 2, 1]);
     }
@@ -130,7 +133,7 @@ mod tests {
     #[test]
     fn one_slow_rank_splits_those_that_meet_it() {
         let colours: Vec<u64> = (0..16).map(|r| if r == 3 { 9 } else { r / 8 }).collect();
-        let classes = Classes::new(&colours, &kinds());
+        let classes = Classes::new(&colours, &kinds().iter().collect::<Vec<_>>());
         let of = |r: usize| classes.of_rank[r];
         // Its tensor neighbour, those of its data-parallel group, and their neighbours.
         assert!(of(2) != of(3) && of(2) != of(0) && of(1) != of(0));

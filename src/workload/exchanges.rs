@@ -19,7 +19,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 /// What a group is to communicate.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Operation {
     /// What it is, for people: `all-gather of weights`.
     pub name: String,
@@ -32,7 +32,7 @@ pub struct Operation {
 }
 
 /// What moves in an operation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Moves {
     /// A collective.
     Collective(Collective),
@@ -90,13 +90,17 @@ pub struct Exchanges<'t> {
     leaves: FxHashMap<NodeId, Vec<(DeviceId, Option<DeviceId>)>>,
     /// Places of groups seen so far.
     places: FxHashMap<Vec<u32>, u32>,
-    alike: FxHashMap<(u32, String), u32>,
+    /// Exchanges that are not alike, so far.
+    unlike: u32,
     router: Option<Router<'t>>,
     /// Devices of each node, in order.
     devices: Vec<Vec<DeviceId>>,
     /// What was planned, by place and operation.
-    known: FxHashMap<(u32, String), Known>,
+    known: FxHashMap<Key, Known>,
 }
+
+/// What makes exchanges alike: the place of the group, and the operation without its name.
+type Key = (u32, Moves, Bytes, Forced);
 
 /// An exchange that was planned.
 struct Known {
@@ -169,7 +173,7 @@ impl<'t> Exchanges<'t> {
             spots,
             leaves,
             places: FxHashMap::default(),
-            alike: FxHashMap::default(),
+            unlike: 0,
             router: None,
             devices: devices_of_nodes(topology),
             known: FxHashMap::default(),
@@ -180,11 +184,12 @@ impl<'t> Exchanges<'t> {
     /// ranks are placed towards each other in the same way.
     pub fn kind(&mut self, name: &str, groups: Vec<Vec<u32>>) -> Kind {
         let beside = self.beside(&groups);
-        let places = (0..groups.len()).map(|group| self.place(&groups, &beside[group]));
+        let places = beside.iter().map(|beside| self.place(&groups, beside));
         Kind {
             name: name.to_owned(),
             places: places.collect(),
             groups,
+            beside,
         }
     }
 
@@ -249,22 +254,14 @@ impl<'t> Exchanges<'t> {
         group: u32,
         operations: &[Operation],
     ) -> Result<Vec<Exchange>, ExchangeError> {
-        let nodes: Vec<NodeId> = self.nodes(&kind.groups[group as usize]);
-        let mut beside = vec![group];
-        let shares = |g: &u32| {
-            *g != group
-                && kind.groups[*g as usize]
-                    .iter()
-                    .any(|&r| nodes.binary_search(&self.spots[r as usize].node).is_ok())
-        };
-        beside.extend((0..kind.groups.len() as u32).filter(shares));
+        let beside = &kind.beside[group as usize];
         let class = of_group[group as usize];
         let place = kind.places[group as usize];
         let one: Vec<bool> = beside
             .iter()
             .map(|&g| of_group[g as usize] == class)
             .collect();
-        let nodes = self.in_order(kind, &beside);
+        let nodes = self.in_order(kind, beside);
         // With dead links places that look alike may have other routes.
         let same = self.dead.is_empty();
         if same && let Some(moved) = self.moved(place, operations, &nodes, &one) {
@@ -273,7 +270,7 @@ impl<'t> Exchanges<'t> {
         // By operation: what each group's communicator makes of it.
         let mut all: Vec<Vec<Part>> = operations.iter().map(|_| Vec::new()).collect();
         let mut size = 0;
-        for &g in &beside {
+        for &g in beside {
             let ranks = kind.groups[g as usize].iter();
             let gpus = ranks.map(|&r| self.gpus[r as usize]).collect();
             // What the router found for one group it knows for the next.
@@ -420,13 +417,6 @@ impl<'t> Exchanges<'t> {
         Some(links)
     }
 
-    fn nodes(&self, ranks: &[u32]) -> Vec<NodeId> {
-        let mut nodes: Vec<NodeId> = ranks.iter().map(|&r| self.spots[r as usize].node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        nodes
-    }
-
     fn exchange(
         &mut self,
         place: u32,
@@ -466,11 +456,14 @@ impl<'t> Exchanges<'t> {
             plans.push(planned.plan);
         }
         let plan = Plan::side_by_side(plans);
-        let next = self.alike.len() as u32;
-        let mut key = key(place, operation);
-        if !self.dead.is_empty() {
-            key.1 += &format!(" {next}");
-        }
+        let known = self.known.get(&key(place, operation));
+        let alike = match known.filter(|_| self.dead.is_empty()) {
+            Some(known) => known.exchange.alike,
+            None => {
+                self.unlike += 1;
+                self.unlike - 1
+            }
+        };
         let bus_factor = match &operation.moves {
             Moves::Collective(collective) => collective.bus_factor(ranks),
             Moves::Send => 1.0,
@@ -484,22 +477,16 @@ impl<'t> Exchanges<'t> {
             sms,
             plan: plan.map(Arc::new),
             moved: None,
-            alike: *self.alike.entry(key).or_insert(next),
+            alike,
             own,
         };
         (exchange, ends)
     }
 }
 
-/// What makes exchanges alike.
-fn key(place: u32, operation: &Operation) -> (u32, String) {
-    let Operation {
-        moves,
-        bytes,
-        forced,
-        ..
-    } = operation;
-    (place, format!("{moves:?} {bytes} {forced:?}"))
+fn key(place: u32, operation: &Operation) -> Key {
+    let moves = operation.moves.clone();
+    (place, moves, operation.bytes, operation.forced)
 }
 
 /// The devices of each node, in order of their ids, in which nodes of one kind agree.

@@ -1,10 +1,11 @@
 //! What runs on the machine beside single collectives: models, and what they compute and send.
 //!
-//! A [`model`] has kernels and memory; a [`training`] job becomes tasks on the streams of GPUs,
+//! A [`model`] has kernels and memory; a [`pipeline`] an order of passes; a [`training`] job becomes tasks on the streams of GPUs,
 //! with its communications planned as NCCL would ([`exchanges`]), for one rank of each class of
 //! those that behave alike ([`classes`]).
 
 pub mod classes;
 pub mod exchanges;
 pub mod model;
+pub mod pipeline;
 pub mod training;

@@ -4,11 +4,10 @@ use super::JobError;
 use crate::engine::{Options, Outcome, SimError, simulate, simulate_folded};
 use crate::plan::Plan;
 use crate::plan::job::{Exchange, Job};
+use crate::threads;
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Time};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// A communication as it is when nothing else goes on.
 #[derive(Debug, Clone, Default)]
@@ -40,31 +39,19 @@ pub fn rehearse(
         }
     }
     let work: Vec<usize> = first.values().copied().collect();
-    let next = AtomicUsize::new(0);
-    type Found = Option<Result<Arc<Outcome>, SimError>>;
-    let found: Vec<Mutex<Found>> = work.iter().map(|_| Mutex::new(None)).collect();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(work.len()) {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(&index) = work.get(at) else { break };
-                    let Some(plan) = &job.exchanges[index].plan else {
-                        continue;
-                    };
-                    let outcome = alone(plan, &rate, exact_full).map(Arc::new);
-                    if let Ok(mut slot) = found[at].lock() {
-                        *slot = Some(outcome);
-                    }
-                }
-            });
-        }
-    });
-    let mut outcomes: BTreeMap<u32, Arc<Outcome>> = BTreeMap::new();
-    for (at, slot) in found.into_iter().enumerate() {
-        let exchange = &job.exchanges[work[at]];
-        if let Ok(Some(result)) = slot.into_inner() {
+    let found = threads::each(
+        &work,
+        None,
+        || (),
+        |(), &index| {
+            let plan = job.exchanges[index].plan.as_ref();
+            plan.map(|plan| alone(plan, &rate, exact_full))
+        },
+    );
+    let mut outcomes: BTreeMap<u32, Outcome> = BTreeMap::new();
+    for (index, result) in work.into_iter().zip(found) {
+        let exchange = &job.exchanges[index];
+        if let Some(result) = result {
             let outcome = result.map_err(|source| JobError::Exchange {
                 exchange: exchange.name.clone(),
                 source,

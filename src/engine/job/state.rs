@@ -16,8 +16,6 @@ pub(super) struct Outline {
     pub(super) waits: Vec<u16>,
     /// Kernels that the process has started before each task.
     pub(super) launches_before: Vec<u32>,
-    /// The first [`Work::Synchronise`] at or after each task; the number of tasks if none is.
-    pub(super) next_sync: Vec<u32>,
     /// Tasks that are synchronisations.
     pub(super) syncs: Vec<TaskId>,
 }
@@ -30,7 +28,6 @@ impl Outline {
             dependents: vec![Vec::new(); count],
             waits: vec![0; count],
             launches_before: Vec::with_capacity(count),
-            next_sync: vec![count as u32; count],
             syncs: Vec::new(),
         };
         let mut launches = 0u32;
@@ -50,13 +47,6 @@ impl Outline {
                 outline.dependents[before.0 as usize].push(id);
                 outline.waits[index] += 1;
             }
-        }
-        let mut next = count as u32;
-        for index in (0..count).rev() {
-            if script.tasks[index].work == Work::Synchronise {
-                next = index as u32;
-            }
-            outline.next_sync[index] = next;
         }
         outline
     }

@@ -20,10 +20,9 @@ pub use spec::{CheckpointSpec, CostSpec, GoodputSpec, IntervalSpec};
 
 use super::error::{FaultError, problem};
 use super::published::{Component, published};
+use crate::threads;
 use crate::topology::{Fault as Problem, error::nearest};
 use crate::units::Span;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 
 /// A checked goodput job.
 #[derive(Debug, Clone, PartialEq)]
@@ -133,34 +132,14 @@ pub fn goodput(spec: &GoodputSpec, seed: u64, threads: usize) -> Result<Goodput,
 /// order.
 #[must_use]
 pub fn simulate(job: &Job, interval: u64, seed: u64, threads: usize) -> Vec<Replica> {
-    let next = AtomicU32::new(0);
-    let run = || {
-        let mut own = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if job.replicas <= number {
-                return own;
-            }
-            own.push((
-                number,
-                replica::simulate(job, interval.max(1), seed, number),
-            ));
-        }
-    };
-    let mut all: Vec<(u32, Replica)> = thread::scope(|scope| {
-        let threads = threads.clamp(1, job.replicas.max(1) as usize);
-        let threads: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
-        let mut all = run();
-        for thread in threads {
-            match thread.join() {
-                Ok(own) => all.extend(own),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        all
-    });
-    all.sort_by_key(|(number, _)| *number);
-    all.into_iter().map(|(_, replica)| replica).collect()
+    let numbers: Vec<u32> = (0..job.replicas).collect();
+    let interval = interval.max(1);
+    threads::each(
+        &numbers,
+        Some(threads),
+        || (),
+        |(), &number| replica::simulate(job, interval, seed, number),
+    )
 }
 
 impl Job {

@@ -4,6 +4,7 @@ use super::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSummary, Share, StepResult, VariantResult,
 };
 use crate::report::ReportError;
+use crate::report::summary_json::pretty;
 
 /// `summary` without what differs between two runs of the same spec: wall-clock times.
 #[must_use]
@@ -23,12 +24,7 @@ pub fn reproducible(summary: &JobSummary) -> JobSummary {
 /// A number that is not finite.
 pub fn job_summary_json(summary: &JobSummary) -> Result<String, ReportError> {
     check_finite(summary)?;
-    let mut text = serde_json::to_string_pretty(summary).map_err(|source| ReportError::Json {
-        what: "the summary",
-        source,
-    })?;
-    text.push('\n');
-    Ok(text)
+    pretty(summary)
 }
 
 /// The JSON Schema of a job's `summary.json` (draft 2020-12).

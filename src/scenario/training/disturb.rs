@@ -64,7 +64,7 @@ impl Disturbances for Trouble<'_> {
             kernel: number,
         };
         let stretch = self.faults.stretch(at, work);
-        let longer = |time: Time| Time::from_picos((time.picos() as f64 * stretch).round() as u64);
+        let longer = kernels.scaled(stretch);
         let first = tag.micro_batch == Some(0) && number == 0;
         let stall = if first {
             self.faults.loader_stall(at, u64::from(tag.step))
@@ -72,9 +72,8 @@ impl Disturbances for Trouble<'_> {
             Time::ZERO
         };
         Kernels {
-            compute: longer(kernels.compute),
-            memory: longer(kernels.memory) + self.faults.delay(at, work) + stall,
-            ..kernels
+            memory: longer.memory + self.faults.delay(at, work) + stall,
+            ..longer
         }
     }
 

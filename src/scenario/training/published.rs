@@ -4,15 +4,14 @@ use super::run::run_variant;
 use super::valid::variant;
 use crate::report::training::{PublishedRow, PublishedTable, VariantResult};
 use crate::scenario::ScenarioError;
-use crate::scenario::read::parse;
+use crate::scenario::read::changed;
+use crate::threads;
 use crate::topology::TopologyError;
 use crate::topology::load::from_json;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A file of published steps.
 #[derive(Debug, Clone, Deserialize)]
@@ -104,26 +103,16 @@ pub fn predict_steps(
             rows.map(move |r| (t, r))
         })
         .collect();
-    let next = AtomicUsize::new(0);
-    type Found = Mutex<Option<Result<PublishedRow, ScenarioError>>>;
-    let found: Vec<Found> = work.iter().map(|_| Mutex::new(None)).collect();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((at, &(table, row))) = {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    work.get(at).map(|w| (at, w))
-                } {
-                    let result = predict(steps, &steps.tables[table], row);
-                    if let Ok(mut slot) = found[at].lock() {
-                        *slot = Some(result);
-                    }
-                    done();
-                }
-            });
-        }
-    });
+    let found = threads::each(
+        &work,
+        None,
+        || (),
+        |(), &(table, row)| {
+            let result = predict(steps, &steps.tables[table], row);
+            done();
+            result
+        },
+    );
     let mut tables: Vec<PublishedTable> = steps
         .tables
         .iter()
@@ -133,10 +122,8 @@ pub fn predict_steps(
             rows: Vec::new(),
         })
         .collect();
-    for (&(table, _), slot) in work.iter().zip(found) {
-        if let Ok(Some(result)) = slot.into_inner() {
-            tables[table].rows.push(result?);
-        }
+    for (&(table, _), result) in work.iter().zip(found) {
+        tables[table].rows.push(result?);
     }
     tables.retain(|t| !t.rows.is_empty());
     Ok(tables)
@@ -147,8 +134,7 @@ fn predict(
     table: &StepTable,
     row: &StepRow,
 ) -> Result<PublishedRow, ScenarioError> {
-    let set: Vec<String> = row.set.iter().map(|(p, v)| format!("{p}={v}")).collect();
-    let scenario = parse(&table.scenario.to_string(), &row.name, &set)?;
+    let scenario = changed(&table.scenario, &row.name, &row.set)?;
     let variant = variant(&scenario.spec, row.name.clone(), &steps.folder, &row.name)?;
     let (result, _) = run_variant(&variant, (scenario.spec.seed, false))?;
     let gpus = variant.gpus.len() as u32;

@@ -13,11 +13,8 @@ use crate::scenario::ScenarioError;
 use crate::topology::TopologyError;
 use crate::units::{Bytes, Span, Time};
 use crate::workload::model::flops::{model_flops_per_step, model_flops_utilisation};
-use crate::workload::model::{
-    Batch, MemoryPlan, Schedule, ScoreCount, StateWidths, Zero, peak_memory,
-};
+use crate::workload::model::{Batch, MemoryPlan, ScoreCount, StateWidths, Zero, peak_memory};
 use crate::workload::training::lower::Lowered;
-use crate::workload::training::pipeline::Schedule as Order;
 use crate::workload::training::resolve::Training;
 use crate::workload::training::spec::DataParallelSpec;
 use std::collections::BTreeMap;
@@ -161,18 +158,14 @@ pub(super) fn results(
             .sum()
     };
     let exposed: f64 = of("exposed");
-    let communication: f64 = outcome
-        .ledgers
-        .iter()
-        .zip(&weights)
-        .map(|(l, w)| l.communication.iter().map(|t| t.seconds()).sum::<f64>() * w)
-        .sum();
-    let exposed_seconds: f64 = outcome
-        .ledgers
-        .iter()
-        .zip(&weights)
-        .map(|(l, w)| l.exposed.iter().map(|t| t.seconds()).sum::<f64>() * w)
-        .sum();
+    let seconds = |of: fn(&Ledger) -> &[Time]| -> f64 {
+        let ledgers = outcome.ledgers.iter().zip(&weights);
+        ledgers
+            .map(|(l, w)| of(l).iter().map(|t| t.seconds()).sum::<f64>() * w)
+            .sum()
+    };
+    let communication = seconds(|l| &l.communication);
+    let exposed_seconds = seconds(|l| &l.exposed);
     let disturbances = disturbances(variant, outcome.end);
     let ranks = ranks(variant, lowered, outcome);
     let timeline = JobTimeline {
@@ -438,10 +431,7 @@ pub(super) fn memory_plan(training: &Training) -> MemoryPlan {
             sequence: training.batch.tokens,
         },
         style: training.style(),
-        schedule: match training.schedule {
-            Order::Gpipe => Schedule::Gpipe,
-            Order::OneForwardOneBackward | Order::Interleaved => Schedule::OneForwardOneBackward,
-        },
+        schedule: training.schedule,
         zero: match &training.spec.data_parallel {
             DataParallelSpec::Ddp(_) | DataParallelSpec::SingleProcess => Zero::None,
             DataParallelSpec::Zero(zero) if zero.stage == 1 => Zero::Optimiser,

@@ -142,7 +142,7 @@ fn described(variant: &ValidVariant, result: VariantResult) -> Variant {
 }
 
 fn schedule(variant: &ValidVariant) -> String {
-    use crate::workload::training::pipeline::Schedule;
+    use crate::workload::pipeline::Schedule;
     use crate::workload::training::spec::DataParallelSpec;
     let training = &variant.training;
     let mut parts = Vec::new();

@@ -4,7 +4,7 @@ use crate::fault::goodput::GoodputSpec;
 use crate::fault::{FaultError, Faults};
 use crate::nccl::Env;
 use crate::scenario::ScenarioError;
-use crate::scenario::read::{Scenario, parse};
+use crate::scenario::read::{Scenario, changed};
 use crate::scenario::spec::{JobSpec, LongRunSpec, ScenarioSpec};
 use crate::scenario::valid::{check_name, environment, fault, machine};
 use crate::topology::{DeviceId, Fault, Topology, TopologyError, check};
@@ -84,13 +84,8 @@ pub fn validate_job(scenario: Scenario, folder: &Path) -> Result<ValidJob, Scena
         if let Value::Object(map) = &mut base {
             map.remove("variants");
         }
-        let set: Vec<String> = described
-            .set
-            .iter()
-            .map(|(path, value)| format!("{path}={value}"))
-            .collect();
         let origin = format!("{origin}, variant {}", described.name);
-        let changed = parse(&base.to_string(), &origin, &set)?;
+        let changed = changed(&base, &origin, &described.set)?;
         variants.push(variant(
             &changed.spec,
             described.name.clone(),
@@ -121,11 +116,15 @@ fn refuse(origin: &str, faults: Vec<Fault>) -> Result<(), ScenarioError> {
     if faults.is_empty() {
         return Ok(());
     }
-    Err(TopologyError::Faults {
+    Err(refusal(origin, faults))
+}
+
+fn refusal(origin: &str, faults: Vec<Fault>) -> ScenarioError {
+    TopologyError::Faults {
         origin: origin.to_owned(),
         faults,
     }
-    .into())
+    .into()
 }
 
 pub(super) fn variant(
@@ -137,7 +136,7 @@ pub(super) fn variant(
     let mut faults = Vec::new();
     let JobSpec::Training(job) = &spec.job else {
         let wrong = fault("job", "another job".into(), "`training`");
-        return refuse(origin, vec![wrong]).and(Err(ScenarioError::Empty));
+        return Err(refusal(origin, vec![wrong]));
     };
     let mut env = environment(spec, None, folder, &mut faults)?;
     // Each rank of a training job has a process of its own.
@@ -161,13 +160,8 @@ pub(super) fn variant(
         gpus.extend_from_slice(&node.gpus[..count]);
     }
     let training = Training::new(job, gpus.len() as u32).map_err(|e| refused(origin, e))?;
-    let resolved = Faults::resolve(&spec.faults, &topology, &gpus, spec.seed);
-    let resolved = match resolved {
-        Ok(faults) => faults,
-        Err(FaultError { problems }) => {
-            return refuse(origin, problems).and(Err(ScenarioError::Empty));
-        }
-    };
+    let resolved = Faults::resolve(&spec.faults, &topology, &gpus, spec.seed)
+        .map_err(|FaultError { problems }| refusal(origin, problems))?;
     if let Some(long) = &spec.long_run {
         // What is wrong with it is to be known before the step is simulated.
         let trial = goodput_spec(long, &topology, gpus.len() as u32, Span::from_secs(1));
@@ -203,11 +197,7 @@ fn refused(origin: &str, error: TrainingError) -> ScenarioError {
             let faults = list.into_iter();
             let faults =
                 faults.map(|f| fault(&format!("job.training.{}", f.path), f.found, f.expected));
-            TopologyError::Faults {
-                origin: origin.to_owned(),
-                faults: faults.collect(),
-            }
-            .into()
+            refusal(origin, faults.collect())
         }
         other => other.into(),
     }

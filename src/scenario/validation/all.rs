@@ -3,10 +3,10 @@
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedSet, Skip, predict};
 use super::summary::{Band, baseline, over_groups, over_rows, simulated};
-use super::threads;
 use crate::report::validation::{
     BandErrors, Counts, Overall, SkippedSet, ValidatedRow, ValidatedSet, Validation,
 };
+use crate::threads;
 
 /// Predicts every measurement, `jobs` at a time (as many as there are processors, if not said);
 /// calls `done` after each. In the measurements' order, whichever was ready first.

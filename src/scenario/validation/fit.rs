@@ -9,8 +9,8 @@
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedRow, PredictedSet, predict};
 use super::summary::{Band, group_log_errors};
-use super::threads;
 use crate::nccl::Algorithm;
+use crate::threads;
 use crate::topology::{Hardware, TopologyError, catalogue, load};
 use crate::units::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use super::fit::{Fit, FitLog, FitSpec, inherited};
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedSet, predict};
-use super::threads;
+use crate::threads;
 use std::collections::BTreeSet;
 
 /// Predicts the measurements of each topology with what is fitted on those of all others.

@@ -10,7 +10,6 @@ mod leave_out;
 mod measurement;
 mod predict;
 mod summary;
-mod threads;
 
 pub use all::validate;
 pub use fit::{FitLog, FitSpec, FittedValue, Parameter, fit};

@@ -8,6 +8,7 @@ use super::layout::{Batch, Layout};
 use super::parameters::{LayerParameters, layer_parameters, parameters};
 use super::spec::{AttentionKind, ModelSpec};
 use crate::units::Bytes;
+use crate::workload::pipeline::Schedule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,17 +28,6 @@ pub enum Zero {
     Gradients,
     /// And weights (ZeRO-3, FSDP full shard).
     Weights,
-}
-
-/// The order of a pipeline's passes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Schedule {
-    /// All forward, then all backward.
-    Gpipe,
-    /// One forward, one backward; interleaved if the layout has virtual stages.
-    #[default]
-    OneForwardOneBackward,
 }
 
 /// What decides how much memory a job needs.
@@ -216,8 +206,10 @@ pub fn groups_in_flight(
     let all = micro_batches.saturating_mul(v);
     match schedule {
         Schedule::Gpipe => all,
-        Schedule::OneForwardOneBackward if v == 1 => all.min(behind + 1),
-        Schedule::OneForwardOneBackward => all.min(2 * behind + (v - 1) * p + 1),
+        _ if v == 1 => all.min(behind + 1),
+        Schedule::OneForwardOneBackward | Schedule::Interleaved => {
+            all.min(2 * behind + (v - 1) * p + 1)
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::memory::*;
 use super::presets::find;
 use super::spec::ModelSpec;
 use crate::units::Bytes;
+use crate::workload::pipeline::Schedule;
 
 fn model(name: &str) -> ModelSpec {
     find(name).unwrap().model.clone()

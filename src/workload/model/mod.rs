@@ -45,8 +45,8 @@ pub use kernel::{
 pub use layer::layer_kernels;
 pub use layout::{Batch, Layout};
 pub use memory::{
-    Fit, MemoryBreakdown, MemoryPlan, Schedule, StageParameters, Zero, groups_in_flight,
-    peak_memory, stage_memory, stage_parameters,
+    Fit, MemoryBreakdown, MemoryPlan, StageParameters, Zero, groups_in_flight, peak_memory,
+    stage_memory, stage_parameters,
 };
 pub use parameters::{LayerParameters, Parameters, layer_parameters, parameters};
 pub use presets::Preset;

@@ -205,8 +205,10 @@ impl StepWriter<'_, '_, '_> {
             let width = u64::from(self.training.gradient_bytes());
             let bytes = self.stage_weights().0 * width;
             let operation = collective("sum of gradients", Collective::Reduce, bytes);
-            let after: Vec<TaskId> = self.last.into_iter().collect();
-            let called = self.writer.call(DATA, Slot::Data, operation, &after);
+            let after = self.last;
+            let called = self
+                .writer
+                .call(DATA, Slot::Data, operation, after.as_slice());
             self.gradients.sent.add(called);
         }
         self.gradients.first_step = false;
@@ -255,14 +257,14 @@ impl StepWriter<'_, '_, '_> {
     /// The first GPU's weights and the inputs go to all others.
     pub(super) fn spread(&mut self) {
         let bytes = self.stage_weights().0 * 4;
-        let after: Vec<TaskId> = self.last.into_iter().collect();
+        let after = self.last;
         let weights = collective("weights from the first GPU", Collective::Broadcast, bytes);
-        let called = self.writer.call(DATA, Slot::Data, weights, &after);
-        let k = self.writer.kernels(
-            "inputs",
-            Kernels::default(),
-            &called.map_or(vec![], |c| vec![c]),
-        );
+        let called = self
+            .writer
+            .call(DATA, Slot::Data, weights, after.as_slice());
+        let k = self
+            .writer
+            .kernels("inputs", Kernels::default(), called.as_slice());
         self.last = Some(k);
     }
 
@@ -270,23 +272,23 @@ impl StepWriter<'_, '_, '_> {
     /// walked for gradients that no loss reaches.
     pub(super) fn before_backward(&mut self) {
         let t = self.training;
-        let after: Vec<TaskId> = self.last.into_iter().collect();
+        let after = self.last;
         match &t.spec.data_parallel {
             DataParallelSpec::SingleProcess => {
                 let rows = t.batch.sequences * t.batch.tokens * u64::from(t.dims.dp);
                 let bytes = rows * t.model.vocabulary * 4;
                 let there = collective("outputs to the first GPU", Collective::Gather, bytes);
                 let back = collective("gradients of outputs", Collective::Scatter, bytes);
-                self.writer.call(DATA, Slot::Data, there, &after);
-                let called = self.writer.call(DATA, Slot::Data, back, &after);
-                let came = called.map_or(vec![], |c| vec![c]);
-                self.last = Some(self.writer.kernels("loss", Kernels::default(), &came));
+                self.writer.call(DATA, Slot::Data, there, after.as_slice());
+                let called = self.writer.call(DATA, Slot::Data, back, after.as_slice());
+                let came = called.as_slice();
+                self.last = Some(self.writer.kernels("loss", Kernels::default(), came));
             }
             DataParallelSpec::Ddp(ddp) => {
                 if let Some(time) = ddp.find_unused {
-                    let k = self
-                        .writer
-                        .wait(COMPUTE, "find unused parameters", time, &after);
+                    let k =
+                        self.writer
+                            .wait(COMPUTE, "find unused parameters", time, after.as_slice());
                     self.last = Some(k);
                 }
             }
@@ -303,7 +305,7 @@ impl StepWriter<'_, '_, '_> {
         if self.gradients.first_step {
             return;
         }
-        let after: Vec<TaskId> = self.last.into_iter().collect();
+        let after = self.last;
         let (dense, experts) = self.stage_weights();
         let mut rest = dense * 2;
         // As many parts as gradients have, which are twice as wide or as wide.
@@ -316,12 +318,16 @@ impl StepWriter<'_, '_, '_> {
             rest -= bytes;
             until += bytes;
             let operation = collective("all-gather of weights", Collective::AllGather, bytes);
-            let called = self.writer.call(DATA, Slot::Data, operation, &after);
+            let called = self
+                .writer
+                .call(DATA, Slot::Data, operation, after.as_slice());
             self.gradients.coming.push_back((until, called));
         }
         if experts > 0 {
             let operation = collective("all-gather of experts", Collective::AllGather, experts * 2);
-            let called = self.writer.call(DATA, Slot::ExpertData, operation, &after);
+            let called = self
+                .writer
+                .call(DATA, Slot::ExpertData, operation, after.as_slice());
             self.gradients.coming.push_back((until, called));
         }
         if !overlap && let Some((_, Some(last))) = self.gradients.coming.back().copied() {
@@ -355,7 +361,7 @@ impl StepWriter<'_, '_, '_> {
     pub(super) fn gather(&mut self, layer: u64, deps: &mut Deps, backward: bool) {
         if let DataParallelSpec::Fsdp(fsdp) = &self.training.spec.data_parallel {
             let ahead = fsdp.prefetch as usize + 1;
-            let after: Vec<TaskId> = self.last.into_iter().collect();
+            let after = self.last;
             // The first of a pass has nothing to wait for.
             while self.gradients.gathered.len() < ahead {
                 let Some(next) = self.gradients.to_gather.pop_front() else {
@@ -364,7 +370,7 @@ impl StepWriter<'_, '_, '_> {
                 let bytes = self.layer_bytes(next, 2);
                 let operation = collective("all-gather of weights", Collective::AllGather, bytes);
                 let slot = self.shard_slot();
-                let called = self.writer.call(DATA, slot, operation, &after);
+                let called = self.writer.call(DATA, slot, operation, after.as_slice());
                 self.gradients.gathered.push_back((next, called));
             }
             if let Some(&(next, called)) = self.gradients.gathered.front()
@@ -391,14 +397,14 @@ impl StepWriter<'_, '_, '_> {
         if let DataParallelSpec::Fsdp(_) = &self.training.spec.data_parallel {
             if self.first_micro_batch && self.gradients.ends.is_none() {
                 let [embedding, head] = end_weights(self.training);
-                let after: Vec<TaskId> = self.last.into_iter().collect();
+                let after = self.last;
                 let operation = collective(
                     "all-gather of weights",
                     Collective::AllGather,
                     (embedding + head) * 2,
                 );
                 let slot = self.shard_slot();
-                self.gradients.ends = self.writer.call(DATA, slot, operation, &after);
+                self.gradients.ends = self.writer.call(DATA, slot, operation, after.as_slice());
             }
             deps.add(self.gradients.ends);
         }

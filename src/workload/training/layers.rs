@@ -3,7 +3,7 @@
 use super::costs::BlockCost;
 use super::script::{CONTEXT, Slot, collective};
 use super::spec::ContextParallel;
-use super::step::{StepWriter, scaled};
+use super::step::StepWriter;
 use crate::collective::Collective;
 use crate::nccl::Forced;
 use crate::plan::job::{Kernels, TaskId};
@@ -53,7 +53,7 @@ impl StepWriter<'_, '_, '_> {
             return;
         }
         let core = cost.core.0;
-        let rest = minus(cost.forward, core);
+        let rest = cost.forward.without(core);
         self.around(deps, |me, deps| {
             let k = me.run("attention projections", rest, deps);
             me.core(core, &Deps::one(k), false)
@@ -68,7 +68,7 @@ impl StepWriter<'_, '_, '_> {
         let k = self.core(cost.core.1, deps, true);
         *deps = Deps::one(k);
         let rest = BlockCost {
-            backward: minus(cost.backward, cost.core.1),
+            backward: cost.backward.without(cost.core.1),
             ..*cost
         };
         self.block_backward("attention", &rest, deps)
@@ -91,7 +91,7 @@ impl StepWriter<'_, '_, '_> {
         let kv = if backward { 2 * kv } else { kv };
         match t.spec.parallel.context {
             ContextParallel::Ring => {
-                let part = scaled(core, 1.0 / ranks as f64);
+                let part = core.scaled(1.0 / ranks as f64);
                 let mut came = deps.clone();
                 let mut task = self.run(name, part, deps);
                 for _ in 1..ranks {
@@ -99,8 +99,7 @@ impl StepWriter<'_, '_, '_> {
                     let called = self
                         .writer
                         .call(CONTEXT, Slot::Context, shift, came.as_slice());
-                    came = Deps::default();
-                    came.add(called);
+                    came = Deps::from_task(called);
                     task = self.run(name, part, &came);
                 }
                 task
@@ -195,16 +194,7 @@ impl StepWriter<'_, '_, '_> {
             .writer
             .call(CONTEXT, Slot::Expert, operation, deps.as_slice());
         if called.is_some() {
-            *deps = Deps::default();
-            deps.add(called);
+            *deps = Deps::from_task(called);
         }
-    }
-}
-
-fn minus(all: Kernels, part: Kernels) -> Kernels {
-    Kernels {
-        compute: all.compute.saturating_sub(part.compute),
-        memory: all.memory.saturating_sub(part.memory),
-        launches: all.launches.saturating_sub(part.launches),
     }
 }

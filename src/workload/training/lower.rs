@@ -116,7 +116,7 @@ pub fn lower(
             u64::from(script) << 32 | u64::from(marks.get(rank).copied().unwrap_or(0))
         })
         .collect();
-    let kinds: Vec<Kind> = teams.iter().map(|t| t.kind.clone()).collect();
+    let kinds: Vec<&Kind> = teams.iter().map(|t| &t.kind).collect();
     let classes = Classes::new(&colours, &kinds);
     job.names = calls.names;
     let launch = match training.spec.data_parallel {

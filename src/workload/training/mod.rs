@@ -6,7 +6,6 @@ mod costs;
 mod gradients;
 mod layers;
 pub mod lower;
-pub mod pipeline;
 pub mod resolve;
 mod script;
 pub mod spec;

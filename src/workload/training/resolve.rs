@@ -1,9 +1,9 @@
 //! A training job that has been checked against its model and the number of GPUs.
 
-use super::pipeline::Schedule;
 use super::spec::{DataParallelSpec, ModelRef, Precision, TrainingSpec};
 use crate::workload::model::kernel::{MicroBatch, Style};
 use crate::workload::model::{Batch, Layout, ModelError, ModelSpec, presets};
+use crate::workload::pipeline::Schedule;
 use std::fmt;
 use std::ops::Range;
 use thiserror::Error;

@@ -112,7 +112,7 @@ impl Slot {
 pub(super) struct Calls {
     /// By slot.
     pub(super) operations: Vec<Vec<Operation>>,
-    known: FxHashMap<(Slot, String), u16>,
+    known: Vec<FxHashMap<Operation, u16>>,
     pub(super) names: Vec<String>,
     names_known: FxHashMap<String, u16>,
 }
@@ -121,18 +121,20 @@ impl Calls {
     pub(super) fn new() -> Self {
         Calls {
             operations: vec![Vec::new(); Slot::ALL.len()],
+            known: vec![FxHashMap::default(); Slot::ALL.len()],
             ..Calls::default()
         }
     }
 
     fn operation(&mut self, slot: Slot, operation: Operation) -> u16 {
         let slot = slot.side();
-        let key = (slot, format!("{operation:?}"));
         let list = &mut self.operations[slot.index()];
-        *self.known.entry(key).or_insert_with(|| {
-            list.push(operation);
-            list.len() as u16 - 1
-        })
+        *self.known[slot.index()]
+            .entry(operation)
+            .or_insert_with_key(|operation| {
+                list.push(operation.clone());
+                list.len() as u16 - 1
+            })
     }
 
     pub(super) fn name(&mut self, name: &str) -> u16 {

@@ -1,9 +1,9 @@
 //! The training job of a scenario file.
 
-use super::pipeline::Schedule;
 use crate::units::{Bytes, Time};
 use crate::workload::model::kernel::AttentionKernel;
 use crate::workload::model::{ModelSpec, Recompute};
+use crate::workload::pipeline::Schedule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

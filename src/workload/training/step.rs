@@ -139,13 +139,13 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
     fn forward(&mut self, chunk: u32) {
         let t = self.training;
         let message = self.message();
-        let before: Vec<TaskId> = self.last.into_iter().collect();
+        let before = self.last;
         let mut deps = Deps::default();
         if !self.is_first(chunk) {
             let operation = send("activations", message);
             let came = self
                 .writer
-                .call(FORWARD_IN, Slot::ForwardIn, operation, &before);
+                .call(FORWARD_IN, Slot::ForwardIn, operation, before.as_slice());
             deps.add(came);
             self.gather_parts(&mut deps);
         }
@@ -175,7 +175,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
     fn backward(&mut self, chunk: u32) {
         let t = self.training;
         let message = self.message();
-        let before: Vec<TaskId> = self.last.into_iter().collect();
+        let before = self.last;
         let mut deps = Deps::default();
         let [embedding, head] = end_weights(t);
         if self.is_last(chunk) {
@@ -186,9 +186,9 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             self.gradient(&[head], 0, k);
         } else {
             let operation = send("gradients of activations", message);
-            let came = self
-                .writer
-                .call(BACKWARD_IN, Slot::BackwardIn, operation, &before);
+            let came =
+                self.writer
+                    .call(BACKWARD_IN, Slot::BackwardIn, operation, before.as_slice());
             deps.add(came);
             self.gather_parts(&mut deps);
         }
@@ -268,7 +268,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
         self.block("mlp", &cost.mlp, deps, cost.experts.is_none());
         if let Some(experts) = &cost.experts {
             self.dispatch(deps, false);
-            let k = self.run("experts", scaled(experts.forward, self.load), deps);
+            let k = self.run("experts", experts.forward.scaled(self.load), deps);
             *deps = Deps::one(k);
             self.dispatch(deps, true);
             let k = self.run("combine", cost.combine.forward, deps);
@@ -321,7 +321,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             }
             if let Some(experts) = &cost.experts {
                 self.dispatch(deps, false);
-                let k = self.run("experts again", scaled(experts.again, self.load), deps);
+                let k = self.run("experts again", experts.again.scaled(self.load), deps);
                 *deps = Deps::one(k);
                 self.dispatch(deps, true);
             }
@@ -332,7 +332,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             self.dispatch(deps, false);
             let mut kernels = experts.backward;
             kernels += experts.weights;
-            let k = self.run("experts backward", scaled(kernels, self.load), deps);
+            let k = self.run("experts backward", kernels.scaled(self.load), deps);
             *deps = Deps::one(k);
             self.dispatch(deps, true);
             let mut kernels = cost.mlp.backward;
@@ -422,18 +422,6 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             self.last = Some(k);
         }
         self.writer.synchronise();
-    }
-}
-
-/// Kernels that take so many times as long.
-pub(super) fn scaled(kernels: crate::plan::job::Kernels, factor: f64) -> crate::plan::job::Kernels {
-    let time = |t: crate::units::Time| {
-        crate::units::Time::from_picos((t.picos() as f64 * factor).round() as u64)
-    };
-    crate::plan::job::Kernels {
-        compute: time(kernels.compute),
-        memory: time(kernels.memory),
-        launches: kernels.launches,
     }
 }
 

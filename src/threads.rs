@@ -6,7 +6,7 @@ use std::thread;
 /// What `work` makes of each input, in their order, on `threads` threads (all processors, if
 /// `None`). Each thread has a state of its own, from `state`, and takes the next input that
 /// none has; what comes out must not depend on the state.
-pub(super) fn each<T: Sync, S, R: Send>(
+pub(crate) fn each<T: Sync, S, R: Send>(
     inputs: &[T],
     threads: Option<usize>,
     state: impl Fn() -> S + Sync,
