@@ -4,6 +4,7 @@ use super::resources::{ResourceId, Resources};
 use crate::plan::Plan;
 use crate::topology::LinkId;
 use crate::units::{Bytes, Time};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -107,14 +108,13 @@ impl Outcome {
     pub fn link_bytes(&self, plan: &Plan) -> BTreeMap<LinkId, Bytes> {
         Self::bytes_of_links(plan, &self.connection_bytes)
             .into_iter()
-            .filter(|(_, b)| *b > 0.0)
             .map(|(l, b)| (l, Bytes::new(b.round() as u64)))
             .collect()
     }
 
-    /// Bytes that cross each link of the connections' routes, if the connections carry so much
-    /// payload.
-    pub(super) fn bytes_of_links(plan: &Plan, connection_bytes: &[u64]) -> BTreeMap<LinkId, f64> {
+    /// Bytes that cross links of the connections' routes, in order of the links, if the
+    /// connections carry so much payload.
+    pub(super) fn bytes_of_links(plan: &Plan, connection_bytes: &[u64]) -> Vec<(LinkId, f64)> {
         let mut of_route = vec![0u64; plan.routes.len()];
         for (transport, &bytes) in plan.transports.iter().zip(connection_bytes) {
             let network = transport.network.map(|n| n.route);
@@ -126,14 +126,19 @@ impl Outcome {
             }
         }
         let (num, den) = plan.protocol.wire;
-        let mut links: BTreeMap<LinkId, f64> = BTreeMap::new();
+        let mut links: FxHashMap<LinkId, f64> = FxHashMap::default();
         for (route, &bytes) in plan.routes.iter().zip(&of_route) {
+            if bytes == 0 {
+                continue;
+            }
             for hop in &route.hops {
                 let share = f64::from(hop.share.num) / f64::from(hop.share.den);
                 *links.entry(hop.link).or_default() +=
                     bytes as f64 * share * f64::from(num) / f64::from(den);
             }
         }
+        let mut links: Vec<(LinkId, f64)> = links.into_iter().collect();
+        links.sort_unstable_by_key(|&(link, _)| link);
         links
     }
 }

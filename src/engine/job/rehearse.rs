@@ -102,10 +102,10 @@ fn loads(exchange: &Exchange, plan: &Plan, outcome: &Outcome) -> Vec<(LinkId, f6
         }
     }
     let links = Outcome::bytes_of_links(plan, &own);
-    let links = links.into_iter().filter(|(_, b)| *b > 0.0);
     match &exchange.moved {
-        None => links.collect(),
+        None => links,
         Some(moved) => links
+            .into_iter()
             .filter_map(|(link, bytes)| Some((*moved.get(&link)?, bytes)))
             .collect(),
     }

@@ -1,0 +1,236 @@
+//! Collectives at the same time: shares of links as a job's execution gives them to whole
+//! collectives, against all of their slices simulated together.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use fabricsim::collective::Collective;
+use fabricsim::engine::job::{JobOptions, Unseen, rehearse, run_job};
+use fabricsim::engine::{Options, simulate_folded};
+use fabricsim::nccl::{Algorithm, Communicator, Env, Forced};
+use fabricsim::plan::job::{
+    Actor, Exchange, ExchangeId, Group, GroupId, Job, Script, StreamId, Tag, Task, Undisturbed,
+    Work,
+};
+use fabricsim::plan::{Plan, ProtocolKind};
+use fabricsim::topology::{DeviceId, Overrides, Router, Topology, catalogue, expand};
+use fabricsim::units::{Bytes, Time};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A collective: what, of how many MiB, on which GPUs.
+struct Part {
+    what: Collective,
+    algorithm: Option<Algorithm>,
+    mebibytes: u64,
+    gpus: Vec<usize>,
+}
+
+struct Case {
+    name: &'static str,
+    topology: &'static str,
+    nodes: u32,
+    parts: [Part; 2],
+}
+
+fn ring(what: Collective, mebibytes: u64, gpus: impl IntoIterator<Item = usize>) -> Part {
+    Part {
+        what,
+        algorithm: Some(Algorithm::Ring),
+        mebibytes,
+        gpus: gpus.into_iter().collect(),
+    }
+}
+
+fn all_to_all(mebibytes: u64, gpus: impl IntoIterator<Item = usize>) -> Part {
+    Part {
+        algorithm: None,
+        ..ring(Collective::AllToAll, mebibytes, gpus)
+    }
+}
+
+fn cases() -> Vec<Case> {
+    use Collective::{AllGather, AllReduce, ReduceScatter};
+    let rail = || (0..4).map(|n| n * 8);
+    let case = |name, topology, nodes, parts| Case {
+        name,
+        topology,
+        nodes,
+        parts,
+    };
+    vec![
+        case(
+            "two gradient sums of one rail, as large as each other",
+            "dgx-h100",
+            4,
+            [ring(AllReduce, 64, rail()), ring(AllReduce, 64, rail())],
+        ),
+        case(
+            "two gradient sums of one rail, 1 : 4",
+            "dgx-h100",
+            4,
+            [ring(AllReduce, 32, rail()), ring(AllReduce, 128, rail())],
+        ),
+        case(
+            "weights gathered while gradients are scattered",
+            "dgx-h100",
+            4,
+            [
+                ring(AllGather, 256, rail()),
+                ring(ReduceScatter, 256, rail()),
+            ],
+        ),
+        case(
+            "a sum over all beside one inside a node",
+            "dgx-h100",
+            4,
+            [ring(AllReduce, 256, 0..32), ring(AllReduce, 256, 0..8)],
+        ),
+        case(
+            "two sums in one NVLink domain",
+            "dgx-h100",
+            1,
+            [ring(AllReduce, 128, 0..8), ring(AllReduce, 128, 0..8)],
+        ),
+        case(
+            "tokens of experts in two layers, 1 : 2",
+            "dgx-h100",
+            4,
+            [all_to_all(64, 0..32), all_to_all(128, 0..32)],
+        ),
+        case(
+            "tokens of all GPUs beside those of every other",
+            "dgx-h100",
+            2,
+            [all_to_all(64, 0..16), all_to_all(64, (0..8).map(|g| 2 * g))],
+        ),
+        case(
+            "a sum on PCIe beside one over half of its GPUs",
+            "x86-h100-pcie",
+            1,
+            [ring(AllReduce, 64, 0..8), ring(AllReduce, 64, 0..4)],
+        ),
+    ]
+}
+
+fn plan(topology: &Topology, env: &Env, part: &Part) -> Plan {
+    let gpus: Vec<DeviceId> = topology.nodes.iter().flat_map(|n| n.gpus.clone()).collect();
+    let own = part.gpus.iter().map(|&g| gpus[g]).collect();
+    let mut communicator = Communicator::of(topology, own, env, Router::new(topology, 0)).unwrap();
+    let forced = Forced {
+        algorithm: part.algorithm,
+        protocol: Some(ProtocolKind::Simple),
+    };
+    let planned = communicator.plan(part.what, part.mebibytes << 20, forced);
+    planned.unwrap().plan
+}
+
+/// When each ends: slices together; whole collectives that share links; each alone.
+fn ends(case: &Case) -> [[Time; 2]; 3] {
+    let nodes = Overrides {
+        nodes: Some(case.nodes),
+        ..Overrides::default()
+    };
+    let spec = catalogue::find(case.topology).unwrap();
+    let topology = expand(&spec, catalogue::hardware(), &nodes).unwrap();
+    let env = Env::default();
+    let plans = case
+        .parts
+        .each_ref()
+        .map(|part| plan(&topology, &env, part));
+    let first = plans[0].gpus.len();
+    let rate = |link| topology.rate(link);
+    let options = Options {
+        operations: 1,
+        progress: None,
+    };
+    let both = Plan::side_by_side(plans.to_vec()).unwrap();
+    let outcome = simulate_folded(&both, rate, options).unwrap();
+    let last = |times: &[Time]| times.iter().copied().max().unwrap();
+    let finish = &outcome.finish[0];
+    let together = [last(&finish[..first]), last(&finish[first..])];
+
+    let mut job = Job {
+        streams: vec!["0".into(), "1".into()],
+        names: vec!["part".into()],
+        ..Job::default()
+    };
+    let tasks = (0..2u16).map(|g| Task {
+        stream: StreamId(g as u8),
+        after: SmallVec::new(),
+        work: Work::Communicate {
+            group: g,
+            exchange: 0,
+        },
+        tag: Tag::default(),
+    });
+    job.scripts.push(Script {
+        tasks: tasks.collect(),
+    });
+    job.actors.push(Actor {
+        rank: 0,
+        alike: 1,
+        script: 0,
+        sms: 132,
+        launch: Time::ZERO,
+        groups: vec![Some(GroupId(0)), Some(GroupId(1))],
+    });
+    for (number, plan) in plans.into_iter().enumerate() {
+        job.groups.push(Group {
+            name: number.to_string(),
+            ranks: vec![0],
+            members: Vec::new(),
+            actors: 1,
+            exchanges: vec![ExchangeId(number as u32)],
+        });
+        let connections = plan.transports.len() as u32;
+        job.exchanges.push(Exchange {
+            name: number.to_string(),
+            bytes: Bytes::new(1),
+            bus_factor: 1.0,
+            how: String::new(),
+            sms: 0,
+            plan: Some(Arc::new(plan)),
+            moved: None,
+            alike: number as u32,
+            own: std::iter::once(0..connections).collect(),
+        });
+    }
+    let rehearsed = rehearse(&job, rate, false).unwrap();
+    let none = JobOptions::default();
+    let outcome = run_job(&job, &rehearsed, rate, &Undisturbed, none, &mut Unseen).unwrap();
+    let shared = [0, 1].map(|g: usize| outcome.traffic[g][0].time);
+    let alone = [0, 1].map(|g: usize| rehearsed[g].time);
+    [together, shared, alone]
+}
+
+#[test]
+fn shares_of_whole_collectives_are_near_what_their_slices_get() {
+    let mut errors = Vec::new();
+    for case in cases() {
+        let [together, shared, alone] = ends(&case);
+        println!("{}", case.name);
+        // They do get in each other's way.
+        let sum = |times: [Time; 2]| times[0] + times[1];
+        assert!(
+            sum(together).seconds() > 1.1 * sum(alone).seconds(),
+            "{}",
+            case.name
+        );
+        for part in 0..2 {
+            let error = shared[part].seconds() / together[part].seconds() - 1.0;
+            println!(
+                "  alone {:>9}, together {:>9}, shared {:>9}: {:+.1} %",
+                alone[part].human(),
+                together[part].human(),
+                shared[part].human(),
+                error * 100.0
+            );
+            errors.push(error.abs());
+        }
+    }
+    errors.sort_by(f64::total_cmp);
+    // What two of them are far off by is told in docs/fidelity.md: whoever has more messages on
+    // a link gets more of it, and whoever is held up in one place lets others through elsewhere.
+    let (median, most) = (errors[errors.len() / 2], errors[errors.len() - 3]);
+    assert!(median < 0.05 && most < 0.10, "{errors:.3?}");
+    assert!(errors[errors.len() - 1] < 0.33, "{errors:.3?}");
+}
