@@ -366,6 +366,15 @@ pub trait Program: Send + Sync {
     fn alike(&self, _worker: WorkerId) -> Option<u64> {
         None
     }
+    /// Programs for which this is the same (and something) are the same in all.
+    fn fingerprint(&self) -> Option<u64> {
+        None
+    }
+    /// The program is so many that are the same, side by side: the workers and connections of
+    /// each come after those of the one before. Saves looking at more than one of them.
+    fn copies(&self) -> u32 {
+        1
+    }
     /// How many of a worker's steps from `index` on take as long as, and use the connections of,
     /// the steps that come `shift` later; zero if that is not known. Lets a simulation jump over
     /// steps that repeat each other.

@@ -135,7 +135,7 @@ impl Rings {
 
 /// A channel's part of the data, in bytes. For all-gather and reduce-scatter it is a
 /// part of each rank's block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Part {
     /// From the start of the buffer (or block).
     pub offset: u64,

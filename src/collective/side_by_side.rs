@@ -12,6 +12,8 @@ pub struct SideBySide {
     starts: Vec<Start>,
     /// All have as many of everything, so that their workers can be told alike.
     same: bool,
+    /// All are the same program.
+    one: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,10 +44,13 @@ impl SideBySide {
             (p.collective(), p.bytes(), counts)
         };
         let same = programs.iter().all(|p| kind(p) == kind(&programs[0]));
+        let first = programs[0].fingerprint();
+        let one = first.is_some() && programs.iter().all(|p| p.fingerprint() == first);
         SideBySide {
             programs,
             starts,
             same,
+            one,
         }
     }
 
@@ -127,6 +132,14 @@ impl Program for SideBySide {
                 ..after
             }),
             ..step
+        }
+    }
+
+    fn copies(&self) -> u32 {
+        if self.one {
+            self.programs.len() as u32
+        } else {
+            1
         }
     }
 

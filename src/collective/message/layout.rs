@@ -8,7 +8,7 @@ use crate::collective::ring::Part;
 const GRAIN: u64 = 16;
 
 /// The units of one channel's part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Units {
     /// Bytes of the part.
     len: u64,

@@ -7,9 +7,11 @@ use crate::collective::program::{
     After, Buffer, ConnId, Connection, Peers, Program, Rank, Role, Step, Worker, WorkerId,
 };
 use crate::collective::ring::Part;
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
 
 /// A collective by an algorithm of message passing.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct MessageProgram {
     collective: Collective,
     bytes: u64,
@@ -28,14 +30,14 @@ pub struct MessageProgram {
     scratch: Vec<u64>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 struct Shape {
     units: Units,
     /// Chunks before each entry, and of all.
     begins: Vec<u64>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 struct Entry {
     /// The link that it sends into or receives from.
     link: Option<u32>,
@@ -319,6 +321,12 @@ impl Program for MessageProgram {
             from: worker(from, 0),
             to: worker(to, 1),
         }
+    }
+
+    fn fingerprint(&self) -> Option<u64> {
+        let mut hasher = FxHasher::default();
+        self.hash(&mut hasher);
+        Some(hasher.finish())
     }
 
     fn steps(&self, worker: WorkerId) -> u64 {

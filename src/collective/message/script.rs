@@ -4,7 +4,7 @@ use crate::collective::program::Buffer;
 
 /// Consecutive units of a buffer: segments of a vector, or ranks' blocks. Where a rank has
 /// one block only (the input of an all-gather, the output of a reduce-scatter), it is unit 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Span {
     pub(super) buffer: Buffer,
     pub(super) first: u32,

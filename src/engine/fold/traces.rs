@@ -61,7 +61,8 @@ impl Traces {
         };
         let mut sides: Option<[Side; 2]> = None;
         let mut known: FxHashMap<u64, WorkerId> = FxHashMap::default();
-        for worker in (0..program.workers()).map(WorkerId) {
+        let copies = program.copies();
+        for worker in (0..program.workers() / copies).map(WorkerId) {
             let Some(key) = program.alike(worker) else {
                 traces.look(program, worker);
                 continue;
@@ -84,7 +85,30 @@ impl Traces {
             }
             traces.worker.push(traces.worker[first.index()]);
         }
+        traces.repeat(copies);
         traces
+    }
+
+    /// What is known of the first copy holds for all others.
+    fn repeat(&mut self, copies: u32) {
+        if copies == 1 {
+            return;
+        }
+        let (workers, waits) = (self.worker.len(), self.after.len());
+        self.worker = self.worker.repeat(copies as usize);
+        for traces in [&mut self.sent, &mut self.taken] {
+            let each = traces.len() / copies as usize;
+            for at in each..traces.len() {
+                traces[at] = traces[at - each];
+            }
+        }
+        for copy in 1..copies {
+            let later = |w: WorkerId| WorkerId(w.0 + copy * workers as u32);
+            for at in 0..waits {
+                let (worker, other, moment) = self.after[at];
+                self.after.push((later(worker), later(other), moment));
+            }
+        }
     }
 
     fn look(&mut self, program: &dyn Program, worker: WorkerId) {
