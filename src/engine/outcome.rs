@@ -126,14 +126,21 @@ impl Outcome {
             }
         }
         let (num, den) = plan.protocol.wire;
-        let mut links: BTreeMap<LinkId, f64> = BTreeMap::new();
+        // By number, not in a map: a large machine has millions of hops.
+        let mut of_link: Vec<Option<f64>> = Vec::new();
         for (route, &bytes) in plan.routes.iter().zip(&of_route) {
             for hop in &route.hops {
                 let share = f64::from(hop.share.num) / f64::from(hop.share.den);
-                *links.entry(hop.link).or_default() +=
+                if of_link.len() <= hop.link.index() {
+                    of_link.resize(hop.link.index() + 1, None);
+                }
+                *of_link[hop.link.index()].get_or_insert_default() +=
                     bytes as f64 * share * f64::from(num) / f64::from(den);
             }
         }
+        let links = (0..).map(LinkId).zip(of_link);
         links
+            .filter_map(|(link, bytes)| Some((link, bytes?)))
+            .collect()
     }
 }
