@@ -214,6 +214,130 @@ proptest! {
     }
 }
 
+/// Long pipelines of equal chunks, the last of them shorter or not: after some chunks the state
+/// comes back.
+fn pipeline_case() -> impl Strategy<Value = Case> {
+    let algorithms = [
+        Algorithm::Tree,
+        Algorithm::Nvls,
+        Algorithm::NvlsTree,
+        Algorithm::CollnetChain,
+        Algorithm::CollnetDirect,
+    ];
+    let bytes = (
+        20u32..28,
+        prop_oneof![2 => Just(0u64), 1 => 1u64..1_000_000],
+    );
+    (
+        prop::sample::select(&["dgx-h100", "dgx-a100", "gh200-quad", "superpod-h100"][..]),
+        1u32..9,
+        prop_oneof![Just(8u32), 1u32..9],
+        prop::sample::select(algorithms.to_vec()),
+        prop::option::of(prop::sample::select(&ProtocolKind::ALL[..])),
+        bytes,
+        1u32..4,
+    )
+        .prop_map(
+            |(machine, nodes, gpus, algorithm, protocol, (bits, odd), operations)| Case {
+                machine,
+                nodes,
+                gpus,
+                collective: Collective::AllReduce,
+                algorithm: Some(algorithm),
+                protocol,
+                bytes: (1 << bits) + odd,
+                operations,
+            },
+        )
+}
+
+/// A message or two of each rank, of many chunks.
+fn message_case() -> impl Strategy<Value = Case> {
+    let collectives: Vec<Collective> = Collective::ALL
+        .into_iter()
+        .filter(|c| c.is_point_to_point() && *c != Collective::AllToAllV)
+        .collect();
+    (
+        prop::sample::select(&["dgx-h100", "dgx-1-v100", "gh200-quad", "l40s-pcie"][..]),
+        (1u32..3, 1u32..5),
+        prop::sample::select(collectives),
+        prop::option::of(prop::sample::select(&ProtocolKind::ALL[..])),
+        (20u32..29, 0u64..3),
+        1u32..4,
+    )
+        .prop_map(
+            |(machine, (nodes, gpus), collective, protocol, (bits, odd), operations)| Case {
+                machine,
+                nodes,
+                gpus,
+                collective,
+                algorithm: None,
+                protocol,
+                bytes: (1 << bits) + odd * 77_777,
+                operations,
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::default())]
+
+    #[test]
+    fn skipped_pipeline_is_full(case in prop_oneof![2 => pipeline_case(), 1 => message_case()]) {
+        let topology = load(case.machine, &Overrides { nodes: Some(case.nodes) }).unwrap();
+        let Some(planned) = planned(&topology, &case) else { return Ok(()) };
+        let (full, folded) = both(&topology, &planned, case.operations);
+        prop_assert_eq!(&full.finish, &folded.finish);
+        prop_assert_eq!(&full.connection_bytes, &folded.connection_bytes);
+        prop_assert_eq!(full.link_bytes(&planned.plan), folded.link_bytes(&planned.plan));
+        prop_assert_eq!(spent(&full), spent(&folded));
+    }
+}
+
+#[test]
+fn a_long_pipeline_is_mostly_skipped() {
+    for (machine, nodes, collective, algorithm, bytes) in [
+        (
+            "gh200-quad",
+            8,
+            Collective::AllReduce,
+            Some(Algorithm::Tree),
+            1 << 30,
+        ),
+        (
+            "dgx-h100",
+            1,
+            Collective::AllReduce,
+            Some(Algorithm::Nvls),
+            1 << 30,
+        ),
+        (
+            "superpod-h100",
+            8,
+            Collective::AllReduce,
+            Some(Algorithm::NvlsTree),
+            1 << 32,
+        ),
+    ] {
+        let nodes = Some(nodes);
+        let topology = load(machine, &Overrides { nodes }).unwrap();
+        let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
+        let forced = Forced {
+            algorithm,
+            protocol: None,
+        };
+        let planned = comm.plan(collective, bytes, forced).unwrap();
+        let folded =
+            simulate_folded(&planned.plan, |l| topology.rate(l), Options::default()).unwrap();
+        assert!(
+            folded.skipped > folded.events,
+            "{machine} {algorithm:?}: {} skipped, {} simulated",
+            folded.skipped,
+            folded.events
+        );
+    }
+}
+
 #[test]
 fn a_long_ring_is_mostly_skipped() {
     let nodes = Some(32);

@@ -170,6 +170,16 @@ impl Program for ChainProgram {
         part.len.div_ceil(part.chunk)
     }
 
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    /// All steps of whole chunks.
+    fn same_after(&self, worker: WorkerId, index: u64, shift: u64) -> u64 {
+        let part = &self.parts[(worker.0 / self.block()) as usize];
+        part.same_after(part.chunk, index, shift)
+    }
+
     fn step(&self, worker: WorkerId, index: u64) -> Step {
         let Worker {
             rank,

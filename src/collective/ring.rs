@@ -145,6 +145,14 @@ pub struct Part {
     pub chunk: u64,
 }
 
+impl Part {
+    /// [`Program::same_after`] where each step sees to the next `step` bytes: all but a last
+    /// one with less are the same.
+    pub(super) fn same_after(&self, step: u64, index: u64, shift: u64) -> u64 {
+        (self.len / step).saturating_sub(index + shift)
+    }
+}
+
 /// A collective on rings.
 #[derive(Debug, Clone)]
 pub struct RingProgram {

@@ -270,6 +270,16 @@ impl Program for TreeProgram {
         part.len.div_ceil(part.chunk)
     }
 
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    /// All steps of whole chunks.
+    fn same_after(&self, worker: WorkerId, index: u64, shift: u64) -> u64 {
+        let part = &self.parts[usize::from(self.worker(worker).channel)];
+        part.same_after(part.chunk, index, shift)
+    }
+
     /// All connections of one side are used in every step.
     fn alike(&self, worker: WorkerId) -> Option<u64> {
         let Worker {

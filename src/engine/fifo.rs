@@ -272,16 +272,35 @@ impl Fifos {
         }
     }
 
-    /// What happened since `then` has happened so many times more, which took `shift`.
-    pub(super) fn repeat(&mut self, then: &Self, times: u64, shift: Time) {
-        for (a, b) in self.all.iter_mut().zip(&then.all) {
-            a.posted += (a.posted - b.posted) * times;
-            a.taken += (a.taken - b.taken) * times;
-            a.bytes += (a.bytes - b.bytes) * times;
-        }
+    /// Lets all that is in the queues come so much later.
+    pub(super) fn shift(&mut self, by: Time) {
         for time in self.times.iter_mut().flat_map(|line| &mut line.0) {
-            *time += shift;
+            *time += by;
         }
+    }
+
+    /// What went through between two states of these queues does so many times more.
+    pub(super) fn add_between(&mut self, from: &Self, to: &Self, times: u64) {
+        for (own, (from, to)) in self.all.iter_mut().zip(from.all.iter().zip(&to.all)) {
+            own.posted += (to.posted - from.posted) * times;
+            own.taken += (to.taken - from.taken) * times;
+            own.bytes += (to.bytes - from.bytes) * times;
+        }
+    }
+
+    /// Holds what `then` held, so much later; what went through so far stays.
+    pub(super) fn become_later(&mut self, then: &Self, by: Time) {
+        for (own, then) in self.all.iter_mut().zip(&then.all) {
+            *own = Fifo {
+                posted: own.posted,
+                taken: own.taken,
+                bytes: own.bytes,
+                ..then.clone()
+            };
+        }
+        self.times.clone_from(&then.times);
+        self.lens.clone_from(&then.lens);
+        self.shift(by);
     }
 
     /// Payload that went through so far.

@@ -4,7 +4,6 @@ use super::resources::{ResourceId, Resources};
 use crate::plan::Plan;
 use crate::topology::LinkId;
 use crate::units::{Bytes, Time};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -126,19 +125,24 @@ impl Outcome {
             }
         }
         let (num, den) = plan.protocol.wire;
-        let mut links: FxHashMap<LinkId, f64> = FxHashMap::default();
+        // By number, not in a map: a large machine has millions of hops.
+        let mut of_link: Vec<Option<f64>> = Vec::new();
         for (route, &bytes) in plan.routes.iter().zip(&of_route) {
             if bytes == 0 {
                 continue;
             }
             for hop in &route.hops {
                 let share = f64::from(hop.share.num) / f64::from(hop.share.den);
-                *links.entry(hop.link).or_default() +=
+                if of_link.len() <= hop.link.index() {
+                    of_link.resize(hop.link.index() + 1, None);
+                }
+                *of_link[hop.link.index()].get_or_insert_default() +=
                     bytes as f64 * share * f64::from(num) / f64::from(den);
             }
         }
-        let mut links: Vec<(LinkId, f64)> = links.into_iter().collect();
-        links.sort_unstable_by_key(|&(link, _)| link);
+        let links = (0..).map(LinkId).zip(of_link);
         links
+            .filter_map(|(link, bytes)| Some((link, bytes?)))
+            .collect()
     }
 }

@@ -67,6 +67,22 @@ impl<T: Copy> EventQueue<T> {
         }
     }
 
+    /// All that it holds, in no order.
+    pub fn held(&self) -> impl Iterator<Item = (u64, T)> + '_ {
+        self.buckets.iter().flatten().copied()
+    }
+
+    /// Forgets what it holds: `now` is the time, and this is to come.
+    pub fn become_new(&mut self, now: u64, items: impl Iterator<Item = (u64, T)>) {
+        for bucket in &mut self.buckets {
+            bucket.clear();
+        }
+        (self.occupied, self.last, self.len) = (0, now, 0);
+        for (time, item) in items {
+            self.push(time, item);
+        }
+    }
+
     /// Lets all that it holds come so much later.
     pub fn shift(&mut self, by: u64) {
         let mut held: Vec<(u64, T)> = Vec::with_capacity(self.len);

@@ -15,7 +15,7 @@ mod fill;
 mod groups;
 
 use super::resources::{PathId, ResourceId, Resources};
-use groups::{GroupId, Groups};
+use groups::{GroupId, GroupUse, Groups};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -101,8 +101,14 @@ impl Pool {
     /// step of filling, rounded down as it is.
     #[inline]
     fn is_full(&self) -> bool {
+        self.is_full_with(self.used)
+    }
+
+    /// Whether it could, if so much were taken of it.
+    #[inline]
+    fn is_full_with(&self, used: u128) -> bool {
         let capacity = u128::from(self.capacity);
-        self.demand > capacity && self.used + u128::from(self.weight) > capacity
+        self.demand > capacity && used + u128::from(self.weight) > capacity
     }
 
     /// The rate at which it would be full, if all who rise went on together.
@@ -300,7 +306,10 @@ impl Sharing {
         for at in 0..self.fresh.len() {
             let flow = &self.flows[self.fresh[at] as usize];
             let group = flow.group;
-            if flow.fresh && self.groups.all[group as usize].seen != self.solve {
+            if flow.fresh
+                && self.groups.all[group as usize].seen != self.solve
+                && !self.settle_alone(group)
+            {
                 self.begin_part();
                 self.take_in(group);
                 self.solve_part();
@@ -330,6 +339,36 @@ impl Sharing {
                 });
             }
         }
+    }
+
+    /// The rate of a group none of whose resources is full, or would be: the usual case, and what
+    /// a part of this group alone would come to. False, and nothing done, if one is.
+    fn settle_alone(&mut self, id: GroupId) -> bool {
+        let group = &self.groups.all[id as usize];
+        let uses = group.uses.0 as usize..group.uses.1 as usize;
+        let uses = &self.groups.uses[uses];
+        let members = group.members.len() as u32;
+        let load = u128::from(group.own) * u128::from(members);
+        let (before, own) = (group.load, group.own);
+        let would_be_full = |u: &GroupUse| {
+            let pool = &self.pools[u.resource as usize];
+            let used = pool.used + load * u128::from(u.weight) - before * u128::from(u.weight);
+            pool.binding || pool.is_full_with(used)
+        };
+        if uses.iter().any(would_be_full) {
+            return false;
+        }
+        for u in uses {
+            let pool = &mut self.pools[u.resource as usize];
+            let weight = u128::from(u.weight);
+            pool.used = pool.used + load * weight - before * weight;
+        }
+        let group = &mut self.groups.all[id as usize];
+        self.before.push((id, group.rate, group.limit));
+        group.seen = self.solve;
+        (group.rate, group.limit) = (own, group.own_limit);
+        (group.load, group.counted) = (load, members);
+        true
     }
 
     fn begin_part(&mut self) {

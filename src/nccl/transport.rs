@@ -561,11 +561,15 @@ impl Way {
 /// One route after the other; a link that several of them cross counts as often.
 pub(super) fn join(routes: [&Route; 3]) -> Route {
     let latency = routes.iter().map(|r| r.latency).sum();
-    let mut hops: Vec<Hop> = Vec::new();
-    for &hop in routes.iter().flat_map(|r| &r.hops) {
-        match hops.iter_mut().find(|h| h.link == hop.link) {
-            Some(known) => known.share = add(known.share, hop.share),
-            None => hops.push(hop),
+    let mut hops: Vec<Hop> = Vec::with_capacity(routes.iter().map(|r| r.hops.len()).sum());
+    for route in routes {
+        // A route has each link once, so that only those before it can have it, too.
+        let before = hops.len();
+        for &hop in &route.hops {
+            match hops[..before].iter_mut().find(|h| h.link == hop.link) {
+                Some(known) => known.share = add(known.share, hop.share),
+                None => hops.push(hop),
+            }
         }
     }
     Route { hops, latency }

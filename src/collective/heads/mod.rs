@@ -177,13 +177,18 @@ impl HeadsProgram {
         WorkerId(channel * self.workers + 2 * self.ranks + 2 * hosts * self.heads + head)
     }
 
+    /// Bytes of a loop, of all heads.
+    fn per_loop(&self, part: &Part) -> u64 {
+        match self.collective {
+            Collective::AllReduce => part.chunk * u64::from(self.heads),
+            _ => part.chunk,
+        }
+    }
+
     /// Bytes of a loop's chunk, and where the loop begins in the part.
     fn chunk(&self, part: &Part, index: u64) -> (u64, u64, u64) {
         let heads = u64::from(self.heads);
-        let whole = match self.collective {
-            Collective::AllReduce => part.chunk * heads,
-            _ => part.chunk,
-        };
+        let whole = self.per_loop(part);
         let done = index * whole;
         let rest = part.len - done;
         if rest >= whole {
@@ -453,18 +458,24 @@ impl Program for HeadsProgram {
     fn steps(&self, worker: WorkerId) -> u64 {
         let (channel, who) = self.who(worker);
         let part = &self.parts[channel as usize];
-        let per_loop = match self.collective {
-            Collective::AllReduce => part.chunk * u64::from(self.heads),
-            _ => part.chunk,
-        };
         match who {
             Who::Head(host, _, true)
                 if self.between == Between::Trees && self.joint(channel, host).parent.is_none() =>
             {
                 0
             }
-            _ => part.len.div_ceil(per_loop),
+            _ => part.len.div_ceil(self.per_loop(part)),
         }
+    }
+
+    fn repeats(&self) -> bool {
+        true
+    }
+
+    /// All loops of whole chunks.
+    fn same_after(&self, worker: WorkerId, index: u64, shift: u64) -> u64 {
+        let part = &self.parts[self.who(worker).0 as usize];
+        part.same_after(self.per_loop(part), index, shift)
     }
 
     fn step(&self, worker: WorkerId, index: u64) -> Step {

@@ -312,6 +312,13 @@ impl P2pProgram {
         (offset, cut.part.min(bytes - offset))
     }
 
+    /// The entry that a worker's step belongs to.
+    fn work_at(&self, worker: WorkerId, index: u64) -> usize {
+        let first = self.works[worker.index()] as usize;
+        let own = first..self.works[worker.index() + 1] as usize;
+        first + self.begins[own].partition_point(|&b| u64::from(b) <= index) - 1
+    }
+
     fn copy_step(&self, rank: Rank, part: u32) -> Step {
         let message = self.message(rank, rank);
         let each = self.own_cut[rank.index()].part;
@@ -387,11 +394,28 @@ impl Program for P2pProgram {
         u64::from(self.steps[worker.index()])
     }
 
+    /// Of many messages each is over before anything could come back.
+    fn repeats(&self) -> bool {
+        self.collective.is_single_message()
+    }
+
+    /// All whole chunks of one part of a message.
+    fn same_after(&self, worker: WorkerId, index: u64, shift: u64) -> u64 {
+        if index >= self.steps(worker) {
+            return 0;
+        }
+        let work = self.work_at(worker, index);
+        let entry = self.entries[work];
+        if entry & COPY != 0 {
+            return 0;
+        }
+        let chunk = self.cuts[self.cut[entry as usize] as usize].chunk;
+        let (_, len) = self.part_of(ConnId(entry));
+        (u64::from(self.begins[work]) + len / chunk).saturating_sub(index + shift)
+    }
+
     fn step(&self, worker: WorkerId, index: u64) -> Step {
-        let first = self.works[worker.index()] as usize;
-        let own = first..self.works[worker.index() + 1] as usize;
-        let begun = self.begins[own].partition_point(|&b| u64::from(b) <= index);
-        let work = first + begun - 1;
+        let work = self.work_at(worker, index);
         let entry = self.entries[work];
         let Worker { rank, role, .. } = self.worker(worker);
         if entry & COPY != 0 {

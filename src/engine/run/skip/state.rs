@@ -1,0 +1,134 @@
+//! What is remembered of an instant, and whether another one is like it.
+
+use crate::engine::actor::{Actor, Cold, Phase};
+use crate::engine::fifo::Fifos;
+use crate::engine::probe::{ActorId, Probe};
+use crate::engine::run::{RankState, Run};
+use crate::units::{Bytes, Time};
+
+/// What is known of an instant.
+pub(super) struct State {
+    /// In the order of their being remembered; given by who remembers.
+    pub(super) number: u32,
+    /// The actor that last told it from another state: the next is likely told by it, too.
+    pub(super) telling: usize,
+    pub(super) now: Time,
+    pub(super) actors: Vec<Actor>,
+    pub(super) cold: Vec<Cold>,
+    pub(super) fifos: Fifos,
+    pub(super) ranks: Vec<RankThen>,
+    /// What is due, and when.
+    pub(super) queue: Vec<(u64, (ActorId, u32))>,
+    /// Simulated and skipped.
+    pub(super) events: u64,
+    pub(super) transfers: u64,
+    pub(super) steps_begun: u64,
+}
+
+/// How far a rank was.
+#[derive(Clone, Copy)]
+pub(super) struct RankThen {
+    pub(super) running: u32,
+    pub(super) operation: u32,
+    pub(super) latest: Time,
+}
+
+/// A time, as far as it matters to what happens next: the past is all one.
+fn ahead(time: Time, now: Time) -> u64 {
+    (time.picos() + 1).saturating_sub(now.picos())
+}
+
+impl<P: Probe> Run<'_, '_, P> {
+    /// What is to be remembered of this instant, at which so many events have been skipped.
+    pub(super) fn state(&self, skipped: u64) -> State {
+        let ranks = self.ranks.iter().map(|r| RankThen {
+            running: r.running,
+            operation: r.operation,
+            latest: r.latest,
+        });
+        let live = |&(_, (actor, generation)): &(u64, (ActorId, u32))| {
+            self.actors[actor as usize].generation == generation
+        };
+        State {
+            number: 0,
+            telling: 0,
+            now: self.now,
+            actors: self.actors.clone(),
+            cold: self.cold.clone(),
+            fifos: self.machinery.fifos.clone(),
+            ranks: ranks.collect(),
+            queue: self.queue.held().filter(live).collect(),
+            events: self.events + skipped,
+            transfers: self.transfers,
+            steps_begun: self.steps_begun,
+        }
+    }
+
+    /// So many operations later than then it is; of different ranks it is the same number.
+    pub(super) fn operations_since(&self, then: &State) -> Option<u32> {
+        let mut ranks = self.ranks.iter().zip(&then.ranks);
+        let later = ranks.next().map_or(Some(0), |(now, then)| {
+            now.operation.checked_sub(then.operation)
+        })?;
+        ranks
+            .all(|(now, then)| now.operation == then.operation + later)
+            .then_some(later)
+    }
+
+    /// An actor that is not as it was; `None` if all is, queues included.
+    pub(super) fn tells_apart(&self, then: &State, first: usize) -> Option<usize> {
+        if !self.is_as_then(then, first) {
+            return Some(first);
+        }
+        let actors = 0..self.actors.len();
+        if let Some(other) = actors.into_iter().find(|&id| !self.is_as_then(then, id)) {
+            return Some(other);
+        }
+        let same = |(r, t): (&RankState, &RankThen)| {
+            let latest = ahead(r.latest, self.now) == ahead(t.latest, then.now);
+            r.running == t.running && latest
+        };
+        let same = self.operations_since(then).is_some()
+            && self.ranks.iter().zip(&then.ranks).all(same)
+            && self.machinery.fifos.same(&then.fifos, |fifos, time| {
+                ahead(time, if fifos { self.now } else { then.now })
+            });
+        (!same).then_some(first)
+    }
+
+    /// Whether an actor does what it did then.
+    fn is_as_then(&self, then: &State, id: usize) -> bool {
+        let (a, b) = (&self.actors[id], &then.actors[id]);
+        if a.phase != b.phase {
+            return false;
+        }
+        let since = |time: Time, now: Time| time.picos().wrapping_sub(now.picos());
+        let exactly = |x: Time, y: Time| since(x, self.now) == since(y, then.now);
+        let roughly = |x: Time, y: Time| ahead(x, self.now) == ahead(y, then.now);
+        if a.phase == Phase::Done {
+            // Within an operation its last time is a point in time, and stays.
+            return a.free == b.free || exactly(a.free, b.free);
+        }
+        // How long a worker waits is told; of a proxy nobody asks.
+        let worker = id < self.workers as usize;
+        if !(exactly(a.free, b.free) || !worker && roughly(a.free, b.free))
+            || (a.slice, a.slice_len, a.left, a.cap) != (b.slice, b.slice_len, b.left, b.cap)
+            || (a.path, a.recv, a.send, a.many) != (b.path, b.recv, b.send, b.many)
+        {
+            return false;
+        }
+        let streams = a.phase == Phase::Streams;
+        if streams && !(a.remaining == b.remaining && exactly(a.mark, b.mark)) {
+            return false;
+        }
+        let (c, d) = (&self.cold[id], &then.cold[id]);
+        let passes = self.classes[usize::from(a.class)].slice.pass > Bytes::ZERO;
+        let begun = matches!(a.phase, Phase::Streams | Phase::Scheduled);
+        if passes && begun && !exactly(c.start, d.start) {
+            return false;
+        }
+        roughly(c.handed, d.handed)
+            && (!a.many || (&c.recv, &c.send, c.last_part) == (&d.recv, &d.send, d.last_part))
+            && c.after.is_none() == d.after.is_none()
+    }
+}
