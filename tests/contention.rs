@@ -127,7 +127,6 @@ fn plan(topology: &Topology, env: &Env, part: &Part) -> Plan {
 fn ends(case: &Case) -> [[Time; 2]; 3] {
     let nodes = Overrides {
         nodes: Some(case.nodes),
-        ..Overrides::default()
     };
     let spec = catalogue::find(case.topology).unwrap();
     let topology = expand(&spec, catalogue::hardware(), &nodes).unwrap();

@@ -198,6 +198,24 @@ pub struct Exchange {
     pub own: Vec<std::ops::Range<u32>>,
 }
 
+impl Exchange {
+    /// One that takes no time.
+    #[must_use]
+    pub fn free(name: &str, bytes: Bytes, bus_factor: f64) -> Exchange {
+        Exchange {
+            name: name.to_owned(),
+            bytes,
+            bus_factor,
+            how: String::new(),
+            sms: 0,
+            plan: None,
+            moved: None,
+            alike: u32::MAX,
+            own: Vec::new(),
+        }
+    }
+}
+
 /// What disturbs a job from outside. Times are since the job began.
 pub trait Disturbances: Sync {
     /// How fast a rank's GPU is at a time (1: as it should be, 0: not at all), and when that

@@ -17,8 +17,10 @@ pub struct Kind {
     /// A colour for the place of each group on the machine: groups with different ones are
     /// never alike.
     pub places: Vec<u32>,
-    /// For each group those that share a node with it, itself first.
+    /// For each group those that share a node with it, itself too, in order.
     pub beside: Vec<Vec<u32>>,
+    /// A number for the place of those together; as `places`, but the same for all of them.
+    pub sets: Vec<u32>,
 }
 
 /// The classes of a job.

@@ -144,17 +144,7 @@ pub fn lower(
         });
     }
     // What no script calls.
-    job.exchanges.push(Exchange {
-        name: String::new(),
-        bytes: Bytes::ZERO,
-        bus_factor: 1.0,
-        how: String::new(),
-        sms: 0,
-        plan: None,
-        moved: None,
-        alike: u32::MAX,
-        own: Vec::new(),
-    });
+    job.exchanges.push(Exchange::free("", Bytes::ZERO, 1.0));
     for (t, team) in teams.iter().enumerate() {
         for &group in &representatives(&classes, t) {
             let members = &team.kind.groups[group as usize];
@@ -227,19 +217,13 @@ impl Team {
 }
 
 fn free(operation: &Operation) -> Exchange {
+    let bus_factor = match &operation.moves {
+        Moves::Collective(Collective::AllReduce) => 2.0,
+        _ => 1.0,
+    };
     Exchange {
-        name: operation.name.clone(),
-        bytes: operation.bytes,
-        bus_factor: match &operation.moves {
-            Moves::Collective(Collective::AllReduce) => 2.0,
-            _ => 1.0,
-        },
         how: "free".into(),
-        sms: 0,
-        plan: None,
-        moved: None,
-        alike: u32::MAX,
-        own: Vec::new(),
+        ..Exchange::free(&operation.name, operation.bytes, bus_factor)
     }
 }
 
