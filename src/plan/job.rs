@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A job with all that its execution needs.
 #[derive(Clone, Default)]
 pub struct Job {
-    /// Names of the streams of a GPU, in order of their number.
+    /// Names of the streams of a GPU, in order of their number: 1 to 64.
     pub streams: Vec<String>,
     /// Names of tasks.
     pub names: Vec<String>,

@@ -60,6 +60,9 @@ struct Run<'j> {
 ///
 /// # Errors
 /// A job that hangs, ranks that wait for too long.
+///
+/// # Panics
+/// If the job has no stream, or more than 64.
 pub fn run_job(
     job: &Job,
     rehearsed: &[Rehearsed],
@@ -69,6 +72,7 @@ pub fn run_job(
     probe: &mut dyn JobProbe,
 ) -> Result<JobOutcome, JobError> {
     let streams = job.streams.len();
+    assert!((1..=64).contains(&streams), "a job has 1 to 64 streams");
     let outlines: Vec<Outline> = job
         .scripts
         .iter()
@@ -151,6 +155,7 @@ impl Run<'_> {
             }
             Event::Look(actor) => {
                 if self.left(actor) > 0 {
+                    self.actors[actor.0 as usize].look = u64::MAX;
                     self.pace(actor);
                     self.touch(actor);
                 }
@@ -234,9 +239,16 @@ impl Run<'_> {
         let script = &self.job.scripts[me.script as usize];
         loop {
             self.pass_syncs(actor);
+            if self.actors[actor.0 as usize].look << (64 - self.job.streams.len()) == 0 {
+                return Ok(());
+            }
             let mut begun = false;
             for stream in 0..self.job.streams.len() {
-                let state = &self.actors[actor.0 as usize];
+                let state = &mut self.actors[actor.0 as usize];
+                if state.look & (1 << stream) == 0 {
+                    continue;
+                }
+                state.look &= !(1 << stream);
                 let outline = &self.outlines[state.script];
                 let own = &state.streams[stream];
                 let Some(&task) = outline.of_stream[stream].get(own.next) else {
@@ -281,6 +293,7 @@ impl Run<'_> {
             }
             state.done += 1;
             state.sync += 1;
+            state.look = u64::MAX;
             state.host_base = self.now;
             state.host_launches = outline.launches_before[sync.0 as usize];
             for &dependent in &outline.dependents[sync.0 as usize] {
@@ -547,14 +560,18 @@ impl Run<'_> {
         let state = &mut self.actors[actor.0 as usize];
         state.done += 1;
         let outline = &self.outlines[state.script];
+        let tasks = &self.job.scripts[state.script].tasks;
+        let done = &tasks[task.0 as usize];
+        state.look |= 1 << done.stream.0;
         for &dependent in &outline.dependents[task.0 as usize] {
-            state.waits[dependent.0 as usize] -= 1;
+            let waits = &mut state.waits[dependent.0 as usize];
+            *waits -= 1;
+            if *waits == 0 {
+                state.look |= 1 << tasks[dependent.0 as usize].stream.0;
+            }
             state.freed[dependent.0 as usize] = self.now;
         }
-        let step = self.job.scripts[state.script].tasks[task.0 as usize]
-            .tag
-            .step;
-        note(&mut self.steps, step, self.now);
+        note(&mut self.steps, done.tag.step, self.now);
         self.touch(actor);
     }
 

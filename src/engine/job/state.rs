@@ -85,6 +85,8 @@ pub(super) struct StreamState {
 pub(super) struct ActorState {
     pub(super) script: usize,
     pub(super) streams: Vec<StreamState>,
+    /// Streams whose next task may be able to begin, as bits.
+    pub(super) look: u64,
     /// For how many each task still waits.
     pub(super) waits: Vec<u16>,
     /// When each task had all that it waits for.
@@ -113,6 +115,7 @@ impl ActorState {
         ActorState {
             script: actor.script as usize,
             streams: vec![StreamState::default(); streams],
+            look: u64::MAX,
             waits: outline.waits.clone(),
             freed: vec![Time::ZERO; outline.waits.len()],
             done: 0,
