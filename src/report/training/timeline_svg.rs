@@ -153,12 +153,14 @@ impl Row<'_> {
         let main = number(self.sizes.main);
         let middle = self.y + self.sizes.main / 2.0 + 4.0;
         let width = number(RIGHT - LEFT);
+        // Of some 18 letters that have room.
+        let left = 13usize.saturating_sub(rank.to_string().len()).max(2);
         html! {
             g {
                 title { (rank_name(shown)) }
                 text class="jt-ink" x=(number(LEFT - 8.0)) y=(number(middle)) text-anchor="end" fill=(INK) font-size="11.5" {
                     tspan font-weight="bold" { "rank " (rank) }
-                    @if !part.is_empty() { " " tspan class="jt-muted" fill=(MUTED) { (shortened(part, 12)) } }
+                    @if !part.is_empty() { " " tspan class="jt-muted" fill=(MUTED) { (shortened(part, left)) } }
                 }
                 @if self.sizes.lane >= 8.0 {
                     @for (lane, (stream, _)) in self.others.iter().enumerate() {
