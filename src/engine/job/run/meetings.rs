@@ -1,0 +1,154 @@
+//! Operations of groups: who has come, and how fast they go on.
+
+use super::{Event, Run};
+use crate::engine::job::state::Going;
+use crate::engine::job::{JobError, JobProbe, Waiting};
+use crate::plan::job::{ActorId, ExchangeId, GroupId, StreamId};
+use crate::units::{Bytes, Time};
+use std::cmp::Reverse;
+
+impl Run<'_> {
+    /// An actor comes to an operation of a group, and holds its SMs from now on.
+    pub(super) fn come(
+        &mut self,
+        actor: ActorId,
+        stream: StreamId,
+        group: GroupId,
+        slot: u16,
+    ) -> Result<(), JobError> {
+        let known = &self.job.groups[group.0 as usize];
+        let exchange = known.exchanges[usize::from(slot)];
+        let state = &mut self.groups[group.0 as usize];
+        match state.exchange {
+            Some(first) if state.slot != slot => {
+                let name = |e: ExchangeId| self.job.exchanges[e.0 as usize].name.clone();
+                return Err(JobError::Mismatch {
+                    group: known.name.clone(),
+                    first: name(first),
+                    other: name(exchange),
+                });
+            }
+            _ => {
+                state.slot = slot;
+                state.exchange = Some(exchange);
+            }
+        }
+        if state.come.is_empty() {
+            self.rounds[group.0 as usize] += 1;
+            if let Some(timeout) = self.options.timeout {
+                let event = Event::Patience(group, self.rounds[group.0 as usize]);
+                self.events.push(Reverse((self.now + timeout, event)));
+            }
+        }
+        state.come.push((actor, stream, self.now));
+        if state.come.len() as u32 == known.actors {
+            self.ready.push(group);
+        }
+        let sms = self.job.exchanges[exchange.0 as usize].sms;
+        self.actors[actor.0 as usize].held += sms;
+        self.pace(actor);
+        Ok(())
+    }
+
+    /// All have come.
+    pub(super) fn begin_group(&mut self, group: GroupId, probe: &mut dyn JobProbe) {
+        let now = self.now;
+        let state = &mut self.groups[group.0 as usize];
+        // Who came last; if several did, the first of them by number.
+        let last = state.come.iter().max_by_key(|c| (c.2, Reverse(c.0)));
+        let last = last.map(|c| c.0);
+        let Some(exchange) = state.exchange else {
+            return;
+        };
+        state.going = Some(Going {
+            begun: now,
+            left: 1.0,
+            since: now,
+            speed: 0.0,
+            version: 0,
+        });
+        let come = state.come.clone();
+        for (actor, stream, _) in come {
+            let me = &mut self.actors[actor.0 as usize];
+            me.settle(now);
+            let idled = std::mem::take(&mut me.idled[usize::from(stream.0)]);
+            if let Some(last) = last.filter(|&l| l != actor && idled > Time::ZERO) {
+                *me.ledger.waited_for.entry(last).or_default() += idled;
+            }
+            if let Some(running) = &mut me.streams[usize::from(stream.0)].running {
+                running.begun = now;
+            }
+            self.touch(actor);
+        }
+        if self.rehearsed[exchange.0 as usize].time == Time::ZERO {
+            self.end_group(group, probe);
+        } else if !self.contention.start(group, exchange) {
+            self.go_on(group, 1.0);
+        }
+    }
+
+    /// A group's operation goes on at this part of its full speed.
+    pub(super) fn go_on(&mut self, group: GroupId, speed: f64) {
+        let now = self.now;
+        let state = &mut self.groups[group.0 as usize];
+        let (Some(going), Some(exchange)) = (&mut state.going, state.exchange) else {
+            return;
+        };
+        let whole = self.rehearsed[exchange.0 as usize].time.picos() as f64;
+        let gone = now.saturating_sub(going.since).picos() as f64 * going.speed / whole;
+        going.left = (going.left - gone).max(0.0);
+        going.since = now;
+        going.speed = speed;
+        going.version += 1;
+        if speed > 0.0 {
+            let rest = Time::from_picos((whole * going.left / speed).round() as u64);
+            let event = Event::Group(group, going.version);
+            self.events.push(Reverse((now + rest, event)));
+        }
+    }
+
+    pub(super) fn end_group(&mut self, group: GroupId, probe: &mut dyn JobProbe) {
+        self.contention.stop(group);
+        let state = std::mem::take(&mut self.groups[group.0 as usize]);
+        let (Some(going), Some(exchange)) = (state.going, state.exchange) else {
+            return;
+        };
+        let known = &self.job.exchanges[exchange.0 as usize];
+        let traffic = &mut self.traffic[group.0 as usize][usize::from(state.slot)];
+        traffic.count += 1;
+        traffic.time += self.now.saturating_sub(going.begun);
+        traffic.alone += self.rehearsed[exchange.0 as usize].time;
+        traffic.bytes = Bytes::new(traffic.bytes.get() + known.bytes.get());
+        for (actor, stream, _) in state.come {
+            let me = &mut self.actors[actor.0 as usize];
+            me.held -= known.sms;
+            me.ledger.communication[usize::from(stream.0)] += self.now.saturating_sub(going.begun);
+            self.end_task(actor, stream, probe);
+            self.pace(actor);
+        }
+    }
+
+    pub(super) fn waiting(&self, group: GroupId) -> Waiting {
+        let known = &self.job.groups[group.0 as usize];
+        let state = &self.groups[group.0 as usize];
+        // All ranks of the group, also those for which another stands.
+        let here = |actor: &ActorId| state.come.iter().any(|c| c.0 == *actor);
+        let members = || known.ranks.iter().zip(&known.members);
+        let pick = |wanted: bool| {
+            let found = members().filter(|(_, a)| here(a) == wanted);
+            let mut ranks: Vec<u32> = found.map(|(&rank, _)| rank).collect();
+            ranks.sort_unstable();
+            ranks
+        };
+        let exchange = state.exchange;
+        Waiting {
+            group,
+            name: known.name.clone(),
+            exchange: exchange.map_or_else(String::new, |e| {
+                self.job.exchanges[e.0 as usize].name.clone()
+            }),
+            come: pick(true),
+            missing: pick(false),
+        }
+    }
+}

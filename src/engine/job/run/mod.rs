@@ -1,0 +1,266 @@
+//! The event loop of a job.
+
+mod meetings;
+mod tasks;
+
+use super::contention::{Contention, WHOLE};
+use super::rehearse::Rehearsed;
+use super::state::{ActorState, GroupState, Kind, Outline};
+use super::{JobError, JobOutcome, JobProbe, Traffic};
+use crate::plan::job::{ActorId, Disturbances, GroupId, Job, StreamId};
+use crate::topology::LinkId;
+use crate::units::{Bandwidth, Time};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// How to run a job.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct JobOptions {
+    /// A rank that waits for others in a communication longer than that ends the job, as
+    /// NCCL's watchdog or a monitored barrier would.
+    pub timeout: Option<Time>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// Kernels or a wait on a stream are done, if nothing changed since that version.
+    Task(ActorId, StreamId, u32),
+    /// An operation of a group is done, likewise.
+    Group(GroupId, u32),
+    /// The process has started what comes next, or the GPU changes its speed.
+    Look(ActorId),
+    /// The first to come to an operation has waited for long.
+    Patience(GroupId, u32),
+    /// Links have other rates.
+    Links,
+}
+
+struct Run<'j> {
+    job: &'j Job,
+    rehearsed: &'j [Rehearsed],
+    disturbances: &'j dyn Disturbances,
+    options: JobOptions,
+    outlines: Vec<Outline>,
+    actors: Vec<ActorState>,
+    groups: Vec<GroupState>,
+    /// Operations that each group has begun to gather for.
+    rounds: Vec<u32>,
+    contention: Contention,
+    events: BinaryHeap<Reverse<(Time, Event)>>,
+    touched: Vec<ActorId>,
+    ready: Vec<GroupId>,
+    speeds: Vec<(GroupId, u64)>,
+    steps: Vec<Time>,
+    traffic: Vec<Vec<Traffic>>,
+    handled: u64,
+    now: Time,
+}
+
+/// Runs a job whose communications have been rehearsed.
+///
+/// # Errors
+/// A job that hangs, ranks that wait for too long.
+///
+/// # Panics
+/// If the job has no stream, or more than 64.
+pub fn run_job(
+    job: &Job,
+    rehearsed: &[Rehearsed],
+    rate: impl Fn(LinkId) -> Bandwidth,
+    disturbances: &dyn Disturbances,
+    options: JobOptions,
+    probe: &mut dyn JobProbe,
+) -> Result<JobOutcome, JobError> {
+    let streams = job.streams.len();
+    assert!((1..=64).contains(&streams), "a job has 1 to 64 streams");
+    let outlines: Vec<Outline> = job
+        .scripts
+        .iter()
+        .map(|s| Outline::new(s, streams))
+        .collect();
+    let actor =
+        |a: &crate::plan::job::Actor| ActorState::new(a, &outlines[a.script as usize], streams);
+    let mut run = Run {
+        job,
+        rehearsed,
+        disturbances,
+        options,
+        actors: job.actors.iter().map(actor).collect(),
+        outlines,
+        groups: vec![GroupState::default(); job.groups.len()],
+        rounds: vec![0; job.groups.len()],
+        contention: Contention::new(job, rehearsed, &rate, disturbances),
+        events: BinaryHeap::new(),
+        touched: Vec::new(),
+        ready: Vec::new(),
+        speeds: Vec::new(),
+        steps: Vec::new(),
+        traffic: job
+            .groups
+            .iter()
+            .map(|g| vec![Traffic::default(); g.exchanges.len()])
+            .collect(),
+        handled: 0,
+        now: Time::ZERO,
+    };
+    if let Some(at) = disturbances.next_link_change(Time::ZERO) {
+        run.events.push(Reverse((at, Event::Links)));
+    }
+    for index in 0..run.actors.len() {
+        run.touch(ActorId(index as u32));
+    }
+    run.instant(probe)?;
+    while let Some(&Reverse((at, _))) = run.events.peek() {
+        run.now = at;
+        while let Some(&Reverse((time, event))) = run.events.peek() {
+            if time > at {
+                break;
+            }
+            run.events.pop();
+            run.handled += 1;
+            run.handle(event, probe)?;
+        }
+        run.instant(probe)?;
+    }
+    run.finish()
+}
+
+impl Run<'_> {
+    fn touch(&mut self, actor: ActorId) {
+        let state = &mut self.actors[actor.0 as usize];
+        if !state.touched {
+            state.touched = true;
+            self.touched.push(actor);
+        }
+    }
+
+    fn handle(&mut self, event: Event, probe: &mut dyn JobProbe) -> Result<(), JobError> {
+        match event {
+            Event::Task(actor, stream, version) => {
+                let running = self.actors[actor.0 as usize].streams[usize::from(stream.0)].running;
+                let valid = running.is_some_and(|r| match r.kind {
+                    Kind::Kernels { version: v, .. } => v == version,
+                    Kind::Wait => true,
+                    Kind::Communication(_) => false,
+                });
+                if valid {
+                    self.end_task(actor, stream, probe);
+                }
+            }
+            Event::Group(group, version) => {
+                let going = self.groups[group.0 as usize].going;
+                if going.is_some_and(|g| g.version == version) {
+                    self.end_group(group, probe);
+                }
+            }
+            Event::Look(actor) => {
+                if self.left(actor) > 0 {
+                    self.actors[actor.0 as usize].look = u64::MAX;
+                    self.pace(actor);
+                    self.touch(actor);
+                }
+            }
+            Event::Patience(group, round) => {
+                let state = &self.groups[group.0 as usize];
+                let waits = !state.come.is_empty() && state.going.is_none();
+                if waits && self.rounds[group.0 as usize] == round {
+                    return Err(JobError::TimedOut {
+                        at: self.now,
+                        after: self.options.timeout.unwrap_or(Time::ZERO),
+                        waiting: self.waiting(group),
+                    });
+                }
+            }
+            Event::Links => {
+                self.contention.links_changed(self.disturbances, self.now);
+                if let Some(at) = self.disturbances.next_link_change(self.now) {
+                    // Only while something goes on: else a flapping link would keep a job that
+                    // hangs alive for ever.
+                    if self.anything_left() {
+                        self.events.push(Reverse((at, Event::Links)));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tasks of an actor that are not done.
+    fn left(&self, actor: ActorId) -> u32 {
+        let state = &self.actors[actor.0 as usize];
+        self.job.scripts[state.script].tasks.len() as u32 - state.done
+    }
+
+    fn anything_left(&self) -> bool {
+        (0..self.actors.len() as u32).any(|a| self.left(ActorId(a)) > 0)
+    }
+
+    /// All that begins at this instant.
+    fn instant(&mut self, probe: &mut dyn JobProbe) -> Result<(), JobError> {
+        loop {
+            let mut touched = std::mem::take(&mut self.touched);
+            touched.sort_unstable();
+            for &actor in &touched {
+                self.actors[actor.0 as usize].touched = false;
+                self.begin_tasks(actor)?;
+            }
+            for &actor in &touched {
+                self.book(actor);
+            }
+            touched.clear();
+            if self.touched.is_empty() {
+                self.touched = touched;
+            }
+            let mut ready = std::mem::take(&mut self.ready);
+            ready.sort_unstable();
+            for &group in &ready {
+                self.begin_group(group, probe);
+            }
+            ready.clear();
+            if self.ready.is_empty() {
+                self.ready = ready;
+            }
+            if self.touched.is_empty() && self.ready.is_empty() {
+                break;
+            }
+        }
+        let mut speeds = std::mem::take(&mut self.speeds);
+        self.contention.speeds(&mut speeds);
+        for &(group, speed) in &speeds {
+            self.go_on(group, speed as f64 / WHOLE as f64);
+        }
+        self.speeds = speeds;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<JobOutcome, JobError> {
+        for (index, state) in self.groups.iter().enumerate() {
+            if let (Some(_), Some(exchange)) = (state.going, state.exchange) {
+                return Err(JobError::NoPath {
+                    at: self.now,
+                    exchange: self.job.exchanges[exchange.0 as usize].name.clone(),
+                    group: self.job.groups[index].name.clone(),
+                });
+            }
+        }
+        if self.anything_left() {
+            let groups = (0..self.groups.len() as u32).map(GroupId);
+            let gathering = groups.filter(|g| !self.groups[g.0 as usize].come.is_empty());
+            return Err(JobError::Hangs {
+                at: self.now,
+                waiting: gathering.map(|g| self.waiting(g)).collect(),
+            });
+        }
+        let end = self.steps.iter().copied().max().unwrap_or(Time::ZERO);
+        for state in &mut self.actors {
+            state.settle(end);
+        }
+        Ok(JobOutcome {
+            end,
+            steps: self.steps,
+            ledgers: self.actors.into_iter().map(|a| a.ledger).collect(),
+            traffic: self.traffic,
+            events: self.handled,
+        })
+    }
+}

@@ -1,0 +1,253 @@
+//! Tasks on streams: when they may begin, how long they take, what ends with them.
+
+use super::{Event, Run};
+use crate::engine::job::state::{Kind, Running};
+use crate::engine::job::{Done, JobError, JobProbe};
+use crate::plan::job::{ActorId, StreamId, TaskId, Work};
+use crate::units::Time;
+use std::cmp::Reverse;
+
+/// Kernels that have just begun.
+const NOT_PACED: Time = Time::from_picos(u64::MAX - 1);
+
+impl Run<'_> {
+    /// Begins the tasks of an actor whose turn has come.
+    pub(super) fn begin_tasks(&mut self, actor: ActorId) -> Result<(), JobError> {
+        let me = &self.job.actors[actor.0 as usize];
+        let script = &self.job.scripts[me.script as usize];
+        loop {
+            self.pass_syncs(actor);
+            if self.actors[actor.0 as usize].look << (64 - self.job.streams.len()) == 0 {
+                return Ok(());
+            }
+            let mut begun = false;
+            for stream in 0..self.job.streams.len() {
+                let state = &mut self.actors[actor.0 as usize];
+                if state.look & (1 << stream) == 0 {
+                    continue;
+                }
+                state.look &= !(1 << stream);
+                let outline = &self.outlines[state.script];
+                let own = &state.streams[stream];
+                let Some(&task) = outline.of_stream[stream].get(own.next) else {
+                    continue;
+                };
+                let index = task.0 as usize;
+                if own.running.is_some() || state.waits[index] > 0 {
+                    continue;
+                }
+                let sync = outline
+                    .syncs
+                    .get(state.sync)
+                    .map_or(u32::MAX, |sync| sync.0);
+                if task.0 > sync {
+                    continue;
+                }
+                let launches = u64::from(outline.launches_before[index] - state.host_launches);
+                let starts = u64::from(!matches!(script.tasks[index].work, Work::Wait(_)));
+                let issued = state.host_base
+                    + Time::from_picos(me.launch.picos().saturating_mul(launches + starts));
+                if issued > self.now {
+                    self.events.push(Reverse((issued, Event::Look(actor))));
+                    continue;
+                }
+                self.begin_task(actor, StreamId(stream as u8), task)?;
+                begun = true;
+            }
+            if !begun {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The process goes on behind synchronisations that have nothing to wait for any more.
+    fn pass_syncs(&mut self, actor: ActorId) {
+        let state = &mut self.actors[actor.0 as usize];
+        let outline = &self.outlines[state.script];
+        while let Some(&sync) = outline.syncs.get(state.sync) {
+            // All before it are done, other synchronisations included.
+            if state.done < sync.0 {
+                return;
+            }
+            state.done += 1;
+            state.sync += 1;
+            state.look = u64::MAX;
+            state.host_base = self.now;
+            state.host_launches = outline.launches_before[sync.0 as usize];
+            for &dependent in &outline.dependents[sync.0 as usize] {
+                state.waits[dependent.0 as usize] -= 1;
+            }
+            let step = self.job.scripts[state.script].tasks[sync.0 as usize]
+                .tag
+                .step;
+            note(&mut self.steps, step, self.now);
+        }
+    }
+
+    fn begin_task(
+        &mut self,
+        actor: ActorId,
+        stream: StreamId,
+        task: TaskId,
+    ) -> Result<(), JobError> {
+        let me = &self.job.actors[actor.0 as usize];
+        let what = &self.job.scripts[me.script as usize].tasks[task.0 as usize];
+        let now = self.now;
+        let kind = match what.work {
+            Work::Kernels(kernels) => {
+                let kernels = self.disturbances.kernels(me.rank, task, what.tag, kernels);
+                Kind::Kernels {
+                    kernels,
+                    left: 1.0,
+                    since: now,
+                    whole: NOT_PACED,
+                    version: 0,
+                }
+            }
+            Work::Wait(time) => {
+                self.events
+                    .push(Reverse((now + time, Event::Task(actor, stream, 0))));
+                Kind::Wait
+            }
+            Work::Communicate { group, exchange } => {
+                let Some(group) = me.groups[usize::from(group)] else {
+                    // A communicator of one rank: nothing to do.
+                    let state = &mut self.actors[actor.0 as usize];
+                    state.streams[usize::from(stream.0)].next += 1;
+                    self.task_done(actor, task);
+                    return Ok(());
+                };
+                self.come(actor, stream, group, exchange)?;
+                Kind::Communication(group)
+            }
+            Work::Synchronise => Kind::Wait,
+        };
+        let state = &mut self.actors[actor.0 as usize];
+        let ready = state.freed[task.0 as usize];
+        let own = &mut state.streams[usize::from(stream.0)];
+        own.next += 1;
+        own.running = Some(Running {
+            task,
+            ready,
+            begun: now,
+            kind,
+        });
+        if matches!(kind, Kind::Kernels { .. }) {
+            self.pace(actor);
+        }
+        self.touch(actor);
+        Ok(())
+    }
+
+    /// How long an actor's kernels still take, with the SMs and the speed that it has now.
+    pub(super) fn pace(&mut self, actor: ActorId) {
+        let me = &self.job.actors[actor.0 as usize];
+        let state = &mut self.actors[actor.0 as usize];
+        let now = self.now;
+        let mut looks_again = None;
+        for (stream, own) in state.streams.iter_mut().enumerate() {
+            let Some(Running {
+                kind:
+                    Kind::Kernels {
+                        kernels,
+                        left,
+                        since,
+                        whole,
+                        version,
+                    },
+                ..
+            }) = &mut own.running
+            else {
+                continue;
+            };
+            let (speed, until) = self.disturbances.speed(me.rank, now);
+            let free = me.sms.saturating_sub(state.held).max(1);
+            let share = f64::from(free) / f64::from(me.sms.max(1));
+            let compute = kernels.compute.picos() as f64 / share;
+            let gpu = (compute + kernels.memory.picos() as f64) / speed;
+            // Kernels do not end before the process has started the last of them.
+            let host = me.launch.picos() as f64 * f64::from(kernels.launches.saturating_sub(1));
+            let new = if speed > 0.0 {
+                Time::from_picos(gpu.max(host).round() as u64)
+            } else {
+                Time::MAX
+            };
+            if new == *whole {
+                continue;
+            }
+            let paced = *whole != NOT_PACED && *whole != Time::MAX;
+            if paced && *whole > Time::ZERO {
+                let gone = (now.saturating_sub(*since)).picos() as f64 / whole.picos() as f64;
+                *left = (*left - gone).max(0.0);
+            }
+            *since = now;
+            *whole = new;
+            state.versions += 1;
+            *version = state.versions;
+            if new == Time::MAX {
+                // It stands still.
+                looks_again = until;
+                continue;
+            }
+            let rest = Time::from_picos((new.picos() as f64 * *left).round() as u64);
+            let event = Event::Task(actor, StreamId(stream as u8), *version);
+            self.events.push(Reverse((now + rest, event)));
+            looks_again = until.filter(|&u| u < now + rest);
+        }
+        if let Some(at) = looks_again {
+            self.events.push(Reverse((at, Event::Look(actor))));
+        }
+    }
+
+    pub(super) fn end_task(&mut self, actor: ActorId, stream: StreamId, probe: &mut dyn JobProbe) {
+        let state = &mut self.actors[actor.0 as usize];
+        let Some(running) = state.streams[usize::from(stream.0)].running.take() else {
+            return;
+        };
+        probe.task(Done {
+            actor,
+            task: running.task,
+            ready: running.ready,
+            begun: running.begun,
+            ended: self.now,
+        });
+        self.task_done(actor, running.task);
+    }
+
+    pub(super) fn task_done(&mut self, actor: ActorId, task: TaskId) {
+        let state = &mut self.actors[actor.0 as usize];
+        state.done += 1;
+        let outline = &self.outlines[state.script];
+        let tasks = &self.job.scripts[state.script].tasks;
+        let done = &tasks[task.0 as usize];
+        state.look |= 1 << done.stream.0;
+        for &dependent in &outline.dependents[task.0 as usize] {
+            let waits = &mut state.waits[dependent.0 as usize];
+            *waits -= 1;
+            if *waits == 0 {
+                state.look |= 1 << tasks[dependent.0 as usize].stream.0;
+            }
+            state.freed[dependent.0 as usize] = self.now;
+        }
+        note(&mut self.steps, done.tag.step, self.now);
+        self.touch(actor);
+    }
+
+    /// Books the past, and what the actor does from now on.
+    pub(super) fn book(&mut self, actor: ActorId) {
+        let state = &mut self.actors[actor.0 as usize];
+        state.settle(self.now);
+        let tasks = self.job.scripts[state.script].tasks.len() as u32;
+        let groups = &self.groups;
+        state.doing = state.now_doing(|g| groups[g.0 as usize].going.is_some(), tasks);
+    }
+}
+
+/// A step goes on until now.
+fn note(steps: &mut Vec<Time>, step: u16, now: Time) {
+    let index = usize::from(step);
+    if steps.len() <= index {
+        steps.resize(index + 1, Time::ZERO);
+    }
+    steps[index] = steps[index].max(now);
+}
