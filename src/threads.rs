@@ -3,6 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+/// How many processors there are.
+pub(crate) fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// What `work` makes of each input, in their order, on `threads` threads (all processors, if
 /// `None`). Each thread has a state of its own, from `state`, and takes the next input that
 /// none has; what comes out must not depend on the state.
@@ -12,7 +17,7 @@ pub(crate) fn each<T: Sync, S, R: Send>(
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, &T) -> R + Sync,
 ) -> Vec<R> {
-    let threads = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let threads = threads.unwrap_or_else(processors);
     let next = AtomicUsize::new(0);
     let run = || {
         let mut own = state();

@@ -182,15 +182,10 @@ fn ends(case: &Case) -> [[Time; 2]; 3] {
         });
         let connections = plan.transports.len() as u32;
         job.exchanges.push(Exchange {
-            name: number.to_string(),
-            bytes: Bytes::new(1),
-            bus_factor: 1.0,
-            how: String::new(),
-            sms: 0,
             plan: Some(Arc::new(plan)),
-            moved: None,
             alike: number as u32,
             own: std::iter::once(0..connections).collect(),
+            ..Exchange::free(&number.to_string(), Bytes::new(1), 1.0)
         });
     }
     let rehearsed = rehearse(&job, rate, false).unwrap();

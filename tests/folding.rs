@@ -150,6 +150,16 @@ fn planned(topology: &Topology, case: &Case) -> Option<Planned> {
     (steps * u64::from(case.operations) < MOST_STEPS).then_some(planned)
 }
 
+/// Times, bytes and where time went are the same.
+fn same(full: &Outcome, folded: &Outcome, planned: &Planned) -> Result<(), TestCaseError> {
+    prop_assert_eq!(&full.finish, &folded.finish);
+    prop_assert_eq!(&full.connection_bytes, &folded.connection_bytes);
+    let plan = &planned.plan;
+    prop_assert_eq!(full.link_bytes(plan), folded.link_bytes(plan));
+    prop_assert_eq!(spent(full), spent(folded));
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::default())]
 
@@ -158,10 +168,7 @@ proptest! {
         let topology = load(case.machine, &Overrides { nodes: Some(case.nodes) }).unwrap();
         let Some(planned) = planned(&topology, &case) else { return Ok(()) };
         let (full, folded) = both(&topology, &planned, case.operations);
-        prop_assert_eq!(&full.finish, &folded.finish);
-        prop_assert_eq!(&full.connection_bytes, &folded.connection_bytes);
-        prop_assert_eq!(full.link_bytes(&planned.plan), folded.link_bytes(&planned.plan));
-        prop_assert_eq!(spent(&full), spent(&folded));
+        same(&full, &folded, &planned)?;
         prop_assert!(folded.events <= full.events);
     }
 }
@@ -206,10 +213,7 @@ proptest! {
         let topology = load(case.machine, &Overrides { nodes: Some(case.nodes) }).unwrap();
         let Some(planned) = planned(&topology, &case) else { return Ok(()) };
         let (full, folded) = both(&topology, &planned, case.operations);
-        prop_assert_eq!(&full.finish, &folded.finish);
-        prop_assert_eq!(&full.connection_bytes, &folded.connection_bytes);
-        prop_assert_eq!(full.link_bytes(&planned.plan), folded.link_bytes(&planned.plan));
-        prop_assert_eq!(spent(&full), spent(&folded));
+        same(&full, &folded, &planned)?;
         prop_assert_eq!(full.skipped, 0);
     }
 }
@@ -287,10 +291,7 @@ proptest! {
         let topology = load(case.machine, &Overrides { nodes: Some(case.nodes) }).unwrap();
         let Some(planned) = planned(&topology, &case) else { return Ok(()) };
         let (full, folded) = both(&topology, &planned, case.operations);
-        prop_assert_eq!(&full.finish, &folded.finish);
-        prop_assert_eq!(&full.connection_bytes, &folded.connection_bytes);
-        prop_assert_eq!(full.link_bytes(&planned.plan), folded.link_bytes(&planned.plan));
-        prop_assert_eq!(spent(&full), spent(&folded));
+        same(&full, &folded, &planned)?;
     }
 }
 

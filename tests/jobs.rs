@@ -29,17 +29,7 @@ fn pipeline(schedule: Schedule, stages: u32, micro_batches: u32, chunks: u32) ->
             .map(str::to_owned)
             .to_vec(),
         names: vec!["pass".into()],
-        exchanges: vec![Exchange {
-            name: "message".into(),
-            bytes: Bytes::new(1),
-            bus_factor: 1.0,
-            how: String::new(),
-            sms: 0,
-            plan: None,
-            moved: None,
-            alike: 0,
-            own: Vec::new(),
-        }],
+        exchanges: vec![Exchange::free("message", Bytes::new(1), 1.0)],
         ..Job::default()
     };
     for group in 0..2 * stages {

@@ -45,7 +45,7 @@ impl SideBySide {
         };
         let same = programs.iter().all(|p| kind(p) == kind(&programs[0]));
         let first = programs[0].fingerprint();
-        let one = first.is_some() && programs.iter().all(|p| p.fingerprint() == first);
+        let one = first.is_some() && programs[1..].iter().all(|p| p.fingerprint() == first);
         SideBySide {
             programs,
             starts,

@@ -32,39 +32,34 @@ pub fn rehearse(
     exact_full: bool,
 ) -> Result<Vec<Rehearsed>, JobError> {
     // The first of those that are alike speaks for all.
-    let mut first: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut first: BTreeMap<u32, (usize, &Plan)> = BTreeMap::new();
     for (index, exchange) in job.exchanges.iter().enumerate() {
-        if exchange.plan.is_some() {
-            first.entry(exchange.alike).or_insert(index);
+        if let Some(plan) = &exchange.plan {
+            first.entry(exchange.alike).or_insert((index, plan));
         }
     }
-    let work: Vec<usize> = first.values().copied().collect();
+    let work: Vec<(usize, &Plan)> = first.values().copied().collect();
     let found = threads::each(
         &work,
         None,
         || (),
-        |(), &index| {
-            let plan = job.exchanges[index].plan.as_ref();
-            plan.map(|plan| alone(plan, &rate, exact_full))
-        },
+        |(), &(_, plan)| alone(plan, &rate, exact_full),
     );
     let mut outcomes: BTreeMap<u32, Outcome> = BTreeMap::new();
-    for (index, result) in work.into_iter().zip(found) {
+    for ((index, _), result) in work.into_iter().zip(found) {
         let exchange = &job.exchanges[index];
-        if let Some(result) = result {
-            let outcome = result.map_err(|source| JobError::Exchange {
-                exchange: exchange.name.clone(),
-                source,
-            })?;
-            outcomes.insert(exchange.alike, outcome);
-        }
+        let outcome = result.map_err(|source| JobError::Exchange {
+            exchange: exchange.name.clone(),
+            source,
+        })?;
+        outcomes.insert(exchange.alike, outcome);
     }
     let rehearsed = job.exchanges.iter().enumerate().map(|(index, exchange)| {
         let known = exchange.plan.as_ref().zip(outcomes.get(&exchange.alike));
         known.map_or_else(Rehearsed::default, |(plan, outcome)| Rehearsed {
             time: outcome.end(),
             loads: loads(exchange, plan, outcome),
-            events: if first.get(&exchange.alike) == Some(&index) {
+            events: if first.get(&exchange.alike).is_some_and(|f| f.0 == index) {
                 outcome.events
             } else {
                 0

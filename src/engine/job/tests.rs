@@ -38,15 +38,8 @@ fn task(stream: StreamId, after: &[u32], work: Work) -> Task {
 
 fn exchange(sms: u32) -> Exchange {
     Exchange {
-        name: "all-reduce".into(),
-        bytes: Bytes::new(1000),
-        bus_factor: 1.0,
-        how: String::new(),
         sms,
-        plan: None,
-        moved: None,
-        alike: 0,
-        own: Vec::new(),
+        ..Exchange::free("all-reduce", Bytes::new(1000), 1.0)
     }
 }
 

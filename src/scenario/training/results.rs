@@ -10,6 +10,7 @@ use crate::report::training::{
     Share, SpanKind, StepResult, VariantResult,
 };
 use crate::scenario::ScenarioError;
+use crate::threads;
 use crate::topology::TopologyError;
 use crate::units::{Bytes, Span, Time};
 use crate::workload::model::flops::{model_flops_per_step, model_flops_utilisation};
@@ -489,9 +490,8 @@ fn long_run(
     let gpus = variant.gpus.len() as u32;
     let step = Span::from_seconds(step_s);
     let mut spec = goodput_spec(long, &variant.topology, gpus, step);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let run = |spec: &goodput::GoodputSpec| -> Result<Goodput, ScenarioError> {
-        goodput::goodput(spec, seed, threads).map_err(|FaultError { problems }| {
+        goodput::goodput(spec, seed, threads::processors()).map_err(|FaultError { problems }| {
             TopologyError::Faults {
                 origin: "long_run".into(),
                 faults: problems,

@@ -81,12 +81,11 @@ pub struct Exchanges<'t> {
     known: FxHashMap<Key, Known>,
     /// Exchanges that are not alike, so far.
     unlike: u32,
-    /// The last nodes whose links were compared.
-    twins: Option<Compared>,
+    /// The nodes that were last compared with others, and the links in the stead of theirs, if
+    /// they correspond: the groups of a set are planned one after the other.
+    nodes: Arc<[NodeId]>,
+    twins: FxHashMap<Arc<[NodeId]>, Option<Arc<TwinLinks>>>,
 }
-
-/// Nodes, those in their stead, and the links of both if they correspond.
-type Compared = (Vec<NodeId>, Vec<NodeId>, Option<Arc<TwinLinks>>);
 
 /// The place of a set of groups, and what each of them does: an operation without its name.
 type Key = (u32, Moves, Bytes, Forced);
@@ -94,7 +93,7 @@ type Key = (u32, Moves, Bytes, Forced);
 /// An operation of all groups of a set.
 struct Known {
     /// Nodes of the groups, in order of their first appearance.
-    nodes: Vec<NodeId>,
+    nodes: Arc<[NodeId]>,
     /// By group; `None` if nothing is to move.
     parts: Vec<Option<Part>>,
     /// Those of one protocol are in one plan, those of another, which that cannot hold, apart.
@@ -140,7 +139,8 @@ impl<'t> Exchanges<'t> {
             router: None,
             known: FxHashMap::default(),
             unlike: 0,
-            twins: None,
+            nodes: Arc::from([]),
+            twins: FxHashMap::default(),
         }
     }
 
@@ -163,11 +163,11 @@ impl<'t> Exchanges<'t> {
     ) -> Result<Vec<Exchange>, ExchangeError> {
         let set = &kind.beside[group as usize];
         let place = kind.sets[group as usize];
-        let nodes = self.places.in_order(kind, set);
+        let nodes: Arc<[NodeId]> = self.places.in_order(kind, set).into();
         let mut new = Vec::new();
         for operation in operations {
             let known = self.known.get(&key(place, operation));
-            let from = known.map(|known| known.nodes.clone());
+            let from = known.map(|known| Arc::clone(&known.nodes));
             if from.is_none_or(|from| from != nodes && self.twins(&from, &nodes).is_none()) {
                 new.push(operation);
             }
@@ -186,7 +186,7 @@ impl<'t> Exchanges<'t> {
             let known = &self.known[&key(place, operation)];
             let mut exchange = known.exchange(operation, &member);
             if known.nodes != nodes {
-                let from = known.nodes.clone();
+                let from = Arc::clone(&known.nodes);
                 exchange.moved = self.twins(&from, &nodes);
             }
             exchanges.push(exchange);
@@ -199,7 +199,7 @@ impl<'t> Exchanges<'t> {
         &mut self,
         kind: &Kind,
         set: &[u32],
-        (place, nodes): (u32, &[NodeId]),
+        (place, nodes): (u32, &Arc<[NodeId]>),
         operations: &[&Operation],
     ) -> Result<(), ExchangeError> {
         // By operation: what each group's communicator makes of it.
@@ -228,16 +228,15 @@ impl<'t> Exchanges<'t> {
         Ok(())
     }
 
-    /// Links of nodes and those in their stead, see [`Places::twins`]; the last answer is kept.
-    fn twins(&mut self, from: &[NodeId], to: &[NodeId]) -> Option<Arc<TwinLinks>> {
-        match &self.twins {
-            Some((a, b, links)) if a == from && b == to => links.clone(),
-            _ => {
-                let links = self.places.twins(from, to).map(Arc::new);
-                self.twins = Some((from.to_vec(), to.to_vec(), links.clone()));
-                links
-            }
+    /// Links of nodes and those in their stead, see [`Places::twins`].
+    fn twins(&mut self, from: &Arc<[NodeId]>, to: &Arc<[NodeId]>) -> Option<Arc<TwinLinks>> {
+        if self.nodes != *to {
+            self.nodes = Arc::clone(to);
+            self.twins.clear();
         }
+        let compare = || self.places.twins(from, to).map(Arc::new);
+        let known = self.twins.entry(Arc::clone(from));
+        known.or_insert_with(compare).clone()
     }
 
     fn new_router(&self) -> Router<'t> {
@@ -262,7 +261,7 @@ struct Member {
 
 impl Known {
     /// From what the groups' communicators planned; `unlike` counts what is not alike.
-    fn new(nodes: &[NodeId], planned: Vec<Option<Planned>>, unlike: &mut u32) -> Self {
+    fn new(nodes: &Arc<[NodeId]>, planned: Vec<Option<Planned>>, unlike: &mut u32) -> Self {
         let mut apart: Vec<(Protocol, Vec<Plan>, u32)> = Vec::new();
         let mut parts = Vec::with_capacity(planned.len());
         for planned in planned {
@@ -295,7 +294,7 @@ impl Known {
             Some(Together { plan, alike })
         });
         Known {
-            nodes: nodes.to_vec(),
+            nodes: Arc::clone(nodes),
             parts,
             plans: together.collect(),
         }
