@@ -147,6 +147,7 @@ fn nodes_of_eight(ranks: u32, bytes: u64) -> Plan {
                 route: id,
                 post_latency: latency,
                 message_overhead: Time::from_nanos(1000),
+                inline: (Bytes::ZERO, Time::ZERO),
                 rendezvous: (Bytes::ZERO, Time::ZERO),
                 rate: Bandwidth::from_gb_per_sec(50),
             }),

@@ -79,6 +79,8 @@ pub(super) struct Cold {
     pub(super) last_part: Option<u32>,
     /// What the current chunk may not begin before.
     pub(super) after: Option<After>,
+    /// Streams of bytes in and out of the current chunk, if it is `many`.
+    pub(super) streams: u32,
     /// How many steps were done before the last one, or the last few at once, and when that
     /// one was.
     pub(super) done_before: u32,
@@ -106,6 +108,7 @@ impl Default for Cold {
             send: SmallVec::new(),
             last_part: None,
             after: None,
+            streams: 0,
             done_before: 0,
             done_at: Time::ZERO,
             waiters: SmallVec::new(),

@@ -40,6 +40,7 @@ pub(super) struct Proxy {
     pub(super) path: PathId,
     pub(super) rate: Bandwidth,
     pub(super) overhead: Time,
+    pub(super) inline: (Bytes, Time),
     pub(super) rendezvous: (Bytes, Time),
 }
 
@@ -156,6 +157,7 @@ impl Machinery {
                 path,
                 rate: leg.rate,
                 overhead: leg.message_overhead,
+                inline: leg.inline,
                 rendezvous: leg.rendezvous,
             });
         }

@@ -293,6 +293,7 @@ fn network_plan(chunk: u64, slots: u32, overhead: Time, latency: Time) -> Plan {
         route: RouteId(0),
         post_latency: Time::ZERO,
         message_overhead: overhead,
+        inline: (Bytes::ZERO, Time::ZERO),
         rendezvous: (Bytes::ZERO, Time::ZERO),
         rate: INSTANT,
     };

@@ -4,6 +4,7 @@
 //! distribution" of one operation over channels, buffer sizes and chunk rules.
 
 use super::algorithm::Algorithm;
+use super::costs::LL128_WARP;
 use super::env::Env;
 use super::tuner::Setup;
 use crate::collective::{Collective, Part};
@@ -14,8 +15,6 @@ use crate::units::Bytes;
 const STEPS: u64 = 8;
 /// Traffic that one cell of the distribution stands for.
 const CELL: u64 = 32 << 10;
-/// LL128 chunks are whole lines of all warps' registers.
-const LL128_GRAIN: u64 = 1920;
 
 /// Payload of a slot.
 pub(super) fn slot(kind: ProtocolKind, env: &Env) -> u64 {
@@ -39,16 +38,16 @@ pub(super) fn protocol(
     let slot = slot(kind, env);
     let (slices_per_chunk, slot_steps) = match kind {
         ProtocolKind::Simple if pipelined => (2, 2),
-        // Flags go with every line: what a block's warps have moved the next can go on with. A
-        // chunk still has to fit its queue.
+        // What all warps have moved is on its way while they move the rest of a chunk, which still
+        // has to fit its queue.
         ProtocolKind::Ll128 => (STEPS as u32, 1),
         _ => (1, 1),
     };
     let min_slice = match (algorithm, kind) {
         (Algorithm::Ring, ProtocolKind::Simple) => slot_steps * slot / 32,
         // 20 warps, or the 6 of them that go down a tree.
-        (Algorithm::Tree, ProtocolKind::Ll128) => 6 * LL128_GRAIN,
-        (_, ProtocolKind::Ll128) => 20 * LL128_GRAIN,
+        (Algorithm::Tree, ProtocolKind::Ll128) => 6 * LL128_WARP.get(),
+        (_, ProtocolKind::Ll128) => 20 * LL128_WARP.get(),
         _ => 16,
     };
     Protocol {
@@ -242,7 +241,8 @@ impl Sizing<'_> {
                 let steps = 1.0 + f64::from(hosts.ilog2()) + 0.1 * local;
                 halved(&mut chunk, 1, 64.0 * steps / local, 131_072);
                 halved(&mut chunk, 1, 16.0 * steps / local, 32_768);
-                chunk = (chunk / LL128_GRAIN).max(1) * LL128_GRAIN;
+                let grain = LL128_WARP.get();
+                chunk = (chunk / grain).max(1) * grain;
             }
             Algorithm::CollnetDirect => {
                 let depth = 1.0 + f64::from(hosts.ilog2());

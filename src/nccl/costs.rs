@@ -5,10 +5,14 @@ use crate::collective::Role;
 use crate::plan::{ProtocolKind, RoleCosts, SliceCost, WorkerCosts};
 use crate::topology::Architecture;
 use crate::topology::architecture::HopModel;
-use crate::units::{Bandwidth, Time};
+use crate::units::{Bandwidth, Bytes, Time};
 
 /// A rate that never limits: what links, switches or interfaces do, and no worker.
 pub(super) const UNLIMITED: Bandwidth = Bandwidth::from_bytes_per_sec(1 << 50);
+
+/// What a warp moves at a time with LL128: 32 threads, eight times eight bytes each, a sixteenth
+/// of them flags (NCCL 2.30.7: `prims_ll128.h`).
+pub(super) const LL128_WARP: Bytes = Bytes::new(1920);
 
 /// From one thread block to another one, beyond the wires.
 pub(super) fn hop(model: &Architecture, kind: ProtocolKind) -> &HopModel {
@@ -34,6 +38,8 @@ pub(super) struct Setting {
     pub(super) channels: u16,
     /// Heads of a multicast group.
     pub(super) heads: u32,
+    /// Ranks of a multicast group.
+    pub(super) members: u32,
     /// All NVLinks of a GPU, raw.
     pub(super) nvlink: Bandwidth,
 }
@@ -76,11 +82,18 @@ fn block(model: &Architecture, kind: ProtocolKind) -> WorkerCosts {
             local_rate: UNLIMITED,
             streams: 0,
         },
-        // Reading flags slows the last step as it does every other.
+        // Each line has its flag and each warp its lines: what one has moved the next block can
+        // go on with. From a line's being read to its being stored delays the block's own next
+        // step as much as the next block. Reading flags slows the last step as every other.
         ProtocolKind::Ll128 => WorkerCosts {
-            slice: SliceCost::default(),
-            send_rate: model.ll128.rate.value,
-            local_rate: model.ll128.rate.value,
+            slice: SliceCost {
+                each: model.ll128.hop.nvlink.value,
+                pass: LL128_WARP,
+                pass_time: model.ll128.rate.value.time_for(LL128_WARP),
+                ..SliceCost::default()
+            },
+            send_rate: UNLIMITED,
+            local_rate: UNLIMITED,
             streams: 0,
         },
     }
@@ -129,8 +142,12 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
             let Some(nvls) = &model.nvls else {
                 return all;
             };
+            // The last of so many ranks is waited for: the mean of the largest of n delays grows
+            // as log n.
+            let last = f64::from(setting.members.max(2)).log2() / 8f64.log2();
+            let sync = (nvls.loop_sync.value.picos() as f64 * last).round() as u64;
             let copy = WorkerCosts {
-                slice: SliceCost::flat(nvls.loop_sync.value),
+                slice: SliceCost::flat(Time::from_picos(sync)),
                 send_rate: nvls.rate.value,
                 local_rate: nvls.rate.value,
                 ..block
@@ -164,9 +181,13 @@ pub(super) fn lane_costs(model: &Architecture, kind: ProtocolKind, lanes: u16) -
     let block = block(model, kind);
     let share = 1.0 / f64::from(lanes.max(1));
     let (rate, slice) = match (kind, &model.point_to_point) {
-        (ProtocolKind::Simple, Some(sends)) => {
-            (sends.rate.value, SliceCost::flat(sends.chunk_sync.value))
-        }
+        (ProtocolKind::Simple, Some(sends)) => (
+            sends.rate.value,
+            SliceCost {
+                hidden: true,
+                ..SliceCost::flat(sends.chunk_sync.value)
+            },
+        ),
         _ => (block.send_rate, block.slice.with_share(share)),
     };
     WorkerCosts {
@@ -190,7 +211,6 @@ pub(super) fn kernel_start(channels: u16, before_2_23: bool) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Bytes;
 
     #[test]
     fn passes_are_stairs() {

@@ -140,6 +140,7 @@ impl Communicator<'_> {
                         route: laid.remember((out, into), route),
                         post_latency: Time::ZERO,
                         message_overhead,
+                        inline: (Bytes::ZERO, Time::ZERO),
                         rendezvous: (Bytes::ZERO, Time::ZERO),
                         rate: software.stream_rate.value,
                     }),

@@ -9,6 +9,7 @@ use super::error::NcclError;
 use super::hosts::{by_nvlink, nic_path};
 use super::rings::start_of;
 use super::transport::{Leg, Way};
+use super::turns::Turns;
 use crate::collective::{
     Between, ChainProgram, Chains, Collective, ConnId, HeadsProgram, HopKind, MscclAlgorithm, Part,
     Program, RingProgram, Rings, Role, Tree, TreeProgram, binary_parent,
@@ -70,7 +71,7 @@ impl Communicator<'_> {
         let bytes = program.bytes();
         let protocol = protocol(algorithm, program.collective(), kind, self.env());
         let plan = Plan {
-            transports: self.transports(program.as_ref(), ways, protocol),
+            transports: self.transports(program.as_ref(), ways, algorithm, protocol),
             gpus: self.gpus.clone(),
             protocol,
             issue: Issue {
@@ -199,12 +200,20 @@ impl Communicator<'_> {
         channels: u16,
         heads: u32,
     ) -> Vec<RoleCosts> {
+        // Streams of sums at each interface: every channel of a head, or those that enter there.
+        let doors = self.hosts.iter().map(|h| h.doors.len()).min();
+        let streams = match algorithm {
+            Algorithm::CollnetChain => channels.div_ceil(doors.unwrap_or(1).max(1) as u16),
+            _ => channels,
+        };
+        let reduced = self.reduction_rate().bytes_per_sec() / u64::from(streams.max(1));
         let setting = Setting {
             algorithm,
             kind,
-            switch_rate: self.reduction_rate(),
+            switch_rate: Bandwidth::from_bytes_per_sec(reduced.max(1)),
             channels,
             heads,
+            members: self.hosts.iter().map(|h| h.ranks.len()).max().unwrap_or(1) as u32,
             nvlink: self.raw_nvlink(),
         };
         let models = self.architectures.iter();
@@ -225,7 +234,7 @@ impl Communicator<'_> {
         }
     }
 
-    /// What the network's switches keep up with, for each stream of sums.
+    /// What the network's switches keep up with, for each interface.
     fn reduction_rate(&self) -> Bandwidth {
         let topology = self.topology;
         let switches = topology.fabrics.iter().flat_map(|f| &f.switches);
@@ -240,16 +249,18 @@ impl Communicator<'_> {
         &self,
         program: &dyn Program,
         ways: &[Way],
+        algorithm: Algorithm,
         protocol: Protocol,
     ) -> Vec<Transport> {
         let models = self.architectures.iter();
         let hops: Vec<_> = models.map(|m| hop(m, protocol.kind)).collect();
+        let turns = Turns::new(program, ways, algorithm);
         ways.iter()
             .zip(0..)
             .map(|(way, conn)| {
                 let from = program.worker(program.connection(ConnId(conn)).from);
                 let hop = hops[usize::from(self.rank_models[from.rank.index()])];
-                way.transport(hop, protocol.wire)
+                way.transport(hop, &protocol, turns.of(way, from.role))
             })
             .collect()
     }

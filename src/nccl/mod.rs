@@ -25,6 +25,7 @@ mod sends;
 mod sharp;
 mod transport;
 mod tuner;
+mod turns;
 mod version;
 
 pub use algorithm::Algorithm;

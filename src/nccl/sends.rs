@@ -202,7 +202,11 @@ impl Communicator<'_> {
             .zip(&self.architectures)
             .map(|(costs, model)| {
                 let lane = lane_costs(model, kind, lanes);
-                costs.with(Role::Send, lane).with(Role::Receive, lane)
+                let costs = costs.with(Role::Send, lane).with(Role::Receive, lane);
+                match (kind, &model.point_to_point) {
+                    (ProtocolKind::Simple, Some(sends)) => costs.launching(sends.launch.value),
+                    _ => costs,
+                }
             })
             .collect()
     }

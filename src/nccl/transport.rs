@@ -9,7 +9,8 @@ use super::env::Env;
 use super::error::NcclError;
 use super::hosts::{by_nvlink, nic_path};
 use super::ports::{End, Ports};
-use crate::plan::{NetworkLeg, RouteId, Transport};
+use super::turns::Turn;
+use crate::plan::{NetworkLeg, Protocol, ProtocolKind, RouteId, Transport};
 use crate::topology::architecture::HopModel;
 use crate::topology::spec::RoutingPolicy;
 use crate::topology::{
@@ -36,9 +37,16 @@ pub(super) struct Way {
 #[derive(Debug, Clone, Copy)]
 struct Net {
     route: RouteId,
+    /// The GPU whose process's proxy thread sends.
+    thread: DeviceId,
     /// Between a GPU and the proxy that watches its memory.
     post_latency: Time,
+    /// What a proxy thread spends on each message.
     message_overhead: Time,
+    /// … with no more bytes on the wire so much more, if it lies in GPU memory.
+    inline: (u64, Time),
+    /// The interface reads the GPU's memory.
+    direct: bool,
     /// Messages with more bytes on the wire take so much more.
     rendezvous: (u64, Time),
     rate: Bandwidth,
@@ -294,6 +302,8 @@ impl<'t> Ways<'t> {
         let (route, middle) = self.crossing((&from, out), (&to, into), leg.flow)?;
         let sender = self.topology.nic_model(out);
         let message_overhead = sender.map_or(Time::ZERO, |m| m.message_overhead.value);
+        let inline = sender.and_then(|m| m.inline.as_ref());
+        let inline = inline.map_or((0, Time::ZERO), |i| (i.up_to.value.get(), i.time.value));
         let rendezvous = sender.and_then(|m| m.rendezvous.as_ref());
         let rendezvous =
             rendezvous.map_or((0, Time::ZERO), |r| (r.above.value.get(), r.time.value));
@@ -329,8 +339,11 @@ impl<'t> Ways<'t> {
             load,
             network: Some(Net {
                 route,
+                thread: source,
                 post_latency,
                 message_overhead,
+                inline,
+                direct: from.direct,
                 rendezvous,
                 rate: Bandwidth::from_bytes_per_sec(rate),
             }),
@@ -537,18 +550,33 @@ impl Way {
         self.network.is_some() && self.load.is_none() && self.store.is_none()
     }
 
-    /// With a protocol's `hop`: what noticing a slice costs beyond the wires. The protocol puts
-    /// `wire.0` bytes on the wire for `wire.1` of payload.
-    pub(super) fn transport(&self, hop: &HopModel, wire: (u32, u32)) -> Transport {
+    /// The GPU whose process's proxy thread sends over a network.
+    pub(super) fn thread(&self) -> Option<DeviceId> {
+        self.network.map(|n| n.thread)
+    }
+
+    /// With a protocol's `hop`: what noticing a slice costs beyond the wires. The proxy thread that
+    /// sends moves a number of connections on at once.
+    pub(super) fn transport(&self, hop: &HopModel, protocol: &Protocol, turns: Turn) -> Transport {
+        let wire = protocol.wire;
         let hop = if self.pcie { &hop.pcie } else { &hop.nvlink }.value;
         let payload = |bytes: u64| Bytes::new(bytes * u64::from(wire.1) / u64::from(wire.0));
         Transport {
             store: self.store,
             load: self.load,
+            // What LL sends lies in host memory.
             network: self.network.map(|n| NetworkLeg {
+                inline: if n.direct && protocol.kind != ProtocolKind::Ll {
+                    (
+                        payload(n.inline.0),
+                        n.inline.1 * (turns.waits + turns.works),
+                    )
+                } else {
+                    (Bytes::ZERO, Time::ZERO)
+                },
                 route: n.route,
-                post_latency: n.post_latency + hop,
-                message_overhead: n.message_overhead,
+                post_latency: n.post_latency + hop + n.message_overhead * turns.waits,
+                message_overhead: n.message_overhead * turns.works,
                 rendezvous: (payload(n.rendezvous.0), n.rendezvous.1),
                 rate: n.rate,
             }),

@@ -139,6 +139,8 @@ pub struct NetworkLeg {
     pub post_latency: Time,
     /// What the proxy spends on each message before it can leave.
     pub message_overhead: Time,
+    /// … on each with no more payload than `inline.0`, `inline.1` more.
+    pub inline: (Bytes, Time),
     /// Messages with more payload arrive later by `rendezvous.1`.
     pub rendezvous: (Bytes, Time),
     /// The fastest that one connection goes, whatever the links allow.
@@ -201,6 +203,9 @@ pub struct SliceCost {
     pub pass_time: Time,
     /// Each doubling above [`SliceCost::FIRST`], up to a pass.
     pub doubling: Time,
+    /// All of it is hidden where links are slower than the worker: thread blocks are out of step
+    /// with each other, so that some move bytes while others wait.
+    pub hidden: bool,
     /// If its size is no multiple of `grain`; zero: no matter.
     pub rest: Time,
     /// See there.
@@ -219,6 +224,7 @@ impl SliceCost {
             pass: Bytes::ZERO,
             pass_time: Time::ZERO,
             doubling: Time::ZERO,
+            hidden: false,
             rest: Time::ZERO,
             grain: Bytes::ZERO,
         }

@@ -136,6 +136,8 @@ pub struct Ll128Model {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PointToPointModel {
+    /// Start and end of the kernel.
+    pub launch: Sourced<Time>,
     /// While bytes move.
     pub rate: Sourced<Bandwidth>,
     /// Per chunk: waiting for a slot, fencing, telling the peer or the proxy.
@@ -148,7 +150,7 @@ pub struct PointToPointModel {
 pub struct NvlsModel {
     /// Start and end of the kernel.
     pub launch: Sourced<Time>,
-    /// Of a loop: waiting for all ranks, fencing, telling them.
+    /// Of a loop among eight ranks: waiting for all of them, fencing, telling them.
     pub loop_sync: Sourced<Time>,
     /// Between the user's buffer and multicast memory, while bytes move.
     pub rate: Sourced<Bandwidth>,

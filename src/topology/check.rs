@@ -365,6 +365,9 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
                 m.message_overhead.value,
                 faults,
             );
+            if let Some(model) = &m.inline {
+                latency(&format!("{at}.nic.inline.time"), model.time.value, faults);
+            }
             if let Some(model) = &m.rendezvous {
                 latency(
                     &format!("{at}.nic.rendezvous.time"),
@@ -412,6 +415,7 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
     }
     if let Some(sends) = &model.point_to_point {
         rates.push(("point_to_point.rate", &sends.rate));
+        times.push(("point_to_point.launch", &sends.launch));
         times.push(("point_to_point.chunk_sync", &sends.chunk_sync));
     }
     if let Some(nvls) = &model.nvls {

@@ -326,6 +326,10 @@ pub struct NicModel {
     /// What the CPU's proxy thread and the interface spend on each message; the next
     /// message of the same connection waits for it.
     pub message_overhead: Sourced<Time>,
+    /// More for messages of up to so many bytes from GPU memory: the processor copies them into
+    /// the descriptor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inline: Option<InlineModel>,
     /// More for messages of more than so many bytes on the wire: both sides agree on them
     /// before they are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -337,6 +341,16 @@ pub struct NicModel {
     /// The fastest that one queue pair goes; the whole wire if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_pair_rate: Option<Sourced<Bandwidth>>,
+}
+
+/// Small messages of a network interface, which travel in their descriptors.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InlineModel {
+    /// Messages with up to so many bytes on the wire are small.
+    pub up_to: Sourced<Bytes>,
+    /// What the proxy thread spends on each of them more, if it lies in GPU memory.
+    pub time: Sourced<Time>,
 }
 
 /// Large messages of a network interface.

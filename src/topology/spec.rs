@@ -254,8 +254,8 @@ fn unity() -> f64 {
 /// See [`FabricShape::Dragonfly`].
 ///
 /// The nodes fill one group after the other. A group consists of blocks of as many switches
-/// as a node has ports: each port of a node is on another switch of its block. A machine of a
-/// single group has only the blocks that its nodes need.
+/// as a node has ports: each port of a node is on another switch of its block. A group has all its
+/// switches, however few nodes there are: traffic inside it takes detours over all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dragonfly {

@@ -4,7 +4,7 @@ use super::parse::{UnitError, Vocabulary, exact};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::iter::Sum;
-use std::ops::{Add, AddAssign, Sub};
+use std::ops::{Add, AddAssign, Mul, Sub};
 
 const VOCABULARY: Vocabulary = Vocabulary {
     expected: "a time such as 1.5us or 20ms",
@@ -137,6 +137,14 @@ impl Sub for Time {
     type Output = Time;
     fn sub(self, other: Time) -> Time {
         Time(self.0 - other.0)
+    }
+}
+
+impl Mul<u32> for Time {
+    type Output = Time;
+
+    fn mul(self, times: u32) -> Time {
+        Time(self.0.saturating_mul(u64::from(times)))
     }
 }
 

@@ -316,7 +316,11 @@ fn graph(
         let leg = t.network.map_or(0, |leg| {
             let times = mix_in(leg.post_latency.picos(), leg.message_overhead.picos());
             let large = mix_in(leg.rendezvous.0.get(), leg.rendezvous.1.picos());
-            mix_in(mix_in(times, large), leg.rate.bytes_per_sec())
+            let small = mix_in(leg.inline.0.get(), leg.inline.1.picos());
+            mix_in(
+                mix_in(mix_in(times, small), large),
+                leg.rate.bytes_per_sec(),
+            )
         });
         mix_in(mix_in(mix_in(times, leg), traces.sent[c]), traces.taken[c])
     }));

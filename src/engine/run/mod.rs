@@ -151,12 +151,21 @@ const PART: usize = 256;
 struct Class {
     /// After each slice of a worker; before each message of a proxy.
     slice: SliceCost,
+    /// Of a proxy: messages with no more bytes keep it busy so much longer.
+    inline: (Bytes, Time),
     /// Of a proxy: messages with more bytes arrive later by so much.
     rendezvous: (Bytes, Time),
     send_rate: u64,
     local_rate: u64,
     /// Streams in and out at these rates; zero: any number.
     streams: u32,
+}
+
+impl Class {
+    /// When a slice ends depends on when it began, beyond its bytes.
+    fn needs_start(&self) -> bool {
+        self.slice.pass > Bytes::ZERO || self.slice.hidden
+    }
 }
 
 struct Run<'r, 'o, P: Probe> {
@@ -221,6 +230,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             .flat_map(RoleCosts::iter)
             .map(|c| Class {
                 slice: c.slice,
+                inline: (Bytes::ZERO, Time::ZERO),
                 rendezvous: (Bytes::ZERO, Time::ZERO),
                 send_rate: c.send_rate.bytes_per_sec(),
                 local_rate: c.local_rate.bytes_per_sec(),
@@ -244,6 +254,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             let rate = proxy.rate.bytes_per_sec().max(1);
             let class = Class {
                 slice: SliceCost::flat(proxy.overhead),
+                inline: proxy.inline,
                 rendezvous: proxy.rendezvous,
                 send_rate: rate,
                 local_rate: rate,

@@ -5,7 +5,7 @@ use crate::collective::After;
 use crate::engine::actor::{NO_FIFO, Phase, add_limited};
 use crate::engine::probe::{ActorId, Cause, Probe, Segment, Slice};
 use crate::engine::sharing::{Change, Limit};
-use crate::units::{Bytes, Time};
+use crate::units::{Bandwidth, Bytes, Time};
 
 impl<P: Probe> Run<'_, '_, P> {
     pub(super) fn share(&mut self) {
@@ -113,9 +113,12 @@ impl<P: Probe> Run<'_, '_, P> {
         if id >= self.workers {
             // The proxy's work on a message overlaps with the one before leaving.
             actor.slice = fifos.next_len(actor.recv);
-            let cost = &self.classes[usize::from(actor.class)].slice;
+            let class = &self.classes[usize::from(actor.class)];
             let cold = &mut self.cold[id as usize];
-            cold.handed = ready.max(cold.handed) + cost.each;
+            cold.handed = ready.max(cold.handed) + class.slice.each;
+            if u64::from(actor.slice) <= class.inline.0.get() {
+                cold.handed += class.inline.1;
+            }
             start = free.max(cold.handed);
         }
         // Waiting counts up to the later of data and credit: until the other side acted,
@@ -143,7 +146,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 actor.wait_credit += posted - free;
             }
         }
-        if self.classes[usize::from(actor.class)].slice.pass > Bytes::ZERO {
+        if self.classes[usize::from(actor.class)].needs_start() {
             self.cold[id as usize].start = start;
         }
         if P::ACTIVE {
@@ -239,13 +242,22 @@ impl<P: Probe> Run<'_, '_, P> {
             let at = now + if late { class.rendezvous.1 } else { Time::ZERO };
             posted = (at, at);
         } else {
-            let sync = class.slice.of(len);
-            if class.slice.pass == Bytes::ZERO {
+            let mut sync = class.slice.of(len);
+            if class.slice.hidden {
+                let alone = Bandwidth::from_bytes_per_sec(actor.cap).time_for(Bytes::new(len));
+                done = now.max(self.cold[id as usize].start + alone + sync);
+                posted = (done, done);
+            } else if class.slice.pass == Bytes::ZERO {
                 done += sync;
                 posted = (done, done);
             } else {
                 // Passes go on while bytes move; nobody learns of the past.
-                let start = self.cold[id as usize].start;
+                let cold = &self.cold[id as usize];
+                let start = cold.start;
+                if actor.many && class.streams > 0 && cold.streams > class.streams {
+                    let picos = sync.picos() * u64::from(cold.streams);
+                    sync = Time::from_picos(picos / u64::from(class.streams));
+                }
                 done = now.max(start + sync);
                 let first = done - class.slice.ahead(len, done - start);
                 posted = (first.max(now), done);

@@ -146,9 +146,9 @@ impl<P: Probe> Run<'_, '_, P> {
         });
         let most = self.classes[usize::from(actor.class)].streams;
         let local = [step.source, step.addend, step.target];
-        let streams = (step.recv.len() + step.send.len() + local.iter().flatten().count()) as u64;
-        if most > 0 && streams > u64::from(most) {
-            actor.cap = (actor.cap * u64::from(most) / streams).max(1);
+        cold.streams = (step.recv.len() + step.send.len() + local.iter().flatten().count()) as u32;
+        if most > 0 && cold.streams > most {
+            actor.cap = (actor.cap * u64::from(most) / u64::from(cold.streams)).max(1);
         }
         cold.last_part = None;
         actor.many = true;

@@ -3,8 +3,9 @@
 //! Coordinate search on factors: each parameter in turn is moved up and down by steps that
 //! become smaller, and what makes the objective smaller is kept. The objective is the mean,
 //! over groups of measurements and bands of size, of the mean of |ln(predicted / measured)|, cut
-//! off at 0.35: every group counts alike, and what no parameter explains bends none. No random choice is made, so a fit
-//! with the same files gives the same values.
+//! off at 0.35: every group counts alike, and what no parameter explains bends none; and of a little
+//! for each parameter's distance from the hardware files. No random choice is made, so a fit with
+//! the same files gives the same values.
 
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedRow, PredictedSet, predict};
@@ -30,6 +31,12 @@ pub struct FitSpec {
     pub most_ranks: u32,
     /// Rows above so many bytes take no part.
     pub most_bytes: u64,
+    /// Rows whose slowest run took so many times as long as the fastest take no part: what the
+    /// machine itself does not repeat can tell nothing of a parameter.
+    pub most_spread: f64,
+    /// What a parameter's being moved by a factor of e costs, in units of the objective: those of
+    /// which measurements tell little stay near what the hardware files know.
+    pub pull: f64,
     /// The factors by which values are moved, one round each.
     pub steps: Vec<f64>,
     /// What is fitted.
@@ -118,6 +125,7 @@ pub(super) struct Fit<'m> {
     touched: Vec<Vec<usize>>,
     predicted: Vec<Option<PredictedSet>>,
     evaluations: usize,
+    pull: f64,
 }
 
 /// Fits what `spec` names on `measurements`; `tell` hears of every round and parameter.
@@ -256,7 +264,8 @@ impl<'m> Fit<'m> {
         };
         let (mut sets, mut rows) = (Vec::new(), Vec::new());
         for set in measurements.iter().filter(fits) {
-            let all: Vec<u64> = set.rows.iter().filter_map(|r| r.bytes).collect();
+            let steady = set.rows.iter().filter(|r| r.spread() <= spec.most_spread);
+            let all: Vec<u64> = steady.filter_map(|r| r.bytes).collect();
             let all: Vec<u64> = all.into_iter().filter(|&b| b <= spec.most_bytes).collect();
             let step = all.len().div_ceil(spec.rows_per_set.max(1)).max(1);
             if !all.is_empty() {
@@ -292,6 +301,7 @@ impl<'m> Fit<'m> {
             factors: vec![1.0; paths.len()],
             predicted: Vec::new(),
             evaluations: 0,
+            pull: spec.pull,
             paths,
             starts,
             sets,
@@ -367,7 +377,12 @@ impl<'m> Fit<'m> {
                 }
             }
         }
-        Ok((objective(&all), all))
+        Ok((objective(&all) + self.pull_of(&factors), all))
+    }
+
+    /// What the distance of parameters from where they started costs.
+    fn pull_of(&self, factors: &[f64]) -> f64 {
+        self.pull * factors.iter().map(|f| f.ln().abs()).sum::<f64>()
     }
 
     /// Moves a parameter as long as that helps.

@@ -82,6 +82,12 @@ pub struct MeasuredRow {
     /// Microseconds.
     #[serde(default)]
     pub time_us: Option<f64>,
+    /// Of the fastest of several runs.
+    #[serde(default)]
+    pub time_us_min: Option<f64>,
+    /// Of the slowest of several runs.
+    #[serde(default)]
+    pub time_us_max: Option<f64>,
     /// GB/s, decimal.
     #[serde(default)]
     pub algbw_gbs: Option<f64>,
@@ -91,6 +97,16 @@ pub struct MeasuredRow {
 }
 
 impl MeasuredRow {
+    /// How many times slower the slowest of several runs was than the fastest; 1 if only one is
+    /// known.
+    #[must_use]
+    pub fn spread(&self) -> f64 {
+        match (self.time_us_min, self.time_us_max) {
+            (Some(least), Some(most)) if least > 0.0 => most / least,
+            _ => 1.0,
+        }
+    }
+
     /// Microseconds, as printed or from a bandwidth.
     #[must_use]
     pub fn micros(&self, collective: Collective, ranks: u32) -> Option<f64> {

@@ -100,11 +100,7 @@ impl Extent {
         let nodes_per_block = shape.ports_per_switch;
         let nodes_per_group = nodes_per_block.saturating_mul(blocks);
         let groups = nodes.div_ceil(nodes_per_group).max(1);
-        let switches = if groups > 1 {
-            shape.switches_per_group
-        } else {
-            nodes.div_ceil(nodes_per_block).max(1) * block
-        };
+        let switches = shape.switches_per_group;
         let local = neighbours * shape.local_cables;
         if groups > 1 {
             // Cables to other groups are dealt out one switch after the other.

@@ -225,13 +225,7 @@ fn frontier(global_cables: u32) -> Dragonfly {
 
 #[test]
 fn groups_of_a_dragonfly_hold_128_nodes_of_four_nics() {
-    for (nodes, groups, switches) in [
-        (1, 1, 4),
-        (16, 1, 4),
-        (17, 1, 8),
-        (128, 1, 32),
-        (129, 2, 64),
-    ] {
+    for (nodes, groups, switches) in [(1, 1, 32), (128, 1, 32), (129, 2, 64)] {
         let plan = dragonfly::plan(&frontier(4), &ports(nodes, 4), parts(64), "").unwrap();
         fits(&plan, 64);
         assert_eq!(plan.switches.len(), switches, "{nodes} nodes");

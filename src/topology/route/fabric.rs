@@ -5,7 +5,7 @@
 //! that is half-way up, so neither a large number of NICs nor of switches makes a route
 //! expensive.
 
-use super::groups::Groups;
+use super::groups::{Groups, detours};
 use super::spread::{Edge, Levels};
 use super::{Route, Router};
 use crate::topology::graph::{DeviceId, LinkId, Topology};
@@ -161,6 +161,14 @@ impl FabricIndex {
             };
             let pick = (self.policy != RoutingPolicy::Adaptive).then_some(pick);
             let local = |from, to| self.onward.link(from, to);
+            if self.policy == RoutingPolicy::Adaptive
+                && up.0 != down.0
+                && self.groups.same(up.0, down.0)
+            {
+                let onward = self.onward.of(up.0);
+                let same = |switch| self.groups.same(up.0, switch);
+                return detours(topology, &self.switches, up, down, onward, same, local);
+            }
             let route = self
                 .groups
                 .route(topology, &self.switches, up, down, local, pick);

@@ -4,6 +4,10 @@
 //! may lead to the destination sooner than one between the two groups with a hop inside each.
 //! Here a path leaves its group once: to a switch with a cable to the other group, over it,
 //! and on to the destination's switch.
+//!
+//! Inside a group adaptive routing takes detours over every third switch once the cable between
+//! two switches is busy (UGAL: Singh 2005; Slingshot: De Sensi et al. 2020). One cable carries no
+//! more than one interface, so that a flow here always spreads over the cable and all detours.
 
 use super::spread::gcd;
 use super::{Hop, Route, Share};
@@ -59,6 +63,12 @@ impl Groups {
             of: of.to_vec(),
             between,
         }
+    }
+
+    /// Whether two switches are of one group.
+    pub(super) fn same(&self, a: u32, b: u32) -> bool {
+        let group = |switch: u32| self.of.get(switch as usize);
+        group(a).is_some() && group(a) == group(b)
     }
 
     /// From a port at one switch to a port at another, if the switches are of different groups
@@ -131,6 +141,45 @@ impl Groups {
             latency,
         })
     }
+}
+
+/// Between two switches of a group: over the cable that joins them and over every switch that
+/// neighbours both. `onward` are the first one's neighbours.
+pub(super) fn detours(
+    topology: &Topology,
+    switches: &[DeviceId],
+    up: (u32, LinkId),
+    down: (u32, LinkId),
+    onward: &[(u32, LinkId)],
+    same_group: impl Fn(u32) -> bool,
+    local: impl Fn(u32, u32) -> Option<LinkId>,
+) -> Option<Route> {
+    let direct = local(up.0, down.0)?;
+    let third = |&(middle, first): &(u32, LinkId)| {
+        let aside = middle != down.0 && same_group(middle);
+        Some((first, aside.then(|| local(middle, down.0))??))
+    };
+    let around: Vec<(LinkId, LinkId)> = onward.iter().filter_map(third).collect();
+    let share = Share {
+        num: 1,
+        den: u32::try_from(around.len() + 1).ok()?,
+    };
+    let part = |link| Hop { link, share };
+    let whole = |link| Hop {
+        link,
+        share: Share::WHOLE,
+    };
+    let mut hops = vec![whole(up.1), part(direct)];
+    hops.extend(around.iter().map(|&(first, _)| part(first)));
+    hops.extend(around.iter().map(|&(_, second)| part(second)));
+    hops.push(whole(down.1));
+    // A network at rest takes the cable.
+    let ends = [up.0, down.0].map(|switch| topology.transit_latency(switches[switch as usize]));
+    let cables = [up.1, direct, down.1].map(|link| topology.latency(link));
+    Some(Route {
+        hops,
+        latency: ends.into_iter().chain(cables).sum(),
+    })
 }
 
 /// Each link once, with its part of the transfer.

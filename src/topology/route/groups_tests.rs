@@ -37,8 +37,16 @@ fn inside_a_group_two_switches_are_neighbours() {
     let from = nic(&topology, 0, 0);
     let same = router.network(from, nic(&topology, 15, 0), 0).unwrap();
     assert_eq!(same.hops.len(), 2);
-    let other = router.network(from, nic(&topology, 127, 3), 0).unwrap();
-    assert_eq!(other.hops.len(), 3);
+    // Over their cable, and over each of 30 other switches.
+    let to = nic(&topology, 127, 3);
+    let other = router.network(from, to, 0).unwrap();
+    assert_conserves(&topology, &other, from, to);
+    assert_eq!(other.hops.len(), 3 + 2 * 30);
+    assert!(
+        other.hops[1..62]
+            .iter()
+            .all(|hop| hop.share == share(1, 31))
+    );
     // Three cables of 150 ns and two switches of 350 ns.
     assert_eq!(other.latency, Time::from_nanos(3 * 150 + 2 * 350));
 }

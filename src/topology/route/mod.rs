@@ -7,8 +7,8 @@
 //! decided elsewhere.
 //!
 //! Left out: a bundle of parallel cables between two switches counts as one pipe, so flows
-//! that hash onto single cables of it do not collide there; detours (over a third group of a
-//! dragonfly, as UGAL takes them under load) are never taken.
+//! that hash onto single cables of it do not collide there; detours over a third group of a
+//! dragonfly, as UGAL takes them under load, are never taken.
 
 mod fabric;
 mod groups;

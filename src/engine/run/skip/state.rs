@@ -4,7 +4,7 @@ use crate::engine::actor::{Actor, Cold, Phase};
 use crate::engine::fifo::Fifos;
 use crate::engine::probe::{ActorId, Probe};
 use crate::engine::run::{RankState, Run};
-use crate::units::{Bytes, Time};
+use crate::units::Time;
 
 /// What is known of an instant.
 pub(super) struct State {
@@ -122,7 +122,7 @@ impl<P: Probe> Run<'_, '_, P> {
             return false;
         }
         let (c, d) = (&self.cold[id], &then.cold[id]);
-        let passes = self.classes[usize::from(a.class)].slice.pass > Bytes::ZERO;
+        let passes = self.classes[usize::from(a.class)].needs_start();
         let begun = matches!(a.phase, Phase::Streams | Phase::Scheduled);
         if passes && begun && !exactly(c.start, d.start) {
             return false;

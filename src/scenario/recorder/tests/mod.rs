@@ -141,6 +141,7 @@ fn network_plan(topology: &Topology, chunk: u64, overhead: Time, costs: Costs) -
         route: RouteId(0),
         post_latency: Time::ZERO,
         message_overhead: overhead,
+        inline: (Bytes::ZERO, Time::ZERO),
         rendezvous: (Bytes::ZERO, Time::ZERO),
         rate: INSTANT,
     });
