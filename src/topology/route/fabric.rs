@@ -7,11 +7,13 @@
 
 use super::groups::Groups;
 use super::spread::{Edge, Levels};
-use super::{Route, Router};
+use super::{Hop, Route, Router, Share};
 use crate::topology::graph::{DeviceId, LinkId, Topology};
 use crate::topology::hardware::LinkFamily;
 use crate::topology::spec::RoutingPolicy;
+use crate::units::Time;
 use petgraph::Direction;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// No such port or switch, in tables by device.
@@ -36,6 +38,9 @@ pub(super) struct FabricIndex {
     from_edge: Searches,
     /// Distances towards sets of edge switches, by group number.
     to_edge: Searches,
+    /// From switch to switch, where a transfer spreads: links and latency, as far as they are
+    /// known; `None` if none lead there.
+    between: FxHashMap<(u32, u32), Option<(Vec<Hop>, Time)>>,
     /// By switch number, all [`NONE`] between uses: a switch's position in its level.
     slots: Vec<u32>,
 }
@@ -121,6 +126,7 @@ impl FabricIndex {
             groups: Groups::new(&fabric.groups, links),
             onward,
             backward: all(Direction::Incoming),
+            between: FxHashMap::default(),
             slots: vec![NONE; fabric.switches.len()],
             switches: fabric.switches.clone(),
             port_of,
@@ -167,6 +173,10 @@ impl FabricIndex {
             if route.is_some() {
                 return route;
             }
+            // Which of all paths a transfer takes, its ends have no say in.
+            if self.policy == RoutingPolicy::Adaptive || up.0 == down.0 {
+                return self.over(topology, (from_port, up), (to_port, down));
+            }
         }
         let (before, middle) = self.meeting(from_port, to_port)?;
         let levels = self.levels(from_port, to_port, before, middle);
@@ -188,6 +198,39 @@ impl FabricIndex {
                     lane
                 })
             }
+        })
+    }
+
+    /// Between two ports, each with one cable, over all shortest paths between their switches:
+    /// found once for all ports of the two.
+    fn over(
+        &mut self,
+        topology: &Topology,
+        (from, up): (usize, (u32, LinkId)),
+        (to, down): (usize, (u32, LinkId)),
+    ) -> Option<Route> {
+        let cables = topology.latency(up.1) + topology.latency(down.1);
+        let ends = (up.0, down.0);
+        if !self.between.contains_key(&ends) {
+            let found = self.meeting(from, to).map(|(before, middle)| {
+                let route = self.levels(from, to, before, middle).spread(topology);
+                let inner = 1..route.hops.len() - 1;
+                (route.hops[inner].to_vec(), route.latency - cables)
+            });
+            self.between.insert(ends, found);
+        }
+        let (inner, latency) = self.between[&ends].as_ref()?;
+        let whole = |(_, link)| Hop {
+            link,
+            share: Share::WHOLE,
+        };
+        let mut hops = Vec::with_capacity(inner.len() + 2);
+        hops.push(whole(up));
+        hops.extend_from_slice(inner);
+        hops.push(whole(down));
+        Some(Route {
+            hops,
+            latency: *latency + cables,
         })
     }
 
