@@ -80,7 +80,10 @@ impl Folding {
         let scene = Scene::new(plan, resources, &roomy, &traces);
         let kinds = scene.kinds();
         let colours = match period::colours(&scene, &kinds) {
-            Some(colours) => colours,
+            Some(colours) => {
+                debug_assert!(is_that_of_all(&colours, &scene, &kinds));
+                colours
+            }
             None => Graph::new(kinds, |edge| scene.each_edge(edge)).refine()?,
         };
         let nodes = scene.nodes;
@@ -175,6 +178,24 @@ impl Folding {
         }
         moves
     }
+}
+
+/// More nodes than that are not refined twice.
+const MOST_CHECKED: usize = 1 << 16;
+
+/// Whether colours found from a part are those found from all, but for their numbers.
+fn is_that_of_all(colours: &[u32], scene: &Scene<'_>, kinds: &[u64]) -> bool {
+    if colours.len() > MOST_CHECKED {
+        return true;
+    }
+    let graph = Graph::new(kinds.to_vec(), |edge| scene.each_edge(edge));
+    let Some(all) = graph.refine() else {
+        return true;
+    };
+    let count = |of: &mut dyn Iterator<Item = (u32, u32)>| of.collect::<BTreeSet<_>>().len();
+    let both = count(&mut colours.iter().copied().zip(all.iter().copied()));
+    let one = |colours: &[u32]| count(&mut colours.iter().map(|&c| (c, 0)));
+    both == one(colours) && both == one(&all)
 }
 
 /// Paths of a folded plan; resources keep their numbers until all are known, so that their

@@ -17,8 +17,8 @@ const NONE: u32 = u32::MAX;
 /// A guess is tried with twice as many ranks so often.
 const MOST_GUESSES: u32 = 3;
 
-/// A unit of at least half of the ranks saves nothing.
-const LEAST_UNITS: u32 = 4;
+/// A single unit saves nothing.
+const LEAST_UNITS: u32 = 2;
 
 /// The colour of each node, found from those of a unit of ranks; `None` if the ranks are not
 /// such units, as far as one can see, or colours take too long.

@@ -6,6 +6,7 @@
 //! expensive.
 
 use super::groups::Groups;
+use super::search::{Adjacency, NONE, Searches};
 use super::spread::{Edge, Levels};
 use super::{Hop, Route, Router, Share};
 use crate::topology::graph::{DeviceId, LinkId, Topology};
@@ -14,10 +15,6 @@ use crate::topology::spec::RoutingPolicy;
 use crate::units::Time;
 use petgraph::Direction;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
-
-/// No such port or switch, in tables by device.
-const NONE: u32 = u32::MAX;
 
 /// A fabric's switches and ports, numbered densely, and what has been searched.
 #[derive(Debug)]
@@ -251,7 +248,7 @@ impl FabricIndex {
                 .level(before)
                 .iter()
                 .copied()
-                .filter(|&switch| target.distance[switch as usize] == after as u32)
+                .filter(|&switch| target.is_at(switch, after as u32))
                 .collect();
             if !middle.is_empty() {
                 return Some((before, middle));
@@ -393,128 +390,6 @@ fn numbered(switches: impl Iterator<Item = u32>, slots: &mut [u32]) -> Vec<u32> 
 fn clear(switches: &[u32], slots: &mut [u32]) {
     for &switch in switches {
         slots[switch as usize] = NONE;
-    }
-}
-
-/// Neighbours by switch, in one table.
-#[derive(Debug, Default)]
-struct Adjacency {
-    starts: Vec<u32>,
-    links: Vec<(u32, LinkId)>,
-}
-
-impl Adjacency {
-    fn new(switches: impl Iterator<Item = Vec<(u32, LinkId)>>) -> Self {
-        let mut table = Adjacency {
-            starts: vec![0],
-            links: Vec::new(),
-        };
-        for links in switches {
-            table.links.extend(links);
-            table.starts.push(table.links.len() as u32);
-        }
-        table
-    }
-
-    fn of(&self, switch: u32) -> &[(u32, LinkId)] {
-        let switch = switch as usize;
-        &self.links[self.starts[switch] as usize..self.starts[switch + 1] as usize]
-    }
-
-    /// The first link between two switches; a switch's links are in order of far end.
-    fn link(&self, from: u32, to: u32) -> Option<LinkId> {
-        let links = self.of(from);
-        let position = links.partition_point(|&(far, _)| far < to);
-        links
-            .get(position)
-            .filter(|&&(far, _)| far == to)
-            .map(|&(_, link)| link)
-    }
-}
-
-/// Breadth-first searches from sets of switches; each set of the fabric's ports has one.
-#[derive(Debug, Default)]
-struct Searches {
-    groups: BTreeMap<Vec<u32>, usize>,
-    searches: Vec<Search>,
-}
-
-impl Searches {
-    /// The number of the group of switches that these links are of.
-    fn group(&mut self, links: &[(u32, LinkId)]) -> usize {
-        let mut switches: Vec<u32> = links.iter().map(|&(switch, _)| switch).collect();
-        switches.dedup();
-        let next = self.searches.len();
-        let searches = &mut self.searches;
-        *self.groups.entry(switches).or_insert_with_key(|switches| {
-            searches.push(Search {
-                distance: Vec::new(),
-                order: switches.clone(),
-                ends: vec![switches.len()],
-            });
-            next
-        })
-    }
-
-    /// The search from a group, ready to grow in a fabric of so many switches.
-    fn get(&mut self, group: usize, switches: usize) -> &mut Search {
-        let search = &mut self.searches[group];
-        if search.distance.is_empty() {
-            search.distance = vec![NONE; switches];
-            for &switch in &search.order {
-                search.distance[switch as usize] = 0;
-            }
-        }
-        search
-    }
-
-    fn search(&self, group: usize) -> &Search {
-        &self.searches[group]
-    }
-}
-
-/// A breadth-first search as far as it was needed.
-#[derive(Debug)]
-struct Search {
-    /// By switch; [`NONE`] where it has not come yet. Empty before the first use.
-    distance: Vec<u32>,
-    /// Switches as they were reached.
-    order: Vec<u32>,
-    /// By distance: where in `order` the switches at that distance end.
-    ends: Vec<usize>,
-}
-
-impl Search {
-    fn grow(&mut self, level: usize, links: &Adjacency) {
-        while self.ends.len() <= level {
-            let next = self.ends.len();
-            let mut position = next.checked_sub(2).map_or(0, |before| self.ends[before]);
-            let end = self.order.len();
-            while position < end {
-                for &(far, _) in links.of(self.order[position]) {
-                    let distance = &mut self.distance[far as usize];
-                    if *distance == NONE {
-                        *distance = next as u32;
-                        self.order.push(far);
-                    }
-                }
-                position += 1;
-            }
-            self.ends.push(self.order.len());
-        }
-    }
-
-    fn level(&self, level: usize) -> &[u32] {
-        let start = level.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.order[start..self.ends[level]]
-    }
-
-    fn is_at(&self, switch: u32, distance: u32) -> bool {
-        self.distance_of(switch) == distance
-    }
-
-    fn distance_of(&self, switch: u32) -> u32 {
-        self.distance.get(switch as usize).copied().unwrap_or(NONE)
     }
 }
 
