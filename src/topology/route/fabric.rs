@@ -35,12 +35,15 @@ pub(super) struct FabricIndex {
     from_edge: Searches,
     /// Distances towards sets of edge switches, by group number.
     to_edge: Searches,
-    /// From switch to switch, where a transfer spreads: links and latency, as far as they are
-    /// known; `None` if none lead there.
-    between: FxHashMap<(u32, u32), Option<(Vec<Hop>, Time)>>,
+    /// From switch to switch, where a transfer spreads, as far as it is known; `None` if no links
+    /// lead there.
+    between: FxHashMap<(u32, u32), Option<Middle>>,
     /// By switch number, all [`NONE`] between uses: a switch's position in its level.
     slots: Vec<u32>,
 }
+
+/// The links of a route between two switches, and their latency.
+type Middle = (Vec<Hop>, Time);
 
 /// A NIC's place in a fabric.
 #[derive(Debug)]
