@@ -165,7 +165,7 @@ fn nodes_of_eight(ranks: u32, bytes: u64) -> Plan {
             fifo_slices: 4,
             wire: (1, 1),
         },
-        routes,
+        routes: Arc::new(routes),
         transports,
         costs: vec![RoleCosts::same(
             Time::from_micros(10),

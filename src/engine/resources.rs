@@ -6,7 +6,7 @@
 //! merges such links, exactly, and turns shares into integer weights, so that sharing
 //! can be computed without rounding that depends on order.
 
-use crate::topology::{LinkId, Route};
+use crate::topology::{LinkId, Route, Share};
 use crate::units::Bandwidth;
 use rustc_hash::FxHashMap;
 
@@ -56,72 +56,50 @@ impl Resources {
     /// `wire.0 / wire.1` (protocol overhead). `rate` gives what a link can carry.
     #[must_use]
     pub fn new(routes: &[Route], wire: (u32, u32), rate: impl Fn(LinkId) -> Bandwidth) -> Self {
-        // Who crosses each link, and with which share: (route, numerator, denominator).
-        let mut crossings: Vec<(LinkId, u32, u64, u64)> = routes
-            .iter()
-            .enumerate()
-            .flat_map(|(route, r)| r.hops.iter().map(move |hop| (route as u32, hop)))
-            .map(|(route, hop)| {
-                let num = u64::from(hop.share.num) * u64::from(wire.0);
-                let den = u64::from(hop.share.den) * u64::from(wire.1);
-                let common = gcd(num, den);
-                (hop.link, route, num / common, den / common)
-            })
-            .collect();
-        crossings.sort_unstable();
+        let crossings = Crossings::new(routes);
+        let fraction = |share: Share| {
+            let num = u64::from(share.num) * u64::from(wire.0);
+            let den = u64::from(share.den) * u64::from(wire.1);
+            let common = gcd(num, den);
+            (num / common, den / common)
+        };
         // Links with the same transfers in the same proportion of their rates are one.
-        let mut merged: FxHashMap<Vec<(u32, u64, u64)>, u32> = FxHashMap::default();
+        let mut merged: FxHashMap<Vec<Crossing>, u32> = FxHashMap::default();
         let mut all: Vec<Resource> = Vec::new();
-        let mut uses_of: Vec<(u32, Use)> = Vec::with_capacity(crossings.len());
-        for group in crossings.chunk_by(|a, b| a.0 == b.0) {
-            let link = group[0].0;
+        let mut uses_of: Vec<(u32, Use)> = Vec::with_capacity(crossings.all.len());
+        let (mut group, mut signature): (Vec<Crossing>, Vec<Crossing>) = (Vec::new(), Vec::new());
+        for (link, crossed_by) in crossings.by_link() {
             let capacity = rate(link).bytes_per_sec();
-            let signature: Vec<(u32, u64, u64)> = group
-                .iter()
-                .map(|&(_, route, num, den)| {
-                    let common = gcd(num, capacity.max(1));
-                    (
-                        route,
-                        num / common,
-                        den.saturating_mul(capacity.max(1) / common),
-                    )
-                })
-                .collect();
+            group.clear();
+            group.extend(crossed_by.iter().map(|&(route, share)| {
+                let (num, den) = fraction(share);
+                (route, num, den)
+            }));
+            signature.clear();
+            signature.extend(group.iter().map(|&(route, num, den)| {
+                let common = gcd(num, capacity.max(1));
+                (
+                    route,
+                    num / common,
+                    den.saturating_mul(capacity.max(1) / common),
+                )
+            }));
             if let Some(&resource) = merged.get(&signature) {
                 all[resource as usize].links.push(link);
                 continue;
             }
-            let id = all.len() as u32;
-            merged.insert(signature, id);
-            let (capacity, weights) = integer_weights(capacity, group);
-            uses_of.extend(group.iter().zip(weights).map(|(&(_, route, ..), weight)| {
-                (
-                    route,
-                    Use {
-                        resource: id,
-                        weight,
-                    },
-                )
-            }));
+            let resource = all.len() as u32;
+            merged.insert(signature.clone(), resource);
+            let (capacity, weights) = integer_weights(capacity, &group);
+            let uses = group.iter().zip(weights);
+            uses_of.extend(uses.map(|(&(route, ..), weight)| (route, Use { resource, weight })));
             all.push(Resource {
                 links: vec![link],
                 capacity,
             });
         }
-        uses_of.sort_unstable_by_key(|&(route, u)| (route, u.resource));
-        let mut resources = Resources {
-            all,
-            ranges: Vec::new(),
-            uses: Vec::new(),
-        };
-        let mut rest = uses_of.as_slice();
-        for route in 0..routes.len() as u32 {
-            let own = rest.partition_point(|(r, _)| *r == route);
-            let (head, tail) = rest.split_at(own);
-            resources.add_path(head.iter().map(|(_, u)| *u));
-            rest = tail;
-        }
-        resources
+        let (ranges, uses) = by_route(routes.len(), &uses_of);
+        Resources { all, ranges, uses }
     }
 
     /// Adds a path of its own, such as the sum of two routes that fill together.
@@ -164,8 +142,76 @@ impl Resources {
     }
 }
 
+/// A route that crosses a link, and the numerator and denominator of its share.
+type Crossing = (u32, u64, u64);
+
+/// Which routes cross each link.
+struct Crossings {
+    /// By link: where its routes begin in `all`, and where the last one's end.
+    starts: Vec<u32>,
+    all: Vec<(u32, Share)>,
+}
+
+impl Crossings {
+    fn new(routes: &[Route]) -> Self {
+        let hops = || {
+            let routes = (0..).zip(routes);
+            routes.flat_map(|(id, route)| route.hops.iter().map(move |hop| (id, hop)))
+        };
+        let links = hops().map(|(_, hop)| hop.link.index() + 1).max();
+        let mut starts = vec![0u32; links.unwrap_or(0) + 2];
+        hops().for_each(|(_, hop)| starts[hop.link.index() + 2] += 1);
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        // Each start moves on to where the next link's routes begin.
+        let mut all = vec![(0, Share::WHOLE); sum as usize];
+        for (id, hop) in hops() {
+            let next = &mut starts[hop.link.index() + 1];
+            all[*next as usize] = (id, hop.share);
+            *next += 1;
+        }
+        Crossings { starts, all }
+    }
+
+    /// The links that any route crosses, in order, each with its routes in their order.
+    fn by_link(&self) -> impl Iterator<Item = (LinkId, &[(u32, Share)])> {
+        let ranges = (0..).map(LinkId).zip(self.starts.windows(2));
+        let routes = ranges.map(|(link, w)| (link, &self.all[w[0] as usize..w[1] as usize]));
+        routes.filter(|(_, routes)| !routes.is_empty())
+    }
+}
+
+/// The uses of each route, in the order in which they are given: where they begin and end, and
+/// they themselves.
+fn by_route(routes: usize, uses_of: &[(u32, Use)]) -> (Vec<(u32, u32)>, Vec<Use>) {
+    let mut ranges = vec![(0u32, 0u32); routes];
+    uses_of
+        .iter()
+        .for_each(|&(route, _)| ranges[route as usize].1 += 1);
+    let mut sum = 0;
+    for range in &mut ranges {
+        let count = std::mem::replace(&mut range.1, sum);
+        range.0 = sum;
+        sum += count;
+    }
+    let nothing = Use {
+        resource: 0,
+        weight: 0,
+    };
+    let mut uses = vec![nothing; uses_of.len()];
+    for &(route, one) in uses_of {
+        let end = &mut ranges[route as usize].1;
+        uses[*end as usize] = one;
+        *end += 1;
+    }
+    (ranges, uses)
+}
+
 /// Shares as integers, and the capacity in the same unit.
-fn integer_weights(capacity: u64, group: &[(LinkId, u32, u64, u64)]) -> (u64, Vec<u32>) {
+fn integer_weights(capacity: u64, group: &[Crossing]) -> (u64, Vec<u32>) {
     let unit = group
         .iter()
         .try_fold(1u64, |lcm, &(.., den)| {
@@ -176,7 +222,7 @@ fn integer_weights(capacity: u64, group: &[(LinkId, u32, u64, u64)]) -> (u64, Ve
         .unwrap_or(LARGEST_UNIT);
     let weights: Vec<u64> = group
         .iter()
-        .map(|&(_, _, num, den)| {
+        .map(|&(_, num, den)| {
             ((u128::from(num) * u128::from(unit)) / u128::from(den)).max(1) as u64
         })
         .collect();
@@ -195,7 +241,7 @@ fn integer_weights(capacity: u64, group: &[(LinkId, u32, u64, u64)]) -> (u64, Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{Hop, Share};
+    use crate::topology::Hop;
 
     fn route(hops: &[(u32, u32, u32)]) -> Route {
         Route {

@@ -13,10 +13,11 @@
 
 mod fill;
 mod groups;
+mod pools;
 
 use super::resources::{PathId, ResourceId, Resources};
 use groups::{GroupId, GroupUse, Groups};
-use smallvec::SmallVec;
+use pools::{Level, Pool};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -71,56 +72,11 @@ const IDLE: Flow = Flow {
     fresh: false,
 };
 
-#[derive(Debug, Clone, Default)]
-struct Pool {
-    capacity: u64,
-    /// The uses by groups that have members.
-    active: SmallVec<[u32; 8]>,
-    /// What its transfers would take if each went as fast as it could alone.
-    demand: u128,
-    /// What they take at the rates last computed, and their weight.
-    used: u128,
-    weight: u64,
-    /// It was full when rates were last computed.
-    binding: bool,
-    dirty: bool,
-    /// The part that it was last in, and that for which it was last looked at.
-    seen: u64,
-    touched: u64,
-    /// What is left, and the weight of those who still rise; valid during a solve.
-    rest: u64,
-    rising: u64,
-    /// It has room for all who may ever use it at once.
-    roomy: bool,
-}
-
-impl Pool {
-    /// Whether it can limit anyone, at the rates last computed. One that cannot passes no
-    /// influence on from one transfer to another, so that computing anew ends there. With room
-    /// for another byte per second of each transfer, its level is above the rates of all at every
-    /// step of filling, rounded down as it is.
-    #[inline]
-    fn is_full(&self) -> bool {
-        self.is_full_with(self.used)
-    }
-
-    /// Whether it could, if so much were taken of it.
-    #[inline]
-    fn is_full_with(&self, used: u128) -> bool {
-        let capacity = u128::from(self.capacity);
-        self.demand > capacity && used + u128::from(self.weight) > capacity
-    }
-
-    /// The rate at which it would be full, if all who rise went on together.
-    fn level(&self) -> u64 {
-        self.rest.checked_div(self.rising).unwrap_or(u64::MAX)
-    }
-}
-
 /// The state of sharing.
 #[derive(Debug)]
 pub struct Sharing {
     pools: Vec<Pool>,
+    levels: Vec<Level>,
     groups: Groups,
     flows: Vec<Flow>,
     dirty: Vec<ResourceId>,
@@ -128,6 +84,8 @@ pub struct Sharing {
     fresh: Vec<FlowId>,
     solve: u32,
     part: u64,
+    /// How often a part was filled.
+    fillings: u64,
     // Scratch of one solve, kept to avoid allocation.
     part_pools: Vec<ResourceId>,
     part_groups: Vec<GroupId>,
@@ -160,12 +118,14 @@ impl Sharing {
         });
         Sharing {
             pools: pools.collect(),
+            levels: vec![Level::default(); resources.all.len()],
             groups: Groups::default(),
             flows: vec![IDLE; flows],
             dirty: Vec::new(),
             fresh: Vec::new(),
             solve: 0,
             part: 0,
+            fillings: 0,
             part_pools: Vec::new(),
             part_groups: Vec::new(),
             before: Vec::new(),
@@ -207,11 +167,11 @@ impl Sharing {
             let pool = &mut self.pools[resource as usize];
             if place == 0 {
                 u.place = pool.active.len() as u32;
-                pool.active.push(at);
+                pool.active.push((at, group));
             }
             pool.demand += u128::from(own) * u128::from(weight);
             pool.weight += weight;
-            if pool.binding {
+            if self.levels[resource as usize].binding {
                 self.mark(resource);
             }
         }
@@ -239,14 +199,14 @@ impl Sharing {
             let pool = &mut self.pools[u.resource as usize];
             if gone {
                 pool.active.swap_remove(u.place as usize);
-                if let Some(&moved) = pool.active.get(u.place as usize) {
+                if let Some(&(moved, _)) = pool.active.get(u.place as usize) {
                     self.groups.uses[moved as usize].place = u.place;
                 }
             }
             pool.demand -= u128::from(own) * u128::from(u.weight);
             pool.used -= u128::from(rate) * u128::from(u.weight);
             pool.weight -= u64::from(u.weight);
-            if pool.binding {
+            if self.levels[u.resource as usize].binding {
                 self.mark(u.resource);
             }
         }
@@ -312,6 +272,7 @@ impl Sharing {
             {
                 self.begin_part();
                 self.take_in(group);
+                self.reach_full(group);
                 self.solve_part();
             }
         }
@@ -344,20 +305,14 @@ impl Sharing {
     /// The rate of a group none of whose resources is full, or would be: the usual case, and what
     /// a part of this group alone would come to. False, and nothing done, if one is.
     fn settle_alone(&mut self, id: GroupId) -> bool {
+        let uses = self.groups.uses(id);
+        if uses.iter().any(|u| self.would_be_full(id, u)) {
+            return false;
+        }
         let group = &self.groups.all[id as usize];
-        let uses = group.uses.0 as usize..group.uses.1 as usize;
-        let uses = &self.groups.uses[uses];
         let members = group.members.len() as u32;
         let load = u128::from(group.own) * u128::from(members);
         let (before, own) = (group.load, group.own);
-        let would_be_full = |u: &GroupUse| {
-            let pool = &self.pools[u.resource as usize];
-            let used = pool.used + load * u128::from(u.weight) - before * u128::from(u.weight);
-            pool.binding || pool.is_full_with(used)
-        };
-        if uses.iter().any(would_be_full) {
-            return false;
-        }
         for u in uses {
             let pool = &mut self.pools[u.resource as usize];
             let weight = u128::from(u.weight);
@@ -371,6 +326,31 @@ impl Sharing {
         true
     }
 
+    /// Whether a resource is full, or would be if all members of a group went as fast as they
+    /// could alone.
+    fn would_be_full(&self, id: GroupId, u: &GroupUse) -> bool {
+        let (group, pool) = (
+            &self.groups.all[id as usize],
+            &self.pools[u.resource as usize],
+        );
+        let weight = u128::from(u.weight);
+        let load = u128::from(group.own) * group.members.len() as u128;
+        self.levels[u.resource as usize].binding
+            || pool.is_full_with(pool.used + load * weight - group.load * weight)
+    }
+
+    /// Makes the resources that a group would fill belong to the part: most likely they will be
+    /// full, and the part would have to be computed once more.
+    fn reach_full(&mut self, id: GroupId) {
+        let (first, last) = self.groups.all[id as usize].uses;
+        for at in first..last {
+            let u = self.groups.uses[at as usize];
+            if self.would_be_full(id, &u) {
+                self.reach(u.resource);
+            }
+        }
+    }
+
     fn begin_part(&mut self) {
         self.part += 1;
         self.part_groups.clear();
@@ -378,23 +358,25 @@ impl Sharing {
     }
 
     /// Makes a resource belong to the part that is collected.
+    #[inline]
     fn reach(&mut self, resource: ResourceId) {
-        let pool = &mut self.pools[resource as usize];
-        if pool.seen != self.part {
-            pool.seen = self.part;
-            pool.dirty = false;
+        let level = &mut self.levels[resource as usize];
+        if level.part != self.part {
+            level.part = self.part;
+            self.pools[resource as usize].dirty = false;
             self.part_pools.push(resource);
         }
     }
 
     /// Makes a group belong to the part, and the full resources that it uses.
     fn take_in(&mut self, id: GroupId) {
-        let group = &mut self.groups.all[id as usize];
-        if group.part == self.part {
+        let part = &mut self.groups.parts[id as usize];
+        if *part == self.part {
             return;
         }
-        group.part = self.part;
+        *part = self.part;
         self.part_groups.push(id);
+        let group = &mut self.groups.all[id as usize];
         if group.seen != self.solve {
             group.seen = self.solve;
             self.before.push((id, group.rate, group.limit));
@@ -402,7 +384,7 @@ impl Sharing {
         let (first, last) = group.uses;
         for at in first..last {
             let resource = self.groups.uses[at as usize].resource;
-            if self.pools[resource as usize].binding {
+            if self.levels[resource as usize].binding {
                 self.reach(resource);
             }
         }
@@ -423,7 +405,7 @@ impl Sharing {
                 let pool = &mut self.pools[resource as usize];
                 pool.touched = 0;
                 if pool.is_full() {
-                    pool.binding = true;
+                    self.levels[resource as usize].binding = true;
                     self.reach(resource);
                 }
             }
@@ -433,8 +415,7 @@ impl Sharing {
             }
         }
         for &resource in &self.part_pools {
-            let pool = &mut self.pools[resource as usize];
-            pool.binding = pool.is_full();
+            self.levels[resource as usize].binding = self.pools[resource as usize].is_full();
         }
     }
 
@@ -454,7 +435,8 @@ impl Sharing {
                 let pool = &mut self.pools[u.resource as usize];
                 let weight = u128::from(u.weight);
                 pool.used = pool.used + load * weight - before * weight;
-                if pool.seen != self.part && pool.touched != self.part {
+                let inside = self.levels[u.resource as usize].part == self.part;
+                if !inside && pool.touched != self.part {
                     pool.touched = self.part;
                     self.touched.push(u.resource);
                 }
@@ -468,18 +450,21 @@ impl Sharing {
         while let Some(&resource) = self.part_pools.get(*next) {
             *next += 1;
             for i in 0..self.pools[resource as usize].active.len() {
-                let at = self.pools[resource as usize].active[i];
-                self.take_in(self.groups.uses[at as usize].group);
+                let (_, group) = self.pools[resource as usize].active[i];
+                // Most have been taken in by another resource.
+                if self.groups.parts[group as usize] != self.part {
+                    self.take_in(group);
+                }
             }
         }
         for &resource in &self.part_pools {
-            let pool = &mut self.pools[resource as usize];
-            pool.rest = pool.capacity;
+            let (pool, level) = (
+                &self.pools[resource as usize],
+                &mut self.levels[resource as usize],
+            );
+            level.rest = pool.capacity;
             // All that use it are of the part.
-            pool.rising = pool.weight;
-        }
-        for &group in &self.part_groups {
-            self.groups.all[group as usize].settled = false;
+            level.rising = pool.weight;
         }
     }
 }

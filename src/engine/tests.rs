@@ -37,7 +37,7 @@ fn port_plan(program: RingProgram, slices: u32, costs: &Costs) -> Plan {
         link: LinkId(link),
         share: Share::WHOLE,
     };
-    let routes = (0..ranks)
+    let routes: Vec<Route> = (0..ranks)
         .map(|r| Route {
             hops: vec![hop(r)],
             latency: costs.latency,
@@ -65,7 +65,7 @@ fn port_plan(program: RingProgram, slices: u32, costs: &Costs) -> Plan {
             fifo_slices: 8,
             wire: (1, 1),
         },
-        routes,
+        routes: Arc::new(routes),
         transports,
         costs: vec![RoleCosts::same(
             costs.launch,

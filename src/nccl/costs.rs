@@ -83,11 +83,9 @@ fn block(model: &Architecture, kind: ProtocolKind) -> WorkerCosts {
             streams: 0,
         },
         // Each line has its flag and each warp its lines: what one has moved the next block can
-        // go on with. From a line's being read to its being stored delays the block's own next
-        // step as much as the next block. Reading flags slows the last step as every other.
+        // go on with. Reading flags slows the last step as it does every other.
         ProtocolKind::Ll128 => WorkerCosts {
             slice: SliceCost {
-                each: model.ll128.hop.nvlink.value,
                 pass: LL128_WARP,
                 pass_time: model.ll128.rate.value.time_for(LL128_WARP),
                 ..SliceCost::default()

@@ -53,7 +53,7 @@ impl Communicator<'_> {
                 fifo_slices: 2 * SEGMENTS,
                 wire: (1, 1),
             },
-            routes: laid.routes,
+            routes: Arc::new(laid.routes),
             costs: self
                 .architectures
                 .iter()

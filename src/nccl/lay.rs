@@ -78,7 +78,7 @@ impl Communicator<'_> {
                 ranks_per_process: self.env().ranks_per_process,
                 each: kernel_start(channels, self.env().version.before(23)),
             },
-            routes: self.ways.routes.clone(),
+            routes: Arc::clone(&self.ways.routes),
             costs,
             rank_costs: self.rank_models.clone(),
             program,
@@ -386,6 +386,7 @@ impl Communicator<'_> {
         let order = rings.order(channel).to_vec();
         let gates = self.graph.gates[usize::from(channel) % self.graph.gates.len()].clone();
         let mut ways: Vec<Option<Way>> = vec![None; order.len()];
+        self.ways.expect(order.len());
         for (position, &rank) in order.iter().enumerate() {
             let next = order[(position + 1) % order.len()];
             let (here, there) = (

@@ -3,7 +3,7 @@
 use super::error::NcclError;
 use super::transport::{Ways, join};
 use crate::plan::RouteId;
-use crate::topology::{DeviceId, Route};
+use crate::topology::{DeviceId, Route, RouteError, Router};
 use crate::units::Time;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -39,7 +39,7 @@ type Crossing = (DeviceId, DeviceId, DeviceId, DeviceId, u64);
 pub(super) struct Ports {
     known: FxHashMap<(DeviceId, DeviceId, End), Rc<Port>>,
     crossings: FxHashMap<Crossing, (RouteId, Time)>,
-    inside: FxHashMap<(DeviceId, DeviceId), RouteId>,
+    inside: FxHashMap<(DeviceId, DeviceId), (RouteId, Time)>,
 }
 
 impl Ways<'_> {
@@ -81,18 +81,21 @@ impl Ways<'_> {
         Ok(port)
     }
 
-    /// A route between two devices of a node, one for all connections that take it.
-    pub(super) fn remember_inside(
+    /// A route between two devices of a node and its latency, one for all connections that take
+    /// it.
+    pub(super) fn inside(
         &mut self,
         ends: (DeviceId, DeviceId),
-        route: impl FnOnce() -> Route,
-    ) -> RouteId {
-        if let Some(&route) = self.ports.inside.get(&ends) {
-            return route;
+        find: impl FnOnce(&Router<'_>) -> Result<Route, RouteError>,
+    ) -> Result<(RouteId, Time), NcclError> {
+        if let Some(&known) = self.ports.inside.get(&ends) {
+            return Ok(known);
         }
-        let route = self.remember(route());
-        self.ports.inside.insert(ends, route);
-        route
+        let route = find(self.router())?;
+        let latency = route.latency;
+        let known = (self.remember(route), latency);
+        self.ports.inside.insert(ends, known);
+        Ok(known)
     }
 
     /// A route from memory to memory over a network, and the latency of its network part; one

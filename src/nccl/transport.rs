@@ -20,6 +20,7 @@ use crate::topology::{
 use crate::units::{Bandwidth, Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A transport without what depends on the protocol.
 #[derive(Debug, Clone, Copy)]
@@ -68,8 +69,12 @@ pub(super) struct Leg {
 pub(super) struct Ways<'t> {
     topology: &'t Topology,
     router: Router<'t>,
-    pub(super) routes: Vec<Route>,
-    known: FxHashMap<Leg, Way>,
+    /// Plans have them, too.
+    pub(super) routes: Arc<Vec<Route>>,
+    /// Ways so far, and which of them each connection has: apart, for a table of many has room
+    /// to spare.
+    ways: Vec<Way>,
+    known: FxHashMap<Leg, u32>,
     pub(super) ports: Ports,
     /// Some network tells connections between the same interfaces apart.
     hashes_flows: bool,
@@ -105,7 +110,8 @@ impl<'t> Ways<'t> {
         Ways {
             topology,
             router,
-            routes: Vec::new(),
+            routes: Arc::default(),
+            ways: Vec::new(),
             known: FxHashMap::default(),
             ports: Ports::default(),
             hashes_flows: topology
@@ -140,13 +146,14 @@ impl<'t> Ways<'t> {
     }
 
     pub(super) fn remember(&mut self, route: Route) -> RouteId {
-        self.routes.push(route);
+        Arc::make_mut(&mut self.routes).push(route);
         RouteId(self.routes.len() as u32 - 1)
     }
 
     /// Makes room for so many more ways.
     pub(super) fn expect(&mut self, more: usize) {
         self.known.reserve(more);
+        self.ways.reserve(more);
     }
 
     /// The way of a connection.
@@ -155,13 +162,14 @@ impl<'t> Ways<'t> {
             leg.flow = 0;
         }
         if let Some(&way) = self.known.get(&leg) {
-            return Ok(way);
+            return Ok(self.ways[way as usize]);
         }
         let way = match leg.nics {
             Some((out, into)) => self.over_network(leg, out, into)?,
             None => self.inside_host(leg)?,
         };
-        self.known.insert(leg, way);
+        self.known.insert(leg, self.ways.len() as u32);
+        self.ways.push(way);
         Ok(way)
     }
 
@@ -325,15 +333,23 @@ impl<'t> Ways<'t> {
         let notice = to.notice.latency;
         let store = match leg.relay.filter(|&relay| relay != leg.from) {
             Some(relay) => {
-                let route = self.router.peer(leg.from, relay)?;
-                post_latency += route.latency;
-                Some(self.remember_inside((leg.from, relay), || route))
+                let (route, latency) =
+                    self.inside((leg.from, relay), |router| router.peer(leg.from, relay))?;
+                post_latency += latency;
+                Some(route)
             }
-            None => (!from.direct)
-                .then(|| self.remember_inside((source, from.cpu), || from.notice.clone())),
+            None if from.direct => None,
+            None => {
+                let ends = (source, from.cpu);
+                Some(self.inside(ends, |_| Ok(from.notice.clone()))?.0)
+            }
         };
-        let load =
-            (!to.direct).then(|| self.remember_inside((to.cpu, leg.to), || to.notice.clone()));
+        let load = if to.direct {
+            None
+        } else {
+            let ends = (to.cpu, leg.to);
+            Some(self.inside(ends, |_| Ok(to.notice.clone()))?.0)
+        };
         Ok(Way {
             store,
             load,

@@ -32,7 +32,7 @@ pub struct Plan {
     /// How chunks are cut and flagged.
     pub protocol: Protocol,
     /// Every route in use, once.
-    pub routes: Vec<Route>,
+    pub routes: Arc<Vec<Route>>,
     /// How each of the program's connections moves data, in order of its id.
     pub transports: Vec<Transport>,
     /// What steps cost, by kind of GPU.

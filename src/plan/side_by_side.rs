@@ -25,7 +25,7 @@ impl Plan {
             program: Arc::clone(&first.program),
             gpus: Vec::new(),
             protocol,
-            routes: Vec::new(),
+            routes: Arc::default(),
             transports: Vec::new(),
             costs: Vec::new(),
             rank_costs: Vec::new(),
@@ -44,7 +44,7 @@ impl Plan {
                 ..t
             });
             all.transports.extend(transports);
-            all.routes.extend(plan.routes);
+            Arc::make_mut(&mut all.routes).extend(Arc::unwrap_or_clone(plan.routes));
             // Most groups have the same GPUs, and workers with the same costs can be folded.
             let known = |c: &super::RoleCosts| all.costs.iter().position(|k| k == c);
             let found: Option<Vec<u16>> = plan

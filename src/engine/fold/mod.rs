@@ -12,15 +12,18 @@
 //! Resources that nothing can fill have no influence on anybody but by their rate for a single
 //! transfer, and join nobody.
 
+mod period;
 mod refine;
+mod scene;
 mod traces;
 
 use super::machinery::{Paths, Wire};
 use super::resources::{PathId, ResourceId, Resources, Use};
-use crate::collective::{ConnId, Rank, WorkerId};
+use crate::collective::{ConnId, WorkerId};
 use crate::plan::{Plan, RouteId};
-use refine::{Graph, mix, mix_in};
+use refine::Graph;
 use rustc_hash::FxHashMap;
+use scene::{Label, Scene};
 use std::collections::{BTreeMap, BTreeSet};
 use traces::Traces;
 
@@ -70,74 +73,20 @@ pub(super) struct Folding {
     traces: Traces,
 }
 
-/// What connects two nodes of the graph. Each has a partner for the other direction.
-mod label {
-    pub(super) const SENDER: u32 = 0;
-    pub(super) const RECEIVER: u32 = 2;
-    pub(super) const NETWORK: u32 = 4;
-    pub(super) const RANK: u32 = 6;
-    /// From here on, numbered as they occur.
-    pub(super) const FREE: u32 = 8;
-}
-
-/// What labels that are numbered as they occur are of.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Label {
-    /// What a worker waits for at which steps.
-    After(u64),
-    /// What a worker stores into, or loads from, when it uses connections with this trace.
-    Store(u64),
-    Load(u64),
-    /// What a route takes of a resource.
-    Weight(u32),
-}
-
-/// Labels for values, as they occur.
-#[derive(Default)]
-struct Labels(FxHashMap<Label, u32>);
-
-impl Labels {
-    fn add(&mut self, label: Label) {
-        let next = label::FREE + 2 * self.0.len() as u32;
-        self.0.entry(label).or_insert(next);
-    }
-
-    fn of(&self, label: Label) -> u32 {
-        self.0[&label]
-    }
-}
-
-/// Where the nodes of each kind begin, and how many there are.
-struct Nodes {
-    workers: u32,
-    conns: u32,
-    routes: u32,
-    resources: u32,
-    all: u32,
-}
-
-impl Nodes {
-    fn new(plan: &Plan, resources: &Resources) -> Self {
-        let workers = plan.program.ranks();
-        let conns = workers + plan.program.workers();
-        let routes = conns + plan.program.connections();
-        let first_resource = routes + plan.routes.len() as u32;
-        Nodes {
-            workers,
-            conns,
-            routes,
-            resources: first_resource,
-            all: first_resource + resources.all.len() as u32,
-        }
-    }
-}
-
 impl Folding {
     /// Finds who is like whom; `None` if that is not worth it.
     pub(super) fn new(plan: &Plan, resources: &Resources, roomy: Vec<bool>) -> Option<Self> {
-        let nodes = Nodes::new(plan, resources);
         let traces = Traces::new(plan.program.as_ref());
-        let colours = graph(plan, resources, &roomy, &traces, &nodes).refine()?;
+        let scene = Scene::new(plan, resources, &roomy, &traces);
+        let kinds = scene.kinds();
+        let colours = match period::colours(&scene, &kinds) {
+            Some(colours) => {
+                debug_assert!(is_that_of_all(&colours, &scene, &kinds));
+                colours
+            }
+            None => Graph::new(kinds, |edge| scene.each_edge(edge)).refine()?,
+        };
+        let nodes = scene.nodes;
         let most = colours.iter().max().map_or(0, |&c| c as usize + 1);
         let mut known = vec![u32::MAX; most];
         let mut of =
@@ -231,6 +180,24 @@ impl Folding {
     }
 }
 
+/// More nodes than that are not refined twice.
+const MOST_CHECKED: usize = 1 << 16;
+
+/// Whether colours found from a part are those found from all, but for their numbers.
+fn is_that_of_all(colours: &[u32], scene: &Scene<'_>, kinds: &[u64]) -> bool {
+    if colours.len() > MOST_CHECKED {
+        return true;
+    }
+    let graph = Graph::new(kinds.to_vec(), |edge| scene.each_edge(edge));
+    let Some(all) = graph.refine() else {
+        return true;
+    };
+    let count = |of: &mut dyn Iterator<Item = (u32, u32)>| of.collect::<BTreeSet<_>>().len();
+    let both = count(&mut colours.iter().copied().zip(all.iter().copied()));
+    let one = |colours: &[u32]| count(&mut colours.iter().map(|&c| (c, 0)));
+    both == one(colours) && both == one(&all)
+}
+
 /// Paths of a folded plan; resources keep their numbers until all are known, so that their
 /// order stays.
 struct Shared<'f> {
@@ -288,109 +255,4 @@ impl Shared<'_> {
         }
         Some(resources)
     }
-}
-
-/// All that can make a difference.
-fn graph(
-    plan: &Plan,
-    resources: &Resources,
-    roomy: &[bool],
-    traces: &Traces,
-    nodes: &Nodes,
-) -> Graph {
-    let program = plan.program.as_ref();
-    let mut kinds = Vec::with_capacity(nodes.all as usize);
-    // Kinds of different things differ by their first number.
-    kinds.extend((0..program.ranks()).map(|r| {
-        let kind = mix_in(mix(0), u64::from(plan.rank_costs[Rank(r).index()]));
-        mix_in(kind, plan.issue.at(r, 0).picos())
-    }));
-    kinds.extend((0..program.workers()).map(|w| {
-        let place = program.worker(WorkerId(w));
-        let costs = u64::from(plan.rank_costs[place.rank.index()]);
-        let kind = mix_in(mix_in(mix(1), costs), place.role.index() as u64);
-        mix_in(kind, traces.worker[w as usize])
-    }));
-    kinds.extend(plan.transports.iter().enumerate().map(|(c, t)| {
-        let times = mix_in(mix_in(mix(2), t.latency.picos()), t.credit_latency.picos());
-        let leg = t.network.map_or(0, |leg| {
-            let times = mix_in(leg.post_latency.picos(), leg.message_overhead.picos());
-            let large = mix_in(leg.rendezvous.0.get(), leg.rendezvous.1.picos());
-            let small = mix_in(leg.inline.0.get(), leg.inline.1.picos());
-            mix_in(
-                mix_in(mix_in(times, small), large),
-                leg.rate.bytes_per_sec(),
-            )
-        });
-        mix_in(mix_in(mix_in(times, leg), traces.sent[c]), traces.taken[c])
-    }));
-    kinds.extend((0..plan.routes.len() as u32).map(|route| {
-        let alone = |u: &Use| {
-            let capacity = resources.all[u.resource as usize].capacity;
-            roomy[u.resource as usize].then(|| capacity / u64::from(u.weight))
-        };
-        let alone = resources.path(route).iter().filter_map(alone).min();
-        mix_in(mix(3), alone.unwrap_or(u64::MAX))
-    }));
-    kinds.extend(
-        resources
-            .all
-            .iter()
-            .zip(roomy)
-            .map(|(r, &roomy)| mix_in(mix(4), if roomy { u64::MAX } else { r.capacity })),
-    );
-    let mut labels = Labels::default();
-    traces
-        .after
-        .iter()
-        .for_each(|a| labels.add(Label::After(a.2)));
-    traces
-        .sent
-        .iter()
-        .for_each(|&t| labels.add(Label::Store(t)));
-    traces
-        .taken
-        .iter()
-        .for_each(|&t| labels.add(Label::Load(t)));
-    let routes = 0..plan.routes.len() as u32;
-    for u in routes.clone().flat_map(|route| resources.path(route)) {
-        labels.add(Label::Weight(u.weight));
-    }
-    Graph::new(kinds, |edge| {
-        for w in 0..program.workers() {
-            let rank = program.worker(WorkerId(w)).rank.0;
-            edge(nodes.workers + w, rank, label::RANK);
-        }
-        for &(worker, other, moments) in &traces.after {
-            let label = labels.of(Label::After(moments));
-            edge(nodes.workers + worker.0, nodes.workers + other.0, label);
-        }
-        for (c, transport) in plan.transports.iter().enumerate() {
-            let ends = program.connection(ConnId(c as u32));
-            let node = nodes.conns + c as u32;
-            let (from, to) = (nodes.workers + ends.from.0, nodes.workers + ends.to.0);
-            edge(node, from, label::SENDER);
-            edge(node, to, label::RECEIVER);
-            if let Some(leg) = transport.network {
-                edge(node, nodes.routes + leg.route.0, label::NETWORK);
-            }
-            // Which of several connections of a step has the route makes no difference.
-            if let Some(route) = transport.store {
-                let label = labels.of(Label::Store(traces.sent[c]));
-                edge(from, nodes.routes + route.0, label);
-            }
-            if let Some(route) = transport.load {
-                let label = labels.of(Label::Load(traces.taken[c]));
-                edge(to, nodes.routes + route.0, label);
-            }
-        }
-        for route in routes.clone() {
-            for u in resources.path(route) {
-                if !roomy[u.resource as usize] {
-                    let label = labels.of(Label::Weight(u.weight));
-                    edge(nodes.routes + route, nodes.resources + u.resource, label);
-                }
-            }
-        }
-    })
 }

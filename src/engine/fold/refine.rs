@@ -13,9 +13,43 @@ use rustc_hash::FxHashMap;
 pub(super) struct Graph {
     /// Nodes that differ here are never in one class.
     kinds: Vec<u64>,
+    /// Neighbours of each node, and what it sees them as.
+    sees: Table,
+    /// Who sees each node, and as what, where that is not who it sees itself.
+    seen_by: Option<Table>,
+}
+
+/// Lists of neighbours, one for each node.
+#[derive(Debug, Default)]
+struct Table {
     starts: Vec<u32>,
-    /// Neighbours, and what the node sees them as.
     edges: Vec<(u32, u32)>,
+}
+
+impl Table {
+    /// `each` calls back with a node and an entry of its list, the same each time that it is
+    /// called.
+    fn new(nodes: usize, each: impl Fn(&mut dyn FnMut(u32, (u32, u32)))) -> Self {
+        let mut starts = vec![0u32; nodes + 1];
+        each(&mut |node, _| starts[node as usize] += 1);
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        // Filled from the back, so that each start ends where its node's entries begin.
+        let mut edges = vec![(0, 0); sum as usize];
+        each(&mut |node, edge| {
+            starts[node as usize] -= 1;
+            edges[starts[node as usize] as usize] = edge;
+        });
+        Table { starts, edges }
+    }
+
+    fn of(&self, node: u32) -> &[(u32, u32)] {
+        let (start, end) = (self.starts[node as usize], self.starts[node as usize + 1]);
+        &self.edges[start as usize..end as usize]
+    }
 }
 
 /// Refining may look at each edge so often before it is given up: a machine on which it takes
@@ -26,34 +60,44 @@ impl Graph {
     /// `each_edge` calls back with two nodes and what the first sees the second as, the same
     /// each time that it is called; the second sees the first as the label's [`partner`].
     pub(super) fn new(kinds: Vec<u64>, each_edge: impl Fn(&mut dyn FnMut(u32, u32, u32))) -> Self {
-        let mut starts = vec![0u32; kinds.len() + 1];
-        each_edge(&mut |a, b, _| {
-            starts[a as usize] += 1;
-            starts[b as usize] += 1;
-        });
-        let mut sum = 0;
-        for start in &mut starts {
-            sum += *start;
-            *start = sum;
-        }
-        // Filled from the back, so that each start ends where its node's edges begin.
-        let mut edges = vec![(0, 0); sum as usize];
-        each_edge(&mut |a, b, label| {
-            for (node, edge) in [(a, (b, label)), (b, (a, partner(label)))] {
-                starts[node as usize] -= 1;
-                edges[starts[node as usize] as usize] = edge;
-            }
+        let sees = Table::new(kinds.len(), |entry| {
+            each_edge(&mut |a, b, label| {
+                entry(a, (b, label));
+                entry(b, (a, partner(label)));
+            });
         });
         Graph {
             kinds,
-            starts,
-            edges,
+            sees,
+            seen_by: None,
         }
     }
 
-    fn edges(&self, node: u32) -> &[(u32, u32)] {
-        let (start, end) = (self.starts[node as usize], self.starts[node as usize + 1]);
-        &self.edges[start as usize..end as usize]
+    /// Of nodes of which each stands for several: `sights` are who sees whom as what, of one of
+    /// those that it stands for.
+    pub(super) fn of_classes(kinds: Vec<u64>, sights: &[(u32, u32, u32)]) -> Self {
+        let nodes = kinds.len();
+        Graph {
+            kinds,
+            sees: Table::new(nodes, |entry| {
+                sights
+                    .iter()
+                    .for_each(|&(a, b, label)| entry(a, (b, label)));
+            }),
+            seen_by: Some(Table::new(nodes, |entry| {
+                sights
+                    .iter()
+                    .for_each(|&(a, b, label)| entry(b, (a, label)));
+            })),
+        }
+    }
+
+    /// Who sees a node, and as what: the second with these bits turned over.
+    fn seen_by(&self, node: u32) -> (&[(u32, u32)], u32) {
+        match &self.seen_by {
+            Some(table) => (table.of(node), 0),
+            None => (self.sees.of(node), partner(0)),
+        }
     }
 
     /// The colour of each node; `None` if that would take too long.
@@ -72,7 +116,11 @@ impl Graph {
         let mut sums: Vec<u64> = (0..colours.len() as u32)
             .map(|node| {
                 let one = |&(other, label): &(u32, u32)| seen(label, colours[other as usize]);
-                self.edges(node).iter().map(one).fold(0, u64::wrapping_add)
+                self.sees
+                    .of(node)
+                    .iter()
+                    .map(one)
+                    .fold(0, u64::wrapping_add)
             })
             .collect();
         let mut dirty: Vec<u32> = (0..colours.len() as u32).collect();
@@ -84,8 +132,9 @@ impl Graph {
             dirty.clear();
             for (node, new) in round.moved.drain(..) {
                 let old = std::mem::replace(&mut colours[node as usize], new);
-                visits += self.edges(node).len();
-                for &(other, _) in self.edges(node) {
+                let (others, _) = self.seen_by(node);
+                visits += others.len();
+                for &(other, _) in others {
                     if !std::mem::replace(&mut is_dirty[other as usize], true) {
                         dirty.push(other);
                     }
@@ -95,8 +144,9 @@ impl Graph {
             // Each neighbour knows the node by a label of its own.
             for (node, old) in round.repainted.drain(..) {
                 let new = colours[node as usize];
-                for &(other, label) in self.edges(node) {
-                    let label = partner(label);
+                let (others, turned) = self.seen_by(node);
+                for &(other, label) in others {
+                    let label = label ^ turned;
                     let sum = &mut sums[other as usize];
                     *sum = sum
                         .wrapping_add(seen(label, new))
@@ -106,7 +156,7 @@ impl Graph {
             for &node in &dirty {
                 is_dirty[node as usize] = false;
             }
-            if visits > MOST_VISITS * self.edges.len().max(1 << 16) {
+            if visits > MOST_VISITS * self.sees.edges.len().max(1 << 16) {
                 return None;
             }
         }
@@ -120,7 +170,7 @@ pub(super) const fn partner(label: u32) -> u32 {
 }
 
 /// A well mixed hash of a neighbour (the finisher of SplitMix64, twice).
-fn seen(label: u32, colour: u32) -> u64 {
+pub(super) fn seen(label: u32, colour: u32) -> u64 {
     mix(mix(u64::from(label) << 32 | u64::from(colour)))
 }
 

@@ -119,20 +119,28 @@ impl Traces {
         let mut after: Vec<(WorkerId, u64)> = Vec::new();
         // Steps that follow each other are mostly alike: told once, with their number.
         let mut alike: Option<(Step, u64, u64)> = None;
-        for index in 0..=steps {
+        let mut index = 0;
+        while index <= steps {
             let step = (index < steps).then(|| program.step(worker, index));
             if step.as_ref().is_some_and(|step| step.len == 0) {
                 counted += u64::from(all_count);
+                index += 1;
                 continue;
             }
+            // Those that the program knows to be alike need not be looked at.
+            let more = match &step {
+                Some(step) if step.after.is_none() => program.same_after(worker, index, 1),
+                _ => 0,
+            };
             match (&mut alike, &step) {
                 (Some((first, from, count)), Some(step))
                     if counted == *from + *count && same(first, *count, step) =>
                 {
-                    *count += 1;
+                    *count += 1 + more;
                 }
                 _ => {
-                    let before = std::mem::replace(&mut alike, step.map(|s| (s, counted, 1)));
+                    let now = step.map(|s| (s, counted, 1 + more));
+                    let before = std::mem::replace(&mut alike, now);
                     if let Some((step, from, count)) = before {
                         let moment = mix_in(from, count);
                         trace = mix_in(trace, mix_in(moment, look_of(&step)));
@@ -140,7 +148,8 @@ impl Traces {
                     }
                 }
             }
-            counted += 1;
+            counted += 1 + more;
+            index += 1 + more;
         }
         self.worker.push(trace);
         let after = after.into_iter().map(|(other, m)| (worker, other, m));

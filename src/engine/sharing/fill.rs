@@ -3,7 +3,6 @@
 use super::Sharing;
 use super::groups::GroupId;
 use crate::engine::resources::ResourceId;
-use smallvec::SmallVec;
 use std::cmp::Reverse;
 
 /// Up to this many resources, looking at all of them beats a heap.
@@ -15,17 +14,11 @@ const FEW_ROUNDS: u32 = 3;
 impl Sharing {
     /// Progressive filling of the collected part.
     pub(super) fn fill(&mut self, groups: &[GroupId]) {
-        let mut sorted: SmallVec<[GroupId; 32]> = SmallVec::new();
-        let own = |g: GroupId| self.groups.all[g as usize].own;
-        let by_own = if groups.iter().all(|&g| own(g) == own(groups[0])) {
-            groups
-        } else {
-            sorted.extend_from_slice(groups);
-            sorted.sort_unstable_by_key(|&g| own(g));
-            sorted.as_slice()
-        };
+        self.fillings += 1;
         let few = self.part_pools.len() <= SCAN;
-        let (mut rising, mut next_own, mut round) = (groups.len(), 0, 0);
+        let (mut rising, mut round) = (groups.len(), 0);
+        // The slowest of those that are no slower than this one alone have yet to settle.
+        let mut own = self.slowest(groups, 0);
         while rising > 0 {
             // Mostly all is settled in a few rounds.
             let scan = few || round < FEW_ROUNDS;
@@ -34,7 +27,7 @@ impl Sharing {
                 let levels = self
                     .part_pools
                     .iter()
-                    .map(|&r| Reverse((self.pools[r as usize].level(), r)));
+                    .map(|&r| Reverse((self.levels[r as usize].rate(), r)));
                 self.heap.extend(levels);
             }
             round += 1;
@@ -43,22 +36,19 @@ impl Sharing {
             } else {
                 self.lowest_by_heap()
             };
-            while self.groups.all[by_own[next_own] as usize].settled {
-                next_own += 1;
+            // It may be that of one which a full resource settled: then another one's is higher.
+            if own <= level {
+                own = self.slowest(groups, own);
             }
-            let own = self.groups.all[by_own[next_own] as usize].own;
             if own <= level {
                 // The heap's entries stay valid: levels only rise.
                 if !scan {
                     self.heap
                         .extend(self.full.iter().map(|&r| Reverse((level, r))));
                 }
-                for &id in &by_own[next_own..] {
+                for &id in groups {
                     let group = &self.groups.all[id as usize];
-                    if group.own != own {
-                        break;
-                    }
-                    if !group.settled {
+                    if group.own == own && !self.is_settled(id) {
                         self.settle(id, own, group.own_limit);
                         rising -= 1;
                     }
@@ -68,31 +58,49 @@ impl Sharing {
             let full = std::mem::take(&mut self.full);
             for &resource in &full {
                 for i in 0..self.pools[resource as usize].active.len() {
-                    let at = self.pools[resource as usize].active[i];
-                    let id = self.groups.uses[at as usize].group;
-                    if self.groups.all[id as usize].settled {
-                        continue;
+                    let (_, id) = self.pools[resource as usize].active[i];
+                    if !self.is_settled(id) {
+                        self.settle(id, level, resource);
+                        rising -= 1;
                     }
-                    self.settle(id, level, resource);
-                    rising -= 1;
                 }
             }
             self.full = full;
         }
     }
 
+    fn is_settled(&self, id: GroupId) -> bool {
+        self.groups.settled[id as usize] == self.fillings
+    }
+
+    /// The least rate that a group that has yet to settle would have alone; all of these are
+    /// known to have `least`.
+    fn slowest(&self, groups: &[GroupId], least: u64) -> u64 {
+        let mut slowest = u64::MAX;
+        for &id in groups {
+            let own = self.groups.all[id as usize].own;
+            if own < slowest && !self.is_settled(id) {
+                slowest = own;
+                if own == least {
+                    break;
+                }
+            }
+        }
+        slowest
+    }
+
     fn settle(&mut self, id: GroupId, rate: u64, limit: ResourceId) {
+        self.groups.settled[id as usize] = self.fillings;
         let group = &mut self.groups.all[id as usize];
-        group.settled = true;
         group.rate = rate;
         group.limit = limit;
         let members = group.members.len() as u64;
         for u in self.groups.uses(id) {
-            let pool = &mut self.pools[u.resource as usize];
-            if pool.seen == self.part {
+            let level = &mut self.levels[u.resource as usize];
+            if level.part == self.part {
                 let weight = members * u64::from(u.weight);
-                pool.rest -= rate * weight;
-                pool.rising -= weight;
+                level.rest -= rate * weight;
+                level.rising -= weight;
             }
         }
     }
@@ -102,11 +110,11 @@ impl Sharing {
         let mut lowest = u64::MAX;
         self.full.clear();
         for &resource in &self.part_pools {
-            let pool = &self.pools[resource as usize];
-            if pool.rising == 0 {
+            let level = &self.levels[resource as usize];
+            if level.rising == 0 {
                 continue;
             }
-            let level = pool.level();
+            let level = level.rate();
             if level < lowest {
                 lowest = level;
                 self.full.clear();
@@ -131,11 +139,11 @@ impl Sharing {
                 break;
             }
             self.heap.pop();
-            let pool = &self.pools[resource as usize];
-            if pool.rising == 0 {
+            let rising = &self.levels[resource as usize];
+            if rising.rising == 0 {
                 continue;
             }
-            let now = pool.level();
+            let now = rising.rate();
             if now > level {
                 self.heap.push(Reverse((now, resource)));
             } else {

@@ -24,10 +24,8 @@ pub(super) struct Group {
     pub(super) load: u128,
     /// So many members that is of.
     pub(super) counted: u32,
-    /// The solve, and the part, that last saw it.
+    /// The solve that last saw it.
     pub(super) seen: u32,
-    pub(super) part: u64,
-    pub(super) settled: bool,
     /// Those that flow.
     pub(super) members: SmallVec<[FlowId; 4]>,
 }
@@ -37,7 +35,6 @@ pub(super) struct Group {
 pub(super) struct GroupUse {
     pub(super) resource: ResourceId,
     pub(super) weight: u32,
-    pub(super) group: GroupId,
     /// Where the resource lists it, while the group has members.
     pub(super) place: u32,
 }
@@ -55,6 +52,10 @@ struct Key {
 pub(super) struct Groups {
     pub(super) all: Vec<Group>,
     pub(super) uses: Vec<GroupUse>,
+    /// By group, the part that it was last in, and the filling in which it was last settled;
+    /// apart from all else, for they are asked for over and over.
+    pub(super) parts: Vec<u64>,
+    pub(super) settled: Vec<u64>,
     by_path: FxHashMap<(PathId, u64), GroupId>,
     by_key: FxHashMap<Key, GroupId>,
 }
@@ -100,7 +101,6 @@ impl Groups {
             .extend(key.uses.iter().map(|&(resource, weight)| GroupUse {
                 resource,
                 weight,
-                group,
                 place: 0,
             }));
         self.all.push(Group {
@@ -112,10 +112,10 @@ impl Groups {
             load: 0,
             counted: 0,
             seen: 0,
-            part: 0,
-            settled: false,
             members: SmallVec::new(),
         });
+        self.parts.push(0);
+        self.settled.push(0);
         self.by_key.insert(key, group);
         group
     }

@@ -104,7 +104,7 @@ fn crossbar(program: &Arc<dyn Program>, latency: Time) -> Plan {
             fifo_slices: 8,
             wire: (1, 1),
         },
-        routes,
+        routes: routes.into(),
         transports,
         costs: vec![RoleCosts::same(
             Time::ZERO,

@@ -206,7 +206,7 @@ impl<'m> Fit<'m> {
     pub(super) fn run(&mut self, spec: &FitSpec, free: &[usize]) -> Result<(f64, f64), String> {
         let everything: Vec<_> = self.rows.iter().cloned().enumerate().collect();
         self.predicted = self.predict(&everything, &self.factors.clone())?;
-        let before = objective(&self.predicted);
+        let before = objective(&self.predicted) + self.pull_of(&self.factors);
         let mut best = before;
         for &step in &spec.steps {
             for &parameter in free {

@@ -106,20 +106,25 @@ pub fn group_errors(sets: &[&PredictedSet], band: Band, pick: Pick) -> BTreeMap<
 /// not bend those that explain the others.
 const MOST_ERROR: f64 = 0.35;
 
-/// Each group's mean of |ln(predicted / measured)|, at most [`MOST_ERROR`] a row, in a band.
+/// Each group's |ln(predicted / measured)| in a band, at most [`MOST_ERROR`] a row: half the
+/// median, which is what reports show and what single rows do not sway, and half the mean, in
+/// which each row counts.
 #[must_use]
 pub(super) fn group_log_errors(sets: &[&PredictedSet], band: Band) -> Vec<f64> {
-    let mut rows: BTreeMap<&Group, (f64, usize)> = BTreeMap::new();
+    let mut rows: BTreeMap<&Group, Vec<f64>> = BTreeMap::new();
     for set in sets {
         for row in set.rows.iter().filter(|row| Band::of(row.bytes) == band) {
-            let (sum, count) = rows.entry(&set.group).or_default();
             let error = (row.predicted_us / row.measured_us).ln().abs();
-            *sum += error.min(MOST_ERROR);
-            *count += 1;
+            let errors = rows.entry(&set.group).or_default();
+            errors.push(error.min(MOST_ERROR));
         }
     }
     rows.into_values()
-        .map(|(sum, count)| sum / count as f64)
+        .map(|mut errors| {
+            errors.sort_by(f64::total_cmp);
+            let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+            f64::midpoint(quantile(&errors, 0.5).unwrap_or(mean), mean)
+        })
         .collect()
 }
 

@@ -6,16 +6,15 @@
 //! expensive.
 
 use super::groups::{Groups, detours};
+use super::search::{Adjacency, NONE, Searches};
 use super::spread::{Edge, Levels};
-use super::{Route, Router};
+use super::{Hop, Route, Router, Share};
 use crate::topology::graph::{DeviceId, LinkId, Topology};
 use crate::topology::hardware::LinkFamily;
 use crate::topology::spec::RoutingPolicy;
+use crate::units::Time;
 use petgraph::Direction;
-use std::collections::BTreeMap;
-
-/// No such port or switch, in tables by device.
-const NONE: u32 = u32::MAX;
+use rustc_hash::FxHashMap;
 
 /// A fabric's switches and ports, numbered densely, and what has been searched.
 #[derive(Debug)]
@@ -36,9 +35,15 @@ pub(super) struct FabricIndex {
     from_edge: Searches,
     /// Distances towards sets of edge switches, by group number.
     to_edge: Searches,
+    /// From switch to switch, where a transfer spreads, as far as it is known; `None` if no links
+    /// lead there.
+    between: FxHashMap<(u32, u32), Option<Middle>>,
     /// By switch number, all [`NONE`] between uses: a switch's position in its level.
     slots: Vec<u32>,
 }
+
+/// The links of a route between two switches, and their latency.
+type Middle = (Vec<Hop>, Time);
 
 /// A NIC's place in a fabric.
 #[derive(Debug)]
@@ -121,6 +126,7 @@ impl FabricIndex {
             groups: Groups::new(&fabric.groups, links),
             onward,
             backward: all(Direction::Incoming),
+            between: FxHashMap::default(),
             slots: vec![NONE; fabric.switches.len()],
             switches: fabric.switches.clone(),
             port_of,
@@ -175,6 +181,10 @@ impl FabricIndex {
             if route.is_some() {
                 return route;
             }
+            // Which of all paths a transfer takes, its ends have no say in.
+            if self.policy == RoutingPolicy::Adaptive || up.0 == down.0 {
+                return self.over(topology, (from_port, up), (to_port, down));
+            }
         }
         let (before, middle) = self.meeting(from_port, to_port)?;
         let levels = self.levels(from_port, to_port, before, middle);
@@ -199,6 +209,39 @@ impl FabricIndex {
         })
     }
 
+    /// Between two ports, each with one cable, over all shortest paths between their switches:
+    /// found once for all ports of the two.
+    fn over(
+        &mut self,
+        topology: &Topology,
+        (from, up): (usize, (u32, LinkId)),
+        (to, down): (usize, (u32, LinkId)),
+    ) -> Option<Route> {
+        let cables = topology.latency(up.1) + topology.latency(down.1);
+        let ends = (up.0, down.0);
+        if !self.between.contains_key(&ends) {
+            let found = self.meeting(from, to).map(|(before, middle)| {
+                let route = self.levels(from, to, before, middle).spread(topology);
+                let inner = 1..route.hops.len() - 1;
+                (route.hops[inner].to_vec(), route.latency - cables)
+            });
+            self.between.insert(ends, found);
+        }
+        let (inner, latency) = self.between[&ends].as_ref()?;
+        let whole = |(_, link)| Hop {
+            link,
+            share: Share::WHOLE,
+        };
+        let mut hops = Vec::with_capacity(inner.len() + 2);
+        hops.push(whole(up));
+        hops.extend_from_slice(inner);
+        hops.push(whole(down));
+        Some(Route {
+            hops,
+            latency: *latency + cables,
+        })
+    }
+
     /// How many links lie before the middle of the shortest paths between two ports' edge
     /// switches, and the switches there.
     fn meeting(&mut self, from: usize, to: usize) -> Option<(usize, Vec<u32>)> {
@@ -216,7 +259,7 @@ impl FabricIndex {
                 .level(before)
                 .iter()
                 .copied()
-                .filter(|&switch| target.distance[switch as usize] == after as u32)
+                .filter(|&switch| target.is_at(switch, after as u32))
                 .collect();
             if !middle.is_empty() {
                 return Some((before, middle));
@@ -358,128 +401,6 @@ fn numbered(switches: impl Iterator<Item = u32>, slots: &mut [u32]) -> Vec<u32> 
 fn clear(switches: &[u32], slots: &mut [u32]) {
     for &switch in switches {
         slots[switch as usize] = NONE;
-    }
-}
-
-/// Neighbours by switch, in one table.
-#[derive(Debug, Default)]
-struct Adjacency {
-    starts: Vec<u32>,
-    links: Vec<(u32, LinkId)>,
-}
-
-impl Adjacency {
-    fn new(switches: impl Iterator<Item = Vec<(u32, LinkId)>>) -> Self {
-        let mut table = Adjacency {
-            starts: vec![0],
-            links: Vec::new(),
-        };
-        for links in switches {
-            table.links.extend(links);
-            table.starts.push(table.links.len() as u32);
-        }
-        table
-    }
-
-    fn of(&self, switch: u32) -> &[(u32, LinkId)] {
-        let switch = switch as usize;
-        &self.links[self.starts[switch] as usize..self.starts[switch + 1] as usize]
-    }
-
-    /// The first link between two switches; a switch's links are in order of far end.
-    fn link(&self, from: u32, to: u32) -> Option<LinkId> {
-        let links = self.of(from);
-        let position = links.partition_point(|&(far, _)| far < to);
-        links
-            .get(position)
-            .filter(|&&(far, _)| far == to)
-            .map(|&(_, link)| link)
-    }
-}
-
-/// Breadth-first searches from sets of switches; each set of the fabric's ports has one.
-#[derive(Debug, Default)]
-struct Searches {
-    groups: BTreeMap<Vec<u32>, usize>,
-    searches: Vec<Search>,
-}
-
-impl Searches {
-    /// The number of the group of switches that these links are of.
-    fn group(&mut self, links: &[(u32, LinkId)]) -> usize {
-        let mut switches: Vec<u32> = links.iter().map(|&(switch, _)| switch).collect();
-        switches.dedup();
-        let next = self.searches.len();
-        let searches = &mut self.searches;
-        *self.groups.entry(switches).or_insert_with_key(|switches| {
-            searches.push(Search {
-                distance: Vec::new(),
-                order: switches.clone(),
-                ends: vec![switches.len()],
-            });
-            next
-        })
-    }
-
-    /// The search from a group, ready to grow in a fabric of so many switches.
-    fn get(&mut self, group: usize, switches: usize) -> &mut Search {
-        let search = &mut self.searches[group];
-        if search.distance.is_empty() {
-            search.distance = vec![NONE; switches];
-            for &switch in &search.order {
-                search.distance[switch as usize] = 0;
-            }
-        }
-        search
-    }
-
-    fn search(&self, group: usize) -> &Search {
-        &self.searches[group]
-    }
-}
-
-/// A breadth-first search as far as it was needed.
-#[derive(Debug)]
-struct Search {
-    /// By switch; [`NONE`] where it has not come yet. Empty before the first use.
-    distance: Vec<u32>,
-    /// Switches as they were reached.
-    order: Vec<u32>,
-    /// By distance: where in `order` the switches at that distance end.
-    ends: Vec<usize>,
-}
-
-impl Search {
-    fn grow(&mut self, level: usize, links: &Adjacency) {
-        while self.ends.len() <= level {
-            let next = self.ends.len();
-            let mut position = next.checked_sub(2).map_or(0, |before| self.ends[before]);
-            let end = self.order.len();
-            while position < end {
-                for &(far, _) in links.of(self.order[position]) {
-                    let distance = &mut self.distance[far as usize];
-                    if *distance == NONE {
-                        *distance = next as u32;
-                        self.order.push(far);
-                    }
-                }
-                position += 1;
-            }
-            self.ends.push(self.order.len());
-        }
-    }
-
-    fn level(&self, level: usize) -> &[u32] {
-        let start = level.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.order[start..self.ends[level]]
-    }
-
-    fn is_at(&self, switch: u32, distance: u32) -> bool {
-        self.distance_of(switch) == distance
-    }
-
-    fn distance_of(&self, switch: u32) -> u32 {
-        self.distance.get(switch as usize).copied().unwrap_or(NONE)
     }
 }
 

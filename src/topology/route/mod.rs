@@ -16,6 +16,7 @@ mod groups;
 mod groups_tests;
 mod local;
 mod nvlink;
+mod search;
 mod spread;
 #[cfg(test)]
 mod tests;

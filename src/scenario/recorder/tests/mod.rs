@@ -94,7 +94,7 @@ fn nvlink_plan(
             fifo_slices: costs.slots,
             wire: costs.wire,
         },
-        routes,
+        routes: Arc::new(routes),
         transports,
         costs: vec![RoleCosts::same(
             costs.launch,
@@ -130,10 +130,10 @@ fn network_plan(topology: &Topology, chunk: u64, overhead: Time, costs: Costs) -
         .into_iter()
         .find(|&(_, far)| far == nic(1))
         .unwrap();
-    plan.routes = vec![Route {
+    plan.routes = Arc::new(vec![Route {
         hops: vec![hop(out), hop(into)],
         latency: Time::ZERO,
-    }];
+    }]);
     for transport in &mut plan.transports {
         transport.store = None;
     }

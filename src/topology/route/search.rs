@@ -1,0 +1,129 @@
+//! Searches through a fabric's switches, breadth first, each as far as it was needed.
+
+use crate::topology::graph::LinkId;
+use std::collections::BTreeMap;
+
+/// No such port or switch, and no distance, in tables by device or switch.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Neighbours by switch, in one table.
+#[derive(Debug, Default)]
+pub(super) struct Adjacency {
+    starts: Vec<u32>,
+    links: Vec<(u32, LinkId)>,
+}
+
+impl Adjacency {
+    pub(super) fn new(switches: impl Iterator<Item = Vec<(u32, LinkId)>>) -> Self {
+        let mut table = Adjacency {
+            starts: vec![0],
+            links: Vec::new(),
+        };
+        for links in switches {
+            table.links.extend(links);
+            table.starts.push(table.links.len() as u32);
+        }
+        table
+    }
+
+    pub(super) fn of(&self, switch: u32) -> &[(u32, LinkId)] {
+        let switch = switch as usize;
+        &self.links[self.starts[switch] as usize..self.starts[switch + 1] as usize]
+    }
+
+    /// The first link between two switches; a switch's links are in order of far end.
+    pub(super) fn link(&self, from: u32, to: u32) -> Option<LinkId> {
+        let links = self.of(from);
+        let position = links.partition_point(|&(far, _)| far < to);
+        links
+            .get(position)
+            .filter(|&&(far, _)| far == to)
+            .map(|&(_, link)| link)
+    }
+}
+
+/// Breadth-first searches from sets of switches; each set of the fabric's ports has one.
+#[derive(Debug, Default)]
+pub(super) struct Searches {
+    groups: BTreeMap<Vec<u32>, usize>,
+    searches: Vec<Search>,
+}
+
+impl Searches {
+    /// The number of the group of switches that these links are of.
+    pub(super) fn group(&mut self, links: &[(u32, LinkId)]) -> usize {
+        let mut switches: Vec<u32> = links.iter().map(|&(switch, _)| switch).collect();
+        switches.dedup();
+        let next = self.searches.len();
+        let searches = &mut self.searches;
+        *self.groups.entry(switches).or_insert_with_key(|switches| {
+            searches.push(Search {
+                distance: Vec::new(),
+                order: switches.clone(),
+                ends: vec![switches.len()],
+            });
+            next
+        })
+    }
+
+    /// The search from a group, ready to grow in a fabric of so many switches.
+    pub(super) fn get(&mut self, group: usize, switches: usize) -> &mut Search {
+        let search = &mut self.searches[group];
+        if search.distance.is_empty() {
+            search.distance = vec![NONE; switches];
+            for &switch in &search.order {
+                search.distance[switch as usize] = 0;
+            }
+        }
+        search
+    }
+
+    pub(super) fn search(&self, group: usize) -> &Search {
+        &self.searches[group]
+    }
+}
+
+/// A breadth-first search as far as it was needed.
+#[derive(Debug)]
+pub(super) struct Search {
+    /// By switch; [`NONE`] where it has not come yet. Empty before the first use.
+    distance: Vec<u32>,
+    /// Switches as they were reached.
+    order: Vec<u32>,
+    /// By distance: where in `order` the switches at that distance end.
+    ends: Vec<usize>,
+}
+
+impl Search {
+    pub(super) fn grow(&mut self, level: usize, links: &Adjacency) {
+        while self.ends.len() <= level {
+            let next = self.ends.len();
+            let mut position = next.checked_sub(2).map_or(0, |before| self.ends[before]);
+            let end = self.order.len();
+            while position < end {
+                for &(far, _) in links.of(self.order[position]) {
+                    let distance = &mut self.distance[far as usize];
+                    if *distance == NONE {
+                        *distance = next as u32;
+                        self.order.push(far);
+                    }
+                }
+                position += 1;
+            }
+            self.ends.push(self.order.len());
+        }
+    }
+
+    pub(super) fn level(&self, level: usize) -> &[u32] {
+        let start = level.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.order[start..self.ends[level]]
+    }
+
+    pub(super) fn is_at(&self, switch: u32, distance: u32) -> bool {
+        self.distance_of(switch) == distance
+    }
+
+    pub(super) fn distance_of(&self, switch: u32) -> u32 {
+        self.distance.get(switch as usize).copied().unwrap_or(NONE)
+    }
+}
