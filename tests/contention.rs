@@ -29,6 +29,8 @@ struct Case {
     topology: &'static str,
     nodes: u32,
     parts: [Part; 2],
+    /// docs/fidelity.md tells why it is far off.
+    far: bool,
 }
 
 fn ring(what: Collective, mebibytes: u64, gpus: impl IntoIterator<Item = usize>) -> Part {
@@ -55,7 +57,9 @@ fn cases() -> Vec<Case> {
         topology,
         nodes,
         parts,
+        far: false,
     };
+    let far = |case| Case { far: true, ..case };
     vec![
         case(
             "two gradient sums of one rail, as large as each other",
@@ -96,18 +100,18 @@ fn cases() -> Vec<Case> {
             4,
             [all_to_all(64, 0..32), all_to_all(128, 0..32)],
         ),
-        case(
+        far(case(
             "tokens of all GPUs beside those of every other",
             "dgx-h100",
             2,
             [all_to_all(64, 0..16), all_to_all(64, (0..8).map(|g| 2 * g))],
-        ),
-        case(
+        )),
+        far(case(
             "a sum on PCIe beside one over half of its GPUs",
             "x86-h100-pcie",
             1,
             [ring(AllReduce, 64, 0..8), ring(AllReduce, 64, 0..4)],
-        ),
+        )),
     ]
 }
 
@@ -198,7 +202,7 @@ fn ends(case: &Case) -> [[Time; 2]; 3] {
 
 #[test]
 fn shares_of_whole_collectives_are_near_what_their_slices_get() {
-    let mut errors = Vec::new();
+    let (mut errors, mut far) = (Vec::new(), 0.0f64);
     for case in cases() {
         let [together, shared, alone] = ends(&case);
         println!("{}", case.name);
@@ -218,13 +222,17 @@ fn shares_of_whole_collectives_are_near_what_their_slices_get() {
                 shared[part].human(),
                 error * 100.0
             );
-            errors.push(error.abs());
+            if case.far {
+                far = far.max(error.abs());
+            } else {
+                errors.push(error.abs());
+            }
         }
     }
     errors.sort_by(f64::total_cmp);
-    // What two of them are far off by is told in docs/fidelity.md: whoever has more messages on
-    // a link gets more of it, and whoever is held up in one place lets others through elsewhere.
-    let (median, most) = (errors[errors.len() / 2], errors[errors.len() - 3]);
+    let (median, most) = (errors[errors.len() / 2], errors[errors.len() - 1]);
     assert!(median < 0.05 && most < 0.10, "{errors:.3?}");
-    assert!(errors[errors.len() - 1] < 0.33, "{errors:.3?}");
+    // Whoever has more messages on a link gets more of it, and whoever is held up in one place
+    // lets others through elsewhere.
+    assert!(far < 0.30, "{far:.3}");
 }
