@@ -13,6 +13,7 @@ mod env;
 mod error;
 mod graph_file;
 mod graphs;
+mod heads;
 mod host_ring;
 mod hosts;
 mod lay;

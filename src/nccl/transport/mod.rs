@@ -5,6 +5,8 @@
 //! interface reads and writes GPU memory itself where it is near enough (GPUDirect RDMA),
 //! else the data is staged in host memory.
 
+mod groups;
+
 use super::env::Env;
 use super::error::NcclError;
 use super::hosts::{by_nvlink, nic_path};
@@ -14,8 +16,7 @@ use crate::plan::{NetworkLeg, Protocol, ProtocolKind, RouteId, Transport};
 use crate::topology::architecture::HopModel;
 use crate::topology::spec::RoutingPolicy;
 use crate::topology::{
-    DeviceId, DeviceKind, Hop, LinkFamily, LinkId, PathType, Route, RouteError, Router, Share,
-    Topology,
+    DeviceId, DeviceKind, Hop, LinkFamily, PathType, Route, RouteError, Router, Share, Topology,
 };
 use crate::units::{Bandwidth, Bytes, Time};
 use rustc_hash::FxHashMap;
@@ -395,139 +396,6 @@ impl<'t> Ways<'t> {
     pub(super) fn cpu_of(&self, gpu: DeviceId) -> Result<DeviceId, NcclError> {
         // A machine without CPUs has its proxies beside the GPU.
         Ok(self.router.cpu_of(gpu).unwrap_or(gpu))
-    }
-}
-
-impl Ways<'_> {
-    /// Through NVSwitches with multicast memory: `[0]` the sum of what all `members` have,
-    /// read by `head`; `[1]` what `head` stores, into all of them. Each member's link to the
-    /// switches is crossed once, the head's own too, and its other direction once.
-    pub(super) fn multicast(
-        &mut self,
-        head: DeviceId,
-        members: &[DeviceId],
-    ) -> Result<[Way; 2], NcclError> {
-        let key = (head, members.to_vec());
-        if let Some(&ways) = self.groups.get(&key) {
-            return Ok(ways);
-        }
-        let other = |gpu| members.iter().copied().find(|&m| m != gpu).unwrap_or(gpu);
-        let (mut reads, mut copies, mut latency) = (Union::default(), Union::default(), Time::ZERO);
-        for &member in members {
-            let away = self.router.peer(member, other(member))?;
-            let back = self.router.peer(other(member), member)?;
-            latency = latency.max(away.latency);
-            let out = away
-                .hops
-                .iter()
-                .filter(|h| self.topology.ends(h.link).0 == member);
-            let into = back
-                .hops
-                .iter()
-                .filter(|h| self.topology.ends(h.link).1 == member);
-            for hop in out {
-                reads.add(*hop);
-                if member == head {
-                    copies.add(*hop);
-                }
-            }
-            for hop in into {
-                copies.add(*hop);
-                if member == head {
-                    reads.add(*hop);
-                }
-            }
-        }
-        Ok(self.group(key, [reads, copies], latency))
-    }
-
-    /// Through a network whose switches sum: `[0]` what all `members` (each a GPU and its
-    /// interface) send, summed on a tree of switches towards the first; `[1]` the sum, to all
-    /// of them.
-    pub(super) fn reduction_tree(
-        &mut self,
-        members: &[(DeviceId, DeviceId)],
-        flow: u64,
-    ) -> Result<[Way; 2], NcclError> {
-        let key = (members[0].1, members.iter().map(|m| m.0).collect());
-        if let Some(&ways) = self.groups.get(&key) {
-            return Ok(ways);
-        }
-        let root = members[0].1;
-        let (mut up, mut down, mut latency) = (Union::default(), Union::default(), Time::ZERO);
-        for &(gpu, nic) in members {
-            let (_, memory) = self.to_memory(gpu, nic, true)?;
-            let out = self.router.local(memory, nic)?;
-            let back = self.router.local(nic, memory)?;
-            let far = if nic == root { members[1].1 } else { root };
-            let there = self.router.network(nic, far, flow)?;
-            let here = self.router.network(far, nic, flow)?;
-            let interface = self.topology.transit_latency(nic);
-            latency = latency.max(out.latency + interface + there.latency);
-            // The sums are formed before the last cable, towards `far`; and copied after the
-            // first, from it.
-            let own = |h: &&Hop| nic != root || self.topology.ends(h.link).0 == root;
-            let last = |h: &&Hop| self.topology.ends(h.link).1 != far;
-            up.extend(out.hops.iter());
-            up.extend(there.hops.iter().filter(own).filter(last));
-            let own = |h: &&Hop| nic != root || self.topology.ends(h.link).1 == root;
-            let first = |h: &&Hop| self.topology.ends(h.link).0 != far;
-            down.extend(here.hops.iter().filter(own).filter(first));
-            down.extend(back.hops.iter());
-        }
-        Ok(self.group(key, [up, down], latency))
-    }
-
-    /// The ways of a group that switches serve: what is loaded from it, and stored into it.
-    fn group(
-        &mut self,
-        key: (DeviceId, Vec<DeviceId>),
-        unions: [Union; 2],
-        latency: Time,
-    ) -> [Way; 2] {
-        let [load, store] = unions.map(|union| self.remember(union.route(latency)));
-        let carried = Way {
-            latency,
-            credit_latency: latency,
-            ..Way::LOCAL
-        };
-        let ways = [
-            Way {
-                load: Some(load),
-                ..carried
-            },
-            Way {
-                store: Some(store),
-                ..carried
-            },
-        ];
-        self.groups.insert(key, ways);
-        ways
-    }
-}
-
-/// Links that one stream crosses, each once.
-#[derive(Debug, Default)]
-struct Union(BTreeMap<LinkId, Share>);
-
-impl Union {
-    fn add(&mut self, hop: Hop) {
-        let share = self.0.entry(hop.link).or_insert(hop.share);
-        if hop.share.as_f64() > share.as_f64() {
-            *share = hop.share;
-        }
-    }
-
-    fn extend<'h>(&mut self, hops: impl Iterator<Item = &'h Hop>) {
-        hops.for_each(|h| self.add(*h));
-    }
-
-    fn route(self, latency: Time) -> Route {
-        let hops = self.0.into_iter().map(|(link, share)| Hop { link, share });
-        Route {
-            hops: hops.collect(),
-            latency,
-        }
     }
 }
 
