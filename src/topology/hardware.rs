@@ -323,8 +323,8 @@ pub struct NicModel {
     pub gpu_direct: bool,
     /// One way through the interface: doorbell, reading the descriptor, first byte on the wire.
     pub latency: Sourced<Time>,
-    /// What the CPU's proxy thread and the interface spend on each message; the next
-    /// message of the same connection waits for it.
+    /// What a process's proxy thread spends on each message, sending and receiving; the messages
+    /// that its other connections send at the same time wait for it.
     pub message_overhead: Sourced<Time>,
     /// More for messages of up to so many bytes from GPU memory: the processor copies them into
     /// the descriptor.
