@@ -202,7 +202,7 @@ fn ends(case: &Case) -> [[Time; 2]; 3] {
 
 #[test]
 fn shares_of_whole_collectives_are_near_what_their_slices_get() {
-    let (mut errors, mut far) = (Vec::new(), 0.0f64);
+    let (mut errors, mut near, mut far) = (Vec::new(), 0.0f64, 0.0f64);
     for case in cases() {
         let [together, shared, alone] = ends(&case);
         println!("{}", case.name);
@@ -222,16 +222,14 @@ fn shares_of_whole_collectives_are_near_what_their_slices_get() {
                 shared[part].human(),
                 error * 100.0
             );
-            if case.far {
-                far = far.max(error.abs());
-            } else {
-                errors.push(error.abs());
-            }
+            errors.push(error.abs());
+            let most = if case.far { &mut far } else { &mut near };
+            *most = most.max(error.abs());
         }
     }
     errors.sort_by(f64::total_cmp);
-    let (median, most) = (errors[errors.len() / 2], errors[errors.len() - 1]);
-    assert!(median < 0.05 && most < 0.10, "{errors:.3?}");
+    let median = errors[errors.len() / 2];
+    assert!(median < 0.05 && near < 0.10, "{errors:.3?}");
     // Whoever has more messages on a link gets more of it, and whoever is held up in one place
     // lets others through elsewhere.
     assert!(far < 0.30, "{far:.3}");

@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 
 fn table(log: &FitLog) -> String {
     let mut text = format!(
-        "{} measurements; mean |ln(predicted/measured)| {:.4} -> {:.4} in {} predictions\n",
+        "{} measurements; objective {:.4} -> {:.4} in {} predictions\n",
         log.sets.len(),
         log.objective.0,
         log.objective.1,

@@ -47,8 +47,6 @@ struct Net {
     message_overhead: Time,
     /// … with no more bytes on the wire so much more, if it lies in GPU memory.
     inline: (u64, Time),
-    /// The interface reads the GPU's memory.
-    direct: bool,
     /// Messages with more bytes on the wire take so much more.
     rendezvous: (u64, Time),
     rate: Bandwidth,
@@ -311,7 +309,8 @@ impl<'t> Ways<'t> {
         let (route, middle) = self.crossing((&from, out), (&to, into), leg.flow)?;
         let sender = self.topology.nic_model(out);
         let message_overhead = sender.map_or(Time::ZERO, |m| m.message_overhead.value);
-        let inline = sender.and_then(|m| m.inline.as_ref());
+        let inline = sender.filter(|_| from.direct);
+        let inline = inline.and_then(|m| m.inline.as_ref());
         let inline = inline.map_or((0, Time::ZERO), |i| (i.up_to.value.get(), i.time.value));
         let rendezvous = sender.and_then(|m| m.rendezvous.as_ref());
         let rendezvous =
@@ -360,7 +359,6 @@ impl<'t> Ways<'t> {
                 post_latency,
                 message_overhead,
                 inline,
-                direct: from.direct,
                 rendezvous,
                 rate: Bandwidth::from_bytes_per_sec(rate),
             }),
@@ -441,7 +439,7 @@ impl Way {
 
     /// With a protocol's `hop`: what noticing a slice costs beyond the wires. The proxy thread that
     /// sends moves a number of connections on at once.
-    pub(super) fn transport(&self, hop: &HopModel, protocol: &Protocol, turns: Turn) -> Transport {
+    pub(super) fn transport(&self, hop: &HopModel, protocol: &Protocol, turn: Turn) -> Transport {
         let wire = protocol.wire;
         let hop = if self.pcie { &hop.pcie } else { &hop.nvlink }.value;
         let payload = |bytes: u64| Bytes::new(bytes * u64::from(wire.1) / u64::from(wire.0));
@@ -450,17 +448,14 @@ impl Way {
             load: self.load,
             // What LL sends lies in host memory.
             network: self.network.map(|n| NetworkLeg {
-                inline: if n.direct && protocol.kind != ProtocolKind::Ll {
-                    (
-                        payload(n.inline.0),
-                        n.inline.1 * (turns.waits + turns.works),
-                    )
+                inline: if protocol.kind != ProtocolKind::Ll {
+                    (payload(n.inline.0), n.inline.1 * (turn.waits + turn.works))
                 } else {
                     (Bytes::ZERO, Time::ZERO)
                 },
                 route: n.route,
-                post_latency: n.post_latency + hop + n.message_overhead * turns.waits,
-                message_overhead: n.message_overhead * turns.works,
+                post_latency: n.post_latency + hop + n.message_overhead * turn.waits,
+                message_overhead: n.message_overhead * turn.works,
                 rendezvous: (payload(n.rendezvous.0), n.rendezvous.1),
                 rate: n.rate,
             }),

@@ -2,8 +2,8 @@
 //!
 //! Coordinate search on factors: each parameter in turn is moved up and down by steps that
 //! become smaller, and what makes the objective smaller is kept. The objective is the mean,
-//! over groups of measurements and bands of size, of the mean of |ln(predicted / measured)|, cut
-//! off at 0.35: every group counts alike, and what no parameter explains bends none; and of a little
+//! over groups of measurements and bands of size, of |ln(predicted / measured)| (half the median and
+//! half the mean of a group's rows), cut off at 0.35: every group counts alike, and what no parameter explains bends none; and of a little
 //! for each parameter's distance from the hardware files. No random choice is made, so a fit with
 //! the same files gives the same values.
 

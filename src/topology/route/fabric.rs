@@ -5,14 +5,13 @@
 //! that is half-way up, so neither a large number of NICs nor of switches makes a route
 //! expensive.
 
-use super::groups::{Groups, detours};
+use super::groups::{Groups, Middle};
 use super::search::{Adjacency, NONE, Searches};
 use super::spread::{Edge, Levels};
 use super::{Hop, Route, Router, Share};
 use crate::topology::graph::{DeviceId, LinkId, Topology};
 use crate::topology::hardware::LinkFamily;
 use crate::topology::spec::RoutingPolicy;
-use crate::units::Time;
 use petgraph::Direction;
 use rustc_hash::FxHashMap;
 
@@ -41,9 +40,6 @@ pub(super) struct FabricIndex {
     /// By switch number, all [`NONE`] between uses: a switch's position in its level.
     slots: Vec<u32>,
 }
-
-/// The links of a route between two switches, and their latency.
-type Middle = (Vec<Hop>, Time);
 
 /// A NIC's place in a fabric.
 #[derive(Debug)]
@@ -167,14 +163,6 @@ impl FabricIndex {
             };
             let pick = (self.policy != RoutingPolicy::Adaptive).then_some(pick);
             let local = |from, to| self.onward.link(from, to);
-            if self.policy == RoutingPolicy::Adaptive
-                && up.0 != down.0
-                && self.groups.same(up.0, down.0)
-            {
-                let onward = self.onward.of(up.0);
-                let same = |switch| self.groups.same(up.0, switch);
-                return detours(topology, &self.switches, up, down, onward, same, local);
-            }
             let route = self
                 .groups
                 .route(topology, &self.switches, up, down, local, pick);
@@ -209,8 +197,8 @@ impl FabricIndex {
         })
     }
 
-    /// Between two ports, each with one cable, over all shortest paths between their switches:
-    /// found once for all ports of the two.
+    /// Between two ports, each with one cable, over all shortest paths between their switches, or
+    /// inside a group over detours, too: found once for all ports of the two.
     fn over(
         &mut self,
         topology: &Topology,
@@ -220,10 +208,14 @@ impl FabricIndex {
         let cables = topology.latency(up.1) + topology.latency(down.1);
         let ends = (up.0, down.0);
         if !self.between.contains_key(&ends) {
-            let found = self.meeting(from, to).map(|(before, middle)| {
+            let detours = self
+                .groups
+                .detours(topology, &self.switches, ends, &self.onward);
+            let found = detours.or_else(|| {
+                let (before, middle) = self.meeting(from, to)?;
                 let route = self.levels(from, to, before, middle).spread(topology);
                 let inner = 1..route.hops.len() - 1;
-                (route.hops[inner].to_vec(), route.latency - cables)
+                Some((route.hops[inner].to_vec(), route.latency - cables))
             });
             self.between.insert(ends, found);
         }

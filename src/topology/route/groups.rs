@@ -9,11 +9,15 @@
 //! two switches is busy (UGAL: Singh 2005; Slingshot: De Sensi et al. 2020). One cable carries no
 //! more than one interface, so that a flow here always spreads over the cable and all detours.
 
+use super::search::Adjacency;
 use super::spread::gcd;
 use super::{Hop, Route, Share};
 use crate::topology::graph::{DeviceId, LinkId, Topology};
 use crate::units::Time;
 use std::collections::BTreeMap;
+
+/// The links of a route between two switches, and their latency.
+pub(super) type Middle = (Vec<Hop>, Time);
 
 /// A cable between two groups.
 #[derive(Debug, Clone, Copy)]
@@ -65,10 +69,37 @@ impl Groups {
         }
     }
 
-    /// Whether two switches are of one group.
-    pub(super) fn same(&self, a: u32, b: u32) -> bool {
+    /// Between two switches of a group that a cable joins: over it and over every switch of the
+    /// group that neighbours both.
+    pub(super) fn detours(
+        &self,
+        topology: &Topology,
+        switches: &[DeviceId],
+        (from, to): (u32, u32),
+        onward: &Adjacency,
+    ) -> Option<Middle> {
         let group = |switch: u32| self.of.get(switch as usize);
-        group(a).is_some() && group(a) == group(b)
+        let own = group(from).filter(|own| from != to && group(to) == Some(own))?;
+        let direct = onward.link(from, to)?;
+        let aside = |&&(third, _): &&(u32, LinkId)| third != to && group(third) == Some(own);
+        let around: Vec<(LinkId, LinkId)> = onward
+            .of(from)
+            .iter()
+            .filter(aside)
+            .filter_map(|&(third, first)| Some((first, onward.link(third, to)?)))
+            .collect();
+        let share = Share {
+            num: 1,
+            den: u32::try_from(around.len() + 1).ok()?,
+        };
+        let (first, second): (Vec<_>, Vec<_>) = around.into_iter().unzip();
+        let links = std::iter::once(direct).chain(first).chain(second);
+        // A network at rest takes the cable.
+        let ends = [from, to].map(|switch| topology.transit_latency(switches[switch as usize]));
+        Some((
+            links.map(|link| Hop { link, share }).collect(),
+            ends[0] + topology.latency(direct) + ends[1],
+        ))
     }
 
     /// From a port at one switch to a port at another, if the switches are of different groups
@@ -141,45 +172,6 @@ impl Groups {
             latency,
         })
     }
-}
-
-/// Between two switches of a group: over the cable that joins them and over every switch that
-/// neighbours both. `onward` are the first one's neighbours.
-pub(super) fn detours(
-    topology: &Topology,
-    switches: &[DeviceId],
-    up: (u32, LinkId),
-    down: (u32, LinkId),
-    onward: &[(u32, LinkId)],
-    same_group: impl Fn(u32) -> bool,
-    local: impl Fn(u32, u32) -> Option<LinkId>,
-) -> Option<Route> {
-    let direct = local(up.0, down.0)?;
-    let third = |&(middle, first): &(u32, LinkId)| {
-        let aside = middle != down.0 && same_group(middle);
-        Some((first, aside.then(|| local(middle, down.0))??))
-    };
-    let around: Vec<(LinkId, LinkId)> = onward.iter().filter_map(third).collect();
-    let share = Share {
-        num: 1,
-        den: u32::try_from(around.len() + 1).ok()?,
-    };
-    let part = |link| Hop { link, share };
-    let whole = |link| Hop {
-        link,
-        share: Share::WHOLE,
-    };
-    let mut hops = vec![whole(up.1), part(direct)];
-    hops.extend(around.iter().map(|&(first, _)| part(first)));
-    hops.extend(around.iter().map(|&(_, second)| part(second)));
-    hops.push(whole(down.1));
-    // A network at rest takes the cable.
-    let ends = [up.0, down.0].map(|switch| topology.transit_latency(switches[switch as usize]));
-    let cables = [up.1, direct, down.1].map(|link| topology.latency(link));
-    Some(Route {
-        hops,
-        latency: ends.into_iter().chain(cables).sum(),
-    })
 }
 
 /// Each link once, with its part of the transfer.

@@ -124,3 +124,26 @@ fn a_broken_cable_is_left_out_and_a_third_group_is_the_last_resort() {
     assert_conserves(&topology, &route, from, to);
     assert_eq!(groups_on(&topology, &route), [0, 2, 1]);
 }
+
+#[test]
+fn without_their_cable_two_switches_of_a_group_meet_over_the_others() {
+    let topology = dragonfly(RoutingPolicy::Adaptive, 128);
+    let (from, to) = (nic(&topology, 0, 0), nic(&topology, 127, 3));
+    let switch = |nic| {
+        topology.fabrics[0]
+            .switches
+            .iter()
+            .copied()
+            .find(|&s| topology.links_from(nic).iter().any(|&(_, far)| far == s))
+    };
+    let ends = (switch(from).unwrap(), switch(to).unwrap());
+    let cable = topology
+        .links()
+        .map(|(id, _)| id)
+        .find(|&id| topology.ends(id) == ends);
+    let mut router = Router::new(&topology, 0).avoiding(cable);
+    let route = router.network(from, to, 0).unwrap();
+    assert_conserves(&topology, &route, from, to);
+    assert!(route.hops.iter().all(|hop| Some(hop.link) != cable));
+    assert_eq!(route.hops.len(), 2 + 2 * 30);
+}
