@@ -8,8 +8,8 @@ use fabricsim::engine::resources::Resources;
 use fabricsim::engine::sharing::Sharing;
 use fabricsim::engine::{Options, simulate};
 use fabricsim::plan::{
-    Issue, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost, Transport,
-    WorkerCosts,
+    Issue, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost,
+    Transport, WorkerCosts,
 };
 use fabricsim::topology::{DeviceId, Hop, LinkId, Route, Share};
 use fabricsim::units::{Bandwidth, Bytes, Time};
@@ -146,8 +146,7 @@ fn nodes_of_eight(ranks: u32, bytes: u64) -> Plan {
             network: (!direct).then_some(NetworkLeg {
                 route: id,
                 post_latency: latency,
-                message_overhead: Time::from_nanos(1000),
-                inline: (Bytes::ZERO, Time::ZERO),
+                message: MessageCost::flat(Time::from_nanos(1000)),
                 rendezvous: (Bytes::ZERO, Time::ZERO),
                 rate: Bandwidth::from_gb_per_sec(50),
             }),

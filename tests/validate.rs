@@ -194,3 +194,24 @@ fn bad_files_are_told_with_their_place() {
     let kept: BTreeSet<String> = names(home.path()).into_iter().collect();
     assert_eq!(kept.len(), 1);
 }
+
+#[test]
+fn values_of_a_fit_take_the_place_of_the_shipped_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.json");
+    let path = file.to_str().unwrap();
+    let write = |place: &str, value: &str| {
+        let text = serde_json::json!({"comment": "mine", "values": {place: value}});
+        fs::write(&file, text.to_string()).unwrap();
+    };
+    let smallest = |extra: &[&str]| {
+        let args = [&[TABLES, "--json"], extra].concat();
+        let out: Value = serde_json::from_str(&succeeds(&args)).unwrap();
+        out["sets"][0]["rows"][0]["predicted_us"].as_f64().unwrap()
+    };
+    write("architectures.hopper.ll.launch", "1ms");
+    assert!(smallest(&["--values", path]) > smallest(&[]) + 900.0);
+    write("architectures.hooper.ll.launch", "1ms");
+    refuses(&[TABLES, "--values", path], &["mine.json", "hooper"]);
+    refuses(&[TABLES, "--values", "nowhere.json"], &["nowhere.json"]);
+}

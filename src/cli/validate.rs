@@ -7,6 +7,7 @@ use crate::report::validation::{
 };
 use crate::scenario::training::{predict_steps, read_steps};
 use crate::scenario::validation::{Measurement, read_measurements, validate};
+use crate::topology::{Hardware, TopologyError, catalogue};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,9 @@ pub(super) struct Args {
     /// validation/training.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "output", "jobs"])]
     steps: Option<PathBuf>,
+    /// Values that `fit --values` wrote, in place of the shipped ones
+    #[arg(long, value_name = "FILE.json", conflicts_with = "steps")]
+    values: Option<PathBuf>,
     /// Only tables whose name holds this text; may be repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
@@ -49,7 +53,9 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         check_validation_target(target)?;
     }
     let bar = bar(measurements.len());
-    let validation = validate(&measurements, args.jobs, &|| bar.inc(1));
+    let own = args.values.as_deref().map(hardware).transpose()?;
+    let hardware = own.as_ref().unwrap_or(catalogue::hardware());
+    let validation = validate(&measurements, hardware, args.jobs, &|| bar.inc(1));
     bar.finish_and_clear();
     if let Some(target) = &args.output {
         write_validation(target, &validation)?;
@@ -64,6 +70,16 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     }
     terminal::print(&text)?;
     Ok(())
+}
+
+/// The hardware with the values of a file.
+fn hardware(path: &Path) -> Result<Hardware, CliError> {
+    let origin = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|source| TopologyError::Read {
+        path: origin.clone(),
+        source,
+    })?;
+    Ok(catalogue::hardware_with(&text, &origin)?)
 }
 
 /// Steps of training jobs.

@@ -5,7 +5,7 @@ use super::probe::ActorId;
 use super::resources::{PathId, Resource, ResourceId, Resources};
 use super::sharing::Limit;
 use crate::collective::ConnId;
-use crate::plan::{Plan, RouteId, Transport, WorkerCosts};
+use crate::plan::{MessageCost, Plan, RouteId, Transport, WorkerCosts};
 use crate::units::{Bandwidth, Bytes, Time};
 
 /// The parts that a plan is executed by.
@@ -39,8 +39,7 @@ pub(super) struct Proxy {
     pub(super) puts: FifoId,
     pub(super) path: PathId,
     pub(super) rate: Bandwidth,
-    pub(super) overhead: Time,
-    pub(super) inline: (Bytes, Time),
+    pub(super) message: MessageCost,
     pub(super) rendezvous: (Bytes, Time),
 }
 
@@ -156,8 +155,7 @@ impl Machinery {
                 puts,
                 path,
                 rate: leg.rate,
-                overhead: leg.message_overhead,
-                inline: leg.inline,
+                message: leg.message,
                 rendezvous: leg.rendezvous,
             });
         }

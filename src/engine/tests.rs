@@ -1,8 +1,8 @@
 use super::*;
 use crate::collective::{Collective, Part, Program, RingProgram, Rings};
 use crate::plan::{
-    Issue, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost, Transport,
-    WorkerCosts,
+    Issue, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost,
+    Transport, WorkerCosts,
 };
 use crate::topology::{DeviceId, Hop, LinkId, Route, Share};
 use crate::units::{Bandwidth, Bytes, Time};
@@ -292,8 +292,7 @@ fn network_plan(chunk: u64, slots: u32, overhead: Time, latency: Time) -> Plan {
     let leg = NetworkLeg {
         route: RouteId(0),
         post_latency: Time::ZERO,
-        message_overhead: overhead,
-        inline: (Bytes::ZERO, Time::ZERO),
+        message: MessageCost::flat(overhead),
         rendezvous: (Bytes::ZERO, Time::ZERO),
         rate: INSTANT,
     };

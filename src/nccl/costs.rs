@@ -34,14 +34,8 @@ pub(super) struct Setting {
     pub(super) kind: ProtocolKind,
     /// What network switches that reduce keep up with.
     pub(super) switch_rate: Bandwidth,
-    /// Thread blocks of a rank.
-    pub(super) channels: u16,
-    /// Heads of a multicast group.
-    pub(super) heads: u32,
-    /// Ranks of a multicast group.
+    /// Ranks that a loop of multicast memory waits for.
     pub(super) members: u32,
-    /// All NVLinks of a GPU, raw.
-    pub(super) nvlink: Bandwidth,
 }
 
 /// Start and end of a kernel.
@@ -145,22 +139,15 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
             let last = f64::from(setting.members.max(2)).log2() / 8f64.log2();
             let sync = (nvls.loop_sync.value.picos() as f64 * last).round() as u64;
             let copy = WorkerCosts {
-                slice: SliceCost::flat(Time::from_picos(sync)),
+                slice: SliceCost::default(),
                 send_rate: nvls.rate.value,
                 local_rate: nvls.rate.value,
                 ..block
             };
-            // Switches do the sums. Of a GPU's port, each head's loads of its part and the GPU's
-            // own stores take an equal share.
-            let loads = f64::from(setting.heads) + 1.0;
-            let head = part(
-                setting.nvlink,
-                nvls.port_share.value / loads / f64::from(setting.channels.max(1)),
-            );
+            // Switches do the sums; how fast is what the GPUs' ports allow.
             let head = WorkerCosts {
-                send_rate: head,
-                local_rate: head,
-                ..block
+                slice: SliceCost::flat(Time::from_picos(sync)),
+                ..copy
             };
             all.launching(nvls.launch.value)
                 .with(Role::Scatter, copy)

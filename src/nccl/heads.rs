@@ -33,6 +33,17 @@ impl Communicator<'_> {
             .collect()
     }
 
+    /// The ranks that a loop of multicast memory waits for: those of a host, and in a tree those of
+    /// its parent and two children.
+    pub(super) fn waited_for(&self, algorithm: Algorithm) -> u32 {
+        let host = self.hosts.iter().map(|h| h.ranks.len()).max().unwrap_or(1);
+        let hosts = match algorithm {
+            Algorithm::NvlsTree => self.hosts.len().min(4),
+            _ => 1,
+        };
+        (host * hosts) as u32
+    }
+
     /// Between `heads`, the ranks with interfaces of a channel, and the network's switches: up
     /// and down.
     pub(super) fn switch_ways(
@@ -83,12 +94,16 @@ impl Communicator<'_> {
         }
         // The ways that switches serve, by head: inside its host, and by channel between hosts.
         let mut inside = vec![[Way::LOCAL; 2]; self.gpus.len()];
+        let waited_for = self.waited_for(algorithm);
         if multicast {
             for (ranks, heads) in &hosts {
                 let members: Vec<_> = ranks.iter().map(|&r| self.gpus[r as usize]).collect();
                 for &head in heads {
                     let gpu = self.gpus[head as usize];
-                    inside[head as usize] = self.ways.multicast(gpu, &members)?;
+                    let model = &self.architectures[usize::from(self.rank_models[head as usize])];
+                    let nvls = model.nvls.as_ref();
+                    let share = nvls.map_or(1.0, |m| m.reached(waited_for));
+                    inside[head as usize] = self.ways.multicast(gpu, &members, share)?;
                 }
             }
         }

@@ -7,8 +7,8 @@ use super::costs::UNLIMITED;
 use super::error::NcclError;
 use crate::collective::{Collective, ConnId, HostHop, HostRingProgram, Program, Role};
 use crate::plan::{
-    Issue, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost, Transport,
-    WorkerCosts,
+    Issue, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost,
+    Transport, WorkerCosts,
 };
 use crate::topology::{DeviceId, Route, SocketModel, sockets};
 use crate::units::{Bytes, Time};
@@ -139,8 +139,7 @@ impl Communicator<'_> {
                     network: Some(NetworkLeg {
                         route: laid.remember((out, into), route),
                         post_latency: Time::ZERO,
-                        message_overhead,
-                        inline: (Bytes::ZERO, Time::ZERO),
+                        message: MessageCost::flat(message_overhead),
                         rendezvous: (Bytes::ZERO, Time::ZERO),
                         rate: software.stream_rate.value,
                     }),

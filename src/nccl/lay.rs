@@ -15,7 +15,7 @@ use crate::collective::{
     Role, Tree, TreeProgram, binary_parent,
 };
 use crate::plan::{Issue, Plan, Protocol, ProtocolKind, RoleCosts, Transport};
-use crate::topology::{DeviceId, DeviceModel, LinkFamily, PathType};
+use crate::topology::{DeviceId, DeviceModel, PathType};
 use crate::units::Bandwidth;
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Communicator<'_> {
             }
             _ => self.messages(collective, algorithm, bytes, parts)?,
         };
-        let costs = self.costs(algorithm, kind, channels, heads_of_host);
+        let costs = self.costs(algorithm, kind, channels);
         let costs = self.without_copies(collective, algorithm, kind, &ways, costs);
         Ok(self.planned(program, &ways, (algorithm, kind), costs, channels))
     }
@@ -126,7 +126,7 @@ impl Communicator<'_> {
             )));
         }
         let ways = self.ways_of(&program, |comm, a, b, _| comm.own_nics(a, b))?;
-        let costs = self.costs(Algorithm::Msccl, kind, algorithm.channels, 1);
+        let costs = self.costs(Algorithm::Msccl, kind, algorithm.channels);
         let choice = (Algorithm::Msccl, kind);
         Ok(self.planned(Arc::new(program), &ways, choice, costs, algorithm.channels))
     }
@@ -192,13 +192,12 @@ impl Communicator<'_> {
         nic.ok_or_else(|| self.no_nic(rank))
     }
 
-    /// The costs on each kind of GPU in use; `heads` are those of a host.
+    /// The costs on each kind of GPU in use.
     pub(super) fn costs(
         &self,
         algorithm: Algorithm,
         kind: ProtocolKind,
         channels: u16,
-        heads: u32,
     ) -> Vec<RoleCosts> {
         // Streams of sums at each interface: every channel of a head, or those that enter there.
         let doors = self.hosts.iter().map(|h| h.doors.len()).min();
@@ -211,27 +210,10 @@ impl Communicator<'_> {
             algorithm,
             kind,
             switch_rate: Bandwidth::from_bytes_per_sec(reduced.max(1)),
-            channels,
-            heads,
-            members: self.hosts.iter().map(|h| h.ranks.len()).max().unwrap_or(1) as u32,
-            nvlink: self.raw_nvlink(),
+            members: self.waited_for(algorithm),
         };
         let models = self.architectures.iter();
         models.map(|model| role_costs(model, setting)).collect()
-    }
-
-    /// All NVLinks out of a GPU together, before any loss.
-    fn raw_nvlink(&self) -> Bandwidth {
-        let topology = self.topology;
-        let links = self.gpus.first().map(|&gpu| topology.links_from(gpu));
-        let raw = links.into_iter().flatten().filter_map(|(id, _)| {
-            let nvlink = topology.family(id) == LinkFamily::Nvlink;
-            nvlink.then(|| topology.raw_rate(id).bytes_per_sec())
-        });
-        match raw.sum() {
-            0 => UNLIMITED,
-            sum => Bandwidth::from_bytes_per_sec(sum),
-        }
     }
 
     /// What the network's switches keep up with, for each interface.
@@ -258,9 +240,10 @@ impl Communicator<'_> {
         ways.iter()
             .zip(0..)
             .map(|(way, conn)| {
-                let from = program.worker(program.connection(ConnId(conn)).from);
+                let ends = program.connection(ConnId(conn));
+                let [from, to] = [ends.from, ends.to].map(|end| program.worker(end));
                 let hop = hops[usize::from(self.rank_models[from.rank.index()])];
-                way.transport(hop, &protocol, turns.of(way, from.role))
+                way.transport(hop, &protocol, turns.of(way, from.role, to.role))
             })
             .collect()
     }

@@ -12,8 +12,9 @@ use crate::collective::{ConnId, Program, Role};
 use crate::topology::DeviceId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Connections that are sent at once, by the GPU of the process and the part of the thread block.
-pub(super) struct Turns(FxHashMap<(DeviceId, Role), u32>);
+/// Connections that are sent at once, by the GPU of the process and the parts of the thread blocks
+/// that send and receive: the root of a tree sends down when others have long sent up.
+pub(super) struct Turns(FxHashMap<(DeviceId, Role, Role), u32>);
 
 /// What a message costs a connection, in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +36,10 @@ impl Turns {
             let Some(thread) = way.thread() else {
                 continue;
             };
-            let from = program.connection(ConnId(id)).from;
-            if all || seen.insert((thread, from)) {
-                let role = program.worker(from).role;
-                *turns.entry((thread, role)).or_default() += 1;
+            let ends = program.connection(ConnId(id));
+            if all || seen.insert((thread, ends.from)) {
+                let [from, to] = [ends.from, ends.to].map(|end| program.worker(end).role);
+                *turns.entry((thread, from, to)).or_default() += 1;
             }
         }
         Turns(turns)
@@ -49,10 +50,10 @@ impl Turns {
     /// Parts of rings and trees always have a message, so that each round of the thread moves one.
     /// Of many sends fewer and fewer are left, and the rounds become short: only the first of each
     /// waits for all others.
-    pub(super) fn of(&self, way: &Way, role: Role) -> Turn {
-        let turns = way.thread().and_then(|thread| self.0.get(&(thread, role)));
-        let turns = turns.copied().unwrap_or(1);
-        match role {
+    pub(super) fn of(&self, way: &Way, from: Role, to: Role) -> Turn {
+        let of_thread = |thread| self.0.get(&(thread, from, to));
+        let turns = way.thread().and_then(of_thread).copied().unwrap_or(1);
+        match from {
             Role::Send => Turn {
                 waits: turns - 1,
                 works: 1,

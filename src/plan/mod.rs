@@ -138,13 +138,51 @@ pub struct NetworkLeg {
     /// From the worker's post to the proxy seeing it; also from completion to the worker.
     pub post_latency: Time,
     /// What the proxy spends on each message before it can leave.
-    pub message_overhead: Time,
-    /// … on each with no more payload than `inline.0`, `inline.1` more.
-    pub inline: (Bytes, Time),
+    pub message: MessageCost,
     /// Messages with more payload arrive later by `rendezvous.1`.
     pub rendezvous: (Bytes, Time),
     /// The fastest that one connection goes, whatever the links allow.
     pub rate: Bandwidth,
+}
+
+/// What a proxy thread spends on a message before it can leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageCost {
+    /// On the message itself.
+    pub each: Time,
+    /// On one message of each of the thread's other connections, which have their turns first.
+    pub others: Time,
+    /// How fast messages of the others, each as large as this one, leave together: in bytes of
+    /// this one. What the wire is busy with anyway, the thread has time for.
+    pub wire: Bandwidth,
+    /// On one with no more payload than `inline.0`, `inline.1` more.
+    pub inline: (Bytes, Time),
+}
+
+impl MessageCost {
+    /// The same for every message, with no other connection.
+    #[must_use]
+    pub fn flat(each: Time) -> Self {
+        MessageCost {
+            each,
+            others: Time::ZERO,
+            wire: Bandwidth::from_bytes_per_sec(u64::MAX),
+            inline: (Bytes::ZERO, Time::ZERO),
+        }
+    }
+
+    /// Of a message with so much payload.
+    #[must_use]
+    pub fn of(&self, len: Bytes) -> Time {
+        let mut time = self.each;
+        if self.others > Time::ZERO {
+            time += self.others.saturating_sub(self.wire.time_for(len));
+        }
+        if len <= self.inline.0 {
+            time += self.inline.1;
+        }
+        time
+    }
 }
 
 /// What steps cost on one kind of GPU, by the part of the thread block.
@@ -305,4 +343,25 @@ pub struct WorkerCosts {
     /// So many streams of bytes in and out (queues and local memory) go at these rates; a
     /// step with more is slower in proportion. Zero: their number makes no difference.
     pub streams: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_has_time_for_others_while_the_wire_is_busy() {
+        // Four other connections, 1 us a message, on 50 GB/s.
+        let us = Time::from_micros;
+        let cost = MessageCost {
+            others: us(4),
+            wire: Bandwidth::from_bytes_per_sec(50_000_000_000 / 4),
+            inline: (Bytes::new(192), us(12)),
+            ..MessageCost::flat(us(1))
+        };
+        assert_eq!(cost.of(Bytes::ZERO), us(17));
+        assert_eq!(cost.of(Bytes::new(12_500)), us(1) + us(3));
+        assert_eq!(cost.of(Bytes::new(50_000)), us(1));
+        assert_eq!(cost.of(Bytes::new(1 << 20)), us(1));
+    }
 }

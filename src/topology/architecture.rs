@@ -26,6 +26,9 @@ pub struct Architecture {
     /// Sends and receives with the Simple protocol; as rings if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point_to_point: Option<PointToPointModel>,
+    /// What one queue pair of an interface reads from the GPU's memory; absent: the whole wire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_pair_rate: Option<Sourced<Bandwidth>>,
     /// Multicast memory, if the GPUs have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvls: Option<NvlsModel>,
@@ -152,8 +155,44 @@ pub struct NvlsModel {
     pub launch: Sourced<Time>,
     /// Of a loop among eight ranks: waiting for all of them, fencing, telling them.
     pub loop_sync: Sourced<Time>,
-    /// Between the user's buffer and multicast memory, while bytes move.
+    /// Of a thread block: between the user's buffer and multicast memory, while bytes move.
     pub rate: Sourced<Bandwidth>,
     /// Part of a GPU's raw NVLink rate that loads from and stores to multicast memory reach.
     pub port_share: Sourced<f64>,
+    /// What each doubling of the ranks beyond eight takes away from that, as a part of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crowding: Option<Sourced<f64>>,
+}
+
+impl NvlsModel {
+    /// Part of a GPU's raw NVLink rate that loads and stores of `ranks`, which wait for each other,
+    /// reach.
+    #[must_use]
+    pub fn reached(&self, ranks: u32) -> f64 {
+        let doublings = (f64::from(ranks.max(8)) / 8.0).log2();
+        let kept = 1.0 - self.crowding.as_ref().map_or(0.0, |c| c.value);
+        self.port_share.value * kept.powf(doublings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::topology::catalogue::hardware;
+
+    #[test]
+    fn each_doubling_beyond_eight_ranks_costs_a_part_of_the_port() {
+        let nvls = hardware().architectures["blackwell"].nvls.as_ref().unwrap();
+        let (share, kept) = (
+            nvls.port_share.value,
+            1.0 - nvls.crowding.as_ref().unwrap().value,
+        );
+        for (ranks, expected) in [
+            (4, share),
+            (8, share),
+            (16, share * kept),
+            (64, share * kept.powi(3)),
+        ] {
+            assert!((nvls.reached(ranks) - expected).abs() < 1e-12, "{ranks}");
+        }
+    }
 }

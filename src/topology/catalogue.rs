@@ -1,6 +1,6 @@
 //! The topologies and the hardware that the program carries with it.
 
-use super::error::{TopologyError, nearest};
+use super::error::{Fault, TopologyError, nearest};
 use super::hardware::Hardware;
 use super::load;
 use super::spec::TopologySpec;
@@ -155,13 +155,50 @@ pub fn place_in<'v>(hardware: &'v mut Value, path: &str) -> Option<&'v mut Value
 pub fn hardware() -> &'static Hardware {
     static PARSED: OnceLock<Hardware> = OnceLock::new();
     PARSED.get_or_init(|| {
-        let mut all = hardware_json();
-        let fitted: Fitted = load::from_json(FITTED, "topologies/hardware/fitted.json")
-            .expect("tests read the embedded files");
+        with_values(&[(FITTED, "topologies/hardware/fitted.json")])
+            .expect("tests read the embedded files")
+    })
+}
+
+/// The shipped hardware with the values of a file that `fabricsim fit` wrote; what the file does
+/// not name keeps the shipped fitted values. `origin` names the file in errors.
+///
+/// # Errors
+/// [`TopologyError::Json`] if the text is no such file, [`TopologyError::Faults`] for places
+/// that the hardware does not have and values that do not belong there.
+pub fn hardware_with(text: &str, origin: &str) -> Result<Hardware, TopologyError> {
+    with_values(&[(FITTED, "topologies/hardware/fitted.json"), (text, origin)])
+}
+
+fn with_values(files: &[(&str, &str)]) -> Result<Hardware, TopologyError> {
+    let mut all = hardware_json();
+    let mut last = "";
+    for &(text, origin) in files {
+        last = origin;
+        let fitted: Fitted = load::from_json(text, origin)?;
+        let mut faults = Vec::new();
         for (path, value) in fitted.values {
-            *place_in(&mut all, &path).expect("a test knows every fitted value") = value;
+            if let Some(place) = place_in(&mut all, &path) {
+                *place = value;
+            } else {
+                let expected = "a place in topologies/hardware, with dots";
+                faults.push(Fault::new("values", path, expected));
+            }
         }
-        serde_json::from_value(all).expect("tests read the embedded files")
+        if !faults.is_empty() {
+            return Err(TopologyError::Faults {
+                origin: origin.to_owned(),
+                faults,
+            });
+        }
+    }
+    serde_path_to_error::deserialize(all).map_err(|error| TopologyError::Faults {
+        origin: last.to_owned(),
+        faults: vec![Fault::new(
+            error.path().to_string(),
+            error.inner().to_string(),
+            "what the hardware files have there",
+        )],
     })
 }
 
@@ -175,6 +212,7 @@ pub(super) fn hardware_texts() -> &'static [(&'static str, &'static str)] {
 mod tests {
     use super::*;
     use crate::topology::expand::{Overrides, expand};
+    use crate::units::Time;
 
     #[test]
     fn no_model_stands_in_two_files() {
@@ -190,6 +228,23 @@ mod tests {
         assert_eq!(links, hardware().links.len());
         assert_eq!(architectures, hardware().architectures.len());
         assert_eq!(devices, hardware().devices.len());
+    }
+
+    #[test]
+    fn values_of_a_file_stand_over_the_shipped_ones() {
+        let file = |values: &str| format!(r#"{{"comment": "", "values": {{{values}}}}}"#);
+        let read = |values: &str| hardware_with(&file(values), "mine.json");
+        let place = "architectures.hopper.ll.launch";
+        let mine = read(&format!(r#""{place}": "1.5us""#)).unwrap();
+        let launch = |all: &Hardware| all.architectures["hopper"].ll.launch.value;
+        assert_eq!(launch(&mine), Time::from_nanos(1500));
+        assert_ne!(launch(hardware()), launch(&mine));
+        let said = |values: &str| read(values).unwrap_err().to_string();
+        let unknown = said(r#""architectures.hooper.ll.launch": "1.5us""#);
+        assert!(unknown.contains("mine.json"), "{unknown}");
+        assert!(unknown.contains("hooper"), "{unknown}");
+        let wrong = said(&format!(r#""{place}": "1.5GB/s""#));
+        assert!(wrong.contains(place), "{wrong}");
     }
 
     #[test]

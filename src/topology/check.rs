@@ -378,9 +378,6 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
             if let Some(time) = &m.delivery {
                 latency(&format!("{at}.nic.delivery"), time.value, faults);
             }
-            if let Some(model) = &m.queue_pair_rate {
-                rate(&format!("{at}.nic.queue_pair_rate"), model.value, faults);
-            }
         }
     }
 }
@@ -418,12 +415,24 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
         times.push(("point_to_point.launch", &sends.launch));
         times.push(("point_to_point.chunk_sync", &sends.chunk_sync));
     }
+    if let Some(pair) = &model.queue_pair_rate {
+        rates.push(("queue_pair_rate", pair));
+    }
     if let Some(nvls) = &model.nvls {
         rates.push(("nvls.rate", &nvls.rate));
         times.extend([
             ("nvls.launch", &nvls.launch),
             ("nvls.loop_sync", &nvls.loop_sync),
         ]);
+        if let Some(crowding) = &nvls.crowding
+            && !(0.0..1.0).contains(&crowding.value)
+        {
+            faults.push(Fault::new(
+                at("nvls.crowding.value"),
+                crowding.value.to_string(),
+                "at least 0, less than 1",
+            ));
+        }
         let share = nvls.port_share.value;
         if !(share > 0.0 && share <= 1.0) {
             faults.push(Fault::new(

@@ -338,9 +338,6 @@ pub struct NicModel {
     /// back what is received, but not the buffers that are offered for more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Sourced<Time>>,
-    /// The fastest that one queue pair goes; the whole wire if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue_pair_rate: Option<Sourced<Bandwidth>>,
 }
 
 /// Small messages of a network interface, which travel in their descriptors.

@@ -141,9 +141,12 @@ impl<'s> Scene<'s> {
         kinds.extend(plan.transports.iter().enumerate().map(|(c, t)| {
             let times = mix_in(mix_in(mix(2), t.latency.picos()), t.credit_latency.picos());
             let leg = t.network.map_or(0, |leg| {
-                let times = mix_in(leg.post_latency.picos(), leg.message_overhead.picos());
+                let message = &leg.message;
+                let times = mix_in(leg.post_latency.picos(), message.each.picos());
+                let others = mix_in(message.others.picos(), message.wire.bytes_per_sec());
+                let times = mix_in(times, others);
                 let large = mix_in(leg.rendezvous.0.get(), leg.rendezvous.1.picos());
-                let small = mix_in(leg.inline.0.get(), leg.inline.1.picos());
+                let small = mix_in(message.inline.0.get(), message.inline.1.picos());
                 mix_in(
                     mix_in(mix_in(times, small), large),
                     leg.rate.bytes_per_sec(),

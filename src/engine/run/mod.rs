@@ -22,7 +22,7 @@ use super::queue::EventQueue;
 use super::resources::{PathId, Resources};
 use super::sharing::{Change, Sharing};
 use crate::collective::{ConnId, Role, Worker};
-use crate::plan::{Plan, Protocol, RoleCosts, SliceCost};
+use crate::plan::{MessageCost, Plan, Protocol, RoleCosts, SliceCost};
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Bytes, Time};
 use cast::Cast;
@@ -149,10 +149,10 @@ const PART: usize = 256;
 /// What one kind of actor costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Class {
-    /// After each slice of a worker; before each message of a proxy.
+    /// After each slice of a worker.
     slice: SliceCost,
-    /// Of a proxy: messages with no more bytes keep it busy so much longer.
-    inline: (Bytes, Time),
+    /// Before each message of a proxy.
+    message: MessageCost,
     /// Of a proxy: messages with more bytes arrive later by so much.
     rendezvous: (Bytes, Time),
     send_rate: u64,
@@ -230,7 +230,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             .flat_map(RoleCosts::iter)
             .map(|c| Class {
                 slice: c.slice,
-                inline: (Bytes::ZERO, Time::ZERO),
+                message: MessageCost::flat(Time::ZERO),
                 rendezvous: (Bytes::ZERO, Time::ZERO),
                 send_rate: c.send_rate.bytes_per_sec(),
                 local_rate: c.local_rate.bytes_per_sec(),
@@ -253,8 +253,8 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         for proxy in &machinery.proxies {
             let rate = proxy.rate.bytes_per_sec().max(1);
             let class = Class {
-                slice: SliceCost::flat(proxy.overhead),
-                inline: proxy.inline,
+                slice: SliceCost::default(),
+                message: proxy.message,
                 rendezvous: proxy.rendezvous,
                 send_rate: rate,
                 local_rate: rate,

@@ -115,10 +115,8 @@ impl<P: Probe> Run<'_, '_, P> {
             actor.slice = fifos.next_len(actor.recv);
             let class = &self.classes[usize::from(actor.class)];
             let cold = &mut self.cold[id as usize];
-            cold.handed = ready.max(cold.handed) + class.slice.each;
-            if u64::from(actor.slice) <= class.inline.0.get() {
-                cold.handed += class.inline.1;
-            }
+            let message = class.message.of(Bytes::new(u64::from(actor.slice)));
+            cold.handed = ready.max(cold.handed) + message;
             start = free.max(cold.handed);
         }
         // Waiting counts up to the later of data and credit: until the other side acted,

@@ -3,17 +3,19 @@
 use super::{Way, Ways};
 use crate::nccl::error::NcclError;
 use crate::topology::{DeviceId, Hop, LinkId, Route, Share};
-use crate::units::Time;
+use crate::units::{Bandwidth, Time};
 use std::collections::BTreeMap;
 
 impl Ways<'_> {
     /// Through NVSwitches with multicast memory: `[0]` the sum of what all `members` have,
     /// read by `head`; `[1]` what `head` stores, into all of them. Each member's link to the
-    /// switches is crossed once, the head's own too, and its other direction once.
+    /// switches is crossed once, the head's own too, and its other direction once. Such loads and
+    /// stores reach `port_share` of the links' raw rate: they take up more of them than their bytes.
     pub(in crate::nccl) fn multicast(
         &mut self,
         head: DeviceId,
         members: &[DeviceId],
+        port_share: f64,
     ) -> Result<[Way; 2], NcclError> {
         let key = (head, members.to_vec());
         if let Some(&ways) = self.groups.get(&key) {
@@ -45,6 +47,10 @@ impl Ways<'_> {
                     reads.add(*hop);
                 }
             }
+        }
+        for (&link, share) in reads.0.iter_mut().chain(&mut copies.0) {
+            let reached = self.topology.raw_rate(link).scaled(port_share);
+            *share = widened(*share, self.topology.rate(link), reached);
         }
         Ok(self.group(key, [reads, copies], latency))
     }
@@ -114,6 +120,23 @@ impl Ways<'_> {
     }
 }
 
+/// The share of a link of which no more than `reached` can be had: to a thousandth.
+fn widened(share: Share, rate: Bandwidth, reached: Bandwidth) -> Share {
+    let thousandths = rate.bytes_per_sec().saturating_mul(1000) / reached.bytes_per_sec().max(1);
+    let num = u64::from(share.num) * thousandths.max(1000);
+    let den = u64::from(share.den) * 1000;
+    let common = gcd(num, den);
+    let part = |part: u64| u32::try_from(part / common);
+    match (part(num), part(den)) {
+        (Ok(num), Ok(den)) => Share { num, den },
+        _ => share,
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 /// Links that one stream crosses, each once.
 #[derive(Debug, Default)]
 struct Union(BTreeMap<LinkId, Share>);
@@ -136,5 +159,26 @@ impl Union {
             hops: hops.collect(),
             latency,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_that_reach_less_of_a_link_take_up_more_of_it() {
+        let rate = |gb| Bandwidth::from_gb_per_sec(gb);
+        let quarter = Share { num: 1, den: 4 };
+        let half = Share { num: 1, den: 2 };
+        assert_eq!(widened(quarter, rate(100), rate(50)), half);
+        assert_eq!(
+            widened(Share::WHOLE, rate(400), rate(300)),
+            Share {
+                num: 1333,
+                den: 1000
+            }
+        );
+        assert_eq!(widened(half, rate(100), rate(120)), half);
     }
 }

@@ -12,7 +12,7 @@ use super::error::NcclError;
 use super::hosts::{by_nvlink, nic_path};
 use super::ports::{End, Ports};
 use super::turns::Turn;
-use crate::plan::{NetworkLeg, Protocol, ProtocolKind, RouteId, Transport};
+use crate::plan::{MessageCost, NetworkLeg, Protocol, ProtocolKind, RouteId, Transport};
 use crate::topology::architecture::HopModel;
 use crate::topology::spec::RoutingPolicy;
 use crate::topology::{
@@ -49,7 +49,10 @@ struct Net {
     inline: (u64, Time),
     /// Messages with more bytes on the wire take so much more.
     rendezvous: (u64, Time),
+    /// The fastest that one connection goes.
     rate: Bandwidth,
+    /// Of the narrowest link.
+    wire: Bandwidth,
 }
 
 /// A connection's ends, and the interfaces that it uses if it has to leave the host.
@@ -315,13 +318,15 @@ impl<'t> Ways<'t> {
         let rendezvous = sender.and_then(|m| m.rendezvous.as_ref());
         let rendezvous =
             rendezvous.map_or((0, Time::ZERO), |r| (r.above.value.get(), r.time.value));
-        let pair = sender
-            .and_then(|m| m.queue_pair_rate.as_ref())
-            .map(|r| r.value);
+        let model = self.topology.architecture(source).filter(|_| from.direct);
+        let pair = model.and_then(|m| Some(m.queue_pair_rate.as_ref()?.value));
         let rate = match (pair, self.rules.queue_pairs) {
             (Some(pair), Some(count)) => pair.bytes_per_sec().saturating_mul(u64::from(count)),
             _ => u64::MAX,
         };
+        let hops = self.routes[route.0 as usize].hops.iter();
+        let narrowest = hops.map(|hop| self.topology.rate(hop.link)).min();
+        let wire = narrowest.unwrap_or(Bandwidth::from_bytes_per_sec(u64::MAX));
         let delivery = self
             .topology
             .nic_model(into)
@@ -361,6 +366,7 @@ impl<'t> Ways<'t> {
                 inline,
                 rendezvous,
                 rate: Bandwidth::from_bytes_per_sec(rate),
+                wire,
             }),
             latency: latency + notice + delivery,
             credit_latency: latency + notice,
@@ -443,19 +449,27 @@ impl Way {
         let wire = protocol.wire;
         let hop = if self.pcie { &hop.pcie } else { &hop.nvlink }.value;
         let payload = |bytes: u64| Bytes::new(bytes * u64::from(wire.1) / u64::from(wire.0));
+        let payload_rate = |rate: Bandwidth, messages: u64| {
+            let rate = payload(rate.bytes_per_sec() / messages.max(1));
+            Bandwidth::from_bytes_per_sec(rate.get())
+        };
         Transport {
             store: self.store,
             load: self.load,
             // What LL sends lies in host memory.
             network: self.network.map(|n| NetworkLeg {
-                inline: if protocol.kind != ProtocolKind::Ll {
-                    (payload(n.inline.0), n.inline.1 * (turn.waits + turn.works))
-                } else {
-                    (Bytes::ZERO, Time::ZERO)
+                message: MessageCost {
+                    each: n.message_overhead,
+                    others: n.message_overhead * (turn.works - 1),
+                    wire: payload_rate(n.wire, u64::from(turn.works - 1)),
+                    inline: if protocol.kind != ProtocolKind::Ll {
+                        (payload(n.inline.0), n.inline.1 * (turn.waits + turn.works))
+                    } else {
+                        (Bytes::ZERO, Time::ZERO)
+                    },
                 },
                 route: n.route,
                 post_latency: n.post_latency + hop + n.message_overhead * turn.waits,
-                message_overhead: n.message_overhead * turn.works,
                 rendezvous: (payload(n.rendezvous.0), n.rendezvous.1),
                 rate: n.rate,
             }),

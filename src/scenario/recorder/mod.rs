@@ -21,10 +21,10 @@ use crate::engine::Outcome;
 use crate::engine::probe::{ActorId, Probe, Segment, Slice};
 use crate::engine::resources::ResourceId;
 use crate::engine::sharing::Limit;
-use crate::plan::Plan;
+use crate::plan::{MessageCost, Plan};
 use crate::report::record::{Attribution, Lane, LinkUse, Timeline};
 use crate::topology::Topology;
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 use critical_path::Chain;
 use link_use::RouteUse;
 use rustc_hash::FxHashMap;
@@ -113,7 +113,7 @@ struct Cast {
     /// Of each actor; a proxy is of the rank and channel that sends through it.
     place: Vec<Place>,
     /// What a proxy spends on a message; by number of proxy.
-    overhead: Vec<Time>,
+    message: Vec<MessageCost>,
     /// The route that a proxy drives.
     leg: Vec<u32>,
     /// The connection of each queue.
@@ -134,7 +134,7 @@ impl Cast {
         let mut cast = Cast {
             workers,
             place,
-            overhead: Vec::new(),
+            message: Vec::new(),
             leg: Vec::new(),
             connection: (0..connections).collect(),
             ends: Vec::with_capacity(connections as usize),
@@ -155,7 +155,7 @@ impl Cast {
             cast.ends.push((from.rank, to.rank));
             if let Some(leg) = transport.network {
                 cast.place.push(from);
-                cast.overhead.push(leg.message_overhead);
+                cast.message.push(leg.message);
                 cast.leg.push(leg.route.0);
                 cast.connection.push(id);
                 // The receiver takes from the proxy's queue, not from the connection's own.
@@ -176,8 +176,8 @@ impl Cast {
         if !self.is_proxy(slice.actor) {
             return slice.start;
         }
-        let overhead = self.overhead[(slice.actor - self.workers) as usize];
-        let busy = slice.start.saturating_sub(slice.free).min(overhead);
+        let cost = self.message[(slice.actor - self.workers) as usize].of(Bytes::new(slice.bytes));
+        let busy = slice.start.saturating_sub(slice.free).min(cost);
         slice.start.saturating_sub(busy)
     }
 

@@ -7,18 +7,21 @@ use crate::report::validation::{
     BandErrors, Counts, Overall, SkippedSet, ValidatedRow, ValidatedSet, Validation,
 };
 use crate::threads;
+use crate::topology::Hardware;
 
-/// Predicts every measurement, `jobs` at a time (as many as there are processors, if not said);
-/// calls `done` after each. In the measurements' order, whichever was ready first.
+/// Predicts every measurement on machines made of `hardware`, `jobs` at a time (as many as there
+/// are processors, if not said); calls `done` after each. In the measurements' order, whichever
+/// was ready first.
 ///
 /// # Panics
 /// If a prediction does.
 pub fn validate(
     measurements: &[Measurement],
+    hardware: &Hardware,
     jobs: Option<usize>,
     done: &(impl Fn() + Sync),
 ) -> Validation {
-    let outcomes = predict_all(measurements, jobs, done);
+    let outcomes = predict_all(measurements, hardware, jobs, done);
     record(measurements, &outcomes)
 }
 
@@ -26,13 +29,14 @@ type Outcome = Result<PredictedSet, Skip>;
 
 fn predict_all(
     measurements: &[Measurement],
+    hardware: &Hardware,
     jobs: Option<usize>,
     done: &(impl Fn() + Sync),
 ) -> Vec<Outcome> {
     threads::each(
         measurements,
         jobs,
-        Machines::shipped,
+        || Machines::new(hardware),
         |machines, measurement| {
             let outcome = predict(measurement, machines, |_| true);
             done();

@@ -3,9 +3,10 @@
 //! Coordinate search on factors: each parameter in turn is moved up and down by steps that
 //! become smaller, and what makes the objective smaller is kept. The objective is the mean,
 //! over groups of measurements and bands of size, of |ln(predicted / measured)| (half the median and
-//! half the mean of a group's rows), cut off at 0.35: every group counts alike, and what no parameter explains bends none; and of a little
-//! for each parameter's distance from the hardware files. No random choice is made, so a fit with
-//! the same files gives the same values.
+//! half the mean of a group's rows), where large errors count less and less: every group counts
+//! alike, and what no parameter explains bends none; and of a little for each parameter's distance
+//! from the hardware files. No random choice is made, so a fit with the same files gives the same
+//! values.
 
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedRow, PredictedSet, predict};
@@ -34,6 +35,9 @@ pub struct FitSpec {
     /// Rows whose slowest run took so many times as long as the fastest take no part: what the
     /// machine itself does not repeat can tell nothing of a parameter.
     pub most_spread: f64,
+    /// Measurements in which a size took so many times as long as a larger one take no part: the
+    /// machine was doing something else, too.
+    pub most_inversion: f64,
     /// What a parameter's being moved by a factor of e costs, in units of the objective: those of
     /// which measurements tell little stay near what the hardware files know.
     pub pull: f64,
@@ -260,7 +264,8 @@ impl<'m> Fit<'m> {
         }
         let fits = |m: &&Measurement| {
             let few = |model: &super::Model| model.nodes * model.gpus_per_node <= spec.most_ranks;
-            m.healthy && m.model.as_ref().is_some_and(few)
+            let undisturbed = m.inversion() <= spec.most_inversion;
+            m.healthy && undisturbed && m.model.as_ref().is_some_and(few)
         };
         let (mut sets, mut rows) = (Vec::new(), Vec::new());
         for set in measurements.iter().filter(fits) {

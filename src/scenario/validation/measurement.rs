@@ -35,6 +35,27 @@ fn yes() -> bool {
     true
 }
 
+impl Measurement {
+    /// How many times as long as a larger size a size took, at most; 1 if none took longer, or
+    /// nobody can tell.
+    #[must_use]
+    pub fn inversion(&self) -> f64 {
+        let Some(model) = &self.model else {
+            return 1.0;
+        };
+        let ranks = model.nodes * model.gpus_per_node;
+        let time = |row: &MeasuredRow| Some((row.bytes?, row.micros(model.collective, ranks)?));
+        let mut times: Vec<(u64, f64)> = self.rows.iter().filter_map(time).collect();
+        times.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        let (mut least, mut most) = (f64::INFINITY, 1.0f64);
+        for (_, time) in times {
+            least = least.min(time);
+            most = most.max(time / least);
+        }
+        most
+    }
+}
+
 /// Where a table was published.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Source {
@@ -161,4 +182,29 @@ pub fn read_measurements(paths: &[PathBuf]) -> Result<Vec<Measurement>, Topology
         )?);
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_slower_than_a_larger_one_is_seen() {
+        let table = |times: &[f64]| {
+            let rows: Vec<_> = times
+                .iter()
+                .zip(10u64..)
+                .map(|(time, power)| serde_json::json!({"bytes": 1 << power, "time_us": time}))
+                .collect();
+            let text = serde_json::json!({
+                "id": "x", "collective": "all_reduce", "rows": rows,
+                "model": {"topology": "dgx-h100", "nodes": 1, "gpus_per_node": 8,
+                          "collective": "all-reduce"},
+            });
+            serde_json::from_value::<Measurement>(text).unwrap()
+        };
+        let seen = |times: &[f64]| table(times).inversion();
+        assert!((seen(&[10.0, 12.0, 20.0, 40.0]) - 1.0).abs() < 1e-12);
+        assert!((seen(&[90.0, 12.0, 30.0, 20.0, 40.0]) - 7.5).abs() < 1e-12);
+    }
 }

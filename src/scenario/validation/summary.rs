@@ -102,13 +102,23 @@ pub fn group_errors(sets: &[&PredictedSet], band: Band, pick: Pick) -> BTreeMap<
         .collect()
 }
 
-/// What a row's error counts for at most in a fit: a table that no parameter can explain must
-/// not bend those that explain the others.
-const MOST_ERROR: f64 = 0.35;
+/// From here on a row's error counts less and less in a fit: a table that no parameter can
+/// explain must not bend those that explain the others, but one that a parameter would explain
+/// has to be heard however far off it still is.
+const LARGE_ERROR: f64 = 0.2;
 
-/// Each group's |ln(predicted / measured)| in a band, at most [`MOST_ERROR`] a row: half the
-/// median, which is what reports show and what single rows do not sway, and half the mean, in
-/// which each row counts.
+/// Below this, errors hardly differ: a search that moves one parameter at a time must not be held
+/// at a corner where a single row is met exactly.
+const SMALL_ERROR: f64 = 0.02;
+
+/// What a row counts for in a fit that is off by `error`, |ln(predicted / measured)|.
+fn counted(error: f64) -> f64 {
+    let rounded = error.hypot(SMALL_ERROR) - SMALL_ERROR;
+    LARGE_ERROR * (rounded / LARGE_ERROR).ln_1p()
+}
+
+/// What each group's |ln(predicted / measured)| in a band counts for: half the median, which is what
+/// reports show and what single rows do not sway, and half the mean, in which each row counts.
 #[must_use]
 pub(super) fn group_log_errors(sets: &[&PredictedSet], band: Band) -> Vec<f64> {
     let mut rows: BTreeMap<&Group, Vec<f64>> = BTreeMap::new();
@@ -116,7 +126,7 @@ pub(super) fn group_log_errors(sets: &[&PredictedSet], band: Band) -> Vec<f64> {
         for row in set.rows.iter().filter(|row| Band::of(row.bytes) == band) {
             let error = (row.predicted_us / row.measured_us).ln().abs();
             let errors = rows.entry(&set.group).or_default();
-            errors.push(error.min(MOST_ERROR));
+            errors.push(counted(error));
         }
     }
     rows.into_values()
@@ -142,4 +152,19 @@ pub fn over_rows(set: &PredictedSet, band: Band, pick: Pick) -> Option<Spread> {
     let inside = set.rows.iter().filter(|row| Band::of(row.bytes) == band);
     let ratios: Vec<f64> = inside.map(|row| pick(row) / row.measured_us).collect();
     spread(ratios.iter().map(|r| (r - 1.0).abs()).collect(), &ratios)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn large_errors_pull_less_but_always() {
+        assert!(counted(0.0).abs() < 1e-12);
+        let slope = |error: f64| (counted(error + 1e-4) - counted(error)) / 1e-4;
+        assert!(slope(0.001) < 0.1);
+        assert!(slope(0.1) > 0.6);
+        assert!(slope(0.5) < 0.5 * slope(0.1));
+        assert!(slope(2.0) > 0.05);
+    }
 }

@@ -34,7 +34,8 @@ use thiserror::Error;
 
 pub(super) use local::LocalPath;
 
-/// An exact fraction of a transfer: `num / den`, with `0 < num <= den` in lowest terms.
+/// An exact fraction of a transfer: `num / den`, with `0 < num` in lowest terms. More than all of
+/// it where a link carries less of such transfers than of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Share {
     /// Numerator.

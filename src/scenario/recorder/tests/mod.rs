@@ -7,8 +7,8 @@ use super::*;
 use crate::collective::{Collective, Part, Program, RingProgram, Rings};
 use crate::engine::{Options, simulate_with};
 use crate::plan::{
-    Issue, NetworkLeg, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost, Transport,
-    WorkerCosts,
+    Issue, MessageCost, NetworkLeg, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost,
+    Transport, WorkerCosts,
 };
 use crate::report::record::{Activity, Part as TimePart, Track};
 use crate::topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
@@ -140,8 +140,7 @@ fn network_plan(topology: &Topology, chunk: u64, overhead: Time, costs: Costs) -
     plan.transports[0].network = Some(NetworkLeg {
         route: RouteId(0),
         post_latency: Time::ZERO,
-        message_overhead: overhead,
-        inline: (Bytes::ZERO, Time::ZERO),
+        message: MessageCost::flat(overhead),
         rendezvous: (Bytes::ZERO, Time::ZERO),
         rate: INSTANT,
     });

@@ -294,7 +294,7 @@ fn proxies_that_share_a_track_do_not_overlap_on_it() {
         channel: 0,
         lane: crate::report::record::Lane::Whole,
     });
-    recorder.cast.overhead.push(us(1));
+    recorder.cast.message.push(MessageCost::flat(us(1)));
     let slice = |actor, free, start, end| Slice {
         actor,
         free: us(free),
