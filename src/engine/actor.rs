@@ -53,7 +53,8 @@ pub(super) struct Actor {
     /// Millionths of bytes still to move, as of `mark`.
     pub(super) remaining: u64,
     pub(super) mark: Time,
-    /// Free for the next slice since (or from) then.
+    /// Free for the next slice since (or from) then; as soon as it is known when that begins,
+    /// its begin.
     pub(super) free: Time,
     // The second line.
     /// Bytes of the chunk after the current slice.
@@ -93,9 +94,8 @@ pub(super) struct Cold {
     pub(super) limited: SmallVec<[(ResourceId, Time); 2]>,
     /// Waiting for other workers of the rank, between operations.
     pub(super) idle: Time,
-    /// When the current slice begins: for workers that move in passes, and for a probe.
-    pub(super) start: Time,
     // For a probe.
+    pub(super) free: Time,
     pub(super) posted: Time,
     pub(super) cause: Cause,
     pub(super) name: &'static str,
@@ -115,7 +115,7 @@ impl Default for Cold {
             handed: Time::ZERO,
             limited: SmallVec::new(),
             idle: Time::ZERO,
-            start: Time::ZERO,
+            free: Time::ZERO,
             posted: Time::ZERO,
             cause: Cause::Own,
             name: "",

@@ -8,6 +8,7 @@
 
 mod cast;
 mod check;
+mod regions;
 mod skip;
 mod slices;
 mod steps;
@@ -27,6 +28,7 @@ use crate::topology::LinkId;
 use crate::units::{Bandwidth, Bytes, Time};
 use cast::Cast;
 use check::check;
+use regions::Regions;
 use rustc_hash::FxHashMap;
 use skip::Skipper;
 use smallvec::SmallVec;
@@ -133,6 +135,11 @@ fn go<P: Probe>(
         run.skipper = Some(Box::new(Skipper::new(steps)));
     }
     run.begin_all();
+    // Who looks, and who compares states, sees one instant after the other.
+    if run.skipper.is_none() && !P::ACTIVE && !run.waits_inside {
+        run.divide();
+        run.turns_until_quiet();
+    }
     run.events_until_quiet();
     run.into_outcome()
 }
@@ -182,7 +189,11 @@ struct Run<'r, 'o, P: Probe> {
     actors: Vec<Actor>,
     cold: Vec<Cold>,
     workers: u32,
-    queue: EventQueue<(ActorId, u32)>,
+    queue: Box<EventQueue<(ActorId, u32)>>,
+    /// Events of one instant, while they are handled.
+    batch: Vec<(ActorId, u32)>,
+    /// If parts of the machine take turns.
+    regions: Option<Box<Regions>>,
     /// Actors that finished a slice in this instant and go on to the next.
     ended: Vec<ActorId>,
     /// Actors that somebody woke in this instant.
@@ -304,7 +315,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             actors,
             cold,
             workers,
-            queue: EventQueue::new(),
+            queue: Box::default(),
+            batch: Vec::new(),
+            regions: None,
             ended: Vec::new(),
             woken: Vec::new(),
             sums: FxHashMap::default(),
@@ -333,29 +346,51 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
     }
 
     fn events_until_quiet(&mut self) {
-        let mut batch = Vec::new();
+        let mut batch = std::mem::take(&mut self.batch);
         let mut instants = 0u64;
         while let Some(time) = self.queue.pop_instant(&mut batch) {
-            self.now = Time::from_picos(time);
-            // Events of one part of the machine mostly come together. Finishing them, waking
-            // and sharing included, before the next ones are looked at keeps their state in
-            // the cache. Sharing twice in one instant changes nothing: no time passes between.
-            for part in batch.chunks(PART) {
-                for block in part.chunks(BLOCK) {
-                    self.touch(block.iter().map(|&(actor, _)| actor));
-                    for &(actor, generation) in block {
-                        self.handle(actor, generation);
-                    }
-                }
-                self.quiet_instant();
-            }
+            self.instant(time, &batch);
             self.skip();
             instants += 1;
-            if instants.is_multiple_of(PROGRESS_EVERY)
-                && let Some(tell) = self.options.progress.as_mut()
-            {
-                tell(self.steps_begun, self.steps_total);
+            if instants.is_multiple_of(PROGRESS_EVERY) {
+                self.tell_progress();
             }
+        }
+    }
+
+    /// All events of one instant.
+    fn instant(&mut self, time: u64, batch: &[(ActorId, u32)]) {
+        self.now = Time::from_picos(time);
+        // Events of one part of the machine mostly come together. Finishing them, waking
+        // and sharing included, before the next ones are looked at keeps their state in
+        // the cache. Sharing twice in one instant changes nothing: no time passes between.
+        for part in batch.chunks(PART) {
+            for block in part.chunks(BLOCK) {
+                self.touch(block.iter().map(|&(actor, _)| actor));
+                for &(actor, generation) in block {
+                    self.handle(actor, generation);
+                }
+            }
+            self.quiet_instant();
+        }
+    }
+
+    fn tell_progress(&mut self) {
+        if let Some(tell) = self.options.progress.as_mut() {
+            tell(self.steps_begun, self.steps_total);
+        }
+    }
+
+    /// Lets somebody see whether he can go on.
+    #[inline]
+    fn wake(&mut self, woken: Option<ActorId>) {
+        let Some(id) = woken else { return };
+        let elsewhere = match &mut self.regions {
+            Some(regions) => regions.deliver(id, self.now),
+            None => false,
+        };
+        if !elsewhere {
+            self.woken.push(id);
         }
     }
 
