@@ -70,6 +70,15 @@ pub(super) struct Actor {
     pub(super) limited: Time,
 }
 
+/// Steps that are as the one at hand, so that nobody has to be asked for them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Alike {
+    /// Bytes of each one's chunk.
+    pub(super) len: u64,
+    /// Those before this one.
+    pub(super) until: u32,
+}
+
 /// What only some steps, or only somebody who looks, need.
 #[derive(Debug, Clone)]
 pub(super) struct Cold {

@@ -13,7 +13,7 @@ mod skip;
 mod slices;
 mod steps;
 
-use super::actor::{Actor, Cold, Phase, add_limited};
+use super::actor::{Actor, Alike, Cold, Phase, add_limited};
 use super::error::SimError;
 use super::fold::Folding;
 use super::machinery::{Machinery, roomy, wires};
@@ -188,6 +188,8 @@ struct Run<'r, 'o, P: Probe> {
     /// Workers, then proxies.
     actors: Vec<Actor>,
     cold: Vec<Cold>,
+    /// Of workers.
+    alike: Vec<Alike>,
     workers: u32,
     queue: Box<EventQueue<(ActorId, u32)>>,
     /// Events of one instant, while they are handled.
@@ -209,6 +211,8 @@ struct Run<'r, 'o, P: Probe> {
     transfers: u64,
     steps_begun: u64,
     steps_total: u64,
+    /// The program tells which steps are alike.
+    repeats: bool,
     /// The program has steps that wait for other workers of their ranks.
     waits_inside: bool,
     /// How many wait for other workers of their ranks.
@@ -314,6 +318,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             classes,
             actors,
             cold,
+            alike: vec![Alike::default(); workers as usize],
             workers,
             queue: Box::default(),
             batch: Vec::new(),
@@ -329,6 +334,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             transfers: 0,
             steps_begun: 0,
             waits_inside: program.waits_inside(),
+            repeats: program.repeats() && !program.waits_inside() && !P::ACTIVE,
             waiters: 0,
             skipper: None,
             steps_total: steps_total * u64::from(operations),

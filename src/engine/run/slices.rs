@@ -210,8 +210,16 @@ impl<P: Probe> Run<'_, '_, P> {
         actor.phase = Phase::Streams;
         actor.remaining = u64::from(actor.slice) * 1_000_000;
         actor.mark = self.now;
-        self.sharing
-            .start(&self.machinery.resources, id, actor.path, actor.cap);
+        let resources = &self.machinery.resources;
+        if let Some(rate) = self
+            .sharing
+            .start_at_once(resources, id, actor.path, actor.cap)
+        {
+            actor.generation += 1;
+            if let Some(end) = actor.end_at(rate) {
+                self.queue.push(end.picos(), (id, actor.generation));
+            }
+        }
     }
 
     /// The last byte has moved: pass the slice on, give the slot back, go on.
