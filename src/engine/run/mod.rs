@@ -196,6 +196,8 @@ struct Run<'r, 'o, P: Probe> {
     batch: Vec<(ActorId, u32)>,
     /// If parts of the machine take turns.
     regions: Option<Box<Regions>>,
+    /// All that the events of this turn need is in the cache.
+    warm: bool,
     /// Actors that finished a slice in this instant and go on to the next.
     ended: Vec<ActorId>,
     /// Actors that somebody woke in this instant.
@@ -323,6 +325,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             queue: Box::default(),
             batch: Vec::new(),
             regions: None,
+            warm: false,
             ended: Vec::new(),
             woken: Vec::new(),
             sums: FxHashMap::default(),
@@ -372,7 +375,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         // the cache. Sharing twice in one instant changes nothing: no time passes between.
         for part in batch.chunks(PART) {
             for block in part.chunks(BLOCK) {
-                self.touch(block.iter().map(|&(actor, _)| actor));
+                if !self.warm {
+                    self.touch(block.iter().map(|&(actor, _)| actor));
+                }
                 for &(actor, generation) in block {
                     self.handle(actor, generation);
                 }
@@ -446,7 +451,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         let mut next = 0;
         while next < self.woken.len() {
             let end = self.woken.len().min(next + BLOCK);
-            self.touch(self.woken[next..end].iter().copied());
+            if !self.warm {
+                self.touch(self.woken[next..end].iter().copied());
+            }
             for at in next..end {
                 self.try_begin(self.woken[at]);
             }

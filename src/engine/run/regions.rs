@@ -16,6 +16,7 @@ use crate::engine::queue::EventQueue;
 use crate::units::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 /// So many actors may become one region, if nothing forces them to be one: their state fits the
 /// second-level cache.
@@ -51,6 +52,11 @@ struct Region {
     woken: Vec<ActorId>,
     /// Nothing happens in it before that.
     due: u64,
+    /// Its actors, as ranges of their numbers.
+    actors: Vec<Range<ActorId>>,
+    size: u64,
+    /// In its last turn about as much happened as it has actors.
+    busy: bool,
 }
 
 impl Regions {
@@ -93,10 +99,19 @@ impl Regions {
             }
             *number
         });
-        let of = of.collect();
+        let of: Vec<u32> = of.collect();
+        let mut all: Vec<Region> = (0..count).map(|_| Region::default()).collect();
+        for (&region, actor) in of.iter().zip(0..) {
+            let region = &mut all[region as usize];
+            region.size += 1;
+            match region.actors.last_mut() {
+                Some(range) if range.end == actor => range.end += 1,
+                _ => region.actors.push(actor..actor + 1),
+            }
+        }
         Some(Regions {
             of,
-            all: (0..count).map(|_| Region::default()).collect(),
+            all,
             lookahead,
             current: u32::MAX,
             agenda: BinaryHeap::new(),
@@ -251,7 +266,15 @@ impl<P: Probe> Run<'_, '_, P> {
         own.due = u64::MAX;
         std::mem::swap(&mut self.queue, &mut own.queue);
         std::mem::swap(&mut self.woken, &mut own.woken);
+        let (size, before) = (own.size, self.events);
+        let actors = std::mem::take(&mut own.actors);
+        let busy = own.busy;
         let until = time + regions.lookahead.picos();
+        self.warm = busy;
+        if busy {
+            // In order, and all at once: the processor does not have to wait for each.
+            self.touch(actors.iter().cloned().flatten());
+        }
         if !self.woken.is_empty() {
             self.now = Time::from_picos(self.queue.now());
             self.quiet_instant();
@@ -265,7 +288,11 @@ impl<P: Probe> Run<'_, '_, P> {
         let Some(regions) = &mut self.regions else {
             return;
         };
-        std::mem::swap(&mut self.queue, &mut regions.all[region as usize].queue);
+        let own = &mut regions.all[region as usize];
+        std::mem::swap(&mut self.queue, &mut own.queue);
+        own.busy = self.events - before > size / 4;
+        own.actors = actors;
+        self.warm = false;
         if let Some(time) = next {
             regions.expect(region, time);
         }
