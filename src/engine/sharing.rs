@@ -11,6 +11,7 @@
 //! in, and the part is computed once more. Transfers that nothing tells apart are one
 //! group each, whatever their number.
 
+mod apart;
 mod coming;
 mod fill;
 mod groups;
@@ -179,7 +180,7 @@ impl Sharing {
                 &[(_, group)] => Some(group),
                 _ => None,
             };
-            if !only.is_some_and(|group| self.settle_apart(group)) {
+            if !only.is_some_and(|group| self.settle_apart(group, false)) {
                 self.begin_part();
                 self.reach(resource);
                 self.solve_part();
@@ -192,7 +193,7 @@ impl Sharing {
             if flow.fresh
                 && self.groups.all[group as usize].seen != self.solve
                 && !self.settle_alone(group)
-                && !self.settle_apart(group)
+                && !self.settle_apart(group, true)
             {
                 self.begin_part();
                 self.take_in(group);
@@ -246,42 +247,6 @@ impl Sharing {
         self.before.push((id, group.rate, group.limit));
         group.seen = self.solve;
         (group.rate, group.limit) = (own, group.own_limit);
-        (group.load, group.counted) = (load, members);
-        true
-    }
-
-    /// The rate of a group that has all of its resources to itself, what a part of this group and
-    /// its full resources would come to. False, and nothing done, if others use one.
-    fn settle_apart(&mut self, id: GroupId) -> bool {
-        let uses = self.groups.uses(id);
-        let shared = |u: &GroupUse| self.pools[u.resource as usize].active.len() != 1;
-        if uses.iter().any(shared) {
-            return false;
-        }
-        let group = &self.groups.all[id as usize];
-        let (mut rate, mut by) = (group.own, group.own_limit);
-        let mut level = u64::MAX;
-        for u in uses {
-            let pool = &self.pools[u.resource as usize];
-            let full_at = pool.capacity / pool.weight;
-            if full_at < rate || full_at == level && u.resource < by {
-                (rate, by, level) = (full_at, u.resource, full_at);
-            }
-        }
-        let members = group.members.len() as u32;
-        let load = u128::from(rate) * u128::from(members);
-        for u in uses {
-            let pool = &mut self.pools[u.resource as usize];
-            pool.used = load * u128::from(u.weight);
-            pool.dirty = false;
-            self.levels[u.resource as usize].binding = pool.is_full();
-        }
-        let group = &mut self.groups.all[id as usize];
-        if group.seen != self.solve {
-            group.seen = self.solve;
-            self.before.push((id, group.rate, group.limit));
-        }
-        (group.rate, group.limit) = (rate, by);
         (group.load, group.counted) = (load, members);
         true
     }

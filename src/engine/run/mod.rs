@@ -166,9 +166,20 @@ struct Class {
     local_rate: u64,
     /// Streams in and out at these rates; zero: any number.
     streams: u32,
+    /// The last slice's length, and what it cost: most are as long.
+    last: (u64, Time),
 }
 
 impl Class {
+    /// What a slice costs a worker.
+    #[inline]
+    fn cost_of(&mut self, len: u64) -> Time {
+        if self.last.0 != len {
+            self.last = (len, self.slice.of(len));
+        }
+        self.last.1
+    }
+
     /// When a slice ends depends on when it began, beyond its bytes.
     fn needs_start(&self) -> bool {
         self.slice.pass > Bytes::ZERO || self.slice.hidden
@@ -252,6 +263,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
                 send_rate: c.send_rate.bytes_per_sec(),
                 local_rate: c.local_rate.bytes_per_sec(),
                 streams: c.streams,
+                last: (0, c.slice.of(0)),
             })
             .collect();
         let mut by_rank: Vec<(u32, ActorId)> = Vec::with_capacity(workers as usize);
@@ -276,6 +288,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
                 send_rate: rate,
                 local_rate: rate,
                 streams: 0,
+                last: (0, Time::ZERO),
             };
             let known = classes.iter().position(|c| *c == class).unwrap_or_else(|| {
                 classes.push(class);

@@ -19,8 +19,8 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// So many actors may become one region, if nothing forces them to be one: their state fits the
-/// second-level cache.
-const MOST_ACTORS: u32 = 512;
+/// second-level cache. The engine's own tests are small, and to have regions all the same.
+const MOST_ACTORS: u32 = if cfg!(test) { 4 } else { 512 };
 
 /// Regions grow until so many latencies have been tried.
 const MOST_LATENCIES: usize = 16;
@@ -30,6 +30,9 @@ const TURNS: u64 = 1 << 12;
 
 /// … which they are with so many events a turn.
 const EVENTS_A_TURN: u64 = 4;
+
+/// With an event for so many actors a turn, fetching the state of all of them at once is worth it.
+const ACTORS_AN_EVENT: u64 = 4;
 
 /// The machine's regions, and who is next.
 pub(super) struct Regions {
@@ -55,7 +58,7 @@ struct Region {
     /// Its actors, as ranges of their numbers.
     actors: Vec<Range<ActorId>>,
     size: u64,
-    /// In its last turn about as much happened as it has actors.
+    /// In its last turn many of them had something to do.
     busy: bool,
 }
 
@@ -290,7 +293,7 @@ impl<P: Probe> Run<'_, '_, P> {
         };
         let own = &mut regions.all[region as usize];
         std::mem::swap(&mut self.queue, &mut own.queue);
-        own.busy = self.events - before > size / 4;
+        own.busy = (self.events - before) * ACTORS_AN_EVENT > size;
         own.actors = actors;
         self.warm = false;
         if let Some(time) = next {

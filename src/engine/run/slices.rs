@@ -238,7 +238,7 @@ impl<P: Probe> Run<'_, '_, P> {
         let proxy = id >= self.workers;
         let now = self.now;
         let actor = &mut self.actors[id as usize];
-        let class = &self.classes[usize::from(actor.class)];
+        let class = &mut self.classes[usize::from(actor.class)];
         let len = u64::from(actor.slice);
         let mut done = now;
         // When the first part of the slice is passed on, and when all of it is.
@@ -248,7 +248,7 @@ impl<P: Probe> Run<'_, '_, P> {
             let at = now + if late { class.rendezvous.1 } else { Time::ZERO };
             posted = (at, at);
         } else {
-            let mut sync = class.slice.of(len);
+            let mut sync = class.cost_of(len);
             if class.slice.hidden {
                 let alone = Bandwidth::from_bytes_per_sec(actor.cap).time_for(Bytes::new(len));
                 done = now.max(actor.free + alone + sync);
