@@ -257,6 +257,10 @@ impl<P: Probe> Run<'_, '_, P> {
                 self.tell_progress();
             }
         }
+        if let Some(regions) = &self.regions {
+            let last = regions.all.iter().map(|r| r.queue.now()).max();
+            self.now = Time::from_picos(last.unwrap_or(0));
+        }
     }
 
     /// A region goes on alone from `time` on.

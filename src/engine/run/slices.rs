@@ -211,7 +211,11 @@ impl<P: Probe> Run<'_, '_, P> {
         actor.remaining = u64::from(actor.slice) * 1_000_000;
         actor.mark = self.now;
         let resources = &self.machinery.resources;
-        if let Some(rate) = self
+        if self.regions.is_none() {
+            // Which of several full resources is told as the limit goes by the order in which
+            // rates are known: as long as it can, that stays what it was.
+            self.sharing.start(resources, id, actor.path, actor.cap);
+        } else if let Some(rate) = self
             .sharing
             .start_at_once(resources, id, actor.path, actor.cap)
         {
