@@ -53,7 +53,8 @@ pub(super) struct Actor {
     /// Millionths of bytes still to move, as of `mark`.
     pub(super) remaining: u64,
     pub(super) mark: Time,
-    /// Free for the next slice since (or from) then.
+    /// Free for the next slice since (or from) then; as soon as it is known when that begins,
+    /// its begin.
     pub(super) free: Time,
     // The second line.
     /// Bytes of the chunk after the current slice.
@@ -67,6 +68,15 @@ pub(super) struct Actor {
     pub(super) wait_credit: Time,
     pub(super) at_cap: Time,
     pub(super) limited: Time,
+}
+
+/// Steps that are as the one at hand, so that nobody has to be asked for them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Alike {
+    /// Bytes of each one's chunk.
+    pub(super) len: u64,
+    /// Those before this one.
+    pub(super) until: u32,
 }
 
 /// What only some steps, or only somebody who looks, need.
@@ -93,9 +103,8 @@ pub(super) struct Cold {
     pub(super) limited: SmallVec<[(ResourceId, Time); 2]>,
     /// Waiting for other workers of the rank, between operations.
     pub(super) idle: Time,
-    /// When the current slice begins: for workers that move in passes, and for a probe.
-    pub(super) start: Time,
     // For a probe.
+    pub(super) free: Time,
     pub(super) posted: Time,
     pub(super) cause: Cause,
     pub(super) name: &'static str,
@@ -115,7 +124,7 @@ impl Default for Cold {
             handed: Time::ZERO,
             limited: SmallVec::new(),
             idle: Time::ZERO,
-            start: Time::ZERO,
+            free: Time::ZERO,
             posted: Time::ZERO,
             cause: Cause::Own,
             name: "",

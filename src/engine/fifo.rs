@@ -129,6 +129,18 @@ impl Fifos {
         }
     }
 
+    /// Who puts into a queue, and who takes out of it.
+    pub(super) fn ends(&self, id: FifoId) -> (ActorId, ActorId) {
+        let fifo = &self.all[id as usize];
+        (fifo.from, fifo.to)
+    }
+
+    /// Of each queue how soon one end can notice what the other does, and its ends.
+    pub(super) fn latencies(&self) -> impl Iterator<Item = (Time, ActorId, ActorId)> + '_ {
+        let soonest = |f: &Fifo| f.latency.min(f.credit_latency);
+        self.all.iter().map(move |f| (soonest(f), f.from, f.to))
+    }
+
     /// Reads what the next slice through a queue will need, so that it is in the cache.
     #[inline]
     pub(super) fn touch(&self, id: FifoId) -> u64 {

@@ -2,7 +2,8 @@
 //!
 //! Integer picoseconds; all events of one instant are handled together and their effect
 //! does not depend on their order; rates are computed once per instant. The engine knows
-//! programs, routes and costs, and nothing of NCCL.
+//! programs, routes and costs, and nothing of NCCL. Regions of the machine that reach each
+//! other only after a latency take turns, each with a clock of its own.
 //!
 //! What it models: workers that handle one slice at a time, queues with eight slots and
 //! credits that take their time, transfers that share links max–min fairly, rates of

@@ -96,23 +96,40 @@ impl<T: Copy> EventQueue<T> {
         }
     }
 
+    /// The time of the last popped event.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.last
+    }
+
+    /// The time of the earliest event.
+    #[must_use]
+    pub fn earliest(&self) -> Option<u64> {
+        if !self.buckets[0].is_empty() {
+            return Some(self.last);
+        }
+        if self.occupied == 0 {
+            return None;
+        }
+        let bucket = self.occupied.trailing_zeros() as usize + 1;
+        self.buckets[bucket].iter().map(|&(time, _)| time).min()
+    }
+
     /// Moves all events of the earliest time into `batch` (cleared first) and returns the
     /// time; `None` when there are none.
     pub fn pop_instant(&mut self, batch: &mut Vec<T>) -> Option<u64> {
+        self.pop_instant_before(u64::MAX, batch)
+    }
+
+    /// As [`EventQueue::pop_instant`], if that time is before `end`.
+    pub fn pop_instant_before(&mut self, end: u64, batch: &mut Vec<T>) -> Option<u64> {
         batch.clear();
+        let earliest = self.earliest().filter(|&time| time < end)?;
         if self.buckets[0].is_empty() {
-            if self.occupied == 0 {
-                return None;
-            }
             let bucket = self.occupied.trailing_zeros() as usize + 1;
             self.occupied &= !(1 << (bucket - 1));
             let mut moved = std::mem::take(&mut self.buckets[bucket]);
-            // The bucket was marked occupied, so it has a minimum.
-            self.last = moved
-                .iter()
-                .map(|&(time, _)| time)
-                .min()
-                .unwrap_or(self.last);
+            self.last = earliest;
             for (time, item) in moved.drain(..) {
                 self.put(time, item);
             }

@@ -11,6 +11,8 @@
 //! in, and the part is computed once more. Transfers that nothing tells apart are one
 //! group each, whatever their number.
 
+mod apart;
+mod coming;
 mod fill;
 mod groups;
 mod pools;
@@ -135,92 +137,6 @@ impl Sharing {
         }
     }
 
-    /// A transfer begins; it has no rate before the next [`Sharing::solve`]. The path
-    /// must use at least one resource.
-    #[inline]
-    pub fn start(&mut self, resources: &Resources, flow: FlowId, path: PathId, cap: u64) {
-        let state = self.flows[flow as usize];
-        debug_assert!(!state.active);
-        let group = if state.path == path && state.cap == cap && state.group != NO_GROUP {
-            state.group
-        } else {
-            let roomy = |r: ResourceId| self.pools[r as usize].roomy;
-            self.groups.find(resources, roomy, path, cap)
-        };
-        let g = &mut self.groups.all[group as usize];
-        let place = g.members.len() as u32;
-        g.members.push(flow);
-        let own = g.own;
-        self.flows[flow as usize] = Flow {
-            path,
-            group,
-            cap,
-            place,
-            active: true,
-            fresh: true,
-        };
-        self.fresh.push(flow);
-        let (first, last) = g.uses;
-        for at in first..last {
-            let u = &mut self.groups.uses[at as usize];
-            let (resource, weight) = (u.resource, u64::from(u.weight));
-            let pool = &mut self.pools[resource as usize];
-            if place == 0 {
-                u.place = pool.active.len() as u32;
-                pool.active.push((at, group));
-            }
-            pool.demand += u128::from(own) * u128::from(weight);
-            pool.weight += weight;
-            if self.levels[resource as usize].binding {
-                self.mark(resource);
-            }
-        }
-    }
-
-    /// A transfer ends.
-    #[inline]
-    pub fn stop(&mut self, flow: FlowId) {
-        let state = &mut self.flows[flow as usize];
-        state.active = false;
-        let (group, place) = (state.group, state.place);
-        let fresh = std::mem::take(&mut state.fresh);
-        let g = &mut self.groups.all[group as usize];
-        let rate = if fresh { 0 } else { g.rate };
-        g.load -= u128::from(rate);
-        g.counted -= u32::from(!fresh);
-        g.members.swap_remove(place as usize);
-        if let Some(&moved) = g.members.get(place as usize) {
-            self.flows[moved as usize].place = place;
-        }
-        let (own, gone) = (g.own, g.members.is_empty());
-        let (first, last) = g.uses;
-        for at in first..last {
-            let u = self.groups.uses[at as usize];
-            let pool = &mut self.pools[u.resource as usize];
-            if gone {
-                pool.active.swap_remove(u.place as usize);
-                if let Some(&(moved, _)) = pool.active.get(u.place as usize) {
-                    self.groups.uses[moved as usize].place = u.place;
-                }
-            }
-            pool.demand -= u128::from(own) * u128::from(u.weight);
-            pool.used -= u128::from(rate) * u128::from(u.weight);
-            pool.weight -= u64::from(u.weight);
-            if self.levels[u.resource as usize].binding {
-                self.mark(u.resource);
-            }
-        }
-    }
-
-    #[inline]
-    fn mark(&mut self, resource: ResourceId) {
-        let pool = &mut self.pools[resource as usize];
-        if !pool.dirty {
-            pool.dirty = true;
-            self.dirty.push(resource);
-        }
-    }
-
     /// A transfer's rate in bytes per second, and what limits it.
     #[must_use]
     #[inline]
@@ -256,7 +172,15 @@ impl Sharing {
         // Part by part: a part of a few resources is quickly looked through, and stays in
         // the cache from finding it to having settled it.
         for resource in dirty.drain(..) {
-            if self.pools[resource as usize].dirty {
+            let pool = &self.pools[resource as usize];
+            if !pool.dirty {
+                continue;
+            }
+            let only = match pool.active.as_slice() {
+                &[(_, group)] => Some(group),
+                _ => None,
+            };
+            if !only.is_some_and(|group| self.settle_apart(group, false)) {
                 self.begin_part();
                 self.reach(resource);
                 self.solve_part();
@@ -269,6 +193,7 @@ impl Sharing {
             if flow.fresh
                 && self.groups.all[group as usize].seen != self.solve
                 && !self.settle_alone(group)
+                && !self.settle_apart(group, true)
             {
                 self.begin_part();
                 self.take_in(group);

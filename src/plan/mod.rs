@@ -300,8 +300,11 @@ impl SliceCost {
     #[inline]
     pub fn ahead(&self, len: u64, time: Time) -> Time {
         let more = len.saturating_sub(1).checked_div(self.pass.get());
-        let part = |more| u128::from(time.picos()) * u128::from(more) / u128::from(more + 1);
-        Time::from_picos(more.map_or(0, |more| part(more) as u64))
+        let part = |more| match time.picos().checked_mul(more) {
+            Some(product) => product / (more + 1),
+            None => (u128::from(time.picos()) * u128::from(more) / u128::from(more + 1)) as u64,
+        };
+        Time::from_picos(more.map_or(0, part))
     }
 }
 

@@ -8,25 +8,28 @@
 
 mod cast;
 mod check;
+mod ending;
+mod regions;
 mod skip;
 mod slices;
 mod steps;
 
-use super::actor::{Actor, Cold, Phase, add_limited};
+use super::actor::{Actor, Alike, Cold, Phase};
 use super::error::SimError;
 use super::fold::Folding;
 use super::machinery::{Machinery, roomy, wires};
-use super::outcome::{Bins, Outcome};
+use super::outcome::Outcome;
 use super::probe::{ActorId, Blind, Probe};
 use super::queue::EventQueue;
 use super::resources::{PathId, Resources};
 use super::sharing::{Change, Sharing};
-use crate::collective::{ConnId, Role, Worker};
+use crate::collective::{Role, Worker};
 use crate::plan::{MessageCost, Plan, Protocol, RoleCosts, SliceCost};
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Bytes, Time};
 use cast::Cast;
 use check::check;
+use regions::Regions;
 use rustc_hash::FxHashMap;
 use skip::Skipper;
 use smallvec::SmallVec;
@@ -133,6 +136,11 @@ fn go<P: Probe>(
         run.skipper = Some(Box::new(Skipper::new(steps)));
     }
     run.begin_all();
+    // Who looks, and who compares states, sees one instant after the other.
+    if run.skipper.is_none() && !P::ACTIVE && !run.waits_inside {
+        run.divide();
+        run.turns_until_quiet();
+    }
     run.events_until_quiet();
     run.into_outcome()
 }
@@ -159,9 +167,20 @@ struct Class {
     local_rate: u64,
     /// Streams in and out at these rates; zero: any number.
     streams: u32,
+    /// The last slice's length, and what it cost: most are as long.
+    last: (u64, Time),
 }
 
 impl Class {
+    /// What a slice costs a worker.
+    #[inline]
+    fn cost_of(&mut self, len: u64) -> Time {
+        if self.last.0 != len {
+            self.last = (len, self.slice.of(len));
+        }
+        self.last.1
+    }
+
     /// When a slice ends depends on when it began, beyond its bytes.
     fn needs_start(&self) -> bool {
         self.slice.pass > Bytes::ZERO || self.slice.hidden
@@ -181,8 +200,16 @@ struct Run<'r, 'o, P: Probe> {
     /// Workers, then proxies.
     actors: Vec<Actor>,
     cold: Vec<Cold>,
+    /// Of workers.
+    alike: Vec<Alike>,
     workers: u32,
-    queue: EventQueue<(ActorId, u32)>,
+    queue: Box<EventQueue<(ActorId, u32)>>,
+    /// Events of one instant, while they are handled.
+    batch: Vec<(ActorId, u32)>,
+    /// If parts of the machine take turns.
+    regions: Option<Box<Regions>>,
+    /// All that the events of this turn need is in the cache.
+    warm: bool,
     /// Actors that finished a slice in this instant and go on to the next.
     ended: Vec<ActorId>,
     /// Actors that somebody woke in this instant.
@@ -198,6 +225,8 @@ struct Run<'r, 'o, P: Probe> {
     transfers: u64,
     steps_begun: u64,
     steps_total: u64,
+    /// The program tells which steps are alike.
+    repeats: bool,
     /// The program has steps that wait for other workers of their ranks.
     waits_inside: bool,
     /// How many wait for other workers of their ranks.
@@ -235,6 +264,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
                 send_rate: c.send_rate.bytes_per_sec(),
                 local_rate: c.local_rate.bytes_per_sec(),
                 streams: c.streams,
+                last: (0, c.slice.of(0)),
             })
             .collect();
         let mut by_rank: Vec<(u32, ActorId)> = Vec::with_capacity(workers as usize);
@@ -259,6 +289,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
                 send_rate: rate,
                 local_rate: rate,
                 streams: 0,
+                last: (0, Time::ZERO),
             };
             let known = classes.iter().position(|c| *c == class).unwrap_or_else(|| {
                 classes.push(class);
@@ -303,8 +334,12 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             classes,
             actors,
             cold,
+            alike: vec![Alike::default(); workers as usize],
             workers,
-            queue: EventQueue::new(),
+            queue: Box::default(),
+            batch: Vec::new(),
+            regions: None,
+            warm: false,
             ended: Vec::new(),
             woken: Vec::new(),
             sums: FxHashMap::default(),
@@ -316,6 +351,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             transfers: 0,
             steps_begun: 0,
             waits_inside: program.waits_inside(),
+            repeats: program.repeats() && !program.waits_inside() && !P::ACTIVE,
             waiters: 0,
             skipper: None,
             steps_total: steps_total * u64::from(operations),
@@ -333,29 +369,53 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
     }
 
     fn events_until_quiet(&mut self) {
-        let mut batch = Vec::new();
+        let mut batch = std::mem::take(&mut self.batch);
         let mut instants = 0u64;
         while let Some(time) = self.queue.pop_instant(&mut batch) {
-            self.now = Time::from_picos(time);
-            // Events of one part of the machine mostly come together. Finishing them, waking
-            // and sharing included, before the next ones are looked at keeps their state in
-            // the cache. Sharing twice in one instant changes nothing: no time passes between.
-            for part in batch.chunks(PART) {
-                for block in part.chunks(BLOCK) {
-                    self.touch(block.iter().map(|&(actor, _)| actor));
-                    for &(actor, generation) in block {
-                        self.handle(actor, generation);
-                    }
-                }
-                self.quiet_instant();
-            }
+            self.instant(time, &batch);
             self.skip();
             instants += 1;
-            if instants.is_multiple_of(PROGRESS_EVERY)
-                && let Some(tell) = self.options.progress.as_mut()
-            {
-                tell(self.steps_begun, self.steps_total);
+            if instants.is_multiple_of(PROGRESS_EVERY) {
+                self.tell_progress();
             }
+        }
+    }
+
+    /// All events of one instant.
+    fn instant(&mut self, time: u64, batch: &[(ActorId, u32)]) {
+        self.now = Time::from_picos(time);
+        // Events of one part of the machine mostly come together. Finishing them, waking
+        // and sharing included, before the next ones are looked at keeps their state in
+        // the cache. Sharing twice in one instant changes nothing: no time passes between.
+        for part in batch.chunks(PART) {
+            for block in part.chunks(BLOCK) {
+                if !self.warm {
+                    self.touch(block.iter().map(|&(actor, _)| actor));
+                }
+                for &(actor, generation) in block {
+                    self.handle(actor, generation);
+                }
+            }
+            self.quiet_instant();
+        }
+    }
+
+    fn tell_progress(&mut self) {
+        if let Some(tell) = self.options.progress.as_mut() {
+            tell(self.steps_begun, self.steps_total);
+        }
+    }
+
+    /// Lets somebody see whether he can go on.
+    #[inline]
+    fn wake(&mut self, woken: Option<ActorId>) {
+        let Some(id) = woken else { return };
+        let elsewhere = match &mut self.regions {
+            Some(regions) => regions.deliver(id, self.now),
+            None => false,
+        };
+        if !elsewhere {
+            self.woken.push(id);
         }
     }
 
@@ -405,7 +465,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         let mut next = 0;
         while next < self.woken.len() {
             let end = self.woken.len().min(next + BLOCK);
-            self.touch(self.woken[next..end].iter().copied());
+            if !self.warm {
+                self.touch(self.woken[next..end].iter().copied());
+            }
             for at in next..end {
                 self.try_begin(self.woken[at]);
             }
@@ -415,106 +477,5 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         if self.sharing.is_dirty() {
             self.share();
         }
-    }
-
-    fn into_outcome(mut self) -> Result<Outcome, SimError> {
-        let workers = self.workers as usize;
-        let waiting = self.actors[..workers]
-            .iter()
-            .filter(|a| a.phase != Phase::Done)
-            .count();
-        if let Some(first) = self.actors[..workers]
-            .iter()
-            .position(|a| a.phase != Phase::Done)
-        {
-            let place = self.plan.program.worker(self.cast.worker(first as u32));
-            return Err(SimError::Stalled {
-                at: self.now,
-                waiting,
-                rank: place.rank.0,
-                channel: place.channel,
-                why: self.why_stuck(first),
-            });
-        }
-        let end = self
-            .finish
-            .iter()
-            .flatten()
-            .max()
-            .copied()
-            .unwrap_or(Time::ZERO);
-        let operations = self.finish.len() as u64;
-        let bins = (0..workers)
-            .map(|worker| self.bins(worker, operations, end))
-            .collect();
-        let fifos = &self.machinery.fifos;
-        let connections = (0..self.plan.transports.len() as u32).map(ConnId);
-        let carried = connections.map(|c| fifos.bytes(self.cast.queue(c)));
-        Ok(Outcome {
-            connection_bytes: carried.collect(),
-            finish: self
-                .finish
-                .into_iter()
-                .map(|f| self.cast.by_rank(f))
-                .collect(),
-            workers: bins,
-            folded: self.cast.folded(),
-            resources: self.machinery.resources,
-            events: self.events,
-            skipped: self.skipper.map_or(0, |s| s.skipped),
-            transfers: self.transfers,
-        })
-    }
-
-    fn bins(&mut self, worker: usize, operations: u64, end: Time) -> Bins {
-        let (actor, cold) = (&self.actors[worker], &mut self.cold[worker]);
-        let kind = usize::from(actor.class) / Role::ALL.len();
-        let launch = self.plan.costs[kind].launch;
-        if actor.limited > Time::ZERO {
-            add_limited(&mut cold.limited, actor.limited_by, actor.limited);
-        }
-        let times = |time: Time, count: u64| Time::from_picos(time.picos() * count);
-        let mut limited = std::mem::take(&mut cold.limited);
-        limited.sort_unstable();
-        Bins {
-            launch: times(launch, operations),
-            latency: actor.latency,
-            wait_data: actor.wait_data,
-            wait_credit: actor.wait_credit,
-            sync: actor.sync,
-            at_cap: actor.at_cap,
-            limited,
-            idle: cold.idle + end.saturating_sub(actor.free),
-        }
-    }
-
-    fn why_stuck(&self, actor: usize) -> String {
-        let who = |id: ActorId| {
-            if id < self.workers {
-                let worker = self.cast.worker(id);
-                format!("rank {}", self.plan.program.worker(worker).rank.0)
-            } else {
-                "the network".to_owned()
-            }
-        };
-        let (recv, send) = self.actors[actor].queues(&self.cold[actor]);
-        let fifos = &self.machinery.fifos;
-        for &f in recv {
-            if let (Some(sender), _) = fifos.missing(f) {
-                return format!("waiting for data from {}", who(sender));
-            }
-        }
-        for &f in send {
-            if let (_, Some(receiver)) = fifos.missing(f) {
-                return format!("waiting for a free slot at {}", who(receiver));
-            }
-        }
-        if let Some(after) = self.cold[actor].after.filter(|_| self.actors[actor].many) {
-            return format!(
-                "waiting for step {} of worker {} of its rank",
-                after.steps, after.worker.0
-            );
-        }
-        "in a transfer over a link without any bandwidth left".to_owned()
     }
 }

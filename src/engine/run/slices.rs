@@ -144,12 +144,10 @@ impl<P: Probe> Run<'_, '_, P> {
                 actor.wait_credit += posted - free;
             }
         }
-        if self.classes[usize::from(actor.class)].needs_start() {
-            self.cold[id as usize].start = start;
-        }
+        actor.free = start;
         if P::ACTIVE {
             let cold = &mut self.cold[id as usize];
-            (cold.start, cold.posted) = (start, posted);
+            (cold.free, cold.posted) = (free, posted);
             if cause != Cause::Own || cold.cause != Cause::Launch {
                 cold.cause = cause;
             }
@@ -210,8 +208,20 @@ impl<P: Probe> Run<'_, '_, P> {
         actor.phase = Phase::Streams;
         actor.remaining = u64::from(actor.slice) * 1_000_000;
         actor.mark = self.now;
-        self.sharing
-            .start(&self.machinery.resources, id, actor.path, actor.cap);
+        let resources = &self.machinery.resources;
+        if self.regions.is_none() {
+            // Which of several full resources is told as the limit goes by the order in which
+            // rates are known: as long as it can, that stays what it was.
+            self.sharing.start(resources, id, actor.path, actor.cap);
+        } else if let Some(rate) = self
+            .sharing
+            .start_at_once(resources, id, actor.path, actor.cap)
+        {
+            actor.generation += 1;
+            if let Some(end) = actor.end_at(rate) {
+                self.queue.push(end.picos(), (id, actor.generation));
+            }
+        }
     }
 
     /// The last byte has moved: pass the slice on, give the slot back, go on.
@@ -230,7 +240,7 @@ impl<P: Probe> Run<'_, '_, P> {
         let proxy = id >= self.workers;
         let now = self.now;
         let actor = &mut self.actors[id as usize];
-        let class = &self.classes[usize::from(actor.class)];
+        let class = &mut self.classes[usize::from(actor.class)];
         let len = u64::from(actor.slice);
         let mut done = now;
         // When the first part of the slice is passed on, and when all of it is.
@@ -240,20 +250,20 @@ impl<P: Probe> Run<'_, '_, P> {
             let at = now + if late { class.rendezvous.1 } else { Time::ZERO };
             posted = (at, at);
         } else {
-            let mut sync = class.slice.of(len);
+            let mut sync = class.cost_of(len);
             if class.slice.hidden {
                 let alone = Bandwidth::from_bytes_per_sec(actor.cap).time_for(Bytes::new(len));
-                done = now.max(self.cold[id as usize].start + alone + sync);
+                done = now.max(actor.free + alone + sync);
                 posted = (done, done);
             } else if class.slice.pass == Bytes::ZERO {
                 done += sync;
                 posted = (done, done);
             } else {
                 // Passes go on while bytes move; nobody learns of the past.
-                let cold = &self.cold[id as usize];
-                let start = cold.start;
-                if actor.many && class.streams > 0 && cold.streams > class.streams {
-                    let picos = sync.picos() * u64::from(cold.streams);
+                let start = actor.free;
+                if actor.many && class.streams > 0 {
+                    let streams = self.cold[id as usize].streams.max(class.streams);
+                    let picos = sync.picos() * u64::from(streams);
                     sync = Time::from_picos(picos / u64::from(class.streams));
                 }
                 done = now.max(start + sync);
@@ -267,9 +277,9 @@ impl<P: Probe> Run<'_, '_, P> {
             let (recv, send) = actor.queues(cold);
             self.probe.slice(&Slice {
                 actor: id,
-                free: actor.free,
+                free: cold.free,
                 posted: cold.posted,
-                start: cold.start,
+                start: actor.free,
                 end: now,
                 done,
                 cause: cold.cause,
@@ -283,23 +293,31 @@ impl<P: Probe> Run<'_, '_, P> {
         actor.free = done;
         actor.phase = Phase::Waits;
         let slice = actor.slice;
-        let fifos = &mut self.machinery.fifos;
         if actor.many {
-            let cold = &self.cold[id as usize];
-            let takes = cold.recv.iter().filter_map(|&f| fifos.take(f, done));
-            self.woken.extend(takes);
-            let last = cold.send.len().saturating_sub(1);
-            let posts = cold.send.iter().enumerate().filter_map(|(k, &f)| {
-                let own = cold.last_part.filter(|_| k == last).unwrap_or(slice);
-                fifos.post(f, posted, own)
-            });
-            self.woken.extend(posts);
-        } else {
-            if actor.recv != NO_FIFO {
-                self.woken.extend(fifos.take(actor.recv, done));
+            for k in 0..self.cold[id as usize].recv.len() {
+                let woken = self
+                    .machinery
+                    .fifos
+                    .take(self.cold[id as usize].recv[k], done);
+                self.wake(woken);
             }
-            if actor.send != NO_FIFO {
-                self.woken.extend(fifos.post(actor.send, posted, slice));
+            let last = self.cold[id as usize].send.len().saturating_sub(1);
+            for k in 0..=last {
+                let cold = &self.cold[id as usize];
+                let Some(&fifo) = cold.send.get(k) else { break };
+                let own = cold.last_part.filter(|_| k == last).unwrap_or(slice);
+                let woken = self.machinery.fifos.post(fifo, posted, own);
+                self.wake(woken);
+            }
+        } else {
+            let (recv, send) = (actor.recv, actor.send);
+            if recv != NO_FIFO {
+                let woken = self.machinery.fifos.take(recv, done);
+                self.wake(woken);
+            }
+            if send != NO_FIFO {
+                let woken = self.machinery.fifos.post(send, posted, slice);
+                self.wake(woken);
             }
         }
         if !proxy {

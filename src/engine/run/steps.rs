@@ -2,7 +2,7 @@
 
 use super::Run;
 use crate::collective::{After, Step, WorkerId};
-use crate::engine::actor::{NO_FIFO, Phase};
+use crate::engine::actor::{Alike, NO_FIFO, Phase};
 use crate::engine::fifo::FifoId;
 use crate::engine::probe::{ActorId, Cause, Probe};
 use crate::engine::resources::PathId;
@@ -36,6 +36,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 }
                 actor.free = free;
                 actor.next_step = 0;
+                self.alike[worker as usize].until = 0;
                 self.note_done(worker, 0);
                 if self.fetch(worker) {
                     self.ranks[rank].running += 1;
@@ -57,9 +58,17 @@ impl<P: Probe> Run<'_, '_, P> {
 
     /// Loads a worker's next step that moves anything; false if none is left.
     pub(super) fn fetch(&mut self, id: ActorId) -> bool {
+        let actor = &mut self.actors[id as usize];
+        let alike = self.alike[id as usize];
+        if actor.next_step < alike.until {
+            actor.next_step += 1;
+            self.steps_begun += 1;
+            actor.slice = u64::from(actor.slice_len).min(alike.len) as u32;
+            actor.left = alike.len - u64::from(actor.slice);
+            return true;
+        }
         let program = self.plan.program.as_ref();
         let worker = self.cast.worker(id);
-        let actor = &mut self.actors[id as usize];
         let done_before = actor.next_step.saturating_sub(1);
         while actor.next_step < actor.steps {
             let step = program.step(worker, u64::from(actor.next_step));
@@ -95,6 +104,15 @@ impl<P: Probe> Run<'_, '_, P> {
             actor.slice = slice_len.min(step.len) as u32;
             actor.left = step.len - u64::from(actor.slice);
             actor.many = false;
+            if self.repeats {
+                let at_hand = u64::from(actor.next_step - 1);
+                let same = program.same_after(worker, at_hand, 1);
+                let until = (u64::from(actor.next_step) + same).min(u64::from(actor.steps));
+                self.alike[id as usize] = Alike {
+                    len: step.len,
+                    until: until as u32,
+                };
+            }
             let (cast, incoming) = (&self.cast, &self.machinery.incoming);
             let recv = step.recv.single().map(|c| cast.queue(c) as usize);
             actor.recv = recv.map_or(NO_FIFO, |queue| incoming[queue]);

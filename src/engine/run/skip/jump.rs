@@ -102,6 +102,7 @@ impl<P: Probe> Run<'_, '_, P> {
             .add_between(&from.fifos, &to.fifos, times);
         self.transfers += (to.transfers - from.transfers) * times;
         self.steps_begun += (to.steps_begun - from.steps_begun) * times;
+        self.alike.iter_mut().for_each(|alike| alike.until = 0);
         for id in 0..self.actors.len() {
             let (a, c) = (&mut self.actors[id], &mut self.cold[id]);
             let (before, after) = (&from.actors[id], &to.actors[id]);
@@ -141,12 +142,7 @@ fn limited(actor: &Actor, cold: &Cold, resource: ResourceId) -> Time {
 }
 
 fn shift_times(actor: &mut Actor, cold: &mut Cold, shift: Time) {
-    for time in [
-        &mut actor.free,
-        &mut actor.mark,
-        &mut cold.start,
-        &mut cold.handed,
-    ] {
+    for time in [&mut actor.free, &mut actor.mark, &mut cold.handed] {
         *time += shift;
     }
 }

@@ -109,9 +109,15 @@ impl<P: Probe> Run<'_, '_, P> {
             // Within an operation its last time is a point in time, and stays.
             return a.free == b.free || exactly(a.free, b.free);
         }
-        // How long a worker waits is told; of a proxy nobody asks.
-        let worker = id < self.workers as usize;
-        if !(exactly(a.free, b.free) || !worker && roughly(a.free, b.free))
+        // How long a worker waits is told; of a proxy nobody asks. When a slice began matters where
+        // it is passed on while it moves.
+        let passes = self.classes[usize::from(a.class)].needs_start();
+        let free = match a.phase {
+            Phase::Waits if id >= self.workers as usize => roughly(a.free, b.free),
+            Phase::Streams if !passes => true,
+            _ => exactly(a.free, b.free),
+        };
+        if !free
             || (a.slice, a.slice_len, a.left, a.cap) != (b.slice, b.slice_len, b.left, b.cap)
             || (a.path, a.recv, a.send, a.many) != (b.path, b.recv, b.send, b.many)
         {
@@ -122,11 +128,6 @@ impl<P: Probe> Run<'_, '_, P> {
             return false;
         }
         let (c, d) = (&self.cold[id], &then.cold[id]);
-        let passes = self.classes[usize::from(a.class)].needs_start();
-        let begun = matches!(a.phase, Phase::Streams | Phase::Scheduled);
-        if passes && begun && !exactly(c.start, d.start) {
-            return false;
-        }
         roughly(c.handed, d.handed)
             && (!a.many || (&c.recv, &c.send, c.last_part) == (&d.recv, &d.send, d.last_part))
             && c.after.is_none() == d.after.is_none()

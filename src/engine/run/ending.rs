@@ -1,0 +1,112 @@
+//! When nothing happens any more: what came of it, or why.
+
+use super::Run;
+use crate::collective::{ConnId, Role};
+use crate::engine::actor::{Phase, add_limited};
+use crate::engine::error::SimError;
+use crate::engine::outcome::{Bins, Outcome};
+use crate::engine::probe::{ActorId, Probe};
+use crate::units::Time;
+
+impl<P: Probe> Run<'_, '_, P> {
+    pub(super) fn into_outcome(mut self) -> Result<Outcome, SimError> {
+        let workers = self.workers as usize;
+        let waiting = self.actors[..workers]
+            .iter()
+            .filter(|a| a.phase != Phase::Done)
+            .count();
+        if let Some(first) = self.actors[..workers]
+            .iter()
+            .position(|a| a.phase != Phase::Done)
+        {
+            let place = self.plan.program.worker(self.cast.worker(first as u32));
+            return Err(SimError::Stalled {
+                at: self.now,
+                waiting,
+                rank: place.rank.0,
+                channel: place.channel,
+                why: self.why_stuck(first),
+            });
+        }
+        let end = self
+            .finish
+            .iter()
+            .flatten()
+            .max()
+            .copied()
+            .unwrap_or(Time::ZERO);
+        let operations = self.finish.len() as u64;
+        let bins = (0..workers)
+            .map(|worker| self.bins(worker, operations, end))
+            .collect();
+        let fifos = &self.machinery.fifos;
+        let connections = (0..self.plan.transports.len() as u32).map(ConnId);
+        let carried = connections.map(|c| fifos.bytes(self.cast.queue(c)));
+        Ok(Outcome {
+            connection_bytes: carried.collect(),
+            finish: self
+                .finish
+                .into_iter()
+                .map(|f| self.cast.by_rank(f))
+                .collect(),
+            workers: bins,
+            folded: self.cast.folded(),
+            resources: self.machinery.resources,
+            events: self.events,
+            skipped: self.skipper.map_or(0, |s| s.skipped),
+            transfers: self.transfers,
+        })
+    }
+
+    fn bins(&mut self, worker: usize, operations: u64, end: Time) -> Bins {
+        let (actor, cold) = (&self.actors[worker], &mut self.cold[worker]);
+        let kind = usize::from(actor.class) / Role::ALL.len();
+        let launch = self.plan.costs[kind].launch;
+        if actor.limited > Time::ZERO {
+            add_limited(&mut cold.limited, actor.limited_by, actor.limited);
+        }
+        let times = |time: Time, count: u64| Time::from_picos(time.picos() * count);
+        let mut limited = std::mem::take(&mut cold.limited);
+        limited.sort_unstable();
+        Bins {
+            launch: times(launch, operations),
+            latency: actor.latency,
+            wait_data: actor.wait_data,
+            wait_credit: actor.wait_credit,
+            sync: actor.sync,
+            at_cap: actor.at_cap,
+            limited,
+            idle: cold.idle + end.saturating_sub(actor.free),
+        }
+    }
+
+    fn why_stuck(&self, actor: usize) -> String {
+        let who = |id: ActorId| {
+            if id < self.workers {
+                let worker = self.cast.worker(id);
+                format!("rank {}", self.plan.program.worker(worker).rank.0)
+            } else {
+                "the network".to_owned()
+            }
+        };
+        let (recv, send) = self.actors[actor].queues(&self.cold[actor]);
+        let fifos = &self.machinery.fifos;
+        for &f in recv {
+            if let (Some(sender), _) = fifos.missing(f) {
+                return format!("waiting for data from {}", who(sender));
+            }
+        }
+        for &f in send {
+            if let (_, Some(receiver)) = fifos.missing(f) {
+                return format!("waiting for a free slot at {}", who(receiver));
+            }
+        }
+        if let Some(after) = self.cold[actor].after.filter(|_| self.actors[actor].many) {
+            return format!(
+                "waiting for step {} of worker {} of its rank",
+                after.steps, after.worker.0
+            );
+        }
+        "in a transfer over a link without any bandwidth left".to_owned()
+    }
+}
