@@ -62,6 +62,7 @@ fn route(links: &[u32]) -> Route {
     Route {
         hops,
         latency: Time::from_nanos(500),
+        ..Route::default()
     }
 }
 

@@ -53,13 +53,13 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 impl Resources {
     /// Builds the resources of `routes`. Each route's bytes are first multiplied by
-    /// `wire.0 / wire.1` (protocol overhead). `rate` gives what a link can carry.
+    /// `wire.0 / wire.1` (protocol overhead) and by what a byte takes up of its links. `rate` gives what a link can carry.
     #[must_use]
     pub fn new(routes: &[Route], wire: (u32, u32), rate: impl Fn(LinkId) -> Bandwidth) -> Self {
         let crossings = Crossings::new(routes);
-        let fraction = |share: Share| {
-            let num = u64::from(share.num) * u64::from(wire.0);
-            let den = u64::from(share.den) * u64::from(wire.1);
+        let fraction = |share: Share, load: Share| {
+            let num = u64::from(share.num) * u64::from(load.num) * u64::from(wire.0);
+            let den = u64::from(share.den) * u64::from(load.den) * u64::from(wire.1);
             let common = gcd(num, den);
             (num / common, den / common)
         };
@@ -72,7 +72,7 @@ impl Resources {
             let capacity = rate(link).bytes_per_sec();
             group.clear();
             group.extend(crossed_by.iter().map(|&(route, share)| {
-                let (num, den) = fraction(share);
+                let (num, den) = fraction(share, routes[route as usize].load);
                 (route, num, den)
             }));
             signature.clear();

@@ -41,6 +41,7 @@ fn port_plan(program: RingProgram, slices: u32, costs: &Costs) -> Plan {
         .map(|r| Route {
             hops: vec![hop(r)],
             latency: costs.latency,
+            ..Route::default()
         })
         .collect();
     let transports = (0..program.connections())

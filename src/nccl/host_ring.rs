@@ -132,6 +132,7 @@ impl Communicator<'_> {
                 let route = Route {
                     hops,
                     latency: wires,
+                    ..Route::default()
                 };
                 Ok(Transport {
                     store: None,

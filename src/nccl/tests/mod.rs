@@ -267,3 +267,29 @@ fn a_graph_file_forces_rings() {
         Some(NcclError::Env { .. })
     ));
 }
+
+/// A tree's loops wait for the ranks of several hosts, those of NVLS with switches that sum for one
+/// host's: what one was planned with must not be taken for the other.
+#[test]
+fn plans_do_not_depend_on_those_before() {
+    let topology = load("dgx-h100", &Overrides { nodes: Some(2) }).unwrap();
+    let env = Env {
+        collnet: true,
+        ..Env::default()
+    };
+    let took = |algorithms: &[Algorithm]| {
+        let mut comm = Communicator::new(&topology, None, &env, 1).unwrap();
+        let mut times = algorithms.iter().map(|&algorithm| {
+            let forced = Forced {
+                algorithm: Some(algorithm),
+                protocol: None,
+            };
+            let planned = comm.plan(Collective::AllReduce, 1 << 26, forced).unwrap();
+            simulate(&planned.plan, |l| topology.rate(l), Options::default()).unwrap()
+        });
+        times.by_ref().last().unwrap().finish_of(0)
+    };
+    let (nvls, tree) = (Algorithm::Nvls, Algorithm::NvlsTree);
+    assert_eq!(took(&[nvls, tree]), took(&[tree]));
+    assert_eq!(took(&[tree, nvls]), took(&[nvls]));
+}

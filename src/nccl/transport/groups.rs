@@ -6,6 +6,9 @@ use crate::topology::{DeviceId, Hop, LinkId, Route, Share};
 use crate::units::{Bandwidth, Time};
 use std::collections::BTreeMap;
 
+/// Whom switches serve: the head, the members, and the part of a port that they reach (its bits).
+pub(super) type Served = (DeviceId, Vec<DeviceId>, u64);
+
 impl Ways<'_> {
     /// Through NVSwitches with multicast memory: `[0]` the sum of what all `members` have,
     /// read by `head`; `[1]` what `head` stores, into all of them. Each member's link to the
@@ -17,7 +20,7 @@ impl Ways<'_> {
         members: &[DeviceId],
         port_share: f64,
     ) -> Result<[Way; 2], NcclError> {
-        let key = (head, members.to_vec());
+        let key = (head, members.to_vec(), port_share.to_bits());
         if let Some(&ways) = self.groups.get(&key) {
             return Ok(ways);
         }
@@ -48,11 +51,16 @@ impl Ways<'_> {
                 }
             }
         }
-        for (&link, share) in reads.0.iter_mut().chain(&mut copies.0) {
+        let loads = reads.0.keys().chain(copies.0.keys()).map(|&link| {
             let reached = self.topology.raw_rate(link).scaled(port_share);
-            *share = widened(*share, self.topology.rate(link), reached);
-        }
-        Ok(self.group(key, [reads, copies], latency))
+            load(self.topology.rate(link), reached)
+        });
+        let load = loads.max_by(|a, b| a.as_f64().total_cmp(&b.as_f64()));
+        let routes = [reads, copies].map(|union| Route {
+            load: load.unwrap_or_default(),
+            ..union.route(latency)
+        });
+        Ok(self.group(key, routes))
     }
 
     /// Through a network whose switches sum: `[0]` what all `members` (each a GPU and its
@@ -63,7 +71,8 @@ impl Ways<'_> {
         members: &[(DeviceId, DeviceId)],
         flow: u64,
     ) -> Result<[Way; 2], NcclError> {
-        let key = (members[0].1, members.iter().map(|m| m.0).collect());
+        let gpus = members.iter().map(|m| m.0).collect();
+        let key = (members[0].1, gpus, 1f64.to_bits());
         if let Some(&ways) = self.groups.get(&key) {
             return Ok(ways);
         }
@@ -89,17 +98,14 @@ impl Ways<'_> {
             down.extend(here.hops.iter().filter(own).filter(first));
             down.extend(back.hops.iter());
         }
-        Ok(self.group(key, [up, down], latency))
+        let routes = [up, down].map(|union| union.route(latency));
+        Ok(self.group(key, routes))
     }
 
     /// The ways of a group that switches serve: what is loaded from it, and stored into it.
-    fn group(
-        &mut self,
-        key: (DeviceId, Vec<DeviceId>),
-        unions: [Union; 2],
-        latency: Time,
-    ) -> [Way; 2] {
-        let [load, store] = unions.map(|union| self.remember(union.route(latency)));
+    fn group(&mut self, key: Served, routes: [Route; 2]) -> [Way; 2] {
+        let latency = routes[0].latency;
+        let [load, store] = routes.map(|route| self.remember(route));
         let carried = Way {
             latency,
             credit_latency: latency,
@@ -120,16 +126,15 @@ impl Ways<'_> {
     }
 }
 
-/// The share of a link of which no more than `reached` can be had: to a thousandth.
-fn widened(share: Share, rate: Bandwidth, reached: Bandwidth) -> Share {
+/// How much of a link's `rate` a byte takes up where no more than `reached` can be had: to a
+/// thousandth.
+fn load(rate: Bandwidth, reached: Bandwidth) -> Share {
     let thousandths = rate.bytes_per_sec().saturating_mul(1000) / reached.bytes_per_sec().max(1);
-    let num = u64::from(share.num) * thousandths.max(1000);
-    let den = u64::from(share.den) * 1000;
-    let common = gcd(num, den);
-    let part = |part: u64| u32::try_from(part / common);
-    match (part(num), part(den)) {
-        (Ok(num), Ok(den)) => Share { num, den },
-        _ => share,
+    let num = thousandths.clamp(1000, 1_000_000);
+    let common = gcd(num, 1000);
+    Share {
+        num: (num / common) as u32,
+        den: (1000 / common) as u32,
     }
 }
 
@@ -158,6 +163,7 @@ impl Union {
         Route {
             hops: hops.collect(),
             latency,
+            ..Route::default()
         }
     }
 }
@@ -169,16 +175,9 @@ mod tests {
     #[test]
     fn transfers_that_reach_less_of_a_link_take_up_more_of_it() {
         let rate = |gb| Bandwidth::from_gb_per_sec(gb);
-        let quarter = Share { num: 1, den: 4 };
-        let half = Share { num: 1, den: 2 };
-        assert_eq!(widened(quarter, rate(100), rate(50)), half);
-        assert_eq!(
-            widened(Share::WHOLE, rate(400), rate(300)),
-            Share {
-                num: 1333,
-                den: 1000
-            }
-        );
-        assert_eq!(widened(half, rate(100), rate(120)), half);
+        let share = |num, den| Share { num, den };
+        assert_eq!(load(rate(100), rate(50)), share(2, 1));
+        assert_eq!(load(rate(400), rate(300)), share(1333, 1000));
+        assert_eq!(load(rate(100), rate(120)), Share::WHOLE);
     }
 }

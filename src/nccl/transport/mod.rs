@@ -80,8 +80,8 @@ pub(super) struct Ways<'t> {
     pub(super) ports: Ports,
     /// Some network tells connections between the same interfaces apart.
     hashes_flows: bool,
-    /// Of switches that sum or copy: up and down, by the devices that they serve.
-    groups: BTreeMap<(DeviceId, Vec<DeviceId>), [Way; 2]>,
+    /// Of switches that sum or copy: up and down.
+    groups: BTreeMap<groups::Served, [Way; 2]>,
     rules: Rules,
 }
 
@@ -493,7 +493,11 @@ pub(super) fn join(routes: [&Route; 3]) -> Route {
             }
         }
     }
-    Route { hops, latency }
+    Route {
+        hops,
+        latency,
+        ..Route::default()
+    }
 }
 
 fn add(a: Share, b: Share) -> Share {

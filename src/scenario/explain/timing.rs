@@ -82,6 +82,7 @@ fn crossbar(program: &Arc<dyn Program>, latency: Time) -> Plan {
                 routes.push(Route {
                     hops: vec![hop(from), hop(ranks + to)],
                     latency,
+                    ..Route::default()
                 });
                 RouteId(routes.len() as u32 - 1)
             });

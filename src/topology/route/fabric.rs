@@ -231,6 +231,7 @@ impl FabricIndex {
         Some(Route {
             hops,
             latency: *latency + cables,
+            ..Route::default()
         })
     }
 

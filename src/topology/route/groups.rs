@@ -170,6 +170,7 @@ impl Groups {
         Some(Route {
             hops: hops(&paths, up.1, down.1)?,
             latency,
+            ..Route::default()
         })
     }
 }

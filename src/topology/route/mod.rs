@@ -34,14 +34,19 @@ use thiserror::Error;
 
 pub(super) use local::LocalPath;
 
-/// An exact fraction of a transfer: `num / den`, with `0 < num` in lowest terms. More than all of
-/// it where a link carries less of such transfers than of others.
+/// An exact fraction of a transfer: `num / den`, with `0 < num <= den` in lowest terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Share {
     /// Numerator.
     pub num: u32,
     /// Denominator.
     pub den: u32,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Share::WHOLE
+    }
 }
 
 impl Share {
@@ -72,6 +77,9 @@ pub struct Route {
     pub hops: Vec<Hop>,
     /// Of the slowest branch: links plus the devices between them.
     pub latency: Time,
+    /// How much of its links' rate a byte takes up: more than one where links carry less of such
+    /// transfers than of others.
+    pub load: Share,
 }
 
 /// Why there is no route. Devices are named in full.
@@ -360,6 +368,10 @@ impl<'t> Router<'t> {
                 share: Share::WHOLE,
             })
             .collect();
-        Route { hops, latency }
+        Route {
+            hops,
+            latency,
+            ..Route::default()
+        }
     }
 }

@@ -48,6 +48,7 @@ impl Levels {
             Some(hops) => Route {
                 hops,
                 latency: self.latency(topology),
+                ..Route::default()
             },
             None => self.single(topology, |_, _| 0),
         }
@@ -94,7 +95,11 @@ impl Levels {
             });
             at = edge.to;
         }
-        Route { hops, latency }
+        Route {
+            hops,
+            latency,
+            ..Route::default()
+        }
     }
 
     /// What each device can pass on, level by level from the destination. A device that

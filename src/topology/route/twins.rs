@@ -58,6 +58,7 @@ impl Twin {
         Route {
             hops: hops.collect(),
             latency: route.latency,
+            load: route.load,
         }
     }
 }

@@ -133,6 +133,7 @@ fn network_plan(topology: &Topology, chunk: u64, overhead: Time, costs: Costs) -
     plan.routes = Arc::new(vec![Route {
         hops: vec![hop(out), hop(into)],
         latency: Time::ZERO,
+        ..Route::default()
     }]);
     for transport in &mut plan.transports {
         transport.store = None;
