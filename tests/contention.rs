@@ -100,12 +100,12 @@ fn cases() -> Vec<Case> {
             4,
             [all_to_all(64, 0..32), all_to_all(128, 0..32)],
         ),
-        far(case(
+        case(
             "tokens of all GPUs beside those of every other",
             "dgx-h100",
             2,
             [all_to_all(64, 0..16), all_to_all(64, (0..8).map(|g| 2 * g))],
-        )),
+        ),
         far(case(
             "a sum on PCIe beside one over half of its GPUs",
             "x86-h100-pcie",
@@ -230,7 +230,6 @@ fn shares_of_whole_collectives_are_near_what_their_slices_get() {
     errors.sort_by(f64::total_cmp);
     let median = errors[errors.len() / 2];
     assert!(median < 0.05 && near < 0.10, "{errors:.3?}");
-    // Whoever has more messages on a link gets more of it, and whoever is held up in one place
-    // lets others through elsewhere.
-    assert!(far < 0.30, "{far:.3}");
+    // Whoever is held up in one place lets others through elsewhere.
+    assert!(far < 0.20, "{far:.3}");
 }

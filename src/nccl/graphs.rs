@@ -90,9 +90,16 @@ fn tree(hosts: &[Host], reach: Reach, ring: Graph) -> Graph {
             ..ring
         };
     }
-    // A chain of g GPUs crosses g - 1 of their links in each direction.
-    let crossed = (local as f64 - 1.0) / local as f64;
-    let fits = |speed: f64| f64::from(ring.channels) * speed * crossed <= reach.intra;
+    // A chain of g GPUs crosses g - 1 of their links in each direction: as many as they have to
+    // switches, or of the g - 1 that each has to the others.
+    let crossed = if reach.meshed {
+        1.0 / local as f64
+    } else {
+        (local as f64 - 1.0) / local as f64
+    };
+    let fits = |speed: f64| {
+        speed <= reach.intra && f64::from(ring.channels) * speed * crossed <= reach.intra
+    };
     let list = speeds(reach.compute_capability, reach.version).inter;
     let mut intra = ring.intra;
     // The search's second pass raises the speed inside, while less than twice that outside.

@@ -55,12 +55,16 @@ impl Host {
 pub(super) struct Reach {
     /// Between neighbours of a host.
     pub(super) intra: f64,
-    /// From a GPU to the network, by one interface.
+    /// From any GPU to the network, by one interface.
     pub(super) inter: f64,
+    /// From those to which an interface is near.
+    pub(super) doors: f64,
     /// Neighbours of a host are joined by NVLink.
     pub(super) nvlink: bool,
     /// … through switches.
     pub(super) nvswitch: bool,
+    /// Any two GPUs of a host have a link of their own, so that they can be passed in any order.
+    pub(super) meshed: bool,
     pub(super) compute_capability: u32,
     /// Whose speeds are searched.
     pub(super) version: Version,
@@ -313,20 +317,26 @@ pub(super) fn reach(
             intra = intra.min(believed_path(topology, &hops, compute_capability));
         }
     }
-    let mut inter = f64::INFINITY;
+    let way_out = |rank: u32, nic| -> Result<f64, RouteError> {
+        let local = router.local(gpus[rank as usize], nic)?.hops;
+        let ports = topology.links_from(nic).into_iter().map(|(l, _)| l);
+        let cables: f64 = ports
+            .filter(|&l| topology.family(l) == LinkFamily::Network)
+            .map(believed)
+            .sum();
+        Ok(local
+            .iter()
+            .map(|h| believed(h.link))
+            .fold(cables, f64::min))
+    };
+    let (mut inter, mut doors) = (f64::INFINITY, f64::INFINITY);
     for host in hosts.iter().filter(|_| hosts.len() > 1) {
         for (&rank, nic) in host.ranks.iter().zip(&host.nics) {
             let Some(nic) = *nic else { continue };
-            let local = router.local(gpus[rank as usize], nic)?.hops;
-            let ports = topology.links_from(nic).into_iter().map(|(l, _)| l);
-            let cables: f64 = ports
-                .filter(|&l| topology.family(l) == LinkFamily::Network)
-                .map(believed)
-                .sum();
-            inter = local
-                .iter()
-                .map(|h| believed(h.link))
-                .fold(inter.min(cables), f64::min);
+            inter = inter.min(way_out(rank, nic)?);
+        }
+        for door in &host.doors {
+            doors = doors.min(way_out(host.ranks[door.local], door.nic)?);
         }
     }
     // One GPU per host: nothing happens inside.
@@ -334,11 +344,35 @@ pub(super) fn reach(
     Ok(Reach {
         intra,
         inter,
+        doors,
         nvlink,
         nvswitch,
+        meshed: nvlink
+            && !nvswitch
+            && hosts
+                .iter()
+                .all(|host| linked(topology, router, gpus, host)),
         compute_capability,
         version,
     })
+}
+
+/// Any two GPUs of the host are joined by NVLink without anything between them.
+fn linked(topology: &Topology, router: &Router<'_>, gpus: &[DeviceId], host: &Host) -> bool {
+    let gpu = |&rank: &u32| gpus[rank as usize];
+    let direct = |from, to| {
+        let route = router.peer(from, to);
+        route.is_ok_and(|r| by_nvlink(topology, &r.hops) && joins(topology, &r.hops, from, to))
+    };
+    host.ranks.iter().enumerate().all(|(i, from)| {
+        let others = &host.ranks[i + 1..];
+        others.iter().all(|to| direct(gpu(from), gpu(to)))
+    })
+}
+
+/// Each of the links goes from the one to the other.
+fn joins(topology: &Topology, hops: &[Hop], from: DeviceId, to: DeviceId) -> bool {
+    hops.iter().all(|h| topology.ends(h.link) == (from, to))
 }
 
 /// The worst type of path between a rank and its interface.

@@ -236,14 +236,16 @@ impl Communicator<'_> {
     ) -> Vec<Transport> {
         let models = self.architectures.iter();
         let hops: Vec<_> = models.map(|m| hop(m, protocol.kind)).collect();
-        let turns = Turns::new(program, ways, algorithm);
+        let turns = Turns::new(program, ways, algorithm, &self.gpus);
         ways.iter()
             .zip(0..)
             .map(|(way, conn)| {
                 let ends = program.connection(ConnId(conn));
                 let [from, to] = [ends.from, ends.to].map(|end| program.worker(end));
                 let hop = hops[usize::from(self.rank_models[from.rank.index()])];
-                way.transport(hop, &protocol, turns.of(way, from.role, to.role))
+                let receiver = self.gpus[to.rank.index()];
+                let turn = turns.of(way, (from.role, to.role), receiver);
+                way.transport(hop, &protocol, turn)
             })
             .collect()
     }

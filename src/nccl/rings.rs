@@ -227,9 +227,18 @@ fn several_hosts(
     let smallest = hosts.iter().map(|h| h.ranks.len()).min().unwrap_or(1) as f64;
     let inter_speeds = speeds(reach.compute_capability, reach.version).inter;
     let mut best = (1u32, inter_speeds[inter_speeds.len() - 1]);
+    let meshed = reach.meshed;
+    let by_doors = match mode {
+        CrossNic::Same => false,
+        CrossNic::Any => hosts.iter().all(|h| leaves_apart(h, meshed)),
+        CrossNic::Paired => hosts
+            .iter()
+            .all(|h| 2 * pairs(h, meshed).len() == h.doors.len()),
+    };
+    let inter = if by_doors { reach.doors } else { reach.inter };
     for &speed in inter_speeds
         .iter()
-        .filter(|&&s| s <= reach.inter.min(reach.intra))
+        .filter(|&&s| s <= inter.min(reach.intra))
     {
         // A ring over g GPUs crosses g - 1 of their links, so the busiest link of g rings
         // carries (g - 1) / g of them; one more where it has to get back to its interface.
@@ -259,7 +268,7 @@ fn several_hosts(
         let mut order = Vec::new();
         let mut doors = Vec::with_capacity(hosts.len());
         for (index, host) in hosts.iter().enumerate() {
-            let (run, gate) = through(host, index, channel, search_channels, mode);
+            let (run, gate) = through(host, index, (channel, search_channels), mode, meshed);
             order.extend(run);
             doors.push(gate);
         }
@@ -287,14 +296,14 @@ fn several_hosts(
 fn through(
     host: &Host,
     index: usize,
-    channel: u32,
-    channels: u32,
+    (channel, channels): (u32, u32),
     mode: CrossNic,
+    meshed: bool,
 ) -> (Vec<u32>, Gate) {
     let g = host.ranks.len();
     let run = |start: usize| (0..g).map(move |i| (start + i) % g).collect::<Vec<usize>>();
     let pairs = if mode == CrossNic::Paired {
-        pairs(host)
+        pairs(host, meshed)
     } else {
         Vec::new()
     };
@@ -306,7 +315,7 @@ fn through(
     };
     let (locals, enter, leave) = match (pairs.get((role / 2) as usize), host.door(channel)) {
         (Some(&(first, last)), _) if paired => {
-            let mut locals = run(first.local);
+            let mut locals = ending(run(first.local), last.local);
             let (mut enter, mut leave) = (first.nic, last.nic);
             if role % 2 == 1 {
                 locals.reverse();
@@ -323,7 +332,12 @@ fn through(
             }
             // The search gives up crossing where rings would meet at an interface.
             let leave = match mode {
-                CrossNic::Any if leaves_apart(host) => host.nics[locals[g - 1]],
+                CrossNic::Any if leaves_apart(host, meshed) => {
+                    if door.mate.is_none() {
+                        locals = ending(locals, last_of(host, door, meshed));
+                    }
+                    host.nics[locals[g - 1]]
+                }
                 _ => Some(door.nic),
             };
             (locals, Some(door.nic), leave)
@@ -333,12 +347,32 @@ fn through(
     (ranks.collect(), Gate { enter, leave })
 }
 
-/// Rings that leave by the interface of the GPU where they end all leave by different ones.
-fn leaves_apart(host: &Host) -> bool {
+/// The same GPUs with one of them last.
+fn ending(mut locals: Vec<usize>, last: usize) -> Vec<usize> {
+    locals.retain(|&local| local != last);
+    locals.push(last);
+    locals
+}
+
+/// Where a ring that enters by a door leaves the host: at the GPU before its first, or at one with
+/// a door if they can be passed in any order.
+fn last_of(host: &Host, door: Door, meshed: bool) -> usize {
     let g = host.ranks.len();
+    let before = (door.local + g - 1) % g;
+    let owners = host.owners();
+    match owners.iter().position(|&o| o == door.local) {
+        Some(at) if meshed && owners.len() > 1 && !owners.contains(&before) => {
+            owners[(at + 1) % owners.len()]
+        }
+        _ => before,
+    }
+}
+
+/// Rings that leave by the interface of the GPU where they end all leave by different ones.
+fn leaves_apart(host: &Host, meshed: bool) -> bool {
     let mut seen: Vec<DeviceId> = Vec::new();
-    host.doors.iter().all(|door| {
-        let last = host.nics[(door.local + g - 1) % g];
+    host.doors.iter().all(|&door| {
+        let last = host.nics[last_of(host, door, meshed)];
         last.is_some_and(|nic| {
             let new = !seen.contains(&nic);
             seen.push(nic);
@@ -348,8 +382,9 @@ fn leaves_apart(host: &Host) -> bool {
 }
 
 /// Doors by which pairs of rings enter and leave: of a rank, and of the one before it, where
-/// a run of neighbours from the first ends. Each door is in one pair.
-fn pairs(host: &Host) -> Vec<(Door, Door)> {
+/// a run of neighbours from the first ends; of any two where GPUs can be passed in any order. Each
+/// door is in one pair.
+fn pairs(host: &Host, meshed: bool) -> Vec<(Door, Door)> {
     let g = host.ranks.len();
     let mut free = host.doors.clone();
     let mut pairs = Vec::new();
@@ -372,6 +407,10 @@ fn pairs(host: &Host) -> Vec<(Door, Door)> {
         if pairs.len() == before {
             break;
         }
+    }
+    while meshed && let Some(other) = free.iter().position(|d| d.local != free[0].local) {
+        let second = free.remove(other);
+        pairs.push((free.remove(0), second));
     }
     pairs
 }

@@ -3,8 +3,9 @@
 //! Each process has one such thread for all its connections over networks, those that it sends
 //! for its neighbours (PXN) among them. It goes round them, so that a message waits while others
 //! have their turns. Thread blocks of a kernel keep step: what waits with a message are those that
-//! the same parts of other thread blocks send. The receiving side is not counted: it is as busy as
-//! the sending one, so that what a message costs stands for both.
+//! the same parts of other thread blocks send. What a message costs stands for both ends, of which
+//! the receiving one is as busy as the sending one. Handshakes of large messages (Slingshot) are
+//! different: a thread shakes hands for what it sends and for what it receives, one after the other.
 
 use super::algorithm::Algorithm;
 use super::transport::Way;
@@ -12,9 +13,16 @@ use crate::collective::{ConnId, Program, Role};
 use crate::topology::DeviceId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Connections that are sent at once, by the GPU of the process and the parts of the thread blocks
-/// that send and receive: the root of a tree sends down when others have long sent up.
-pub(super) struct Turns(FxHashMap<(DeviceId, Role, Role), u32>);
+/// Connections that are moved on at once.
+pub(super) struct Turns {
+    sent: Counts,
+    /// Only where threads are busy with handshakes.
+    received: Counts,
+}
+
+/// By the GPU of the process and the parts of the thread blocks that send and receive: the root of
+/// a tree sends down when others have long sent up.
+type Counts = FxHashMap<(DeviceId, Role, Role), u32>;
 
 /// What a message costs a connection, in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,26 +31,43 @@ pub(super) struct Turn {
     pub(super) waits: u32,
     /// The connection is busy for so long.
     pub(super) works: u32,
+    /// Handshakes that one of its threads goes through meanwhile.
+    pub(super) handles: u32,
 }
 
 impl Turns {
-    /// Of a program with a way for each of its connections.
-    pub(super) fn new(program: &dyn Program, ways: &[Way], algorithm: Algorithm) -> Self {
+    /// Of a program with a way for each of its connections; `gpus` are the ranks'.
+    pub(super) fn new(
+        program: &dyn Program,
+        ways: &[Way],
+        algorithm: Algorithm,
+        gpus: &[DeviceId],
+    ) -> Self {
         // A worker of a tree sends to all its children at once; others to one peer after the other.
         let all = matches!(algorithm, Algorithm::Tree | Algorithm::NvlsTree);
-        let mut seen = FxHashSet::default();
-        let mut turns = FxHashMap::default();
+        let mut seen = [FxHashSet::default(), FxHashSet::default()];
+        let mut counts = [Counts::default(), Counts::default()];
         for (way, id) in ways.iter().zip(0..) {
             let Some(thread) = way.thread() else {
                 continue;
             };
             let ends = program.connection(ConnId(id));
-            if all || seen.insert((thread, ends.from)) {
-                let [from, to] = [ends.from, ends.to].map(|end| program.worker(end).role);
-                *turns.entry((thread, from, to)).or_default() += 1;
+            let workers = [ends.from, ends.to].map(|end| program.worker(end));
+            let [from, to] = workers.map(|worker| worker.role);
+            let receiver = way
+                .shakes_hands()
+                .then(|| (gpus[workers[1].rank.index()], ends.to));
+            let sides = [Some((thread, ends.from)), receiver];
+            for ((count, seen), side) in counts.iter_mut().zip(&mut seen).zip(sides) {
+                if let Some((thread, worker)) = side
+                    && (all || seen.insert((thread, worker)))
+                {
+                    *count.entry((thread, from, to)).or_default() += 1;
+                }
             }
         }
-        Turns(turns)
+        let [sent, received] = counts;
+        Turns { sent, received }
     }
 
     /// For what goes a way from a part of a thread block.
@@ -50,18 +75,28 @@ impl Turns {
     /// Parts of rings and trees always have a message, so that each round of the thread moves one.
     /// Of many sends fewer and fewer are left, and the rounds become short: only the first of each
     /// waits for all others.
-    pub(super) fn of(&self, way: &Way, from: Role, to: Role) -> Turn {
-        let of_thread = |thread| self.0.get(&(thread, from, to));
-        let turns = way.thread().and_then(of_thread).copied().unwrap_or(1);
-        match from {
-            Role::Send => Turn {
-                waits: turns - 1,
-                works: 1,
-            },
-            _ => Turn {
-                waits: 0,
-                works: turns,
-            },
+    /// The thread at either end may be the busier one.
+    pub(super) fn of(&self, way: &Way, (from, to): (Role, Role), receiver: DeviceId) -> Turn {
+        let count = |counts: &Counts, thread| counts.get(&(thread, from, to)).copied();
+        let of_thread = |thread| count(&self.sent, thread);
+        let turns = way.thread().and_then(of_thread).unwrap_or(1);
+        let both = |thread| {
+            let [sent, received] = [&self.sent, &self.received].map(|c| count(c, thread));
+            sent.unwrap_or(0) + received.unwrap_or(0)
+        };
+        let handles = if way.shakes_hands() {
+            way.thread().map_or(0, both).max(both(receiver))
+        } else {
+            0
+        };
+        let (waits, works) = match from {
+            Role::Send => (turns - 1, 1),
+            _ => (0, turns),
+        };
+        Turn {
+            waits,
+            works,
+            handles,
         }
     }
 }

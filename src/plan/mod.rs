@@ -157,6 +157,8 @@ pub struct MessageCost {
     pub wire: Bandwidth,
     /// On one with no more payload than `inline.0`, `inline.1` more.
     pub inline: (Bytes, Time),
+    /// On one with more payload than `large.0`, `large.1` more.
+    pub large: (Bytes, Time),
 }
 
 impl MessageCost {
@@ -168,6 +170,7 @@ impl MessageCost {
             others: Time::ZERO,
             wire: Bandwidth::from_bytes_per_sec(u64::MAX),
             inline: (Bytes::ZERO, Time::ZERO),
+            large: (Bytes::ZERO, Time::ZERO),
         }
     }
 
@@ -180,6 +183,9 @@ impl MessageCost {
         }
         if len <= self.inline.0 {
             time += self.inline.1;
+        }
+        if len > self.large.0 {
+            time += self.large.1;
         }
         time
     }
@@ -360,11 +366,13 @@ mod tests {
             others: us(4),
             wire: Bandwidth::from_bytes_per_sec(50_000_000_000 / 4),
             inline: (Bytes::new(192), us(12)),
+            large: (Bytes::new(1 << 19), us(7)),
             ..MessageCost::flat(us(1))
         };
         assert_eq!(cost.of(Bytes::ZERO), us(17));
         assert_eq!(cost.of(Bytes::new(12_500)), us(1) + us(3));
         assert_eq!(cost.of(Bytes::new(50_000)), us(1));
-        assert_eq!(cost.of(Bytes::new(1 << 20)), us(1));
+        assert_eq!(cost.of(Bytes::new(1 << 19)), us(1));
+        assert_eq!(cost.of(Bytes::new(1 << 20)), us(1) + us(7));
     }
 }

@@ -374,6 +374,9 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
                     model.time.value,
                     faults,
                 );
+                if let Some(work) = &model.work {
+                    latency(&format!("{at}.nic.rendezvous.work"), work.value, faults);
+                }
             }
             if let Some(time) = &m.delivery {
                 latency(&format!("{at}.nic.delivery"), time.value, faults);

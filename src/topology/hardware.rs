@@ -358,4 +358,7 @@ pub struct RendezvousModel {
     pub above: Sourced<Bytes>,
     /// What each of them takes more.
     pub time: Sourced<Time>,
+    /// What the thread that drives the interface spends on each of them, at either end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Sourced<Time>>,
 }

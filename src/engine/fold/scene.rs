@@ -147,10 +147,9 @@ impl<'s> Scene<'s> {
                 let times = mix_in(times, others);
                 let large = mix_in(leg.rendezvous.0.get(), leg.rendezvous.1.picos());
                 let small = mix_in(message.inline.0.get(), message.inline.1.picos());
-                mix_in(
-                    mix_in(mix_in(times, small), large),
-                    leg.rate.bytes_per_sec(),
-                )
+                let work = mix_in(message.large.0.get(), message.large.1.picos());
+                let sizes = mix_in(mix_in(small, large), work);
+                mix_in(mix_in(times, sizes), leg.rate.bytes_per_sec())
             });
             mix_in(mix_in(mix_in(times, leg), traces.sent[c]), traces.taken[c])
         }));

@@ -1,8 +1,12 @@
 //! Communications that are under way at once share the links that they meet on.
+//!
+//! A full link gives each transfer as much, so that a communication gets of it what its transfers
+//! get together: speeds are in the ratio of how many there are to what the communication would use
+//! alone.
 
 use super::rehearse::Rehearsed;
 use crate::engine::resources::{PathId, Resource, Resources, Use};
-use crate::engine::sharing::{Change, Sharing};
+use crate::engine::sharing::{Change, Limit, Sharing};
 use crate::plan::job::{Disturbances, ExchangeId, GroupId, Job};
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Time};
@@ -14,6 +18,17 @@ pub(super) const WHOLE: u64 = 1 << 20;
 /// What a full link carries, in units in which an exchange's use of it is counted.
 const FULL: u64 = 1 << 20;
 
+/// An exchange on a link: its use of it, and how many of its transfers are there.
+#[derive(Clone, Copy)]
+struct User {
+    exchange: u32,
+    part: u32,
+    streams: f64,
+}
+
+/// No exchange gets less than so much of what another one gets for the same use.
+const LEAST_PULL: f64 = 1.0 / 1024.0;
+
 /// What exchanges use of a link, and the link itself if it is not like others.
 type Uses = (Vec<(u32, u32)>, Option<LinkId>);
 
@@ -23,8 +38,10 @@ pub(super) struct Contention {
     sharing: Sharing,
     /// By exchange; `None` if it meets no other on any link.
     paths: Vec<Option<PathId>>,
+    /// By exchange: its speed when all get as much for each transfer, as part of the fastest.
+    pulls: Vec<f64>,
     /// What each group is doing.
-    active: Vec<Option<PathId>>,
+    active: Vec<Option<(PathId, ExchangeId)>>,
     changed: Vec<Change>,
     /// Links changed: every speed is to be told anew.
     renewed: bool,
@@ -39,29 +56,36 @@ impl Contention {
         rate: &impl Fn(LinkId) -> Bandwidth,
         disturbances: &dyn Disturbances,
     ) -> Self {
-        let mut users: BTreeMap<LinkId, Vec<(u32, u32)>> = BTreeMap::new();
+        let mut users: BTreeMap<LinkId, Vec<User>> = BTreeMap::new();
         for (index, alone) in rehearsed.iter().enumerate() {
             let seconds = alone.time.seconds();
-            for &(link, bytes) in &alone.loads {
-                let most = rate(link).bytes_per_sec() as f64 * seconds;
-                let part = (bytes / most * FULL as f64).min(FULL as f64);
+            for load in &alone.loads {
+                let most = rate(load.link).bytes_per_sec() as f64 * seconds;
+                let part = (load.bytes / most * FULL as f64).min(FULL as f64);
                 if part >= 1.0 {
-                    users
-                        .entry(link)
-                        .or_default()
-                        .push((index as u32, part as u32));
+                    users.entry(load.link).or_default().push(User {
+                        exchange: index as u32,
+                        part: part as u32,
+                        streams: load.streams,
+                    });
                 }
             }
         }
         let disturbed = disturbances.links();
+        users.retain(|link, users| {
+            let all: u64 = users.iter().map(|u| u64::from(u.part)).sum();
+            disturbed.contains(link) || (users.len() > 1 && all > FULL)
+        });
+        let pulls = pulls(job.exchanges.len(), users.values().flatten());
         let mut merged: BTreeMap<Uses, Vec<LinkId>> = BTreeMap::new();
-        for (link, uses) in users {
-            let all: u64 = uses.iter().map(|u| u64::from(u.1)).sum();
-            let apart = disturbed.contains(&link);
-            if apart || (uses.len() > 1 && all > FULL) {
-                let key = (uses, apart.then_some(link));
-                merged.entry(key).or_default().push(link);
-            }
+        for (link, users) in users {
+            let weight = |u: &User| f64::from(u.part) * pulls[u.exchange as usize];
+            let uses = users
+                .iter()
+                .map(|u| (u.exchange, (weight(u) as u32).max(1)))
+                .collect();
+            let apart = disturbed.contains(&link).then_some(link);
+            merged.entry((uses, apart)).or_default().push(link);
         }
         let mut resources = Resources::default();
         let mut uses_of: Vec<Vec<Use>> = vec![Vec::new(); job.exchanges.len()];
@@ -84,6 +108,7 @@ impl Contention {
             resources,
             sharing,
             paths,
+            pulls,
             active: vec![None; job.groups.len()],
             changed: Vec::new(),
             renewed: false,
@@ -96,9 +121,10 @@ impl Contention {
     /// [`Contention::speeds`], else it is [`WHOLE`] throughout.
     pub(super) fn start(&mut self, group: GroupId, exchange: ExchangeId) -> bool {
         let path = self.paths[exchange.0 as usize];
-        self.active[group.0 as usize] = path;
+        self.active[group.0 as usize] = path.map(|path| (path, exchange));
         if let Some(path) = path {
-            self.sharing.start(&self.resources, group.0, path, WHOLE);
+            let cap = self.cap(exchange);
+            self.sharing.start(&self.resources, group.0, path, cap);
         }
         path.is_some()
     }
@@ -119,11 +145,28 @@ impl Contention {
         }
         self.sharing = Sharing::new(&self.resources, self.active.len());
         self.renewed = true;
-        for (group, path) in self.active.iter().enumerate() {
-            if let Some(path) = *path {
-                self.sharing
-                    .start(&self.resources, group as u32, path, WHOLE);
+        for (group, active) in (0..).zip(&self.active) {
+            if let Some((path, exchange)) = *active {
+                let cap = self.cap(exchange);
+                self.sharing.start(&self.resources, group, path, cap);
             }
+        }
+    }
+
+    /// The most that sharing gives to an exchange: what makes it go as if alone.
+    fn cap(&self, exchange: ExchangeId) -> u64 {
+        (WHOLE as f64 / self.pulls[exchange.0 as usize]) as u64
+    }
+
+    /// How fast a group goes on.
+    fn speed(&self, group: u32) -> u64 {
+        let (rate, limit) = self.sharing.rate(group);
+        match self.active[group as usize] {
+            Some((_, exchange)) if limit != Limit::Cap => {
+                let speed = rate as f64 * self.pulls[exchange.0 as usize];
+                (speed as u64).min(WHOLE)
+            }
+            _ => WHOLE,
         }
     }
 
@@ -135,13 +178,30 @@ impl Contention {
         }
         self.sharing.solve(&mut self.changed);
         if std::mem::take(&mut self.renewed) {
-            let active = self.active.iter().enumerate().filter(|(_, p)| p.is_some());
-            told.extend(active.map(|(g, _)| (GroupId(g as u32), self.sharing.rate(g as u32).0)));
+            let active = (0..).zip(&self.active).filter(|(_, a)| a.is_some());
+            told.extend(active.map(|(g, _)| (GroupId(g), self.speed(g))));
             return;
         }
         for change in &self.changed {
-            told.push((GroupId(change.flow), self.sharing.rate(change.flow).0));
+            told.push((GroupId(change.flow), self.speed(change.flow)));
         }
         told.sort_unstable();
     }
+}
+
+/// The ratio of transfers to use of each exchange where it uses a link most, as part of the largest.
+fn pulls<'a>(exchanges: usize, users: impl Iterator<Item = &'a User>) -> Vec<f64> {
+    let mut busiest = vec![(0, 1.0); exchanges];
+    for user in users {
+        let most = &mut busiest[user.exchange as usize];
+        if user.part > most.0 {
+            *most = (user.part, user.streams / f64::from(user.part));
+        }
+    }
+    let met = busiest.iter().filter(|(part, _)| *part > 0);
+    let largest = met.map(|&(_, pull)| pull).fold(0.0, f64::max);
+    let part = |(part, pull)| if part > 0 { pull / largest } else { 1.0 };
+    // A share of a thousandth is none: weights stay whole numbers of some size.
+    let pulls = busiest.into_iter().map(part);
+    pulls.map(|pull: f64| pull.max(LEAST_PULL)).collect()
 }

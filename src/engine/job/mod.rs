@@ -18,7 +18,7 @@ mod state;
 mod tests;
 
 pub use ledger::Ledger;
-pub use rehearse::{Rehearsed, rehearse};
+pub use rehearse::{Load, Rehearsed, rehearse};
 pub use run::{JobOptions, run_job};
 
 use super::error::SimError;

@@ -1,6 +1,7 @@
 //! Each communication alone: what it takes, and what it asks of links.
 
 use super::JobError;
+use crate::collective::ConnId;
 use crate::engine::{Options, Outcome, SimError, simulate, simulate_folded};
 use crate::plan::Plan;
 use crate::plan::job::{Exchange, Job};
@@ -14,11 +15,23 @@ use std::collections::BTreeMap;
 pub struct Rehearsed {
     /// What it takes.
     pub time: Time,
-    /// Bytes that its own group (and groups that are one with it) moves over each link.
-    pub loads: Vec<(LinkId, f64)>,
+    /// What its own group (and groups that are one with it) moves over each link.
+    pub loads: Vec<Load>,
     /// Slices that were moved, and events handled, to find out; zero if an exchange that is
     /// alike was simulated instead.
     pub events: u64,
+}
+
+/// What a communication does on a link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Load {
+    /// Which.
+    pub link: LinkId,
+    /// Bytes that it moves.
+    pub bytes: f64,
+    /// Workers that send over it; one that sends elsewhere, too, counts by its bytes. Each has one
+    /// transfer under way at a time, so that this is how many the link is shared among.
+    pub streams: f64,
 }
 
 /// Simulates every exchange of a job alone, those that are alike once; on all processors, with
@@ -85,8 +98,8 @@ fn alone(
     }
 }
 
-/// What an exchange's own connections move over each link.
-fn loads(exchange: &Exchange, plan: &Plan, outcome: &Outcome) -> Vec<(LinkId, f64)> {
+/// What an exchange's own connections do on each link.
+fn loads(exchange: &Exchange, plan: &Plan, outcome: &Outcome) -> Vec<Load> {
     let mut own = outcome.connection_bytes.clone();
     if own.len() != plan.transports.len() {
         return Vec::new();
@@ -96,12 +109,43 @@ fn loads(exchange: &Exchange, plan: &Plan, outcome: &Outcome) -> Vec<(LinkId, f6
             *bytes = 0;
         }
     }
-    let links = Outcome::bytes_of_links(plan, &own);
-    match &exchange.moved {
-        None => links,
-        Some(moved) => links
-            .into_iter()
-            .filter_map(|(link, bytes)| Some((*moved.get(&link)?, bytes)))
-            .collect(),
+    let moved = Outcome::bytes_of_links(plan, &own);
+    let streams = Outcome::bytes_of_links(plan, &streams(plan, &own));
+    moved
+        .into_iter()
+        .zip(streams)
+        .filter_map(|((link, bytes), (_, streams))| {
+            let link = match &exchange.moved {
+                None => link,
+                Some(moved) => *moved.get(&link)?,
+            };
+            let streams = streams / f64::from(STREAM);
+            Some(Load {
+                link,
+                bytes,
+                streams,
+            })
+        })
+        .collect()
+}
+
+/// A worker that sends, in the units of [`streams`].
+const STREAM: u32 = 1 << 20;
+
+/// The part of what its worker sends that goes over each connection; none that sends is nothing.
+fn streams(plan: &Plan, bytes: &[u64]) -> Vec<u64> {
+    let senders: Vec<u32> = (0..bytes.len() as u32)
+        .map(|id| plan.program.connection(ConnId(id)).from.0)
+        .collect();
+    let most = senders.iter().max().map_or(0, |&last| last as usize + 1);
+    let mut sent = vec![0u64; most];
+    for (&from, &bytes) in senders.iter().zip(bytes) {
+        sent[from as usize] += bytes;
     }
+    let part = |(&from, &bytes): (&u32, &u64)| {
+        let whole = u128::from(sent[from as usize].max(1));
+        let part = u128::from(bytes) * u128::from(STREAM) / whole;
+        (part as u64).max(u64::from(bytes > 0))
+    };
+    senders.iter().zip(bytes).map(part).collect()
 }

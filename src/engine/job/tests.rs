@@ -78,8 +78,20 @@ fn job(scripts: Vec<Vec<Task>>, actors: Vec<Actor>, groups: Vec<Group>, sms: &[u
 fn takes(time: u64, loads: &[(u32, f64)]) -> Rehearsed {
     Rehearsed {
         time: micros(time),
-        loads: loads.iter().map(|&(l, b)| (LinkId(l), b)).collect(),
+        loads: loads
+            .iter()
+            .map(|&(link, bytes)| load(link, bytes))
+            .collect(),
         events: 0,
+    }
+}
+
+/// By one transfer.
+fn load(link: u32, bytes: f64) -> Load {
+    Load {
+        link: LinkId(link),
+        bytes,
+        streams: 1.0,
     }
 }
 
@@ -161,6 +173,13 @@ fn communications_on_one_link_share_it_and_others_do_not() {
     );
     let time = uneven.end.micros();
     assert!((time - (16.0 + 10.0)).abs() < 1e-3, "{time}");
+    // Three transfers get three times as much as one: 15/16 and 5/16 of the speed, until the first
+    // ends after 32/3 us with two thirds of the second left.
+    let mut many = takes(10, &[(7, 8000.0)]);
+    many.loads[0].streams = 3.0;
+    let pulled = run(&job, &[many, takes(10, &[(7, 8000.0)])]);
+    let time = pulled.end.micros();
+    assert!((time - (32.0 + 20.0) / 3.0).abs() < 1e-3, "{time}");
 }
 
 #[test]

@@ -82,6 +82,25 @@ fn several_nodes_take_trees_when_small() {
     assert_eq!(a100.last().unwrap().0, Algorithm::Ring, "{a100:?}");
 }
 
+/// Two of a host's four GPUs have an interface near; the others reach one through other CPUs only.
+/// Rings that enter by one interface and leave by the other pass all four between the two, and
+/// are faster than trees. Published tables of two such nodes (Polaris) follow a ring's bandwidth.
+#[test]
+fn rings_enter_and_leave_where_interfaces_are_near() {
+    let last = |variables: &[(&str, &str)]| {
+        let all = choices(
+            "a100-quad-slingshot",
+            (2, None),
+            variables,
+            Collective::AllReduce,
+        );
+        all.last().map(|c| c.0)
+    };
+    assert_eq!(last(&[]), Some(Algorithm::Ring));
+    assert_eq!(last(&[("NCCL_CROSS_NIC", "1")]), Some(Algorithm::Ring));
+    assert_eq!(last(&[("NCCL_CROSS_NIC", "0")]), Some(Algorithm::Tree));
+}
+
 #[test]
 fn gather_and_scatter_take_rings() {
     for collective in [

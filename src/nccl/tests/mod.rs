@@ -164,8 +164,10 @@ fn interfaces_are_used_evenly() {
     let reach = Reach {
         intra: 370.8,
         inter: 48.0,
+        doors: 48.0,
         nvlink: true,
         nvswitch: true,
+        meshed: false,
         compute_capability: 90,
         version: Version::DEFAULT,
     };

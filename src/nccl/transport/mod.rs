@@ -49,6 +49,8 @@ struct Net {
     inline: (u64, Time),
     /// Messages with more bytes on the wire take so much more.
     rendezvous: (u64, Time),
+    /// … of which the threads of both ends are busy for so long.
+    handshake: Time,
     /// The fastest that one connection goes.
     rate: Bandwidth,
     /// Of the narrowest link.
@@ -316,6 +318,7 @@ impl<'t> Ways<'t> {
         let inline = inline.and_then(|m| m.inline.as_ref());
         let inline = inline.map_or((0, Time::ZERO), |i| (i.up_to.value.get(), i.time.value));
         let rendezvous = sender.and_then(|m| m.rendezvous.as_ref());
+        let handshake = rendezvous.and_then(|r| Some(r.work.as_ref()?.value));
         let rendezvous =
             rendezvous.map_or((0, Time::ZERO), |r| (r.above.value.get(), r.time.value));
         let model = self.topology.architecture(source).filter(|_| from.direct);
@@ -365,6 +368,7 @@ impl<'t> Ways<'t> {
                 message_overhead,
                 inline,
                 rendezvous,
+                handshake: handshake.unwrap_or(Time::ZERO),
                 rate: Bandwidth::from_bytes_per_sec(rate),
                 wire,
             }),
@@ -443,6 +447,11 @@ impl Way {
         self.network.map(|n| n.thread)
     }
 
+    /// Its thread is busy with the handshakes of large messages.
+    pub(super) fn shakes_hands(&self) -> bool {
+        self.network.is_some_and(|n| n.handshake > Time::ZERO)
+    }
+
     /// With a protocol's `hop`: what noticing a slice costs beyond the wires. The proxy thread that
     /// sends moves a number of connections on at once.
     pub(super) fn transport(&self, hop: &HopModel, protocol: &Protocol, turn: Turn) -> Transport {
@@ -467,6 +476,7 @@ impl Way {
                     } else {
                         (Bytes::ZERO, Time::ZERO)
                     },
+                    large: (payload(n.rendezvous.0), n.handshake * turn.handles),
                 },
                 route: n.route,
                 post_latency: n.post_latency + hop + n.message_overhead * turn.waits,
