@@ -49,6 +49,8 @@ struct Net {
     inline: (u64, Time),
     /// Messages with more bytes on the wire take so much more.
     rendezvous: (u64, Time),
+    /// … of those that are read from GPU memory.
+    large_in_gpu: u64,
     /// … of which the threads of both ends are busy for so long.
     handshake: Time,
     /// The fastest that one connection goes.
@@ -318,6 +320,8 @@ impl<'t> Ways<'t> {
         let inline = inline.and_then(|m| m.inline.as_ref());
         let inline = inline.map_or((0, Time::ZERO), |i| (i.up_to.value.get(), i.time.value));
         let rendezvous = sender.and_then(|m| m.rendezvous.as_ref());
+        let in_gpu = rendezvous.filter(|_| from.direct);
+        let in_gpu = in_gpu.and_then(|r| Some(r.above_in_gpu.as_ref()?.value.get()));
         let handshake = rendezvous.and_then(|r| Some(r.work.as_ref()?.value));
         let rendezvous =
             rendezvous.map_or((0, Time::ZERO), |r| (r.above.value.get(), r.time.value));
@@ -368,6 +372,7 @@ impl<'t> Ways<'t> {
                 message_overhead,
                 inline,
                 rendezvous,
+                large_in_gpu: in_gpu.unwrap_or(rendezvous.0),
                 handshake: handshake.unwrap_or(Time::ZERO),
                 rate: Bandwidth::from_bytes_per_sec(rate),
                 wire,
@@ -462,25 +467,33 @@ impl Way {
             let rate = payload(rate.bytes_per_sec() / messages.max(1));
             Bandwidth::from_bytes_per_sec(rate.get())
         };
+        // What LL sends lies in host memory.
+        let in_gpu = protocol.kind != ProtocolKind::Ll;
+        let large = |n: &Net| {
+            payload(if in_gpu {
+                n.large_in_gpu
+            } else {
+                n.rendezvous.0
+            })
+        };
         Transport {
             store: self.store,
             load: self.load,
-            // What LL sends lies in host memory.
             network: self.network.map(|n| NetworkLeg {
                 message: MessageCost {
                     each: n.message_overhead,
                     others: n.message_overhead * (turn.works - 1),
                     wire: payload_rate(n.wire, u64::from(turn.works - 1)),
-                    inline: if protocol.kind != ProtocolKind::Ll {
+                    inline: if in_gpu {
                         (payload(n.inline.0), n.inline.1 * (turn.waits + turn.works))
                     } else {
                         (Bytes::ZERO, Time::ZERO)
                     },
-                    large: (payload(n.rendezvous.0), n.handshake * turn.handles),
+                    large: (large(&n), n.handshake * turn.handles),
                 },
                 route: n.route,
                 post_latency: n.post_latency + hop + n.message_overhead * turn.waits,
-                rendezvous: (payload(n.rendezvous.0), n.rendezvous.1),
+                rendezvous: (large(&n), n.rendezvous.1),
                 rate: n.rate,
             }),
             latency: self.latency + hop,
