@@ -12,6 +12,7 @@ use super::mesh;
 use super::version::Version;
 use crate::collective::Rings;
 use crate::topology::{DeviceId, PathType, Topology};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// The rings, and what NCCL's cost model has to know of them.
@@ -256,12 +257,21 @@ fn several_hosts(
     let mut orders = Vec::with_capacity(search_channels as usize);
     let mut gates = Vec::with_capacity(search_channels as usize);
     for channel in 0..search_channels {
-        let mut order = Vec::new();
+        let mut order = Vec::with_capacity(hosts.iter().map(|h| h.ranks.len()).sum());
         let mut doors = Vec::with_capacity(hosts.len());
+        // What hosts that are alike have in common, by whether their index is odd.
+        let mut known: FxHashMap<(u32, bool), (Vec<usize>, Gate)> = FxHashMap::default();
         for (index, host) in hosts.iter().enumerate() {
-            let (run, gate) = through(host, index, channel, search_channels, mode);
-            order.extend(run);
-            doors.push(gate);
+            let odd = index % 2 == 1;
+            let (locals, gate) = known.entry((host.like, odd)).or_insert_with(|| {
+                let first = &hosts[host.like as usize];
+                through(first, odd, channel, search_channels, mode)
+            });
+            order.extend(locals.iter().map(|&local| host.ranks[local]));
+            doors.push(Gate {
+                enter: gate.enter.map(|nic| host.moved(nic)),
+                leave: gate.leave.map(|nic| host.moved(nic)),
+            });
         }
         orders.push(order);
         gates.push(doors);
@@ -281,16 +291,16 @@ fn several_hosts(
     })
 }
 
-/// A channel's way through a host. If `Paired`, channels come in pairs: the second is the
+/// A channel's way through a host, by local ranks. If `Paired`, channels come in pairs: the second is the
 /// first backwards, entering where the first leaves (NCCL's crossNic 2). Hosts of odd index
 /// swap the two, so that every hop between hosts stays on one rail.
 fn through(
     host: &Host,
-    index: usize,
+    odd: bool,
     channel: u32,
     channels: u32,
     mode: CrossNic,
-) -> (Vec<u32>, Gate) {
+) -> (Vec<usize>, Gate) {
     let g = host.ranks.len();
     let run = |start: usize| (0..g).map(move |i| (start + i) % g).collect::<Vec<usize>>();
     let pairs = if mode == CrossNic::Paired {
@@ -299,11 +309,7 @@ fn through(
         Vec::new()
     };
     let paired = channel / 2 * 2 + 1 < channels;
-    let role = if paired && index % 2 == 1 {
-        channel ^ 1
-    } else {
-        channel
-    };
+    let role = if paired && odd { channel ^ 1 } else { channel };
     let (locals, enter, leave) = match (pairs.get((role / 2) as usize), host.door(channel)) {
         (Some(&(first, last)), _) if paired => {
             let mut locals = run(first.local);
@@ -329,8 +335,7 @@ fn through(
             (locals, Some(door.nic), leave)
         }
     };
-    let ranks = locals.into_iter().map(|local| host.ranks[local]);
-    (ranks.collect(), Gate { enter, leave })
+    (locals, Gate { enter, leave })
 }
 
 /// Rings that leave by the interface of the GPU where they end all leave by different ones.

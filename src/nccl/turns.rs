@@ -17,12 +17,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(super) struct Turns(FxHashMap<(DeviceId, Role, Role), u32>);
 
 /// What a message costs a connection, in messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Turn {
     /// It leaves so much later, but the next one no later.
     pub(super) waits: u32,
     /// The connection is busy for so long.
     pub(super) works: u32,
+}
+
+impl Turn {
+    /// Of a connection that no other one holds up.
+    pub(super) const ALONE: Turn = Turn { waits: 0, works: 1 };
 }
 
 impl Turns {

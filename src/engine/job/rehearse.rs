@@ -98,9 +98,8 @@ fn loads(exchange: &Exchange, plan: &Plan, outcome: &Outcome) -> Vec<(LinkId, f6
     }
     let links = Outcome::bytes_of_links(plan, &own);
     match &exchange.moved {
-        None => links,
+        None => links.collect(),
         Some(moved) => links
-            .into_iter()
             .filter_map(|(link, bytes)| Some((*moved.get(&link)?, bytes)))
             .collect(),
     }
