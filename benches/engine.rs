@@ -8,8 +8,8 @@ use fabricsim::engine::resources::Resources;
 use fabricsim::engine::sharing::Sharing;
 use fabricsim::engine::{Options, simulate};
 use fabricsim::plan::{
-    Issue, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost,
-    Transport, WorkerCosts,
+    Issue, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, Routes,
+    SliceCost, Transport, WorkerCosts,
 };
 use fabricsim::topology::{DeviceId, Hop, LinkId, Route, Share};
 use fabricsim::units::{Bandwidth, Bytes, Time};
@@ -74,7 +74,7 @@ fn sharing(c: &mut Criterion) {
         let pairs = (0..ports)
             .flat_map(|i| (0..ports).map(move |j| (i, j)))
             .filter(|(i, j)| i != j);
-        let routes: Vec<Route> = pairs.map(|(i, j)| route(&[i, ports + j])).collect();
+        let routes: Routes = pairs.map(|(i, j)| route(&[i, ports + j])).collect();
         let resources = Resources::new(&routes, (1, 1), |_| Bandwidth::from_gb_per_sec(400));
         group.throughput(Throughput::Elements(routes.len() as u64));
         group.bench_function(BenchmarkId::new("crossbar", routes.len()), |b| {
@@ -165,8 +165,8 @@ fn nodes_of_eight(ranks: u32, bytes: u64) -> Plan {
             fifo_slices: 4,
             wire: (1, 1),
         },
-        routes: Arc::new(routes),
-        transports,
+        routes: Arc::new(routes.into_iter().collect()),
+        transports: transports.into_iter().collect(),
         costs: vec![RoleCosts::same(
             Time::from_micros(10),
             WorkerCosts {

@@ -244,8 +244,10 @@ fn nvls_tree_and_sharp_cross_the_network_as_often_as_they_should() {
         let shape = (n, 8, 8);
         let all = |between| {
             let program = heads_program(Collective::AllReduce, shape, between, bytes, 4, 64 * 1024);
-            let network =
-                |c: ConnId| matches!(program.kind(c), HopKind::Network | HopKind::ToSwitch { .. });
+            let network = |c: ConnId| {
+                let kind = program.kind(program.connection(c));
+                matches!(kind, HopKind::Network | HopKind::ToSwitch { .. })
+            };
             sent(&program, network).iter().sum::<u64>()
         };
         // Each edge of the tree is crossed once upwards and once downwards.

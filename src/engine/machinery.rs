@@ -50,7 +50,7 @@ pub(super) struct Wire<'p> {
     pub(super) ends: (ActorId, ActorId),
     /// What their steps cost.
     pub(super) costs: [&'p WorkerCosts; 2],
-    pub(super) transport: &'p Transport,
+    pub(super) transport: Transport,
     pub(super) paths: Paths,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Paths {
 
 /// Every connection of a plan by itself; the paths are those of the routes.
 pub(super) fn wires(plan: &Plan) -> impl Iterator<Item = Wire<'_>> + Clone {
-    (0..).zip(&plan.transports).map(|(id, transport)| {
+    (0..).zip(plan.transports.iter()).map(|(id, transport)| {
         let ends = plan.program.connection(ConnId(id));
         let path = |route: Option<RouteId>| route.map(|r| r.0);
         Wire {

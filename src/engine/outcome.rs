@@ -2,7 +2,7 @@
 
 use super::resources::{ResourceId, Resources};
 use crate::plan::Plan;
-use crate::topology::LinkId;
+use crate::topology::{LinkId, Share};
 use crate::units::{Bytes, Time};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -105,44 +105,46 @@ impl Outcome {
     /// Fractions of a byte, which shares may leave, are rounded to the nearest.
     #[must_use]
     pub fn link_bytes(&self, plan: &Plan) -> BTreeMap<LinkId, Bytes> {
+        self.carried(plan).collect()
+    }
+
+    /// [`Outcome::link_bytes`] one after the other, in order of the links.
+    pub fn carried(&self, plan: &Plan) -> impl Iterator<Item = (LinkId, Bytes)> + use<> {
         Self::bytes_of_links(plan, &self.connection_bytes)
-            .into_iter()
             .map(|(l, b)| (l, Bytes::new(b.round() as u64)))
-            .collect()
     }
 
     /// Bytes that cross links of the connections' routes, in order of the links, if the
     /// connections carry so much payload.
-    pub(super) fn bytes_of_links(plan: &Plan, connection_bytes: &[u64]) -> Vec<(LinkId, f64)> {
+    pub(super) fn bytes_of_links(
+        plan: &Plan,
+        connection_bytes: &[u64],
+    ) -> impl Iterator<Item = (LinkId, f64)> + use<> {
         let mut of_route = vec![0u64; plan.routes.len()];
-        for (transport, &bytes) in plan.transports.iter().zip(connection_bytes) {
-            let network = transport.network.map(|n| n.route);
-            for route in [transport.store, transport.load, network]
-                .into_iter()
-                .flatten()
-            {
+        for (connection, &bytes) in (0..plan.transports.len()).zip(connection_bytes) {
+            for route in plan.transports.routes_of(connection).into_iter().flatten() {
                 of_route[route.0 as usize] += bytes;
             }
         }
         let (num, den) = plan.protocol.wire;
         // By number, not in a map: a large machine has millions of hops.
-        let mut of_link: Vec<Option<f64>> = Vec::new();
-        for (route, &bytes) in plan.routes.iter().zip(&of_route) {
-            if bytes == 0 {
-                continue;
-            }
-            for hop in &route.hops {
-                let share = f64::from(hop.share.num) / f64::from(hop.share.den);
-                if of_link.len() <= hop.link.index() {
-                    of_link.resize(hop.link.index() + 1, None);
+        let used = || plan.routes.iter().zip(&of_route).filter(|(_, b)| **b > 0);
+        let links = used().flat_map(|(route, _)| route.hops).map(|h| h.link);
+        let links = links.max().map_or(0, |last| last.index() + 1);
+        let mut of_link: Vec<Option<f64>> = vec![None; links];
+        for (route, &bytes) in used() {
+            // Links next to each other mostly carry as much.
+            let mut part = (Share { num: 0, den: 1 }, 0.0);
+            for hop in route.hops {
+                if part.0 != hop.share {
+                    let share = f64::from(hop.share.num) / f64::from(hop.share.den);
+                    let bytes = bytes as f64 * share * f64::from(num) / f64::from(den);
+                    part = (hop.share, bytes);
                 }
-                *of_link[hop.link.index()].get_or_insert_default() +=
-                    bytes as f64 * share * f64::from(num) / f64::from(den);
+                *of_link[hop.link.index()].get_or_insert_default() += part.1;
             }
         }
         let links = (0..).map(LinkId).zip(of_link);
-        links
-            .filter_map(|(link, bytes)| Some((link, bytes?)))
-            .collect()
+        links.filter_map(|(link, bytes)| Some((link, bytes?)))
     }
 }

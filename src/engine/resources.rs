@@ -6,15 +6,18 @@
 //! merges such links, exactly, and turns shares into integer weights, so that sharing
 //! can be computed without rounding that depends on order.
 
-use crate::topology::{LinkId, Route, Share};
+use crate::plan::{RouteId, Routes};
+use crate::topology::{LinkId, Share};
 use crate::units::Bandwidth;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
+use std::hash::Hasher;
 
 /// Something that transfers share: one link, or several that always fill together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
     /// The links it stands for, in order of id.
-    pub links: Vec<LinkId>,
+    pub links: SmallVec<[LinkId; 4]>,
     /// Capacity in units of which each transfer takes `weight` for each byte per second.
     pub capacity: u64,
 }
@@ -55,48 +58,47 @@ impl Resources {
     /// Builds the resources of `routes`. Each route's bytes are first multiplied by
     /// `wire.0 / wire.1` (protocol overhead) and by what a byte takes up of its links. `rate` gives what a link can carry.
     #[must_use]
-    pub fn new(routes: &[Route], wire: (u32, u32), rate: impl Fn(LinkId) -> Bandwidth) -> Self {
+    pub fn new(routes: &Routes, wire: (u32, u32), rate: impl Fn(LinkId) -> Bandwidth) -> Self {
         let crossings = Crossings::new(routes);
-        let fraction = |share: Share, load: Share| {
-            let num = u64::from(share.num) * u64::from(load.num) * u64::from(wire.0);
-            let den = u64::from(share.den) * u64::from(load.den) * u64::from(wire.1);
-            let common = gcd(num, den);
-            (num / common, den / common)
-        };
         // Links with the same transfers in the same proportion of their rates are one.
-        let mut merged: FxHashMap<Vec<Crossing>, u32> = FxHashMap::default();
+        let mut merged = Merged::default();
+        let mut ratios = Ratios::new(wire);
         let mut all: Vec<Resource> = Vec::new();
         let mut uses_of: Vec<(u32, Use)> = Vec::with_capacity(crossings.all.len());
-        let (mut group, mut signature): (Vec<Crossing>, Vec<Crossing>) = (Vec::new(), Vec::new());
+        let mut group: Vec<Crossing> = Vec::new();
+        // The two directions of cables alternate, and the cables of a bundle follow each other:
+        // most links are crossed as the one before the last is.
+        let mut before: [(&[(u32, Share)], u64, ResourceId); 2] = [(&[], 0, 0); 2];
         for (link, crossed_by) in crossings.by_link() {
             let capacity = rate(link).bytes_per_sec();
-            group.clear();
-            group.extend(crossed_by.iter().map(|&(route, share)| {
-                let (num, den) = fraction(share, routes[route as usize].load);
-                (route, num, den)
-            }));
-            signature.clear();
-            signature.extend(group.iter().map(|&(route, num, den)| {
-                let common = gcd(num, capacity.max(1));
-                (
-                    route,
-                    num / common,
-                    den.saturating_mul(capacity.max(1) / common),
-                )
-            }));
-            if let Some(&resource) = merged.get(&signature) {
-                all[resource as usize].links.push(link);
-                continue;
-            }
-            let resource = all.len() as u32;
-            merged.insert(signature.clone(), resource);
-            let (capacity, weights) = integer_weights(capacity, &group);
-            let uses = group.iter().zip(weights);
-            uses_of.extend(uses.map(|(&(route, ..), weight)| (route, Use { resource, weight })));
-            all.push(Resource {
-                links: vec![link],
-                capacity,
+            let known = before
+                .iter()
+                .find(|b| b.1 == capacity && b.0 == crossed_by)
+                .map(|b| b.2);
+            let resource = known.unwrap_or_else(|| {
+                group.clear();
+                merged.begin();
+                for &(route, share) in crossed_by {
+                    let load = routes.get(RouteId(route)).load;
+                    let (num, den, ratio) = ratios.of(share, load, capacity);
+                    group.push((route, num, den));
+                    merged.add(route, ratio);
+                }
+                let next = all.len() as u32;
+                let resource = merged.find_or(next);
+                if resource == next {
+                    let own = integer_weights(capacity, &group, |route, weight| {
+                        uses_of.push((route, Use { resource, weight }));
+                    });
+                    all.push(Resource {
+                        links: SmallVec::new(),
+                        capacity: own,
+                    });
+                }
+                resource
             });
+            all[resource as usize].links.push(link);
+            before = [before[1], (crossed_by, capacity, resource)];
         }
         let (ranges, uses) = by_route(routes.len(), &uses_of);
         Resources { all, ranges, uses }
@@ -153,9 +155,9 @@ struct Crossings {
 }
 
 impl Crossings {
-    fn new(routes: &[Route]) -> Self {
+    fn new(routes: &Routes) -> Self {
         let hops = || {
-            let routes = (0..).zip(routes);
+            let routes = (0..).zip(routes.iter());
             routes.flat_map(|(id, route)| route.hops.iter().map(move |hop| (id, hop)))
         };
         let links = hops().map(|(_, hop)| hop.link.index() + 1).max();
@@ -210,38 +212,132 @@ fn by_route(routes: usize, uses_of: &[(u32, Use)]) -> (Vec<(u32, u32)>, Vec<Use>
     (ranges, uses)
 }
 
-/// Shares as integers, and the capacity in the same unit.
-fn integer_weights(capacity: u64, group: &[Crossing]) -> (u64, Vec<u32>) {
-    let unit = group
-        .iter()
-        .try_fold(1u64, |lcm, &(.., den)| {
-            (lcm / gcd(lcm, den))
-                .checked_mul(den)
-                .filter(|&l| l <= LARGEST_UNIT)
-        })
-        .unwrap_or(LARGEST_UNIT);
-    let weights: Vec<u64> = group
-        .iter()
-        .map(|&(_, num, den)| {
-            ((u128::from(num) * u128::from(unit)) / u128::from(den)).max(1) as u64
-        })
-        .collect();
-    let common = weights.iter().fold(0, |g, &w| gcd(g, w)).max(1);
-    let scaled = u128::from(capacity) * u128::from(unit) / u128::from(common);
-    let capacity = u64::try_from(scaled).unwrap_or(u64::MAX);
-    (
-        capacity,
-        weights
+/// Resources by what crosses them: routes, and in which proportion to the links' rates.
+#[derive(Default)]
+struct Merged {
+    /// The crossings of each resource, one resource after the other, and then those of the link
+    /// that is looked at.
+    crossings: Vec<(u32, u32)>,
+    /// Where those of each resource begin.
+    starts: Vec<usize>,
+    /// The last resource with a hash, and the one before it with the same.
+    last: FxHashMap<u64, ResourceId>,
+    same_hash: Vec<Option<ResourceId>>,
+}
+
+impl Merged {
+    /// A link is looked at.
+    fn begin(&mut self) {
+        self.starts.push(self.crossings.len());
+    }
+
+    /// It is crossed by a route, in this proportion to its rate.
+    fn add(&mut self, route: u32, ratio: u32) {
+        self.crossings.push((route, ratio));
+    }
+
+    /// The resource that is crossed as the link is: `next` if there is none.
+    fn find_or(&mut self, next: ResourceId) -> ResourceId {
+        let own = self.starts.last().copied().unwrap_or(0);
+        let mut hasher = FxHasher::default();
+        for &(route, ratio) in &self.crossings[own..] {
+            hasher.write_u64(u64::from(route) << 32 | u64::from(ratio));
+        }
+        let hash = hasher.finish();
+        let first = self.last.get(&hash).copied();
+        let mut known = first;
+        while let Some(resource) = known {
+            let index = resource as usize;
+            if self.crossings[self.starts[index]..self.starts[index + 1]] == self.crossings[own..] {
+                self.crossings.truncate(own);
+                self.starts.pop();
+                return resource;
+            }
+            known = self.same_hash[index];
+        }
+        self.last.insert(hash, next);
+        self.same_hash.push(first);
+        next
+    }
+}
+
+/// What transfers take of links, in lowest terms.
+struct Ratios {
+    wire: (u32, u32),
+    /// Proportions to a link's rate, numbered as they occur.
+    known: FxHashMap<(u64, u64), u32>,
+    /// The last question and its answer: most are asked again at once.
+    last: Option<((Share, Share, u64), (u64, u64, u32))>,
+}
+
+impl Ratios {
+    fn new(wire: (u32, u32)) -> Self {
+        Ratios {
+            wire,
+            known: FxHashMap::default(),
+            last: None,
+        }
+    }
+
+    /// What a byte of a route with this load takes of a link that so much of it crosses: as a
+    /// fraction, and the number of its proportion to the link's rate.
+    fn of(&mut self, share: Share, load: Share, capacity: u64) -> (u64, u64, u32) {
+        let asked = (share, load, capacity);
+        if let Some((last, answer)) = self.last
+            && last == asked
+        {
+            return answer;
+        }
+        let num = u64::from(share.num) * u64::from(load.num) * u64::from(self.wire.0);
+        let den = u64::from(share.den) * u64::from(load.den) * u64::from(self.wire.1);
+        let common = gcd(num, den);
+        let (num, den) = (num / common, den / common);
+        let capacity = capacity.max(1);
+        let common = gcd(num, capacity);
+        let ratio = (num / common, den.saturating_mul(capacity / common));
+        let next = self.known.len() as u32;
+        let number = *self.known.entry(ratio).or_insert(next);
+        let answer = (num, den, number);
+        self.last = Some((asked, answer));
+        answer
+    }
+}
+
+/// Shares as integers, told route by route, and the capacity in the same unit.
+fn integer_weights(capacity: u64, group: &[Crossing], mut weigh: impl FnMut(u32, u32)) -> u64 {
+    let unit = match group {
+        [(_, num, den), others @ ..] if others.iter().all(|o| (o.1, o.2) == (*num, *den)) => {
+            (*den).min(LARGEST_UNIT)
+        }
+        _ => group
             .iter()
-            .map(|w| u32::try_from(w / common).unwrap_or(u32::MAX))
-            .collect(),
-    )
+            .try_fold(1u64, |lcm, &(.., den)| {
+                (lcm / gcd(lcm, den))
+                    .checked_mul(den)
+                    .filter(|&l| l <= LARGEST_UNIT)
+            })
+            .unwrap_or(LARGEST_UNIT),
+    };
+    let weight = |&(_, num, den): &Crossing| {
+        ((u128::from(num) * u128::from(unit)) / u128::from(den)).max(1) as u64
+    };
+    let common = group.iter().fold(0, |g, c| match weight(c) {
+        w if w == g => g,
+        w => gcd(g, w),
+    });
+    let common = common.max(1);
+    for crossing in group {
+        let scaled = weight(crossing) / common;
+        weigh(crossing.0, u32::try_from(scaled).unwrap_or(u32::MAX));
+    }
+    let scaled = u128::from(capacity) * u128::from(unit) / u128::from(common);
+    u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::Hop;
+    use crate::topology::{Hop, Route};
 
     fn route(hops: &[(u32, u32, u32)]) -> Route {
         Route {
@@ -267,7 +363,7 @@ mod tests {
             .map(|(i, &n)| (i as u32, n, 18))
             .collect();
         let rate = |l: LinkId| Bandwidth::from_gb_per_sec([5, 4, 4, 5][l.index() % 4]);
-        let r = Resources::new(&[route(&hops)], (1, 1), rate);
+        let r = Resources::new(&Routes::from_iter([route(&hops)]), (1, 1), rate);
         assert_eq!(r.all.len(), 1);
         // Weight 1, capacity 5 GB/s * 18 / 5.
         assert_eq!(
@@ -283,11 +379,8 @@ mod tests {
     #[test]
     fn a_second_route_over_some_of_them_keeps_these_apart() {
         let rate = |_| Bandwidth::from_gb_per_sec(10);
-        let r = Resources::new(
-            &[route(&[(0, 1, 1), (1, 1, 1)]), route(&[(1, 1, 3)])],
-            (2, 1),
-            rate,
-        );
+        let routes = [route(&[(0, 1, 1), (1, 1, 1)]), route(&[(1, 1, 3)])];
+        let r = Resources::new(&routes.into_iter().collect(), (2, 1), rate);
         assert_eq!(r.all.len(), 2);
         assert_eq!(
             r.path(0),
@@ -316,13 +409,29 @@ mod tests {
     }
 
     #[test]
+    fn links_need_not_be_neighbours_to_be_one() {
+        // One route over links 0 and 4; others over those between.
+        let routes = [
+            route(&[(0, 1, 2), (4, 1, 2)]),
+            route(&[(1, 1, 1)]),
+            route(&[(2, 1, 1)]),
+            route(&[(3, 1, 2)]),
+        ];
+        let rate = |_| Bandwidth::from_gb_per_sec(10);
+        let r = Resources::new(&routes.into_iter().collect(), (1, 1), rate);
+        let links: Vec<Vec<u32>> = r
+            .all
+            .iter()
+            .map(|r| r.links.iter().map(|l| l.0).collect())
+            .collect();
+        assert_eq!(links, [vec![0, 4], vec![1], vec![2], vec![3]]);
+    }
+
+    #[test]
     fn sums_add_up() {
         let rate = |_| Bandwidth::from_gb_per_sec(10);
-        let mut r = Resources::new(
-            &[route(&[(0, 1, 1)]), route(&[(0, 1, 2), (1, 1, 1)])],
-            (1, 1),
-            rate,
-        );
+        let routes = [route(&[(0, 1, 1)]), route(&[(0, 1, 2), (1, 1, 1)])];
+        let mut r = Resources::new(&routes.into_iter().collect(), (1, 1), rate);
         let sum = r.add_sum(&[0, 1]);
         assert_eq!(
             r.path(sum),

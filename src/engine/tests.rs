@@ -1,8 +1,8 @@
 use super::*;
 use crate::collective::{Collective, Part, Program, RingProgram, Rings};
 use crate::plan::{
-    Issue, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost,
-    Transport, WorkerCosts,
+    Issue, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, Routes,
+    SliceCost, Transport, WorkerCosts,
 };
 use crate::topology::{DeviceId, Hop, LinkId, Route, Share};
 use crate::units::{Bandwidth, Bytes, Time};
@@ -37,7 +37,7 @@ fn port_plan(program: RingProgram, slices: u32, costs: &Costs) -> Plan {
         link: LinkId(link),
         share: Share::WHOLE,
     };
-    let routes: Vec<Route> = (0..ranks)
+    let routes: Routes = (0..ranks)
         .map(|r| Route {
             hops: vec![hop(r)],
             latency: costs.latency,
@@ -297,10 +297,15 @@ fn network_plan(chunk: u64, slots: u32, overhead: Time, latency: Time) -> Plan {
         rendezvous: (Bytes::ZERO, Time::ZERO),
         rate: INSTANT,
     };
-    plan.transports[0].network = Some(leg);
-    plan.transports[0].store = None;
-    plan.transports[0].latency = latency;
-    plan.transports[0].credit_latency = latency;
+    let first = Transport {
+        network: Some(leg),
+        store: None,
+        load: None,
+        latency,
+        credit_latency: latency,
+    };
+    let others = plan.transports.iter().skip(1);
+    plan.transports = std::iter::once(first).chain(others).collect();
     plan
 }
 
@@ -350,7 +355,7 @@ fn a_plan_that_does_not_fit_is_refused() {
         1,
         &Costs::default(),
     );
-    plan.transports.pop();
+    plan.transports = plan.transports.iter().skip(1).collect();
     assert!(matches!(
         simulate(&plan, |_| gb(1), Options::default()),
         Err(SimError::BadPlan(_))

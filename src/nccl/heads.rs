@@ -133,7 +133,7 @@ impl Communicator<'_> {
             let channel = usize::from(from.channel);
             let switches =
                 |head: u32, direction: usize| outside[channel][index_of[head as usize]][direction];
-            ways.push(match program.kind(c) {
+            ways.push(match program.kind(ends) {
                 HopKind::ToHead { first } if multicast => group(inside[b as usize][0], first),
                 HopKind::FromHead { first } if multicast => group(inside[a as usize][1], first),
                 HopKind::ToHead { .. } | HopKind::FromHead { .. } => self.way(a, b, None, 0)?,

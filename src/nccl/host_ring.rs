@@ -7,8 +7,8 @@ use super::costs::UNLIMITED;
 use super::error::NcclError;
 use crate::collective::{Collective, ConnId, HostHop, HostRingProgram, Program, Role};
 use crate::plan::{
-    Issue, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost,
-    Transport, WorkerCosts,
+    Issue, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, Routes,
+    SliceCost, Transport, WorkerCosts,
 };
 use crate::topology::{DeviceId, Route, SocketModel, sockets};
 use crate::units::{Bytes, Time};
@@ -36,12 +36,12 @@ impl Communicator<'_> {
         };
         let program = HostRingProgram::new(collective, bytes, self.ranks(), chunk);
         let mut laid = Laid {
-            routes: Vec::new(),
+            routes: Routes::default(),
             known: BTreeMap::new(),
         };
         let transports = (0..program.connections())
             .map(|c| self.host_transport(&program, ConnId(c), software, &mut laid))
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect::<Result<_, _>>()?;
         let plan = Plan {
             transports,
             gpus: self.gpus.clone(),
@@ -155,16 +155,16 @@ impl Communicator<'_> {
 
 /// Routes so far, each once.
 struct Laid {
-    routes: Vec<Route>,
+    routes: Routes,
     known: BTreeMap<(DeviceId, DeviceId), RouteId>,
 }
 
 impl Laid {
     fn remember(&mut self, key: (DeviceId, DeviceId), route: Route) -> RouteId {
-        *self.known.entry(key).or_insert_with(|| {
-            self.routes.push(route);
-            RouteId(self.routes.len() as u32 - 1)
-        })
+        *self
+            .known
+            .entry(key)
+            .or_insert_with(|| self.routes.push(route.hops, route.load))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::topology::hardware::{CpuVendor, DeviceModel};
 use crate::topology::{
     DeviceId, DeviceKind, Hop, LinkFamily, LinkId, PathType, RouteError, Router, Topology,
 };
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 /// GPUs that NCCL counts as one host: those of a node, and of all nodes in one NVLink domain.
 #[derive(Debug, Clone)]
@@ -20,6 +20,10 @@ pub(super) struct Host {
     pub(super) doors: Vec<Door>,
     /// Some node's name, for messages.
     pub(super) name: String,
+    /// The first host that looks the same from inside: itself, if no other does.
+    pub(super) like: u32,
+    /// How much larger its devices' numbers are than that one's.
+    pub(super) shift: u32,
 }
 
 /// An interface, and the local rank that it is nearest to.
@@ -36,6 +40,22 @@ impl Host {
     pub(super) fn door(&self, channel: u32) -> Option<Door> {
         let doors = self.doors.len().max(1);
         self.doors.get(channel as usize % doors).copied()
+    }
+
+    /// A device of this host, by that of the host that it is like.
+    pub(super) fn moved(&self, device: DeviceId) -> DeviceId {
+        DeviceId(device.0.wrapping_add(self.shift))
+    }
+
+    /// Takes over the interfaces of the host that it is like.
+    fn doors_of(&mut self, first: &Host) {
+        let nics = first.nics.iter();
+        self.nics = nics.map(|nic| nic.map(|nic| self.moved(nic))).collect();
+        let doors = first.doors.iter().map(|door| Door {
+            nic: self.moved(door.nic),
+            ..*door
+        });
+        self.doors = doors.collect();
     }
 
     /// The local ranks with doors, each once.
@@ -129,7 +149,7 @@ pub(super) fn hosts(
     env: &Env,
 ) -> Vec<Host> {
     let domains = domains(topology, env.mnnvl);
-    let mut by_domain: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut by_domain: FxHashMap<u32, usize> = FxHashMap::default();
     let mut hosts: Vec<Host> = Vec::new();
     for (rank, &gpu) in gpus.iter().enumerate() {
         let host = *by_domain.entry(domains[gpu.index()]).or_insert_with(|| {
@@ -141,17 +161,63 @@ pub(super) fn hosts(
                 nics: Vec::new(),
                 doors: Vec::new(),
                 name: node.unwrap_or_default(),
+                like: hosts.len() as u32,
+                shift: 0,
             });
             hosts.len() - 1
         });
         hosts[host].ranks.push(rank as u32);
     }
+    find_copies(router, gpus, env, &mut hosts);
     if hosts.len() > 1 {
-        for host in &mut hosts {
-            choose_nics(topology, router, gpus, env, host);
+        for index in 0..hosts.len() {
+            let (before, host) = hosts.split_at_mut(index);
+            match before.get(host[0].like as usize) {
+                Some(first) => host[0].doors_of(first),
+                None => choose_nics(topology, router, gpus, env, &mut host[0]),
+            }
         }
     }
     hosts
+}
+
+/// Finds the hosts that look the same from inside: the same GPUs take part, of nodes that are
+/// copies of each other.
+fn find_copies(router: &Router<'_>, gpus: &[DeviceId], env: &Env, hosts: &mut [Host]) {
+    // By name interfaces may differ.
+    if env.nics.is_some() {
+        return;
+    }
+    let mut known: FxHashMap<Vec<DeviceId>, u32> = FxHashMap::default();
+    let mut first_gpus: Vec<DeviceId> = Vec::new();
+    for index in 0..hosts.len() {
+        let ranks = &hosts[index].ranks;
+        let own = gpus[ranks[0] as usize];
+        first_gpus.clear();
+        first_gpus.extend(ranks.iter().map_while(|&rank| {
+            let (_, there, _) = router.copied_peers(own, gpus[rank as usize])?;
+            Some(there)
+        }));
+        if first_gpus.len() < ranks.len() {
+            continue;
+        }
+        match known.get(&first_gpus) {
+            Some(&first) => {
+                let gpu = gpus[hosts[first as usize].ranks[0] as usize];
+                hosts[index].like = first;
+                hosts[index].shift = own.0.wrapping_sub(gpu.0);
+            }
+            None => {
+                known.insert(first_gpus.clone(), index as u32);
+            }
+        }
+    }
+}
+
+/// Hosts of which no earlier one is a copy.
+pub(super) fn originals(hosts: &[Host]) -> impl Iterator<Item = &Host> {
+    let own = |(index, host): &(usize, &Host)| host.like as usize == *index;
+    hosts.iter().enumerate().filter(own).map(|(_, host)| host)
 }
 
 /// The usable interfaces of a GPU's node, as NCCL prefers them.
@@ -166,6 +232,9 @@ pub(super) fn usable_nics(
         .map(|n| topology.nodes[n.index()].nics.as_slice())
         .unwrap_or_default();
     let allowed = |nic: DeviceId| {
+        if env.nics.is_none() {
+            return true;
+        }
         let position = nics.iter().position(|&n| n == nic).unwrap_or(0);
         let name = topology.device_name(nic);
         let name = name.rsplit('/').next().unwrap_or_default();
@@ -291,7 +360,7 @@ pub(super) fn reach(
 ) -> Result<Reach, NcclError> {
     let believed = |link| believed_rate(topology, link, compute_capability);
     let (mut intra, mut nvlink, mut nvswitch) = (f64::INFINITY, true, true);
-    for host in hosts {
+    for host in originals(hosts) {
         for (i, &rank) in host.ranks.iter().enumerate() {
             let (from, to) = (
                 gpus[rank as usize],
@@ -330,7 +399,7 @@ pub(super) fn reach(
             .fold(cables, f64::min))
     };
     let (mut inter, mut doors) = (f64::INFINITY, f64::INFINITY);
-    for host in hosts.iter().filter(|_| hosts.len() > 1) {
+    for host in originals(hosts).filter(|_| hosts.len() > 1) {
         for (&rank, nic) in host.ranks.iter().zip(&host.nics) {
             let Some(nic) = *nic else { continue };
             inter = inter.min(way_out(rank, nic)?);
@@ -349,9 +418,7 @@ pub(super) fn reach(
         nvswitch,
         meshed: nvlink
             && !nvswitch
-            && hosts
-                .iter()
-                .all(|host| linked(topology, router, gpus, host)),
+            && originals(hosts).all(|host| linked(topology, router, gpus, host)),
         compute_capability,
         version,
     })
@@ -383,7 +450,7 @@ pub(super) fn worst_nic_path(
     hosts: &[Host],
 ) -> PathType {
     let mut worst = PathType::Loc;
-    for host in hosts {
+    for host in originals(hosts) {
         for (&rank, nic) in host.ranks.iter().zip(&host.nics) {
             let gpu = gpus[rank as usize];
             if let Some(nic) = *nic {

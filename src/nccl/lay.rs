@@ -9,14 +9,15 @@ use super::error::NcclError;
 use super::hosts::{by_nvlink, nic_path};
 use super::rings::start_of;
 use super::transport::{Leg, Way};
-use super::turns::Turns;
+use super::turns::{Turn, Turns};
 use crate::collective::{
-    ChainProgram, Chains, Collective, ConnId, MscclAlgorithm, Part, Program, RingProgram, Rings,
-    Role, Tree, TreeProgram, binary_parent,
+    ChainProgram, Chains, Collective, ConnId, MscclAlgorithm, Part, Program, Rank, RingProgram,
+    Rings, Role, Tree, TreeProgram, binary_parent,
 };
-use crate::plan::{Issue, Plan, Protocol, ProtocolKind, RoleCosts, Transport};
+use crate::plan::{Issue, Plan, Protocol, ProtocolKind, RoleCosts, Transports};
 use crate::topology::{DeviceId, DeviceModel, PathType};
 use crate::units::Bandwidth;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 impl Communicator<'_> {
@@ -233,21 +234,34 @@ impl Communicator<'_> {
         ways: &[Way],
         algorithm: Algorithm,
         protocol: Protocol,
-    ) -> Vec<Transport> {
+    ) -> Transports {
         let models = self.architectures.iter();
         let hops: Vec<_> = models.map(|m| hop(m, protocol.kind)).collect();
-        let turns = Turns::new(program, ways, algorithm, &self.gpus);
-        ways.iter()
-            .zip(0..)
-            .map(|(way, conn)| {
-                let ends = program.connection(ConnId(conn));
-                let [from, to] = [ends.from, ends.to].map(|end| program.worker(end));
-                let hop = hops[usize::from(self.rank_models[from.rank.index()])];
-                let receiver = self.gpus[to.rank.index()];
-                let turn = turns.of(way, (from.role, to.role), receiver);
-                way.transport(hop, &protocol, turn)
-            })
-            .collect()
+        let receiver = |way: &Way, rank: Rank| {
+            let shakes_hands = self.ways.shakes_hands(way);
+            shakes_hands.then(|| self.gpus[rank.index()])
+        };
+        let turns = Turns::new(program, ways, algorithm, receiver);
+        let mut transports = Transports::with_capacity(ways.len());
+        let mut known: FxHashMap<(u32, u16, Turn), u32> = FxHashMap::default();
+        for (way, conn) in ways.iter().zip(0..) {
+            let ends = program.connection(ConnId(conn));
+            let from = program.worker(ends.from);
+            let model = self.rank_models[from.rank.index()];
+            let turn = match way.is_network() {
+                true => {
+                    let to = program.worker(ends.to);
+                    turns.of(way, (from.role, to.role), receiver(way, to.rank))
+                }
+                false => Turn::ALONE,
+            };
+            let kind = *known.entry((way.kind(), model, turn)).or_insert_with(|| {
+                let hop = hops[usize::from(model)];
+                transports.kind(self.ways.transport(way, hop, &protocol, turn))
+            });
+            transports.push_of(kind, way.routes());
+        }
+        transports
     }
 
     /// The way between two ranks; `nics` where they are on different hosts.
@@ -347,7 +361,6 @@ impl Communicator<'_> {
         let order = rings.order(channel).to_vec();
         let gates = self.graph.gates[usize::from(channel) % self.graph.gates.len()].clone();
         let mut ways: Vec<Option<Way>> = vec![None; order.len()];
-        self.ways.expect(order.len());
         for (position, &rank) in order.iter().enumerate() {
             let next = order[(position + 1) % order.len()];
             let (here, there) = (

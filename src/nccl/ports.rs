@@ -1,26 +1,78 @@
-//! How GPUs meet interfaces: found once for each pair, whatever the number of connections.
+//! How GPUs meet interfaces: found once for each pair, whatever the number of connections, and
+//! once for all nodes that are copies of each other.
 
 use super::error::NcclError;
-use super::transport::{Ways, join};
+use super::transport::Ways;
 use crate::plan::RouteId;
-use crate::topology::{DeviceId, Route, RouteError, Router};
-use crate::units::Time;
+use crate::topology::hardware::RendezvousModel;
+use crate::topology::{DeviceId, Route, Share, Shift};
+use crate::units::{Bandwidth, Time};
 use rustc_hash::FxHashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
-/// A GPU at one end of a network connection, and its interface there.
+/// A GPU at one end of a network connection, and its interface there, in the first node of its
+/// kind.
 #[derive(Debug)]
 pub(super) struct Port {
     /// The interface reaches the GPU's memory itself.
     pub(super) direct: bool,
     /// Whose memory it is that the interface reads or writes.
-    pub(super) memory: DeviceId,
+    memory: DeviceId,
     /// The CPU on which the proxy runs.
-    pub(super) cpu: DeviceId,
+    cpu: DeviceId,
     /// Between memory and interface, in the direction of the data.
     pub(super) data: Route,
     /// Between GPU and CPU, in the direction of the data.
     pub(super) notice: Route,
+    /// Through the interface.
+    pub(super) transit: Time,
+    /// What the interface asks of who sends.
+    pub(super) message_overhead: Time,
+    pub(super) inline: (u64, Time),
+    pub(super) handshake: Handshake,
+    /// The fastest that a connection goes that begins here.
+    pub(super) rate: Bandwidth,
+    /// From the interface having all to the receiver knowing.
+    pub(super) delivery: Time,
+}
+
+/// What large messages of a port cost more than others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Handshake {
+    /// Those with more bytes on the wire.
+    pub(super) above: u64,
+    /// … if they are read from GPU memory.
+    pub(super) above_in_gpu: u64,
+    /// They arrive so much later.
+    pub(super) time: Time,
+    /// The threads of both ends are busy for so long.
+    pub(super) work: Time,
+}
+
+impl Handshake {
+    const NONE: Handshake = Handshake {
+        above: 0,
+        above_in_gpu: 0,
+        time: Time::ZERO,
+        work: Time::ZERO,
+    };
+
+    fn new(model: &RendezvousModel, direct: bool) -> Self {
+        let in_gpu = model.above_in_gpu.as_ref().filter(|_| direct);
+        Handshake {
+            above: model.above.value.get(),
+            above_in_gpu: in_gpu.unwrap_or(&model.above).value.get(),
+            time: model.time.value,
+            work: model.work.as_ref().map_or(Time::ZERO, |work| work.value),
+        }
+    }
+}
+
+/// A port, and how far away it is from the one that is known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PortId {
+    index: u32,
+    shift: Shift,
 }
 
 /// Which end.
@@ -30,16 +82,33 @@ pub(super) enum End {
     Receives,
 }
 
-/// A network route from memory to memory: where it begins, its interfaces, where it ends, and
-/// what else may tell it apart.
-type Crossing = (DeviceId, DeviceId, DeviceId, DeviceId, u64);
+/// A network route from memory to memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Crossing {
+    pub(super) route: RouteId,
+    /// Of its network part.
+    pub(super) latency: Time,
+    /// Of the narrowest link.
+    pub(super) wire: Bandwidth,
+}
+
+/// Where such a route begins, its interfaces, where it ends, and what else may tell it apart.
+type Ends = (DeviceId, DeviceId, DeviceId, DeviceId, u64);
 
 /// What was found so far.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
-    known: FxHashMap<(DeviceId, DeviceId, End), Rc<Port>>,
-    crossings: FxHashMap<Crossing, (RouteId, Time)>,
+    all: Vec<Port>,
+    known: FxHashMap<(DeviceId, DeviceId, End), u32>,
+    crossings: FxHashMap<Ends, Crossing>,
     inside: FxHashMap<(DeviceId, DeviceId), (RouteId, Time)>,
+}
+
+impl Ports {
+    /// A port that is known.
+    pub(super) fn of(&self, id: PortId) -> &Port {
+        &self.all[id.index as usize]
+    }
 }
 
 impl Ways<'_> {
@@ -49,71 +118,120 @@ impl Ways<'_> {
         gpu: DeviceId,
         nic: DeviceId,
         end: End,
-    ) -> Result<Rc<Port>, NcclError> {
-        if let Some(port) = self.ports.known.get(&(gpu, nic, end)) {
-            return Ok(Rc::clone(port));
+    ) -> Result<PortId, NcclError> {
+        let copied = self.router().copied(gpu, nic);
+        let (first_gpu, first_nic, shift) = copied.unwrap_or((gpu, nic, Shift::default()));
+        let key = (first_gpu, first_nic, end);
+        if let Some(&index) = self.ports.known.get(&key) {
+            return Ok(PortId { index, shift });
         }
-        let cpu = self.cpu_of(gpu)?;
-        let port = match end {
-            End::Sends => {
-                let (direct, memory) = self.to_memory(gpu, nic, self.reads_directly())?;
-                Port {
-                    direct,
-                    memory,
-                    cpu,
-                    data: self.router().local(memory, nic)?,
-                    notice: self.router().local(gpu, cpu)?,
-                }
-            }
-            End::Receives => {
-                let (direct, memory) = self.to_memory(gpu, nic, true)?;
-                Port {
-                    direct,
-                    memory,
-                    cpu,
-                    data: self.router().local(nic, memory)?,
-                    notice: self.router().local(cpu, gpu)?,
-                }
-            }
+        // Errors name the devices that were asked for.
+        let port = match self.find_port(first_gpu, first_nic, end) {
+            Err(_) => self.find_port(gpu, nic, end)?,
+            Ok(port) => port,
         };
-        let port = Rc::new(port);
-        self.ports.known.insert((gpu, nic, end), Rc::clone(&port));
-        Ok(port)
+        let index = self.ports.all.len() as u32;
+        self.ports.all.push(port);
+        self.ports.known.insert(key, index);
+        Ok(PortId { index, shift })
     }
 
-    /// A route between two devices of a node and its latency, one for all connections that take
-    /// it.
-    pub(super) fn inside(
+    fn find_port(&self, gpu: DeviceId, nic: DeviceId, end: End) -> Result<Port, NcclError> {
+        let cpu = self.cpu_of(gpu)?;
+        let allowed = end == End::Receives || self.reads_directly();
+        let (direct, memory) = self.to_memory(gpu, nic, allowed)?;
+        let router = self.router();
+        let (data, notice) = match end {
+            End::Sends => (router.local(memory, nic)?, router.local(gpu, cpu)?),
+            End::Receives => (router.local(nic, memory)?, router.local(cpu, gpu)?),
+        };
+        let topology = self.topology();
+        let model = topology.nic_model(nic);
+        let inline = model.filter(|_| direct).and_then(|m| m.inline.as_ref());
+        let handshake = model.and_then(|m| m.rendezvous.as_ref());
+        let architecture = topology.architecture(gpu).filter(|_| direct);
+        let pair = architecture.and_then(|m| Some(m.queue_pair_rate.as_ref()?.value));
+        let rate = match (pair, self.queue_pairs()) {
+            (Some(pair), Some(count)) => pair.bytes_per_sec().saturating_mul(u64::from(count)),
+            _ => u64::MAX,
+        };
+        let delivery = model.and_then(|m| Some(m.delivery.as_ref()?.value));
+        Ok(Port {
+            direct,
+            memory,
+            cpu,
+            data,
+            notice,
+            transit: topology.transit_latency(nic),
+            message_overhead: model.map_or(Time::ZERO, |m| m.message_overhead.value),
+            inline: inline.map_or((0, Time::ZERO), |i| (i.up_to.value.get(), i.time.value)),
+            handshake: handshake.map_or(Handshake::NONE, |model| Handshake::new(model, direct)),
+            rate: Bandwidth::from_bytes_per_sec(rate),
+            delivery: delivery.unwrap_or(Time::ZERO),
+        })
+    }
+
+    /// The route from a GPU to one that its interface is nearer to, and its latency; one for all
+    /// connections that take it.
+    pub(super) fn to_peer(
         &mut self,
-        ends: (DeviceId, DeviceId),
-        find: impl FnOnce(&Router<'_>) -> Result<Route, RouteError>,
+        gpu: DeviceId,
+        relay: DeviceId,
     ) -> Result<(RouteId, Time), NcclError> {
-        if let Some(&known) = self.ports.inside.get(&ends) {
+        if let Some(&known) = self.ports.inside.get(&(gpu, relay)) {
             return Ok(known);
         }
-        let route = find(self.router())?;
-        let latency = route.latency;
-        let known = (self.remember(route), latency);
-        self.ports.inside.insert(ends, known);
+        let route = self.router().peer(gpu, relay)?;
+        let known = (self.remember(route.hops, route.load), route.latency);
+        self.ports.inside.insert((gpu, relay), known);
         Ok(known)
     }
 
-    /// A route from memory to memory over a network, and the latency of its network part; one
-    /// for all connections that take it.
+    /// The route between a port's GPU and its CPU; one for all connections that take it.
+    pub(super) fn to_cpu(&mut self, gpu: DeviceId, id: PortId, end: End) -> RouteId {
+        let port = &self.ports.all[id.index as usize];
+        let cpu = id.shift.device(port.cpu);
+        let ends = match end {
+            End::Sends => (gpu, cpu),
+            End::Receives => (cpu, gpu),
+        };
+        if let Some(&(known, _)) = self.ports.inside.get(&ends) {
+            return known;
+        }
+        let routes = Arc::make_mut(&mut self.routes);
+        let route = routes.push(id.shift.hops(&port.notice.hops), port.notice.load);
+        self.ports.inside.insert(ends, (route, port.notice.latency));
+        route
+    }
+
+    /// A route from memory to memory over a network; one for all connections that take it.
     pub(super) fn crossing(
         &mut self,
-        (sender, out): (&Port, DeviceId),
-        (receiver, into): (&Port, DeviceId),
+        (sender, out): (PortId, DeviceId),
+        (receiver, into): (PortId, DeviceId),
         flow: u64,
-    ) -> Result<(RouteId, Time), NcclError> {
-        let key = (sender.memory, out, into, receiver.memory, flow);
+    ) -> Result<Crossing, NcclError> {
+        let [from, to] = [sender, receiver].map(|id| id.shift.device(self.ports.of(id).memory));
+        let key = (from, out, into, to, flow);
         if let Some(&known) = self.ports.crossings.get(&key) {
             return Ok(known);
         }
         let middle = self.router_mut().network(out, into, flow)?;
-        let latency = middle.latency;
-        let route = join([&sender.data, &middle, &receiver.data]);
-        let known = (self.remember(route), latency);
+        let (from, to) = (self.ports.of(sender), self.ports.of(receiver));
+        let parts = [
+            sender.shift.hops(&from.data.hops),
+            Shift::default().hops(&middle.hops),
+            receiver.shift.hops(&to.data.hops),
+        ];
+        let route = Arc::make_mut(&mut self.routes).push_joined(parts, Share::WHOLE);
+        let rates = self.topology().rates();
+        let hops = self.routes.get(route).hops.iter();
+        let narrowest = hops.map(|hop| rates(hop.link)).min();
+        let known = Crossing {
+            route,
+            latency: middle.latency,
+            wire: narrowest.unwrap_or(Bandwidth::from_bytes_per_sec(u64::MAX)),
+        };
         self.ports.crossings.insert(key, known);
         Ok(known)
     }

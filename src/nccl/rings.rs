@@ -7,11 +7,12 @@
 
 use super::error::NcclError;
 use super::graph_file::{GraphFile, GraphGpu};
-use super::hosts::{Door, Host, Reach};
+use super::hosts::{Door, Host, Reach, originals};
 use super::mesh;
 use super::version::Version;
 use crate::collective::Rings;
 use crate::topology::{DeviceId, PathType, Topology};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// The rings, and what NCCL's cost model has to know of them.
@@ -230,10 +231,8 @@ fn several_hosts(
     let meshed = reach.meshed;
     let by_doors = match mode {
         CrossNic::Same => false,
-        CrossNic::Any => hosts.iter().all(|h| leaves_apart(h, meshed)),
-        CrossNic::Paired => hosts
-            .iter()
-            .all(|h| 2 * pairs(h, meshed).len() == h.doors.len()),
+        CrossNic::Any => originals(hosts).all(|h| leaves_apart(h, meshed)),
+        CrossNic::Paired => originals(hosts).all(|h| 2 * pairs(h, meshed).len() == h.doors.len()),
     };
     let inter = if by_doors { reach.doors } else { reach.inter };
     for &speed in inter_speeds
@@ -265,12 +264,21 @@ fn several_hosts(
     let mut orders = Vec::with_capacity(search_channels as usize);
     let mut gates = Vec::with_capacity(search_channels as usize);
     for channel in 0..search_channels {
-        let mut order = Vec::new();
+        let mut order = Vec::with_capacity(hosts.iter().map(|h| h.ranks.len()).sum());
         let mut doors = Vec::with_capacity(hosts.len());
+        // What hosts that are alike have in common, by whether their index is odd.
+        let mut known: FxHashMap<(u32, bool), (Vec<usize>, Gate)> = FxHashMap::default();
         for (index, host) in hosts.iter().enumerate() {
-            let (run, gate) = through(host, index, (channel, search_channels), mode, meshed);
-            order.extend(run);
-            doors.push(gate);
+            let odd = index % 2 == 1;
+            let (locals, gate) = known.entry((host.like, odd)).or_insert_with(|| {
+                let first = &hosts[host.like as usize];
+                through(first, odd, (channel, search_channels), mode, meshed)
+            });
+            order.extend(locals.iter().map(|&local| host.ranks[local]));
+            doors.push(Gate {
+                enter: gate.enter.map(|nic| host.moved(nic)),
+                leave: gate.leave.map(|nic| host.moved(nic)),
+            });
         }
         orders.push(order);
         gates.push(doors);
@@ -290,16 +298,16 @@ fn several_hosts(
     })
 }
 
-/// A channel's way through a host. If `Paired`, channels come in pairs: the second is the
+/// A channel's way through a host, by local ranks. If `Paired`, channels come in pairs: the second is the
 /// first backwards, entering where the first leaves (NCCL's crossNic 2). Hosts of odd index
 /// swap the two, so that every hop between hosts stays on one rail.
 fn through(
     host: &Host,
-    index: usize,
+    odd: bool,
     (channel, channels): (u32, u32),
     mode: CrossNic,
     meshed: bool,
-) -> (Vec<u32>, Gate) {
+) -> (Vec<usize>, Gate) {
     let g = host.ranks.len();
     let run = |start: usize| (0..g).map(move |i| (start + i) % g).collect::<Vec<usize>>();
     let pairs = if mode == CrossNic::Paired {
@@ -308,11 +316,7 @@ fn through(
         Vec::new()
     };
     let paired = channel / 2 * 2 + 1 < channels;
-    let role = if paired && index % 2 == 1 {
-        channel ^ 1
-    } else {
-        channel
-    };
+    let role = if paired && odd { channel ^ 1 } else { channel };
     let (locals, enter, leave) = match (pairs.get((role / 2) as usize), host.door(channel)) {
         (Some(&(first, last)), _) if paired => {
             let mut locals = ending(run(first.local), last.local);
@@ -343,8 +347,7 @@ fn through(
             (locals, Some(door.nic), leave)
         }
     };
-    let ranks = locals.into_iter().map(|local| host.ranks[local]);
-    (ranks.collect(), Gate { enter, leave })
+    (locals, Gate { enter, leave })
 }
 
 /// The same GPUs with one of them last.

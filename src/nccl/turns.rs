@@ -9,7 +9,7 @@
 
 use super::algorithm::Algorithm;
 use super::transport::Way;
-use crate::collective::{ConnId, Program, Role};
+use crate::collective::{ConnId, Program, Rank, Role};
 use crate::topology::DeviceId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -25,7 +25,7 @@ pub(super) struct Turns {
 type Counts = FxHashMap<(DeviceId, Role, Role), u32>;
 
 /// What a message costs a connection, in messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Turn {
     /// It leaves so much later, but the next one no later.
     pub(super) waits: u32,
@@ -35,13 +35,23 @@ pub(super) struct Turn {
     pub(super) handles: u32,
 }
 
+impl Turn {
+    /// Of a connection that no other one holds up.
+    pub(super) const ALONE: Turn = Turn {
+        waits: 0,
+        works: 1,
+        handles: 0,
+    };
+}
+
 impl Turns {
-    /// Of a program with a way for each of its connections; `gpus` are the ranks'.
+    /// Of a program with a way for each of its connections. `receiver` tells the GPU of the process
+    /// at a way's end, if its thread is busy with handshakes.
     pub(super) fn new(
         program: &dyn Program,
         ways: &[Way],
         algorithm: Algorithm,
-        gpus: &[DeviceId],
+        receiver: impl Fn(&Way, Rank) -> Option<DeviceId>,
     ) -> Self {
         // A worker of a tree sends to all its children at once; others to one peer after the other.
         let all = matches!(algorithm, Algorithm::Tree | Algorithm::NvlsTree);
@@ -54,10 +64,11 @@ impl Turns {
             let ends = program.connection(ConnId(id));
             let workers = [ends.from, ends.to].map(|end| program.worker(end));
             let [from, to] = workers.map(|worker| worker.role);
-            let receiver = way
-                .shakes_hands()
-                .then(|| (gpus[workers[1].rank.index()], ends.to));
-            let sides = [Some((thread, ends.from)), receiver];
+            let receiver = receiver(way, workers[1].rank);
+            let sides = [
+                Some((thread, ends.from)),
+                receiver.map(|gpu| (gpu, ends.to)),
+            ];
             for ((count, seen), side) in counts.iter_mut().zip(&mut seen).zip(sides) {
                 if let Some((thread, worker)) = side
                     && (all || seen.insert((thread, worker)))
@@ -74,9 +85,13 @@ impl Turns {
     ///
     /// Parts of rings and trees always have a message, so that each round of the thread moves one.
     /// Of many sends fewer and fewer are left, and the rounds become short: only the first of each
-    /// waits for all others.
-    /// The thread at either end may be the busier one.
-    pub(super) fn of(&self, way: &Way, (from, to): (Role, Role), receiver: DeviceId) -> Turn {
+    /// waits for all others. Of the two threads that shake hands the busier one counts.
+    pub(super) fn of(
+        &self,
+        way: &Way,
+        (from, to): (Role, Role),
+        receiver: Option<DeviceId>,
+    ) -> Turn {
         let count = |counts: &Counts, thread| counts.get(&(thread, from, to)).copied();
         let of_thread = |thread| count(&self.sent, thread);
         let turns = way.thread().and_then(of_thread).unwrap_or(1);
@@ -84,11 +99,7 @@ impl Turns {
             let [sent, received] = [&self.sent, &self.received].map(|c| count(c, thread));
             sent.unwrap_or(0) + received.unwrap_or(0)
         };
-        let handles = if way.shakes_hands() {
-            way.thread().map_or(0, both).max(both(receiver))
-        } else {
-            0
-        };
+        let handles = receiver.map_or(0, |gpu| both(gpu).max(way.thread().map_or(0, both)));
         let (waits, works) = match from {
             Role::Send => (turns - 1, 1),
             _ => (0, turns),

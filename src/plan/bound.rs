@@ -103,8 +103,7 @@ impl Need<'_> {
 /// All links out of a device together.
 fn widest(topology: &Topology, device: DeviceId) -> Bandwidth {
     let rates = topology
-        .links_from(device)
-        .into_iter()
+        .links_out_of(device)
         .map(|(l, _)| topology.rate(l).bytes_per_sec());
     Bandwidth::from_bytes_per_sec(rates.fold(0, u64::saturating_add))
 }

@@ -5,13 +5,17 @@
 
 mod bound;
 pub mod job;
+mod routes;
 mod side_by_side;
+mod transports;
 
 pub use bound::bound;
 pub use job::Job;
+pub use routes::{Laid, Routes};
+pub use transports::Transports;
 
 use crate::collective::{Program, Role, Worker};
-use crate::topology::{DeviceId, Route};
+use crate::topology::DeviceId;
 use crate::units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,9 +36,9 @@ pub struct Plan {
     /// How chunks are cut and flagged.
     pub protocol: Protocol,
     /// Every route in use, once.
-    pub routes: Arc<Vec<Route>>,
+    pub routes: Arc<Routes>,
     /// How each of the program's connections moves data, in order of its id.
-    pub transports: Vec<Transport>,
+    pub transports: Transports,
     /// What steps cost, by kind of GPU.
     pub costs: Vec<RoleCosts>,
     /// Which of `costs` each rank has.
@@ -114,7 +118,7 @@ impl Protocol {
 }
 
 /// How a connection moves slices from one worker to the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Transport {
     /// What the sending worker's stores load: the way to the peer's memory, to host
     /// memory, or nothing (a buffer of its own from which the network reads).
@@ -131,7 +135,7 @@ pub struct Transport {
 }
 
 /// The part of a transport between two network interfaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NetworkLeg {
     /// From the sender's buffer through both interfaces to the receiver's buffer.
     pub route: RouteId,
@@ -146,7 +150,7 @@ pub struct NetworkLeg {
 }
 
 /// What a proxy thread spends on a message before it can leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MessageCost {
     /// On the message itself.
     pub each: Time,

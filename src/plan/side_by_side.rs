@@ -1,6 +1,6 @@
 //! Several plans at once: the same collective in groups of ranks that share a machine.
 
-use super::{Plan, RouteId, Transport};
+use super::{Plan, Transports};
 use crate::collective::SideBySide;
 use std::sync::Arc;
 
@@ -26,25 +26,15 @@ impl Plan {
             gpus: Vec::new(),
             protocol,
             routes: Arc::default(),
-            transports: Vec::new(),
+            transports: Transports::default(),
             costs: Vec::new(),
             rank_costs: Vec::new(),
             issue,
         };
         for plan in plans {
             let (routes, costs) = (all.routes.len() as u32, all.costs.len() as u16);
-            let moved = |route: RouteId| RouteId(route.0 + routes);
-            let transports = plan.transports.into_iter().map(|t| Transport {
-                store: t.store.map(moved),
-                load: t.load.map(moved),
-                network: t.network.map(|mut leg| {
-                    leg.route = moved(leg.route);
-                    leg
-                }),
-                ..t
-            });
-            all.transports.extend(transports);
-            Arc::make_mut(&mut all.routes).extend(Arc::unwrap_or_clone(plan.routes));
+            all.transports.append(&plan.transports, routes);
+            Arc::make_mut(&mut all.routes).append(&plan.routes);
             // Most groups have the same GPUs, and workers with the same costs can be folded.
             let known = |c: &super::RoleCosts| all.costs.iter().position(|k| k == c);
             let found: Option<Vec<u16>> = plan

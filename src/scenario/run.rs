@@ -264,7 +264,7 @@ pub(super) fn time_of(
         operations,
         progress,
     };
-    let rate = |link| topology.rate(link);
+    let rate = topology.rates();
     let outcome = if timing.exact_full {
         simulate(plan, rate, options)?
     } else {

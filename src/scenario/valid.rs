@@ -6,7 +6,7 @@ use super::spec::{CollectiveSpec, JobSpec, ScenarioSpec, SizesSpec, TopologyRef}
 use crate::collective::{Collective, MscclAlgorithm};
 use crate::nccl::{Env, Forced, GraphFile, NcclError, Registration};
 use crate::topology::{
-    Fault, Finding, Overrides, Topology, TopologyError, catalogue, check, expand, load,
+    Fault, Finding, Overrides, Topology, TopologyError, catalogue, expand_and_check, load,
 };
 use crate::units::Bytes;
 use serde_json::Value;
@@ -95,7 +95,7 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
         Some(file) => Some(msccl(&folder.join(file), job.name)?),
     };
 
-    let topology = machine(&spec.topology, spec.nodes, folder, &origin)?;
+    let (topology, findings) = machine(&spec.topology, spec.nodes, folder, &origin)?;
     let memory = topology
         .gpus()
         .filter_map(|gpu| topology.gpu_model(gpu))
@@ -122,7 +122,7 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
         .map_or_else(|| Path::new("runs").join(&spec.name), PathBuf::from);
     Ok(ValidSpec {
         title,
-        findings: check(&topology),
+        findings,
         topology,
         gpus_per_node: spec.gpus_per_node,
         collective: job.name,
@@ -219,12 +219,13 @@ fn check_matrix(job: &CollectiveSpec, faults: &mut Vec<Fault>) {
     }
 }
 
+/// The machine, and what is worth knowing of it.
 pub(super) fn machine(
     topology: &TopologyRef,
     nodes: Option<u32>,
     folder: &Path,
     origin: &str,
-) -> Result<Topology, TopologyError> {
+) -> Result<(Topology, Vec<Finding>), TopologyError> {
     let inline;
     let (spec, name) = match topology {
         TopologyRef::Name(name) => {
@@ -238,7 +239,7 @@ pub(super) fn machine(
         }
         TopologyRef::Inline(spec) => (&**spec, format!("{origin}, topology.inline")),
     };
-    expand(spec, catalogue::hardware(), &Overrides { nodes })
+    expand_and_check(spec, catalogue::hardware(), &Overrides { nodes })
         .map_err(|error| error.with_origin(&name))
 }
 

@@ -201,6 +201,7 @@ fn shared_ports(topology: &Topology, findings: &mut Vec<Finding>) {
 
 /// NICs whose cables carry more than their PCIe links.
 fn slow_slots(topology: &Topology, findings: &mut Vec<Finding>) {
+    let rates = topology.rates();
     let mut network = vec![0u64; topology.device_count()];
     let mut host = vec![0u64; topology.device_count()];
     for (id, edge) in topology
@@ -214,7 +215,7 @@ fn slow_slots(topology: &Topology, findings: &mut Vec<Finding>) {
             LinkFamily::Nvlink | LinkFamily::Socket => continue,
         };
         let sum = &mut table[edge.source().index()];
-        *sum = sum.saturating_add(topology.rate(id).bytes_per_sec());
+        *sum = sum.saturating_add(rates(id).bytes_per_sec());
     }
     let nics = topology
         .devices()

@@ -1,7 +1,7 @@
 //! From a topology's file to the machine.
 
 use super::builder::Builder;
-use super::check::{self, Severity, check};
+use super::check::{self, Finding, Severity, check};
 use super::error::{Fault, TopologyError};
 use super::graph::Topology;
 use super::hardware::Hardware;
@@ -21,21 +21,16 @@ pub struct Overrides {
     pub nodes: Option<u32>,
 }
 
-/// Builds the machine that a file describes. Models come from the file's own `hardware`
-/// first, then from `hardware`.
-///
-/// Devices are numbered instance by instance, each component's own devices (by name, then
-/// number) before those of its inner instances; fabrics' switches come last, fabrics in
-/// order of name. Both directions of a wire are consecutive links, forward first.
+/// The machine that a file describes, and what is worth knowing of it: see [`expand()`] and
+/// [`check()`].
 ///
 /// # Errors
-/// [`TopologyError::Faults`] with everything that is wrong: in the file first and, if that
-/// is sound, in the machine as a whole (see [`check()`]).
-pub fn expand(
+/// As [`expand()`].
+pub fn expand_and_check(
     spec: &TopologySpec,
     hardware: &Hardware,
     overrides: &Overrides,
-) -> Result<Topology, TopologyError> {
+) -> Result<(Topology, Vec<Finding>), TopologyError> {
     let error = |faults| TopologyError::Faults {
         origin: format!("topology `{}`", spec.name),
         faults,
@@ -63,23 +58,39 @@ pub fn expand(
         return Err(error(faults));
     }
     let topology = machine.into_topology(spec, models);
-    let faults: Vec<Fault> = check(&topology)
+    let (faults, findings): (Vec<Finding>, Vec<Finding>) = check(&topology)
         .into_iter()
-        .filter(|finding| finding.severity == Severity::Error)
-        .map(|finding| {
-            let more = finding.count - 1;
-            let found = match more {
-                0 => finding.found,
-                _ => format!("{} (and at {more} more)", finding.found),
-            };
-            Fault::new(finding.place, found, finding.expected)
-        })
-        .collect();
+        .partition(|finding| finding.severity == Severity::Error);
     if faults.is_empty() {
-        Ok(topology)
-    } else {
-        Err(error(faults))
+        return Ok((topology, findings));
     }
+    let faults = faults.into_iter().map(|finding| {
+        let more = finding.count - 1;
+        let found = match more {
+            0 => finding.found,
+            _ => format!("{} (and at {more} more)", finding.found),
+        };
+        Fault::new(finding.place, found, finding.expected)
+    });
+    Err(error(faults.collect()))
+}
+
+/// Builds the machine that a file describes. Models come from the file's own `hardware`
+/// first, then from `hardware`.
+///
+/// Devices are numbered instance by instance, each component's own devices (by name, then
+/// number) before those of its inner instances; fabrics' switches come last, fabrics in
+/// order of name. Both directions of a wire are consecutive links, forward first.
+///
+/// # Errors
+/// [`TopologyError::Faults`] with everything that is wrong: in the file first and, if that
+/// is sound, in the machine as a whole (see [`check()`]).
+pub fn expand(
+    spec: &TopologySpec,
+    hardware: &Hardware,
+    overrides: &Overrides,
+) -> Result<Topology, TopologyError> {
+    Ok(expand_and_check(spec, hardware, overrides)?.0)
 }
 
 /// More fabrics than any machine has; keeps their numbers within 16 bits.

@@ -8,6 +8,7 @@ use super::hardware::{DeviceModel, GpuModel, LinkFamily, LinkModel, NicModel, Sw
 use super::spec::RoutingPolicy;
 use crate::units::{Bandwidth, Time};
 use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// A device of one topology.
@@ -241,19 +242,20 @@ impl Topology {
     /// The links that leave a device, with their far ends, in order of id.
     #[must_use]
     pub fn links_from(&self, id: DeviceId) -> Vec<(LinkId, DeviceId)> {
-        use petgraph::visit::EdgeRef;
-        let mut links: Vec<_> = self
-            .graph
-            .edges(NodeIndex::new(id.index()))
-            .map(|e| {
-                (
-                    LinkId(e.id().index() as u32),
-                    DeviceId(e.target().index() as u32),
-                )
-            })
-            .collect();
+        let mut links: Vec<_> = self.links_out_of(id).collect();
         links.sort_unstable();
         links
+    }
+
+    /// As [`Topology::links_from`], in no order.
+    pub fn links_out_of(&self, id: DeviceId) -> impl Iterator<Item = (LinkId, DeviceId)> + '_ {
+        use petgraph::visit::EdgeRef;
+        self.graph.edges(NodeIndex::new(id.index())).map(|e| {
+            (
+                LinkId(e.id().index() as u32),
+                DeviceId(e.target().index() as u32),
+            )
+        })
     }
 
     /// Full name: `node0/gpu3`, `compute/leaf12`. Devices of a kind that its place has
@@ -293,6 +295,21 @@ impl Topology {
     #[must_use]
     pub fn rate(&self, id: LinkId) -> Bandwidth {
         self.link_model(id).rate(u32::from(self.link(id).lanes))
+    }
+
+    /// [`Topology::rate`] for many links, one after the other: those next to each other are
+    /// mostly of one kind, whose rate is worked out once.
+    pub fn rates(&self) -> impl Fn(LinkId) -> Bandwidth + '_ {
+        let last: Cell<Option<(Link, Bandwidth)>> = Cell::new(None);
+        move |id| {
+            let link = *self.link(id);
+            if let Some((_, rate)) = last.get().filter(|(known, _)| *known == link) {
+                return rate;
+            }
+            let rate = self.rate(id);
+            last.set(Some((link, rate)));
+            rate
+        }
     }
 
     /// The raw rate of a link.

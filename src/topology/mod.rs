@@ -38,13 +38,13 @@ pub(crate) mod unique;
 pub use architecture::{Architecture, KernelModel};
 pub use check::{Finding, Severity, check};
 pub use error::{Fault, TopologyError};
-pub use expand::{Overrides, expand};
+pub use expand::{Overrides, expand, expand_and_check};
 pub use graph::{
     Device, DeviceId, DeviceKind, Fabric, Link, LinkId, Node, NodeId, Place, Topology,
 };
 pub use hardware::{DeviceModel, GpuModel, Hardware, LinkFamily, LinkModel, Sourced};
 pub use load::load;
 pub use paths::{PathMatrix, PathType};
-pub use route::{Hop, Route, RouteError, Router, Share};
+pub use route::{Hop, Route, RouteError, Router, Share, Shift};
 pub use software::{SocketModel, sockets};
 pub use spec::TopologySpec;

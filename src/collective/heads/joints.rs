@@ -49,3 +49,65 @@ pub(super) fn joints(hosts: &[Host], heads: u32, between: Between, second: bool)
     }
     joints
 }
+
+/// Which host a connection is of: looked up by parts of so many (as a power of two), fewer than a
+/// large host has.
+const PART: u32 = 6;
+
+/// Whose connections are whose.
+#[derive(Debug, Clone)]
+pub(super) struct Owners {
+    /// The host of the first connection of each part.
+    at: Vec<u32>,
+}
+
+impl Owners {
+    pub(super) fn new(joints: &[Joint]) -> Self {
+        let mut at = Vec::new();
+        for (host, joint) in (0..).zip(joints) {
+            // As many go out as come in.
+            let end = joint.out + (joint.out - joint.into);
+            while (at.len() as u32) << PART < end {
+                at.push(host);
+            }
+        }
+        Owners { at }
+    }
+
+    /// The host of a connection, relative to the channel's first.
+    pub(super) fn of(&self, connection: u32, joints: &[Joint]) -> usize {
+        let mut host = self.at[(connection >> PART) as usize] as usize;
+        while joints
+            .get(host + 1)
+            .is_some_and(|next| next.into <= connection)
+        {
+            host += 1;
+        }
+        host
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_connection_is_of_the_host_whose_numbers_it_is_among() {
+        // Hosts of one to seven ranks: parts hold several hosts, and hosts several parts.
+        let hosts: Vec<Host> = (0..40u32)
+            .map(|host| Host {
+                ranks: (0..1 + host % 7).collect(),
+                heads: vec![0],
+            })
+            .collect();
+        for heads in [1, 8] {
+            let joints = joints(&hosts, heads, Between::Trees, true);
+            let owners = Owners::new(&joints);
+            let last = &joints[joints.len() - 1];
+            for connection in 0..last.out + (last.out - last.into) {
+                let among = joints.partition_point(|j| j.into <= connection) - 1;
+                assert_eq!(owners.of(connection, &joints), among);
+            }
+        }
+    }
+}

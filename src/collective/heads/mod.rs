@@ -18,7 +18,7 @@ use super::program::{
     At, Buffer, ConnId, Connection, Deal, Peers, Program, Rank, Role, Step, Worker, WorkerId,
 };
 use super::ring::Part;
-use joints::{Host, Joint, joints};
+use joints::{Host, Joint, Owners, joints};
 
 /// How hosts are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct HeadsProgram {
     places: Vec<(u32, u32)>,
     /// For even and odd channels, by host.
     trees: [Vec<Joint>; 2],
+    /// Of either: whose connections are whose.
+    owners: [Owners; 2],
     /// Connections of a channel.
     conns: u32,
     /// Workers of a channel.
@@ -125,16 +127,16 @@ impl HeadsProgram {
             heads,
             hosts,
             places,
+            owners: [&trees[0], &trees[1]].map(|joints| Owners::new(joints)),
             trees,
             conns,
             workers,
         }
     }
 
-    /// What kind of hop a connection is.
+    /// What kind of hop a connection with these ends is.
     #[must_use]
-    pub fn kind(&self, id: ConnId) -> HopKind {
-        let ends = self.connection(id);
+    pub fn kind(&self, ends: Connection) -> HopKind {
         let (from, to) = (self.worker(ends.from), self.worker(ends.to));
         match (from.role, to.role) {
             (Role::Scatter, _) => HopKind::ToHead {
@@ -417,7 +419,7 @@ impl Program for HeadsProgram {
             };
         }
         let trees = &self.trees[(channel % 2) as usize];
-        let host = trees.partition_point(|j| j.into <= at) - 1;
+        let host = self.owners[(channel % 2) as usize].of(at, trees);
         let joint = &trees[host];
         let locals = &self.hosts[host].ranks;
         let host = host as u32;

@@ -12,7 +12,7 @@ use super::scene::{Nodes, Scene};
 use crate::engine::resources::Use;
 
 /// In place of a class: none yet.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 /// A guess is tried with twice as many ranks so often.
 const MOST_GUESSES: u32 = 3;
@@ -20,9 +20,31 @@ const MOST_GUESSES: u32 = 3;
 /// A single unit saves nothing.
 const LEAST_UNITS: u32 = 2;
 
-/// The colour of each node, found from those of a unit of ranks; `None` if the ranks are not
-/// such units, as far as one can see, or colours take too long.
-pub(super) fn colours(scene: &Scene<'_>, kinds: &[u64]) -> Option<Vec<u32>> {
+/// A proven guess at who is alike.
+pub(super) struct Guess {
+    /// The class of each node.
+    pub(super) classes: Vec<u32>,
+    /// One node for each class.
+    pub(super) graph: Graph,
+}
+
+impl Guess {
+    /// Whether there are so many times fewer nodes than things that they stand for.
+    pub(super) fn saves(&self, least: usize) -> bool {
+        self.graph.nodes() <= self.classes.len() / least
+    }
+
+    /// The colour of each node, found from those of its class; `None` if that takes too long.
+    pub(super) fn colours(&self) -> Option<Vec<u32>> {
+        let colours = self.graph.refine()?;
+        let of_class = |&class: &u32| colours[class as usize];
+        Some(self.classes.iter().map(of_class).collect())
+    }
+}
+
+/// Classes that repeat with a unit of ranks; `None` if the ranks are not such units, as far as
+/// one can see.
+pub(super) fn guess(scene: &Scene<'_>, kinds: &[u64]) -> Option<Guess> {
     let program = scene.plan.program.as_ref();
     let ranks = program.ranks();
     let each = [program.workers(), program.connections()];
@@ -41,8 +63,7 @@ pub(super) fn colours(scene: &Scene<'_>, kinds: &[u64]) -> Option<Vec<u32>> {
         }
         let (classes, count) = unit.classes(scene);
         if let Some(graph) = proven(scene, kinds, &classes, count) {
-            let colours = graph.refine()?;
-            return Some(classes.iter().map(|&c| colours[c as usize]).collect());
+            return Some(Guess { classes, graph });
         }
         unit.ranks *= 2;
     }
@@ -94,6 +115,17 @@ fn looks(scene: &Scene<'_>, kinds: &[u64], (ranks, workers, conns): (u32, u32, u
 
 /// After how many of them `looks` repeats to its end; all of them, if it does not.
 fn period(looks: &[u64]) -> u32 {
+    let period = repeats_after(looks);
+    if period > 0 && looks.len().is_multiple_of(period) {
+        period as u32
+    } else {
+        looks.len() as u32
+    }
+}
+
+/// After how many of them `looks` repeats, if only a part of it at its end; all of them, if it
+/// does not.
+pub(super) fn repeats_after(looks: &[u64]) -> usize {
     // The longest proper prefix of each prefix that is its end, too (Knuth, Morris, Pratt).
     let mut ends = vec![0usize; looks.len()];
     for at in 1..looks.len() {
@@ -103,12 +135,7 @@ fn period(looks: &[u64]) -> u32 {
         }
         ends[at] = len + usize::from(looks[at] == looks[len]);
     }
-    let period = looks.len() - ends.last().copied().unwrap_or(0);
-    if looks.len().is_multiple_of(period) {
-        period as u32
-    } else {
-        looks.len() as u32
-    }
+    looks.len() - ends.last().copied().unwrap_or(0)
 }
 
 /// Ranks after which all begins anew, and how many workers and connections each of them has.
@@ -193,7 +220,12 @@ fn number(known: &mut [u32], place: usize, count: &mut u32) -> u32 {
 
 /// The classes as a graph, if all members of each are of one kind and have the same neighbours,
 /// class by class.
-fn proven(scene: &Scene<'_>, kinds: &[u64], classes: &[u32], count: u32) -> Option<Graph> {
+pub(super) fn proven(
+    scene: &Scene<'_>,
+    kinds: &[u64],
+    classes: &[u32],
+    count: u32,
+) -> Option<Graph> {
     let mut first = vec![NONE; count as usize];
     for (node, &class) in (0..).zip(classes) {
         let first = &mut first[class as usize];
@@ -222,7 +254,7 @@ fn proven(scene: &Scene<'_>, kinds: &[u64], classes: &[u32], count: u32) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use super::period;
+    use super::{period, repeats_after};
 
     #[test]
     fn a_period_divides_the_whole() {
@@ -233,5 +265,8 @@ mod tests {
         // It begins anew, but not to the end.
         assert_eq!(period(&[1, 2, 1, 2, 1]), 5);
         assert_eq!(period(&[1, 2, 3, 4]), 4);
+        assert_eq!(period(&[]), 0);
+        assert_eq!(repeats_after(&[1, 2, 1, 2, 1]), 2);
+        assert_eq!(repeats_after(&[1, 2, 3]), 3);
     }
 }

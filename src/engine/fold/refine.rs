@@ -92,6 +92,11 @@ impl Graph {
         }
     }
 
+    /// How many nodes there are.
+    pub(super) fn nodes(&self) -> usize {
+        self.kinds.len()
+    }
+
     /// Who sees a node, and as what: the second with these bits turned over.
     fn seen_by(&self, node: u32) -> (&[(u32, u32)], u32) {
         match &self.seen_by {

@@ -2,7 +2,7 @@
 
 use super::refine::{mix, mix_in};
 use super::traces::Traces;
-use crate::collective::{ConnId, Rank, WorkerId};
+use crate::collective::{ConnId, Connection, Rank, WorkerId};
 use crate::engine::resources::{Resources, Use};
 use crate::plan::{Plan, RouteId};
 use rustc_hash::FxHashMap;
@@ -88,6 +88,10 @@ pub(super) struct Scene<'s> {
     pub(super) resources: &'s Resources,
     pub(super) roomy: &'s [bool],
     traces: &'s Traces,
+    /// Of each connection.
+    pub(super) ends: Vec<Connection>,
+    /// The rank of each worker.
+    pub(super) ranks: Vec<u32>,
     pub(super) nodes: Nodes,
     labels: Labels,
 }
@@ -104,6 +108,12 @@ impl<'s> Scene<'s> {
             resources,
             roomy,
             traces,
+            ends: (0..plan.program.connections())
+                .map(|c| plan.program.connection(ConnId(c)))
+                .collect(),
+            ranks: (0..plan.program.workers())
+                .map(|w| plan.program.worker(WorkerId(w)).rank.0)
+                .collect(),
             nodes: Nodes::new(plan, resources),
             labels: Labels::new(plan, resources, traces),
         }
@@ -111,9 +121,7 @@ impl<'s> Scene<'s> {
 
     /// The routes of a connection: stored over, loaded over, of its network.
     pub(super) fn routes_of(&self, conn: usize) -> [Option<RouteId>; 3] {
-        let transport = &self.plan.transports[conn];
-        let network = transport.network.map(|leg| leg.route);
-        [transport.store, transport.load, network]
+        self.plan.transports.routes_of(conn)
     }
 
     /// Nodes that differ here are never alike.
@@ -138,7 +146,7 @@ impl<'s> Scene<'s> {
             let kind = mix_in(mix_in(mix(1), costs), place.role.index() as u64);
             mix_in(kind, traces.worker[w as usize])
         }));
-        kinds.extend(plan.transports.iter().enumerate().map(|(c, t)| {
+        let of_kind = plan.transports.kinds().iter().map(|t| {
             let times = mix_in(mix_in(mix(2), t.latency.picos()), t.credit_latency.picos());
             let leg = t.network.map_or(0, |leg| {
                 let message = &leg.message;
@@ -151,7 +159,12 @@ impl<'s> Scene<'s> {
                 let sizes = mix_in(mix_in(small, large), work);
                 mix_in(mix_in(times, sizes), leg.rate.bytes_per_sec())
             });
-            mix_in(mix_in(mix_in(times, leg), traces.sent[c]), traces.taken[c])
+            mix_in(times, leg)
+        });
+        let of_kind: Vec<u64> = of_kind.collect();
+        kinds.extend((0..plan.transports.len()).map(|c| {
+            let kind = of_kind[plan.transports.kind_of(c)];
+            mix_in(mix_in(kind, traces.sent[c]), traces.taken[c])
         }));
         kinds.extend((0..plan.routes.len() as u32).map(|route| {
             let alone = |u: &Use| {
@@ -170,30 +183,29 @@ impl<'s> Scene<'s> {
     /// Calls back with two nodes and what the first sees the second as.
     pub(super) fn each_edge(&self, edge: &mut dyn FnMut(u32, u32, u32)) {
         let (nodes, traces, labels) = (&self.nodes, self.traces, &self.labels);
-        let program = self.plan.program.as_ref();
-        for w in 0..program.workers() {
-            let rank = program.worker(WorkerId(w)).rank.0;
-            edge(nodes.workers + w, rank, label::RANK);
+        for (worker, &rank) in (nodes.workers..).zip(&self.ranks) {
+            edge(worker, rank, label::RANK);
         }
         for &(worker, other, moments) in &traces.after {
             let label = labels.of(Label::After(moments));
             edge(nodes.workers + worker.0, nodes.workers + other.0, label);
         }
-        for (c, transport) in self.plan.transports.iter().enumerate() {
-            let ends = program.connection(ConnId(c as u32));
+        for c in 0..self.plan.transports.len() {
+            let [store, load, network] = self.plan.transports.routes_of(c);
+            let ends = self.ends[c];
             let node = nodes.conns + c as u32;
             let (from, to) = (nodes.workers + ends.from.0, nodes.workers + ends.to.0);
             edge(node, from, label::SENDER);
             edge(node, to, label::RECEIVER);
-            if let Some(leg) = transport.network {
-                edge(node, nodes.routes + leg.route.0, label::NETWORK);
+            if let Some(route) = network {
+                edge(node, nodes.routes + route.0, label::NETWORK);
             }
             // Which of several connections of a step has the route makes no difference.
-            if let Some(route) = transport.store {
+            if let Some(route) = store {
                 let label = labels.of(Label::Store(traces.sent[c]));
                 edge(from, nodes.routes + route.0, label);
             }
-            if let Some(route) = transport.load {
+            if let Some(route) = load {
                 let label = labels.of(Label::Load(traces.taken[c]));
                 edge(to, nodes.routes + route.0, label);
             }

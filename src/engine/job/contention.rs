@@ -95,7 +95,7 @@ impl Contention {
                 uses_of[exchange as usize].push(Use { resource, weight });
             }
             resources.all.push(Resource {
-                links,
+                links: links.into(),
                 capacity: WHOLE * FULL,
             });
         }

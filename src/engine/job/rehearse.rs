@@ -109,11 +109,9 @@ fn loads(exchange: &Exchange, plan: &Plan, outcome: &Outcome) -> Vec<Load> {
             *bytes = 0;
         }
     }
-    let moved = Outcome::bytes_of_links(plan, &own);
-    let streams = Outcome::bytes_of_links(plan, &streams(plan, &own));
-    moved
-        .into_iter()
-        .zip(streams)
+    let streams = streams(plan, &own);
+    Outcome::bytes_of_links(plan, &own)
+        .zip(Outcome::bytes_of_links(plan, &streams))
         .filter_map(|((link, bytes), (_, streams))| {
             let link = match &exchange.moved {
                 None => link,

@@ -134,11 +134,11 @@ fn rings_between_hosts_stay_on_their_rail() {
     let topology = load("dgx-h100", &Overrides { nodes: Some(4) }).unwrap();
     let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
     let planned = comm.plan(Collective::AllReduce, 1 << 30, RING).unwrap();
-    for transport in &planned.plan.transports {
+    for transport in planned.plan.transports.iter() {
         let Some(leg) = transport.network else {
             continue;
         };
-        let hops = &planned.plan.routes[leg.route.0 as usize].hops;
+        let hops = planned.plan.routes.get(leg.route).hops;
         // GPU, PCIe switch, interface, leaf, interface, PCIe switch, GPU: no spine.
         assert_eq!(hops.len(), 6, "one switch between interfaces of a rail");
         assert!(transport.store.is_none(), "GPUDirect needs no staging");
@@ -160,6 +160,8 @@ fn interfaces_are_used_evenly() {
             })
             .collect(),
         name: "node".into(),
+        like: first / 8,
+        shift: 0,
     };
     let reach = Reach {
         intra: 370.8,
@@ -212,6 +214,7 @@ fn asking_for_too_much_is_an_error() {
     }
 }
 
+mod copies;
 mod decisions;
 mod moved;
 mod registered;

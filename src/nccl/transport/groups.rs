@@ -1,13 +1,25 @@
 //! Ways through switches that sum or copy, which a group of GPUs shares.
 
-use super::{Way, Ways};
+use super::{Kind, Way, Ways};
 use crate::nccl::error::NcclError;
-use crate::topology::{DeviceId, Hop, LinkId, Route, Share};
+use crate::topology::{DeviceId, Hop, LinkId, Route, Share, Shift};
 use crate::units::{Bandwidth, Time};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Whom switches serve: the head, the members, and the part of a port that they reach (its bits).
-pub(super) type Served = (DeviceId, Vec<DeviceId>, u64);
+type Served = (DeviceId, Vec<DeviceId>, u64);
+
+/// Ways of switches that sum or copy, up and down, as far as they were asked for.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    /// Of the first node of its kind.
+    number_of: FxHashMap<Served, u32>,
+    all: Vec<[Route; 2]>,
+    /// In the copies where they were asked for.
+    moved: FxHashMap<(u32, Shift), [Way; 2]>,
+}
 
 impl Ways<'_> {
     /// Through NVSwitches with multicast memory: `[0]` the sum of what all `members` have,
@@ -20,10 +32,45 @@ impl Ways<'_> {
         members: &[DeviceId],
         port_share: f64,
     ) -> Result<[Way; 2], NcclError> {
-        let key = (head, members.to_vec(), port_share.to_bits());
-        if let Some(&ways) = self.groups.get(&key) {
-            return Ok(ways);
-        }
+        let (key, shift) = match self.copied_group(head, members) {
+            Some(((head, members), shift)) => ((head, members, port_share.to_bits()), shift),
+            None => {
+                let key = (head, members.to_vec(), port_share.to_bits());
+                (key, Shift::default())
+            }
+        };
+        let number = match self.groups.number_of.get(&key) {
+            Some(&number) => number,
+            None => {
+                // Errors name the devices that were asked for.
+                let routes = match self.through_switches(key.0, &key.1, port_share) {
+                    Err(_) => self.through_switches(head, members, port_share)?,
+                    Ok(routes) => routes,
+                };
+                self.add_group(key, routes)
+            }
+        };
+        Ok(self.group(number, shift))
+    }
+
+    /// A group as it is in the first node of its kind.
+    fn copied_group(
+        &self,
+        head: DeviceId,
+        members: &[DeviceId],
+    ) -> Option<((DeviceId, Vec<DeviceId>), Shift)> {
+        let (first, _, shift) = self.router.copied_peers(head, head)?;
+        let there = |&member| Some(self.router.copied_peers(head, member)?.1);
+        let members = members.iter().map(there).collect::<Option<_>>()?;
+        Some(((first, members), shift))
+    }
+
+    fn through_switches(
+        &self,
+        head: DeviceId,
+        members: &[DeviceId],
+        port_share: f64,
+    ) -> Result<[Route; 2], NcclError> {
         let other = |gpu| members.iter().copied().find(|&m| m != gpu).unwrap_or(gpu);
         let (mut reads, mut copies, mut latency) = (Union::default(), Union::default(), Time::ZERO);
         for &member in members {
@@ -56,11 +103,10 @@ impl Ways<'_> {
             load(self.topology.rate(link), reached)
         });
         let load = loads.max_by(|a, b| a.as_f64().total_cmp(&b.as_f64()));
-        let routes = [reads, copies].map(|union| Route {
+        Ok([reads, copies].map(|union| Route {
             load: load.unwrap_or_default(),
             ..union.route(latency)
-        });
-        Ok(self.group(key, routes))
+        }))
     }
 
     /// Through a network whose switches sum: `[0]` what all `members` (each a GPU and its
@@ -73,8 +119,8 @@ impl Ways<'_> {
     ) -> Result<[Way; 2], NcclError> {
         let gpus = members.iter().map(|m| m.0).collect();
         let key = (members[0].1, gpus, 1f64.to_bits());
-        if let Some(&ways) = self.groups.get(&key) {
-            return Ok(ways);
+        if let Some(&number) = self.groups.number_of.get(&key) {
+            return Ok(self.group(number, Shift::default()));
         }
         let root = members[0].1;
         let (mut up, mut down, mut latency) = (Union::default(), Union::default(), Time::ZERO);
@@ -99,29 +145,41 @@ impl Ways<'_> {
             down.extend(back.hops.iter());
         }
         let routes = [up, down].map(|union| union.route(latency));
-        Ok(self.group(key, routes))
+        let number = self.add_group(key, routes);
+        Ok(self.group(number, Shift::default()))
+    }
+
+    fn add_group(&mut self, key: Served, routes: [Route; 2]) -> u32 {
+        let number = self.groups.all.len() as u32;
+        self.groups.all.push(routes);
+        self.groups.number_of.insert(key, number);
+        number
     }
 
     /// The ways of a group that switches serve: what is loaded from it, and stored into it.
-    fn group(&mut self, key: Served, routes: [Route; 2]) -> [Way; 2] {
-        let latency = routes[0].latency;
-        let [load, store] = routes.map(|route| self.remember(route));
+    fn group(&mut self, number: u32, shift: Shift) -> [Way; 2] {
+        if let Some(&ways) = self.groups.moved.get(&(number, shift)) {
+            return ways;
+        }
+        let latency = self.groups.all[number as usize][0].latency;
         let carried = Way {
-            latency,
-            credit_latency: latency,
+            kind: self.kind(Kind::inside(latency, false)),
             ..Way::LOCAL
         };
+        let routes = Arc::make_mut(&mut self.routes);
+        let found = &self.groups.all[number as usize];
+        let mut add = |route: &Route| Some(routes.push(shift.hops(&route.hops), route.load));
         let ways = [
             Way {
-                load: Some(load),
+                load: add(&found[0]),
                 ..carried
             },
             Way {
-                store: Some(store),
+                store: add(&found[1]),
                 ..carried
             },
         ];
-        self.groups.insert(key, ways);
+        self.groups.moved.insert((number, shift), ways);
         ways
     }
 }

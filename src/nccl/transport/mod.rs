@@ -6,28 +6,37 @@
 //! else the data is staged in host memory.
 
 mod groups;
+mod inside;
 
 use super::env::Env;
 use super::error::NcclError;
-use super::hosts::{by_nvlink, nic_path};
-use super::ports::{End, Ports};
+use super::hosts::nic_path;
+use super::ports::{End, Handshake, Ports};
 use super::turns::Turn;
-use crate::plan::{MessageCost, NetworkLeg, Protocol, ProtocolKind, RouteId, Transport};
+use crate::plan::{MessageCost, NetworkLeg, Protocol, ProtocolKind, RouteId, Routes, Transport};
 use crate::topology::architecture::HopModel;
 use crate::topology::spec::RoutingPolicy;
-use crate::topology::{
-    DeviceId, DeviceKind, Hop, LinkFamily, PathType, Route, RouteError, Router, Share, Topology,
-};
+use crate::topology::{DeviceId, Hop, PathType, Router, Share, Topology};
 use crate::units::{Bandwidth, Bytes, Time};
+use groups::Groups;
+use inside::Inside;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A transport without what depends on the protocol.
+/// A transport without what depends on the protocol: its routes, and of which kind it is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     store: Option<RouteId>,
     load: Option<RouteId>,
+    /// Over a network: its route, and the GPU whose process's proxy thread sends.
+    network: Option<(RouteId, DeviceId)>,
+    /// An index into [`Ways::kinds`].
+    kind: u32,
+}
+
+/// What many ways have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Kind {
     network: Option<Net>,
     /// Of the wires, from the sender's post to the receiver.
     latency: Time,
@@ -36,27 +45,39 @@ pub(super) struct Way {
     pcie: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// Of a way over a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Net {
-    route: RouteId,
-    /// The GPU whose process's proxy thread sends.
-    thread: DeviceId,
     /// Between a GPU and the proxy that watches its memory.
     post_latency: Time,
     /// What a proxy thread spends on each message.
     message_overhead: Time,
     /// … with no more bytes on the wire so much more, if it lies in GPU memory.
     inline: (u64, Time),
-    /// Messages with more bytes on the wire take so much more.
-    rendezvous: (u64, Time),
-    /// … of those that are read from GPU memory.
-    large_in_gpu: u64,
-    /// … of which the threads of both ends are busy for so long.
-    handshake: Time,
+    handshake: Handshake,
     /// The fastest that one connection goes.
     rate: Bandwidth,
     /// Of the narrowest link.
     wire: Bandwidth,
+}
+
+impl Kind {
+    /// Within a GPU's own memory.
+    const LOCAL: Kind = Kind {
+        network: None,
+        latency: Time::ZERO,
+        credit_latency: Time::ZERO,
+        pcie: false,
+    };
+
+    fn inside(latency: Time, pcie: bool) -> Self {
+        Kind {
+            latency,
+            credit_latency: latency,
+            pcie,
+            ..Kind::LOCAL
+        }
+    }
 }
 
 /// A connection's ends, and the interfaces that it uses if it has to leave the host.
@@ -76,16 +97,16 @@ pub(super) struct Ways<'t> {
     topology: &'t Topology,
     router: Router<'t>,
     /// Plans have them, too.
-    pub(super) routes: Arc<Vec<Route>>,
-    /// Ways so far, and which of them each connection has: apart, for a table of many has room
-    /// to spare.
-    ways: Vec<Way>,
-    known: FxHashMap<Leg, u32>,
+    pub(super) routes: Arc<Routes>,
+    /// Kinds of ways so far.
+    kinds: Vec<Kind>,
+    number_of: FxHashMap<Kind, u32>,
+    inside: Inside,
     pub(super) ports: Ports,
     /// Some network tells connections between the same interfaces apart.
     hashes_flows: bool,
     /// Of switches that sum or copy: up and down.
-    groups: BTreeMap<groups::Served, [Way; 2]>,
+    groups: Groups,
     rules: Rules,
 }
 
@@ -117,14 +138,15 @@ impl<'t> Ways<'t> {
             topology,
             router,
             routes: Arc::default(),
-            ways: Vec::new(),
-            known: FxHashMap::default(),
+            kinds: vec![Kind::LOCAL],
+            number_of: FxHashMap::from_iter([(Kind::LOCAL, 0)]),
+            inside: Inside::default(),
             ports: Ports::default(),
             hashes_flows: topology
                 .fabrics
                 .iter()
                 .any(|f| f.routing == RoutingPolicy::Ecmp),
-            groups: BTreeMap::new(),
+            groups: Groups::default(),
             rules: Rules {
                 p2p_level: env.p2p_level,
                 shared_memory: !env.shm_disable,
@@ -141,6 +163,15 @@ impl<'t> Ways<'t> {
         self.router
     }
 
+    pub(super) fn topology(&self) -> &'t Topology {
+        self.topology
+    }
+
+    /// Queue pairs of a connection, if they count.
+    pub(super) fn queue_pairs(&self) -> Option<u32> {
+        self.rules.queue_pairs
+    }
+
     /// The router that finds them.
     pub(super) fn router(&self) -> &Router<'t> {
         &self.router
@@ -151,15 +182,18 @@ impl<'t> Ways<'t> {
         &mut self.router
     }
 
-    pub(super) fn remember(&mut self, route: Route) -> RouteId {
-        Arc::make_mut(&mut self.routes).push(route);
-        RouteId(self.routes.len() as u32 - 1)
+    /// Adds a route.
+    pub(super) fn remember(&mut self, hops: impl IntoIterator<Item = Hop>, load: Share) -> RouteId {
+        Arc::make_mut(&mut self.routes).push(hops, load)
     }
 
-    /// Makes room for so many more ways.
-    pub(super) fn expect(&mut self, more: usize) {
-        self.known.reserve(more);
-        self.ways.reserve(more);
+    /// The number of a kind of ways.
+    fn kind(&mut self, kind: Kind) -> u32 {
+        let kinds = &mut self.kinds;
+        *self.number_of.entry(kind).or_insert_with(|| {
+            kinds.push(kind);
+            kinds.len() as u32 - 1
+        })
     }
 
     /// The way of a connection.
@@ -167,145 +201,10 @@ impl<'t> Ways<'t> {
         if leg.nics.is_none() || !self.hashes_flows {
             leg.flow = 0;
         }
-        if let Some(&way) = self.known.get(&leg) {
-            return Ok(self.ways[way as usize]);
+        match leg.nics {
+            Some((out, into)) => self.over_network(leg, out, into),
+            None => self.inside_host(leg),
         }
-        let way = match leg.nics {
-            Some((out, into)) => self.over_network(leg, out, into)?,
-            None => self.inside_host(leg)?,
-        };
-        self.known.insert(leg, self.ways.len() as u32);
-        self.ways.push(way);
-        Ok(way)
-    }
-
-    fn inside_host(&mut self, leg: Leg) -> Result<Way, NcclError> {
-        if leg.from == leg.to {
-            return Ok(Way::LOCAL);
-        }
-        let mut peer = self.router.peer(leg.from, leg.to);
-        // NVLink by way of another GPU is better than PCIe, and than nothing (NCCL: NVB).
-        let nvlink = peer.as_ref().is_ok_and(|r| self.kind(r) == PathType::Nvl);
-        let nvb = self.rules.through_gpus
-            && self
-                .rules
-                .p2p_level
-                .is_none_or(|most| PathType::Nvb <= most);
-        if !nvlink
-            && nvb
-            && let Some(route) = self.through_a_gpu(leg.from, leg.to)
-        {
-            peer = Ok(route);
-        }
-        let direct = match (peer, self.rules.p2p_level) {
-            (Ok(route), None) => Some(route),
-            (Ok(route), Some(most)) => (self.kind(&route) <= most).then_some(route),
-            // The level may allow what is not by default: through CPUs.
-            (Err(RouteError::NoPeerAccess { .. }), Some(most)) => {
-                let route = self.router.local(leg.from, leg.to)?;
-                (self.kind(&route) <= most).then_some(route)
-            }
-            (Err(RouteError::NoPeerAccess { .. }), None) => None,
-            (Err(error), _) => return Err(error.into()),
-        };
-        if let Some(route) = direct {
-            let latency = route.latency;
-            let nvlink = |h: &Hop| self.topology.family(h.link) == LinkFamily::Nvlink;
-            let pcie = !route.hops.iter().any(nvlink);
-            return Ok(Way {
-                store: Some(self.remember(route)),
-                load: None,
-                network: None,
-                latency,
-                credit_latency: latency,
-                pcie,
-            });
-        }
-        if self.rules.shared_memory {
-            return self.through_host_memory(leg);
-        }
-        let nic = |gpu| self.router.nic_candidates(gpu).first().copied();
-        match (nic(leg.from), nic(leg.to)) {
-            (Some(out), Some(into)) => self.over_network(leg, out, into),
-            _ => Err(NcclError::NothingLeft {
-                collective: "a connection",
-                reason: format!(
-                    "{} and {} have neither peer access nor shared memory nor network interfaces",
-                    self.topology.device_name(leg.from),
-                    self.topology.device_name(leg.to)
-                ),
-            }),
-        }
-    }
-
-    /// The widest way over two NVLinks and the GPU between them.
-    fn through_a_gpu(&self, from: DeviceId, to: DeviceId) -> Option<Route> {
-        let node = self.topology.node_of(from)?;
-        let links = |a: DeviceId, b: DeviceId| {
-            let route = self.router.peer(a, b).ok()?;
-            (self.kind(&route) == PathType::Nvl).then_some(route)
-        };
-        let width = |route: &Route| {
-            let rates = route.hops.iter().map(|h| {
-                let rate = u128::from(self.topology.rate(h.link).bytes_per_sec());
-                rate * u128::from(h.share.den) / u128::from(h.share.num.max(1))
-            });
-            rates.min().unwrap_or(0)
-        };
-        let mut best: Option<(u128, Route)> = None;
-        for &middle in &self.topology.nodes[node.index()].gpus {
-            if middle == from || middle == to {
-                continue;
-            }
-            let (Some(a), Some(b)) = (links(from, middle), links(middle, to)) else {
-                continue;
-            };
-            let narrow = width(&a).min(width(&b));
-            if best.as_ref().is_none_or(|(known, _)| narrow > *known) {
-                best = Some((narrow, join([&a, &Route::default(), &b])));
-            }
-        }
-        best.map(|(_, route)| route)
-    }
-
-    /// What type of path a route is, as NCCL counts them.
-    fn kind(&self, route: &Route) -> PathType {
-        let links = || route.hops.iter().map(|h| h.link);
-        let to = |kind| {
-            links()
-                .filter(|&l| self.topology.device(self.topology.ends(l).1).kind == kind)
-                .count()
-        };
-        let family = |f| links().any(|l| self.topology.family(l) == f);
-        if by_nvlink(self.topology, &route.hops) {
-            PathType::Nvl
-        } else if family(LinkFamily::Socket) {
-            PathType::Sys
-        } else if to(DeviceKind::Cpu) > 0 {
-            PathType::Phb
-        } else if to(DeviceKind::PcieSwitch) > 1 {
-            PathType::Pxb
-        } else {
-            PathType::Pix
-        }
-    }
-
-    /// Both sides meet in the memory of the receiver's CPU (`NCCL_SHM_LOCALITY` 2).
-    fn through_host_memory(&mut self, leg: Leg) -> Result<Way, NcclError> {
-        let cpu = self.cpu_of(leg.to)?;
-        let store = self.router.local(leg.from, cpu)?;
-        let load = self.router.local(cpu, leg.to)?;
-        let latency = store.latency + load.latency;
-        let store = Some(self.remember(store));
-        let load = Some(self.remember(load));
-        Ok(Way {
-            store,
-            load,
-            network: None,
-            latency,
-            credit_latency: latency,
-            pcie: true,
-        })
     }
 
     fn over_network(&mut self, leg: Leg, out: DeviceId, into: DeviceId) -> Result<Way, NcclError> {
@@ -313,73 +212,44 @@ impl<'t> Ways<'t> {
         let source = leg.relay.unwrap_or(leg.from);
         let from = self.port(source, out, End::Sends)?;
         let to = self.port(leg.to, into, End::Receives)?;
-        let (route, middle) = self.crossing((&from, out), (&to, into), leg.flow)?;
-        let sender = self.topology.nic_model(out);
-        let message_overhead = sender.map_or(Time::ZERO, |m| m.message_overhead.value);
-        let inline = sender.filter(|_| from.direct);
-        let inline = inline.and_then(|m| m.inline.as_ref());
-        let inline = inline.map_or((0, Time::ZERO), |i| (i.up_to.value.get(), i.time.value));
-        let rendezvous = sender.and_then(|m| m.rendezvous.as_ref());
-        let in_gpu = rendezvous.filter(|_| from.direct);
-        let in_gpu = in_gpu.and_then(|r| Some(r.above_in_gpu.as_ref()?.value.get()));
-        let handshake = rendezvous.and_then(|r| Some(r.work.as_ref()?.value));
-        let rendezvous =
-            rendezvous.map_or((0, Time::ZERO), |r| (r.above.value.get(), r.time.value));
-        let model = self.topology.architecture(source).filter(|_| from.direct);
-        let pair = model.and_then(|m| Some(m.queue_pair_rate.as_ref()?.value));
-        let rate = match (pair, self.rules.queue_pairs) {
-            (Some(pair), Some(count)) => pair.bytes_per_sec().saturating_mul(u64::from(count)),
-            _ => u64::MAX,
+        let crossing = self.crossing((from, out), (to, into), leg.flow)?;
+        let (sender, receiver) = (self.ports.of(from), self.ports.of(to));
+        let interfaces = sender.transit + receiver.transit;
+        let latency = sender.data.latency + interfaces + crossing.latency + receiver.data.latency;
+        let mut post_latency = sender.notice.latency;
+        let notice = receiver.notice.latency;
+        let (sends_directly, receives_directly) = (sender.direct, receiver.direct);
+        let mut net = Net {
+            post_latency,
+            message_overhead: sender.message_overhead,
+            inline: sender.inline,
+            handshake: sender.handshake,
+            rate: sender.rate,
+            wire: crossing.wire,
         };
-        let hops = self.routes[route.0 as usize].hops.iter();
-        let narrowest = hops.map(|hop| self.topology.rate(hop.link)).min();
-        let wire = narrowest.unwrap_or(Bandwidth::from_bytes_per_sec(u64::MAX));
-        let delivery = self
-            .topology
-            .nic_model(into)
-            .and_then(|m| Some(m.delivery.as_ref()?.value))
-            .unwrap_or(Time::ZERO);
-        let interfaces = self.topology.transit_latency(out) + self.topology.transit_latency(into);
-        let latency = from.data.latency + interfaces + middle + to.data.latency;
-        let mut post_latency = from.notice.latency;
-        let notice = to.notice.latency;
+        let delivery = receiver.delivery;
         let store = match leg.relay.filter(|&relay| relay != leg.from) {
             Some(relay) => {
-                let (route, latency) =
-                    self.inside((leg.from, relay), |router| router.peer(leg.from, relay))?;
+                let (route, latency) = self.to_peer(leg.from, relay)?;
                 post_latency += latency;
                 Some(route)
             }
-            None if from.direct => None,
-            None => {
-                let ends = (source, from.cpu);
-                Some(self.inside(ends, |_| Ok(from.notice.clone()))?.0)
-            }
+            None if sends_directly => None,
+            None => Some(self.to_cpu(source, from, End::Sends)),
         };
-        let load = if to.direct {
-            None
-        } else {
-            let ends = (to.cpu, leg.to);
-            Some(self.inside(ends, |_| Ok(to.notice.clone()))?.0)
-        };
-        Ok(Way {
-            store,
-            load,
-            network: Some(Net {
-                route,
-                thread: source,
-                post_latency,
-                message_overhead,
-                inline,
-                rendezvous,
-                large_in_gpu: in_gpu.unwrap_or(rendezvous.0),
-                handshake: handshake.unwrap_or(Time::ZERO),
-                rate: Bandwidth::from_bytes_per_sec(rate),
-                wire,
-            }),
+        let load = (!receives_directly).then(|| self.to_cpu(leg.to, to, End::Receives));
+        net.post_latency = post_latency;
+        let kind = self.kind(Kind {
+            network: Some(net),
             latency: latency + notice + delivery,
             credit_latency: latency + notice,
             pcie: false,
+        });
+        Ok(Way {
+            store,
+            load,
+            network: Some((crossing.route, source)),
+            kind,
         })
     }
 
@@ -418,9 +288,7 @@ impl Way {
         store: None,
         load: None,
         network: None,
-        latency: Time::ZERO,
-        credit_latency: Time::ZERO,
-        pcie: false,
+        kind: 0,
     };
 
     /// The same without any bytes: another connection of its group carries them.
@@ -447,21 +315,41 @@ impl Way {
         self.network.is_some() && self.load.is_none() && self.store.is_none()
     }
 
+    /// Ways of one kind differ in their routes only.
+    pub(super) fn kind(&self) -> u32 {
+        self.kind
+    }
+
+    /// Its routes: stored over, loaded over, of the network.
+    pub(super) fn routes(&self) -> [Option<RouteId>; 3] {
+        [self.store, self.load, self.network.map(|(route, _)| route)]
+    }
+
     /// The GPU whose process's proxy thread sends over a network.
     pub(super) fn thread(&self) -> Option<DeviceId> {
-        self.network.map(|n| n.thread)
+        self.network.map(|(_, thread)| thread)
+    }
+}
+
+impl Ways<'_> {
+    /// The threads of both ends are busy with the handshakes of large messages.
+    pub(super) fn shakes_hands(&self, way: &Way) -> bool {
+        let network = self.kinds[way.kind as usize].network;
+        network.is_some_and(|n| n.handshake.work > Time::ZERO)
     }
 
-    /// Its thread is busy with the handshakes of large messages.
-    pub(super) fn shakes_hands(&self) -> bool {
-        self.network.is_some_and(|n| n.handshake > Time::ZERO)
-    }
-
-    /// With a protocol's `hop`: what noticing a slice costs beyond the wires. The proxy thread that
-    /// sends moves a number of connections on at once.
-    pub(super) fn transport(&self, hop: &HopModel, protocol: &Protocol, turn: Turn) -> Transport {
+    /// A way with a protocol's `hop`: what noticing a slice costs beyond the wires. The proxy
+    /// thread that sends moves a number of connections on at once.
+    pub(super) fn transport(
+        &self,
+        way: &Way,
+        hop: &HopModel,
+        protocol: &Protocol,
+        turn: Turn,
+    ) -> Transport {
         let wire = protocol.wire;
-        let hop = if self.pcie { &hop.pcie } else { &hop.nvlink }.value;
+        let kind = &self.kinds[way.kind as usize];
+        let hop = if kind.pcie { &hop.pcie } else { &hop.nvlink }.value;
         let payload = |bytes: u64| Bytes::new(bytes * u64::from(wire.1) / u64::from(wire.0));
         let payload_rate = |rate: Bandwidth, messages: u64| {
             let rate = payload(rate.bytes_per_sec() / messages.max(1));
@@ -469,17 +357,12 @@ impl Way {
         };
         // What LL sends lies in host memory.
         let in_gpu = protocol.kind != ProtocolKind::Ll;
-        let large = |n: &Net| {
-            payload(if in_gpu {
-                n.large_in_gpu
-            } else {
-                n.rendezvous.0
-            })
-        };
+        let large = |of: Handshake| payload(if in_gpu { of.above_in_gpu } else { of.above });
+        let leg = way.network.zip(kind.network);
         Transport {
-            store: self.store,
-            load: self.load,
-            network: self.network.map(|n| NetworkLeg {
+            store: way.store,
+            load: way.load,
+            network: leg.map(|((route, _), n)| NetworkLeg {
                 message: MessageCost {
                     each: n.message_overhead,
                     others: n.message_overhead * (turn.works - 1),
@@ -489,43 +372,15 @@ impl Way {
                     } else {
                         (Bytes::ZERO, Time::ZERO)
                     },
-                    large: (large(&n), n.handshake * turn.handles),
+                    large: (large(n.handshake), n.handshake.work * turn.handles),
                 },
-                route: n.route,
+                route,
                 post_latency: n.post_latency + hop + n.message_overhead * turn.waits,
-                rendezvous: (large(&n), n.rendezvous.1),
+                rendezvous: (large(n.handshake), n.handshake.time),
                 rate: n.rate,
             }),
-            latency: self.latency + hop,
-            credit_latency: self.credit_latency,
+            latency: kind.latency + hop,
+            credit_latency: kind.credit_latency,
         }
-    }
-}
-
-/// One route after the other; a link that several of them cross counts as often.
-pub(super) fn join(routes: [&Route; 3]) -> Route {
-    let latency = routes.iter().map(|r| r.latency).sum();
-    let mut hops: Vec<Hop> = Vec::with_capacity(routes.iter().map(|r| r.hops.len()).sum());
-    for route in routes {
-        // A route has each link once, so that only those before it can have it, too.
-        let before = hops.len();
-        for &hop in &route.hops {
-            match hops[..before].iter_mut().find(|h| h.link == hop.link) {
-                Some(known) => known.share = add(known.share, hop.share),
-                None => hops.push(hop),
-            }
-        }
-    }
-    Route {
-        hops,
-        latency,
-        ..Route::default()
-    }
-}
-
-fn add(a: Share, b: Share) -> Share {
-    Share {
-        num: a.num * b.den + b.num * a.den,
-        den: a.den * b.den,
     }
 }

@@ -105,7 +105,7 @@ fn crossbar(program: &Arc<dyn Program>, latency: Time) -> Plan {
             fifo_slices: 8,
             wire: (1, 1),
         },
-        routes: routes.into(),
+        routes: Arc::new(routes.into_iter().collect()),
         transports,
         costs: vec![RoleCosts::same(
             Time::ZERO,

@@ -8,7 +8,7 @@ use crate::engine::{Bins, Outcome};
 use crate::plan::Plan;
 use crate::report::record::{Attribution, Part};
 use crate::topology::Topology;
-use crate::units::Time;
+use crate::units::{Bandwidth, Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -273,10 +273,18 @@ const BUSY: f64 = 0.6;
 #[must_use]
 pub fn short_bottleneck(topology: &Topology, plan: &Plan, outcome: &Outcome) -> String {
     let mut busiest = None;
-    for (link, bytes) in outcome.link_bytes(plan) {
-        let time = topology.rate(link).time_for(bytes);
+    let rate_of = topology.rates();
+    // What carries no more, and no slower, than the busiest so far need not be worked out.
+    let mut most = (Bytes::ZERO, Bandwidth::from_bytes_per_sec(u64::MAX));
+    for (link, bytes) in outcome.carried(plan) {
+        let rate = rate_of(link);
+        if busiest.is_some() && bytes <= most.0 && rate >= most.1 {
+            continue;
+        }
+        let time = rate.time_for(bytes);
         if busiest.is_none_or(|(longest, _)| time > longest) {
             busiest = Some((time, link));
+            most = (bytes, rate);
         }
     }
     let class = |links: &[_]| {
@@ -321,7 +329,7 @@ pub fn short_bottleneck(topology: &Topology, plan: &Plan, outcome: &Outcome) -> 
         }
     }
     let active: u128 = times.values().sum();
-    let network = plan.transports.iter().any(|t| t.network.is_some());
+    let network = plan.transports.kinds().iter().any(|t| t.network.is_some());
     if network && waits > active {
         return "waiting for the network".to_owned();
     }

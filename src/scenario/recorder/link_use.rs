@@ -113,7 +113,7 @@ impl RouteUse {
             if bytes.is_empty() {
                 continue;
             }
-            for hop in &route.hops {
+            for hop in route.hops {
                 let factor = hop.share.as_f64() * wire;
                 if let Some(row) = rows.get_mut(&hop.link) {
                     for (cell, bytes) in row.iter_mut().zip(bytes) {

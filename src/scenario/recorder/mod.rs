@@ -149,7 +149,7 @@ impl Cast {
                 .map(|t| t.load.map(|r| r.0))
                 .collect(),
         };
-        for (id, transport) in (0..connections).zip(&plan.transports) {
+        for (id, transport) in (0..connections).zip(plan.transports.iter()) {
             let ends = program.connection(ConnId(id));
             let (from, to) = (cast.place[ends.from.index()], cast.place[ends.to.index()]);
             cast.ends.push((from.rank, to.rank));

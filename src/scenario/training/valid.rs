@@ -7,7 +7,7 @@ use crate::scenario::ScenarioError;
 use crate::scenario::read::{Scenario, changed};
 use crate::scenario::spec::{JobSpec, LongRunSpec, ScenarioSpec};
 use crate::scenario::valid::{check_name, environment, fault, machine};
-use crate::topology::{DeviceId, Fault, Topology, TopologyError, check};
+use crate::topology::{DeviceId, Fault, Topology, TopologyError};
 use crate::units::Span;
 use crate::workload::training::resolve::{Training, TrainingError};
 use serde_json::Value;
@@ -148,7 +148,7 @@ pub(super) fn variant(
         faults.push(wrong);
     }
     refuse(origin, faults)?;
-    let topology = machine(&spec.topology, spec.nodes, folder, origin)?;
+    let (topology, findings) = machine(&spec.topology, spec.nodes, folder, origin)?;
     let mut gpus = Vec::new();
     for node in &topology.nodes {
         let count = spec.gpus_per_node.map_or(node.gpus.len(), |g| g as usize);
@@ -172,7 +172,6 @@ pub(super) fn variant(
             refuse(origin, problems)?;
         }
     }
-    let findings = check(&topology);
     Ok(ValidVariant {
         warnings: findings
             .iter()

@@ -14,6 +14,7 @@ use crate::topology::hardware::LinkFamily;
 use crate::topology::spec::RoutingPolicy;
 use petgraph::Direction;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// A fabric's switches and ports, numbered densely, and what has been searched.
 #[derive(Debug)]
@@ -41,14 +42,17 @@ pub(super) struct FabricIndex {
     slots: Vec<u32>,
 }
 
+/// Links of a device with switches, by switch number: most interfaces have one.
+type Cables = SmallVec<[(u32, LinkId); 1]>;
+
 /// A NIC's place in a fabric.
 #[derive(Debug)]
 struct Port {
     device: DeviceId,
     /// Links to switches, by switch number.
-    up: Vec<(u32, LinkId)>,
+    up: Cables,
     /// Links from switches, by switch number.
-    down: Vec<(u32, LinkId)>,
+    down: Cables,
     /// Group of the switches that `up` leads to.
     sources: usize,
     /// Group of the switches that `down` comes from.
@@ -70,7 +74,7 @@ impl FabricIndex {
             port_of[port.index()] = position as u32;
         }
         let to_switches = |device: DeviceId, direction| {
-            let mut links: Vec<(u32, LinkId)> = router
+            let mut links: Cables = router
                 .links_of(device, direction)
                 .filter(|&(link, _)| topology.family(link) == LinkFamily::Network)
                 .map(|(link, far)| (switch_of[far.index()], link))
@@ -211,7 +215,12 @@ impl FabricIndex {
             let detours = self
                 .groups
                 .detours(topology, &self.switches, ends, &self.onward);
-            let found = detours.or_else(|| {
+            // Cables at one switch need nothing but the switch.
+            let at_one = (up.0 == down.0).then(|| {
+                let switch = self.switches[up.0 as usize];
+                (Vec::new(), topology.transit_latency(switch))
+            });
+            let found = detours.or(at_one).or_else(|| {
                 let (before, middle) = self.meeting(from, to)?;
                 let route = self.levels(from, to, before, middle).spread(topology);
                 let inner = 1..route.hops.len() - 1;

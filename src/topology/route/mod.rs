@@ -33,6 +33,7 @@ use std::cmp::Reverse;
 use thiserror::Error;
 
 pub(super) use local::LocalPath;
+pub use twins::Shift;
 
 /// An exact fraction of a transfer: `num / den`, with `0 < num <= den` in lowest terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

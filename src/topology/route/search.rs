@@ -1,7 +1,8 @@
 //! Searches through a fabric's switches, breadth first, each as far as it was needed.
 
 use crate::topology::graph::LinkId;
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// No such port or switch, and no distance, in tables by device or switch.
 pub(super) const NONE: u32 = u32::MAX;
@@ -14,7 +15,7 @@ pub(super) struct Adjacency {
 }
 
 impl Adjacency {
-    pub(super) fn new(switches: impl Iterator<Item = Vec<(u32, LinkId)>>) -> Self {
+    pub(super) fn new(switches: impl Iterator<Item = SmallVec<[(u32, LinkId); 1]>>) -> Self {
         let mut table = Adjacency {
             starts: vec![0],
             links: Vec::new(),
@@ -45,21 +46,21 @@ impl Adjacency {
 /// Breadth-first searches from sets of switches; each set of the fabric's ports has one.
 #[derive(Debug, Default)]
 pub(super) struct Searches {
-    groups: BTreeMap<Vec<u32>, usize>,
+    groups: FxHashMap<SmallVec<[u32; 2]>, usize>,
     searches: Vec<Search>,
 }
 
 impl Searches {
     /// The number of the group of switches that these links are of.
     pub(super) fn group(&mut self, links: &[(u32, LinkId)]) -> usize {
-        let mut switches: Vec<u32> = links.iter().map(|&(switch, _)| switch).collect();
+        let mut switches: SmallVec<[u32; 2]> = links.iter().map(|&(switch, _)| switch).collect();
         switches.dedup();
         let next = self.searches.len();
         let searches = &mut self.searches;
         *self.groups.entry(switches).or_insert_with_key(|switches| {
             searches.push(Search {
                 distance: Vec::new(),
-                order: switches.clone(),
+                order: switches.to_vec(),
                 ends: vec![switches.len()],
             });
             next
@@ -70,9 +71,9 @@ impl Searches {
     pub(super) fn get(&mut self, group: usize, switches: usize) -> &mut Search {
         let search = &mut self.searches[group];
         if search.distance.is_empty() {
-            search.distance = vec![NONE; switches];
+            search.distance = vec![0; switches];
             for &switch in &search.order {
-                search.distance[switch as usize] = 0;
+                search.distance[switch as usize] = 1;
             }
         }
         search
@@ -86,7 +87,8 @@ impl Searches {
 /// A breadth-first search as far as it was needed.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// By switch; [`NONE`] where it has not come yet. Empty before the first use.
+    /// By switch, plus one: 0 where it has not come yet, so that memory is touched only where it
+    /// has. Empty before the first use.
     distance: Vec<u32>,
     /// Switches as they were reached.
     order: Vec<u32>,
@@ -103,8 +105,8 @@ impl Search {
             while position < end {
                 for &(far, _) in links.of(self.order[position]) {
                     let distance = &mut self.distance[far as usize];
-                    if *distance == NONE {
-                        *distance = next as u32;
+                    if *distance == 0 {
+                        *distance = next as u32 + 1;
                         self.order.push(far);
                     }
                 }
@@ -124,6 +126,9 @@ impl Search {
     }
 
     pub(super) fn distance_of(&self, switch: u32) -> u32 {
-        self.distance.get(switch as usize).copied().unwrap_or(NONE)
+        match self.distance.get(switch as usize) {
+            None | Some(0) => NONE,
+            Some(distance) => distance - 1,
+        }
     }
 }

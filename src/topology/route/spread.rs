@@ -104,7 +104,7 @@ impl Levels {
 
     /// What each device can pass on, level by level from the destination. A device that
     /// everything crosses has no say in how the transfer divides before it.
-    fn capacities(&self, topology: &Topology) -> Vec<Vec<u64>> {
+    fn capacities(&self, weight: impl Fn(LinkId) -> u64) -> Vec<Vec<u64>> {
         let mut all: Vec<Vec<u64>> = self
             .devices
             .iter()
@@ -113,7 +113,7 @@ impl Levels {
         for level in (0..self.devices.len()).rev() {
             if let ([here, next, ..], Some(edges)) = (&mut all[level..], self.edges.get(level)) {
                 for edge in edges {
-                    let weight = weight(topology, edge.link).min(next[edge.to as usize]);
+                    let weight = weight(edge.link).min(next[edge.to as usize]);
                     let sum = &mut here[edge.from as usize];
                     *sum = sum.saturating_add(weight);
                 }
@@ -126,36 +126,65 @@ impl Levels {
     }
 
     fn shares(&self, topology: &Topology, split: Split) -> Option<Vec<Hop>> {
+        let rates = topology.rates();
+        // A link's say in a division: its usable rate.
+        let weight = |link| rates(link).bytes_per_sec();
         let capacities = match split {
-            Split::Capacity => self.capacities(topology),
+            Split::Capacity => self.capacities(weight),
             Split::Even => Vec::new(),
         };
+        let mut weights: Vec<u64> = Vec::new();
+        // Parts of the same devices' links are mostly the same, too.
+        let mut last: Option<(Fraction, u64, u64, Fraction, Share)> = None;
         let mut hops = Vec::with_capacity(self.edges.iter().map(Vec::len).sum());
         let mut here = vec![Fraction { num: 1, den: 1 }];
         for (level, edges) in self.edges.iter().enumerate() {
             let mut next = vec![Fraction { num: 0, den: 1 }; self.devices[level + 1].len()];
             for onward in edges.chunk_by(|a, b| a.from == b.from) {
                 let whole = here[onward[0].from as usize].reduced();
-                let weights = onward.iter().map(|edge| match split {
+                weights.clear();
+                weights.extend(onward.iter().map(|edge| match split {
                     Split::Capacity => {
-                        weight(topology, edge.link).min(capacities[level + 1][edge.to as usize])
+                        weight(edge.link).min(capacities[level + 1][edge.to as usize])
                     }
                     Split::Even => 1,
-                });
+                }));
                 // Weights are rates of some 10^10 bytes per second; their common divisor
                 // is a lane, which keeps the fractions small.
-                let unit = weights.clone().fold(0, gcd).max(1);
+                let common = |unit, &weight: &u64| {
+                    if unit == weight {
+                        unit
+                    } else {
+                        gcd(unit, weight)
+                    }
+                };
+                let unit = weights.iter().fold(0, common).max(1);
                 let total: u64 = weights
-                    .clone()
+                    .iter()
                     .try_fold(0_u64, |sum, w| sum.checked_add(w / unit))?;
-                for (edge, weight) in onward.iter().zip(weights) {
-                    let part = whole.times(weight / unit, total)?;
+                for (edge, &weight) in onward.iter().zip(&weights) {
+                    let weight = weight / unit;
+                    let (part, share) = match last {
+                        Some((w, n, t, part, share)) if (w, n, t) == (whole, weight, total) => {
+                            (part, share)
+                        }
+                        _ => {
+                            let part = whole.times(weight, total)?;
+                            let share = if part.num > 0 {
+                                part.share()?
+                            } else {
+                                Share::WHOLE
+                            };
+                            last = Some((whole, weight, total, part, share));
+                            (part, share)
+                        }
+                    };
                     let sum = &mut next[edge.to as usize];
                     *sum = sum.plus(part)?;
                     if part.num > 0 {
                         hops.push(Hop {
                             link: edge.link,
-                            share: part.share()?,
+                            share,
                         });
                     }
                 }
@@ -184,13 +213,8 @@ impl Levels {
     }
 }
 
-/// A link's say in a division: its usable rate in bytes per second.
-fn weight(topology: &Topology, link: LinkId) -> u64 {
-    topology.rate(link).bytes_per_sec()
-}
-
 /// A fraction that may be 0 and need not be in lowest terms.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fraction {
     num: u64,
     den: u64,

@@ -12,12 +12,40 @@ use crate::units::Bandwidth;
 use rustc_hash::FxHashMap;
 use std::cell::{OnceCell, RefCell};
 
+/// How far the numbers of a node's devices and links are behind those of the first node of its
+/// kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Shift {
+    devices: u32,
+    links: u32,
+}
+
+impl Shift {
+    /// A node's device, by that of the first node of its kind.
+    #[must_use]
+    pub fn device(self, first: DeviceId) -> DeviceId {
+        DeviceId(first.0.wrapping_add(self.devices))
+    }
+
+    /// A node's links, by those of the first node of its kind.
+    pub fn hops(self, hops: &[Hop]) -> impl ExactSizeIterator<Item = Hop> + '_ {
+        hops.iter().map(move |hop| Hop {
+            link: LinkId(hop.link.0.wrapping_add(self.links)),
+            share: hop.share,
+        })
+    }
+
+    /// The device of the first node of its kind, by a node's.
+    fn back(self, device: DeviceId) -> DeviceId {
+        DeviceId(device.0.wrapping_sub(self.devices))
+    }
+}
+
 /// What a node is a copy of.
 #[derive(Debug, Clone, Copy)]
 struct Twin {
-    /// Its numbers, minus those of the first node of its kind.
-    devices: u32,
-    links: u32,
+    /// The first node of its kind.
+    shift: Shift,
     /// Its devices.
     range: (u32, u32),
     /// No NVLink leaves it.
@@ -39,11 +67,11 @@ pub(super) struct Twins {
 
 impl Twin {
     fn there(self, device: DeviceId) -> DeviceId {
-        DeviceId(device.0.wrapping_sub(self.devices))
+        self.shift.back(device)
     }
 
     fn here(self, device: DeviceId) -> DeviceId {
-        DeviceId(device.0.wrapping_add(self.devices))
+        self.shift.device(device)
     }
 
     fn has(self, device: DeviceId) -> bool {
@@ -51,12 +79,8 @@ impl Twin {
     }
 
     fn moved(self, route: &Route) -> Route {
-        let hops = route.hops.iter().map(|hop| Hop {
-            link: LinkId(hop.link.0.wrapping_add(self.links)),
-            share: hop.share,
-        });
         Route {
-            hops: hops.collect(),
+            hops: self.shift.hops(&route.hops).collect(),
             latency: route.latency,
             load: route.load,
         }
@@ -71,6 +95,23 @@ impl Router<'_> {
         let node = self.topology.node_of(device)?;
         let twins = self.twins.of_node.get_or_init(|| find(self.topology));
         twins[node.index()].filter(|twin| twin.has(device))
+    }
+
+    /// Two devices of a node as they are in the first node of its kind, and how far that one is
+    /// away: paths between them over PCIe, C2C and sockets, models, ranked interfaces and their
+    /// cables are the same in both. `None` where a node is a copy of no other, not even of itself,
+    /// for more than the network joins it to others.
+    #[must_use]
+    pub fn copied(&self, a: DeviceId, b: DeviceId) -> Option<(DeviceId, DeviceId, Shift)> {
+        let twin = self.twin(a).filter(|twin| twin.has(b))?;
+        Some((twin.there(a), twin.there(b), twin.shift))
+    }
+
+    /// As [`Router::copied`], where NVLinks are the same, too.
+    #[must_use]
+    pub fn copied_peers(&self, a: DeviceId, b: DeviceId) -> Option<(DeviceId, DeviceId, Shift)> {
+        let twin = self.twin(a).filter(|twin| twin.nvlink && twin.has(b))?;
+        Some((twin.there(a), twin.there(b), twin.shift))
     }
 
     /// [`Router::search_local`], in the first node of its kind.
@@ -213,8 +254,10 @@ fn find(topology: &Topology) -> Vec<Option<Twin>> {
                 }
             };
             Some(Twin {
-                devices: own.0.wrapping_sub(first.0),
-                links: own.1.wrapping_sub(first.1),
+                shift: Shift {
+                    devices: own.0.wrapping_sub(first.0),
+                    links: own.1.wrapping_sub(first.1),
+                },
                 range,
                 nvlink: nvlink[node],
             })

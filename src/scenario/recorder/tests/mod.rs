@@ -7,8 +7,8 @@ use super::*;
 use crate::collective::{Collective, Part, Program, RingProgram, Rings};
 use crate::engine::{Options, simulate_with};
 use crate::plan::{
-    Issue, MessageCost, NetworkLeg, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost,
-    Transport, WorkerCosts,
+    Issue, MessageCost, NetworkLeg, Protocol, ProtocolKind, RoleCosts, RouteId, Routes, SliceCost,
+    Transport, Transports, WorkerCosts,
 };
 use crate::report::record::{Activity, Part as TimePart, Track};
 use crate::topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
@@ -71,7 +71,7 @@ fn nvlink_plan(
     let gpus: Vec<_> = topology.gpus().take(ranks as usize).collect();
     let router = Router::new(topology, 0);
     let mut routes = Vec::new();
-    let mut transports = Vec::new();
+    let mut transports = Transports::default();
     for connection in 0..program.connections() {
         let ends = program.connection(ConnId(connection));
         let gpu = |worker| gpus[program.worker(worker).rank.index()];
@@ -94,7 +94,7 @@ fn nvlink_plan(
             fifo_slices: costs.slots,
             wire: costs.wire,
         },
-        routes: Arc::new(routes),
+        routes: Arc::new(routes.into_iter().collect()),
         transports,
         costs: vec![RoleCosts::same(
             costs.launch,
@@ -130,21 +130,26 @@ fn network_plan(topology: &Topology, chunk: u64, overhead: Time, costs: Costs) -
         .into_iter()
         .find(|&(_, far)| far == nic(1))
         .unwrap();
-    plan.routes = Arc::new(vec![Route {
+    plan.routes = Arc::new(Routes::from_iter([Route {
         hops: vec![hop(out), hop(into)],
         latency: Time::ZERO,
         ..Route::default()
-    }]);
-    for transport in &mut plan.transports {
-        transport.store = None;
-    }
-    plan.transports[0].network = Some(NetworkLeg {
+    }]));
+    let leg = NetworkLeg {
         route: RouteId(0),
         post_latency: Time::ZERO,
         message: MessageCost::flat(overhead),
         rendezvous: (Bytes::ZERO, Time::ZERO),
         rate: INSTANT,
-    });
+    };
+    let transports = plan.transports.iter().enumerate();
+    plan.transports = transports
+        .map(|(id, transport)| Transport {
+            store: None,
+            network: (id == 0).then_some(leg),
+            ..transport
+        })
+        .collect();
     plan
 }
 

@@ -143,7 +143,13 @@ fn a_slow_link_is_named_and_equal_ones_are_not() {
     );
     let short = short_bottleneck(&t, &plan, &outcome);
     assert!(short.starts_with("NVLink out of GPUs, "), "{short}");
-    let slow: Vec<LinkId> = plan.routes[3].hops.iter().map(|h| h.link).collect();
+    let slow: Vec<LinkId> = plan
+        .routes
+        .get(RouteId(3))
+        .hops
+        .iter()
+        .map(|h| h.link)
+        .collect();
     let rate = |l: LinkId| {
         let factor = if slow.contains(&l) { 0.25 } else { 1.0 };
         t.rate(l).scaled(factor)
