@@ -172,8 +172,14 @@ impl Sharing {
         // Part by part: a part of a few resources is quickly looked through, and stays in
         // the cache from finding it to having settled it.
         for resource in dirty.drain(..) {
-            let pool = &self.pools[resource as usize];
+            let pool = &mut self.pools[resource as usize];
             if !pool.dirty {
+                continue;
+            }
+            // All who shared it have ended.
+            if pool.active.is_empty() {
+                pool.dirty = false;
+                self.levels[resource as usize].binding = false;
                 continue;
             }
             let only = match pool.active.as_slice() {

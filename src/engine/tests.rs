@@ -481,6 +481,19 @@ proptest! {
         }
     }
 
+    /// Any number of threads gives the same.
+    #[test]
+    fn threads_change_nothing(case in case(), threads in 2u32..5) {
+        let plan = plan_of(case, |r| r);
+        let options = |threads| Options { operations: 2, threads, ..Options::default() };
+        let one = simulate(&plan, |_| gb(50), options(1)).unwrap();
+        let several = simulate(&plan, |_| gb(50), options(threads)).unwrap();
+        prop_assert_eq!(&one.finish, &several.finish);
+        prop_assert_eq!(&one.connection_bytes, &several.connection_bytes);
+        prop_assert_eq!(&one.workers, &several.workers);
+        prop_assert_eq!((one.events, one.transfers), (several.events, several.transfers));
+    }
+
     /// Design invariants 4 and 10: the same again is the same, and so is a renaming. Blocks
     /// and roots go by rank, so only all-reduce is free of names.
     #[test]

@@ -8,8 +8,10 @@
 
 mod cast;
 mod check;
+mod cover;
 mod ending;
 mod regions;
+mod shards;
 mod skip;
 mod slices;
 mod steps;
@@ -39,6 +41,8 @@ use smallvec::SmallVec;
 pub struct Options<'a> {
     /// How often the operation is repeated back to back; at least once.
     pub operations: u32,
+    /// On so many processors, where that is worth it; none is as one. Results do not depend on it.
+    pub threads: u32,
     /// Called now and then with (steps begun, steps in all).
     pub progress: Option<&'a mut dyn FnMut(u64, u64)>,
 }
@@ -92,6 +96,7 @@ pub fn simulate_folded(
         let machinery = Machinery::new(slots, folding.workers.len(), shared, wires);
         let options = Options {
             operations: options.operations,
+            threads: options.threads,
             progress: options.progress.as_mut().map(|p| &mut **p as _),
         };
         let outcome = go(
@@ -135,13 +140,19 @@ fn go<P: Probe>(
         let steps = run.actors[..run.workers as usize].iter().map(|a| a.steps);
         run.skipper = Some(Box::new(Skipper::new(steps)));
     }
-    run.begin_all();
     // Who looks, and who compares states, sees one instant after the other.
-    if run.skipper.is_none() && !P::ACTIVE && !run.waits_inside {
-        run.divide();
-        run.turns_until_quiet();
+    let in_order = run.skipper.is_some() || P::ACTIVE || run.waits_inside;
+    if in_order || !run.run_in_shards() {
+        run.begin_those(|_| true);
+        if !in_order {
+            if let Some(regions) = run.regions() {
+                run.divide(regions);
+            }
+            run.runs_ahead = true;
+            run.turns_until_quiet();
+        }
+        run.events_until_quiet();
     }
-    run.events_until_quiet();
     run.into_outcome()
 }
 
@@ -210,6 +221,8 @@ struct Run<'r, 'o, P: Probe> {
     regions: Option<Box<Regions>>,
     /// All that the events of this turn need is in the cache.
     warm: bool,
+    /// Slices that nothing can hold up are done as soon as it is known when they will be.
+    runs_ahead: bool,
     /// Actors that finished a slice in this instant and go on to the next.
     ended: Vec<ActorId>,
     /// Actors that somebody woke in this instant.
@@ -245,7 +258,7 @@ struct RankState {
 impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
     fn new(
         plan: &'r Plan,
-        machinery: Machinery,
+        mut machinery: Machinery,
         cast: Cast,
         options: Options<'o>,
         probe: &'r mut P,
@@ -300,6 +313,14 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             (actor.path, actor.cap) = (proxy.path, rate);
             actors.push(actor);
         }
+        // Who looks sees the rates of all.
+        let covered = (!P::ACTIVE).then(|| {
+            let own = &actors[..workers as usize];
+            cover::covered(program, &plan.protocol, &machinery, &cast, own, &classes)
+        });
+        if let Some(covered) = covered.flatten() {
+            machinery.cover(&covered);
+        }
         let mut cold = vec![Cold::default(); actors.len()];
         cold[workers as usize..]
             .iter_mut()
@@ -323,7 +344,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         Run {
             protocol: plan.protocol,
             sharing: Sharing::with_room(&machinery.resources, actors.len(), |r| {
-                machinery.is_roomy(r)
+                machinery.is_quiet(r)
             }),
             changes: Vec::new(),
             plan,
@@ -340,6 +361,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             batch: Vec::new(),
             regions: None,
             warm: false,
+            runs_ahead: false,
             ended: Vec::new(),
             woken: Vec::new(),
             sums: FxHashMap::default(),
@@ -356,16 +378,6 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             skipper: None,
             steps_total: steps_total * u64::from(operations),
         }
-    }
-
-    fn begin_all(&mut self) {
-        for rank in 0..self.ranks.len() {
-            self.launch(rank);
-        }
-        for proxy in self.workers..self.actors.len() as u32 {
-            self.try_begin(proxy);
-        }
-        self.quiet_instant();
     }
 
     fn events_until_quiet(&mut self) {
@@ -406,12 +418,12 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         }
     }
 
-    /// Lets somebody see whether he can go on.
+    /// Lets somebody see whether he can go on, because of what was done at `at`.
     #[inline]
-    fn wake(&mut self, woken: Option<ActorId>) {
+    fn wake(&mut self, woken: Option<ActorId>, at: Time) {
         let Some(id) = woken else { return };
         let elsewhere = match &mut self.regions {
-            Some(regions) => regions.deliver(id, self.now),
+            Some(regions) => regions.deliver(id, at),
             None => false,
         };
         if !elsewhere {
@@ -429,7 +441,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         self.events += 1;
         match a.phase {
             Phase::Scheduled => self.begin(actor),
-            Phase::Streams => self.end(actor),
+            Phase::Streams => self.end(actor, self.now),
             Phase::Waits | Phase::Done => {}
         }
     }
@@ -456,24 +468,28 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
     /// Wakes whom the instant's events concern, then shares links anew.
     fn quiet_instant(&mut self) {
         // Only now, when all that ended has been passed on: who went on at once would mostly
-        // miss what its neighbour posts a moment later, and have to be woken for it.
-        let mut ended = std::mem::take(&mut self.ended);
-        for id in ended.drain(..) {
-            self.try_begin(id);
-        }
-        self.ended = ended;
-        let mut next = 0;
-        while next < self.woken.len() {
-            let end = self.woken.len().min(next + BLOCK);
-            if !self.warm {
-                self.touch(self.woken[next..end].iter().copied());
+        // miss what its neighbour posts a moment later, and have to be woken for it. Whoever
+        // runs ahead ends and wakes others in turn.
+        while !self.ended.is_empty() || !self.woken.is_empty() {
+            let mut next = 0;
+            while let Some(&id) = self.ended.get(next) {
+                self.try_begin(id);
+                next += 1;
             }
-            for at in next..end {
-                self.try_begin(self.woken[at]);
+            self.ended.clear();
+            let mut next = 0;
+            while next < self.woken.len() {
+                let end = self.woken.len().min(next + BLOCK);
+                if !self.warm {
+                    self.touch(self.woken[next..end].iter().copied());
+                }
+                for at in next..end {
+                    self.try_begin(self.woken[at]);
+                }
+                next = end;
             }
-            next = end;
+            self.woken.clear();
         }
-        self.woken.clear();
         if self.sharing.is_dirty() {
             self.share();
         }
