@@ -204,6 +204,19 @@ impl Actor {
         self.mark = now;
     }
 
+    /// Whether all has moved by `now`, at `rate`: the end is not after it.
+    #[inline]
+    pub(super) fn is_over(&self, rate: u64, now: Time) -> bool {
+        let picos = now.saturating_sub(self.mark).picos();
+        match (
+            self.remaining.checked_mul(1_000_000),
+            rate.checked_mul(picos),
+        ) {
+            (Some(left), Some(moved)) => left <= moved,
+            _ => self.end_at(rate).is_some_and(|end| end <= now),
+        }
+    }
+
     /// When the rest has moved at `rate`; `None` if it never does.
     #[inline]
     pub(super) fn end_at(&self, rate: u64) -> Option<Time> {

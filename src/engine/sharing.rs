@@ -18,7 +18,8 @@ mod groups;
 mod pools;
 
 use super::resources::{PathId, ResourceId, Resources};
-use groups::{GroupId, GroupUse, Groups};
+pub(super) use groups::GroupId;
+use groups::{GroupUse, Groups};
 use pools::{Level, Pool};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -147,6 +148,24 @@ impl Sharing {
         }
         let g = &self.groups.all[state.group as usize];
         (g.rate, limit(g.limit))
+    }
+
+    /// The group of a transfer that flows.
+    #[inline]
+    pub(super) fn group_of(&self, flow: FlowId) -> GroupId {
+        self.flows[flow as usize].group
+    }
+
+    /// The rate of a group's members, but for those that have none yet.
+    #[inline]
+    pub(super) fn rate_of(&self, group: GroupId) -> u64 {
+        self.groups.all[group as usize].rate
+    }
+
+    /// The members of a group.
+    #[inline]
+    pub(super) fn members(&self, group: GroupId) -> &[FlowId] {
+        &self.groups.all[group as usize].members
     }
 
     /// Reads a transfer's state, so that it is in the cache.

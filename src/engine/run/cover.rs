@@ -15,7 +15,7 @@ use crate::units::{Bandwidth, Bytes, Time};
 use rustc_hash::FxHashSet;
 
 /// So many different steps of one worker are looked at; of programs with more, none is covered.
-const MOST_LOOKS: u32 = 64;
+const MOST_LOOKS: u32 = 256;
 
 /// More than all roundings of a transfer come to: each new rate costs it less than a millionth of
 /// a byte, of which a gigabyte per second moves a million in this time.

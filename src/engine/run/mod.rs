@@ -8,8 +8,10 @@
 
 mod cast;
 mod check;
+mod class;
 mod cover;
 mod ending;
+mod ends;
 mod regions;
 mod shards;
 mod skip;
@@ -31,6 +33,8 @@ use crate::topology::LinkId;
 use crate::units::{Bandwidth, Bytes, Time};
 use cast::Cast;
 use check::check;
+use class::Class;
+use ends::{Due, GROUP};
 use regions::Regions;
 use rustc_hash::FxHashMap;
 use skip::Skipper;
@@ -142,6 +146,7 @@ fn go<P: Probe>(
     }
     // Who looks, and who compares states, sees one instant after the other.
     let in_order = run.skipper.is_some() || P::ACTIVE || run.waits_inside;
+    run.by_group = !in_order;
     if in_order || !run.run_in_shards() {
         run.begin_those(|_| true);
         if !in_order {
@@ -164,39 +169,6 @@ const BLOCK: usize = 32;
 
 /// So many events are brought to an end together: as many as fit the second-level cache.
 const PART: usize = 256;
-
-/// What one kind of actor costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Class {
-    /// After each slice of a worker.
-    slice: SliceCost,
-    /// Before each message of a proxy.
-    message: MessageCost,
-    /// Of a proxy: messages with more bytes arrive later by so much.
-    rendezvous: (Bytes, Time),
-    send_rate: u64,
-    local_rate: u64,
-    /// Streams in and out at these rates; zero: any number.
-    streams: u32,
-    /// The last slice's length, and what it cost: most are as long.
-    last: (u64, Time),
-}
-
-impl Class {
-    /// What a slice costs a worker.
-    #[inline]
-    fn cost_of(&mut self, len: u64) -> Time {
-        if self.last.0 != len {
-            self.last = (len, self.slice.of(len));
-        }
-        self.last.1
-    }
-
-    /// When a slice ends depends on when it began, beyond its bytes.
-    fn needs_start(&self) -> bool {
-        self.slice.pass > Bytes::ZERO || self.slice.hidden
-    }
-}
 
 struct Run<'r, 'o, P: Probe> {
     plan: &'r Plan,
@@ -223,6 +195,11 @@ struct Run<'r, 'o, P: Probe> {
     warm: bool,
     /// Slices that nothing can hold up are done as soon as it is known when they will be.
     runs_ahead: bool,
+    /// Transfers that share end by groups: when the first of each does.
+    by_group: bool,
+    due: Vec<Due>,
+    /// Those that end in this instant.
+    over: Vec<ActorId>,
     /// Actors that finished a slice in this instant and go on to the next.
     ended: Vec<ActorId>,
     /// Actors that somebody woke in this instant.
@@ -362,6 +339,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             regions: None,
             warm: false,
             runs_ahead: false,
+            by_group: false,
+            due: Vec::new(),
+            over: Vec::new(),
             ended: Vec::new(),
             woken: Vec::new(),
             sums: FxHashMap::default(),
@@ -402,7 +382,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         for part in batch.chunks(PART) {
             for block in part.chunks(BLOCK) {
                 if !self.warm {
-                    self.touch(block.iter().map(|&(actor, _)| actor));
+                    self.touch(block.iter().map(|&(actor, _)| actor).filter(|&a| a < GROUP));
                 }
                 for &(actor, generation) in block {
                     self.handle(actor, generation);
@@ -433,6 +413,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
 
     #[inline]
     fn handle(&mut self, actor: ActorId, generation: u32) {
+        if actor >= GROUP {
+            return self.end_some(actor - GROUP, generation);
+        }
         let a = &self.actors[actor as usize];
         // A newer event of this actor was queued since: its rate changed.
         if a.generation != generation {
@@ -490,7 +473,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             }
             self.woken.clear();
         }
-        if self.sharing.is_dirty() {
+        if self.sharing.is_dirty() && self.by_group {
+            self.share_groups();
+        } else if self.sharing.is_dirty() {
             self.share();
         }
     }

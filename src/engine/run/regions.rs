@@ -10,6 +10,7 @@
 //! in the future, and who shares a resource with others is of their region.
 
 use super::Run;
+use super::ends::GROUP;
 use crate::engine::machinery::Machinery;
 use crate::engine::probe::{ActorId, Probe};
 use crate::engine::queue::EventQueue;
@@ -253,7 +254,13 @@ impl<P: Probe> Run<'_, '_, P> {
     /// From now on regions take turns.
     pub(super) fn divide(&mut self, mut regions: Box<Regions>) {
         for (time, item) in self.queue.held() {
-            let region = regions.of[item.0 as usize] as usize;
+            // An event of a group whose members have all ended is stale.
+            let actor = match item.0.checked_sub(GROUP) {
+                Some(group) => self.sharing.members(group).first().copied(),
+                None => Some(item.0),
+            };
+            let Some(actor) = actor else { continue };
+            let region = regions.of[actor as usize] as usize;
             regions.all[region].queue.push(time, item);
         }
         self.queue.become_new(0, std::iter::empty());

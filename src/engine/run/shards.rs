@@ -224,6 +224,7 @@ fn apart(plan: &Plan, machinery: Machinery, operations: u32, shard: Shard) -> Do
     };
     let mut blind = Blind;
     let mut run = Run::new(plan, machinery, Cast::All, options, &mut blind);
+    run.by_group = true;
     if let Some(regions) = run.regions() {
         run.run_shard(&shard, regions);
     }

@@ -32,7 +32,7 @@ impl<P: Probe> Run<'_, '_, P> {
 
     /// Puts streaming at one rate, from the actor's mark until `now`, into its bins.
     #[inline]
-    fn book(&mut self, id: ActorId, now: Time, (rate, limit): (u64, Limit)) {
+    pub(super) fn book(&mut self, id: ActorId, now: Time, (rate, limit): (u64, Limit)) {
         let actor = &mut self.actors[id as usize];
         let time = now - actor.mark;
         match limit {
@@ -228,13 +228,12 @@ impl<P: Probe> Run<'_, '_, P> {
             // Which of several full resources is told as the limit goes by the order in which
             // rates are known: as long as it can, that stays what it was.
             self.sharing.start(resources, id, actor.path, actor.cap);
-        } else if let Some(rate) = self
-            .sharing
-            .start_at_once(resources, id, actor.path, actor.cap)
-        {
-            actor.generation += 1;
-            if let Some(end) = actor.end_at(rate) {
-                self.queue.push(end.picos(), (id, actor.generation));
+        } else {
+            let rate = self
+                .sharing
+                .start_at_once(resources, id, actor.path, actor.cap);
+            if rate.is_some() {
+                self.expect_end(id);
             }
         }
     }
