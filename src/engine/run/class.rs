@@ -30,6 +30,11 @@ impl Class {
         self.last.1
     }
 
+    /// Threads move a slice in passes, while it moves over the links.
+    pub(super) fn passes(&self) -> bool {
+        self.slice.pass > Bytes::ZERO && !self.slice.hidden
+    }
+
     /// When a slice ends depends on when it began, beyond its bytes.
     pub(super) fn needs_start(&self) -> bool {
         self.slice.pass > Bytes::ZERO || self.slice.hidden

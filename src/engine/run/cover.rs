@@ -9,7 +9,7 @@ use super::{Cast, Class};
 use crate::collective::{Program, Step};
 use crate::engine::actor::Actor;
 use crate::engine::machinery::Machinery;
-use crate::engine::resources::{PathId, ResourceId};
+use crate::engine::resources::{PathId, Use};
 use crate::plan::Protocol;
 use crate::units::{Bandwidth, Bytes, Time};
 use rustc_hash::FxHashSet;
@@ -34,7 +34,7 @@ pub(super) fn covered(
     classes: &[Class],
 ) -> Option<Vec<bool>> {
     // Others would have to be looked at step by step.
-    if !program.repeats() || classes.iter().all(|c| !c.needs_start()) {
+    if !program.repeats() || classes.iter().all(|c| !c.passes()) {
         return None;
     }
     let resources = &machinery.resources;
@@ -50,9 +50,17 @@ pub(super) fn covered(
         weight[u.resource as usize] += u64::from(u.weight);
     }
     // With all of them under way at once, each has at least its part: filling stops nobody below.
+    // Where there is room for all, each goes as if alone.
     let least = |path: PathId| {
-        let part = |r: ResourceId| resources.all[r as usize].capacity / weight[r as usize].max(1);
-        let parts = resources.path(path).iter().map(|u| part(u.resource));
+        let part = |u: &Use| {
+            let users = if machinery.is_quiet(u.resource) {
+                u64::from(u.weight)
+            } else {
+                weight[u.resource as usize]
+            };
+            resources.all[u.resource as usize].capacity / users.max(1)
+        };
+        let parts = resources.path(path).iter().map(part);
         parts.min().unwrap_or(u64::MAX)
     };
     let mut waited_for: Vec<bool> = vec![false; resources.all.len()];
@@ -97,7 +105,7 @@ pub(super) fn covered(
             let paths = [moves.0, moves.1].into_iter().flatten();
             let rate = paths.clone().map(least).min().map_or(cap, |r| r.min(cap));
             let mut lens = slices.into_iter().filter(|&len| len > 0);
-            if !lens.all(|len| is_over_before(own, len, cap, rate)) {
+            if !lens.all(|len| is_over_before(own, len, rate)) {
                 for path in paths {
                     mark(machinery, path, &mut waited_for);
                 }
@@ -140,15 +148,10 @@ fn mark(machinery: &Machinery, path: PathId, waited_for: &mut [bool]) {
 }
 
 /// Whether a slice that moves at `rate` or faster has moved before anything of it is passed on.
-fn is_over_before(class: &Class, len: u64, cap: u64, rate: u64) -> bool {
+fn is_over_before(class: &Class, len: u64, rate: u64) -> bool {
     let slice = &class.slice;
     let sync = slice.of(len);
-    let first = if slice.hidden {
-        Bandwidth::from_bytes_per_sec(cap).time_for(Bytes::new(len)) + sync
-    } else if slice.pass > Bytes::ZERO {
-        sync - slice.ahead(len, sync)
-    } else {
-        return false;
-    };
-    rate > 0 && Bandwidth::from_bytes_per_sec(rate).time_for(Bytes::new(len)) + ROUNDING <= first
+    let first = sync - slice.ahead(len, sync);
+    let moves = || Bandwidth::from_bytes_per_sec(rate).time_for(Bytes::new(len));
+    class.passes() && rate > 0 && moves() + ROUNDING <= first
 }

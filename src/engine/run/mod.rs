@@ -4,7 +4,9 @@
 //! and a slot is free in every outgoing one; it then streams at a rate given by sharing;
 //! then it is posted to the receiver and its slot goes back to the sender. All of these
 //! are times known as soon as the other side has acted, so a slice costs two events:
-//! its begin and its end; and over links that nothing can ever fill, its end alone.
+//! its begin and its end; and over links that nothing can ever fill, its end alone. Where
+//! nobody looks or compares states, that needs no event either: it is done at once, ahead of
+//! the clock.
 
 mod cast;
 mod check;

@@ -33,19 +33,14 @@ impl<P: Probe> Run<'_, '_, P> {
     /// Puts streaming at one rate, from the actor's mark until `now`, into its bins.
     #[inline]
     pub(super) fn book(&mut self, id: ActorId, now: Time, (rate, limit): (u64, Limit)) {
-        let actor = &mut self.actors[id as usize];
+        let actor = &self.actors[id as usize];
         let time = now - actor.mark;
-        match limit {
-            Limit::Cap => actor.at_cap += time,
-            Limit::Resource(resource) if resource == actor.limited_by => actor.limited += time,
-            Limit::Resource(resource) => {
-                let before = std::mem::replace(&mut actor.limited, time);
-                let by = std::mem::replace(&mut actor.limited_by, resource);
-                if before > Time::ZERO {
-                    add_limited(&mut self.cold[id as usize].limited, by, before);
-                }
-            }
+        if self.classes[usize::from(actor.class)].passes() {
+            self.cold[id as usize].pending.push((limit, time));
+        } else {
+            self.put_into_bin(id, limit, time);
         }
+        let actor = &self.actors[id as usize];
         if P::ACTIVE && time > Time::ZERO {
             let (path, start) = (actor.path, actor.mark);
             self.probe.segment(&Segment {
@@ -57,6 +52,36 @@ impl<P: Probe> Run<'_, '_, P> {
                 limit,
             });
         }
+    }
+
+    #[inline]
+    fn put_into_bin(&mut self, id: ActorId, limit: Limit, time: Time) {
+        let actor = &mut self.actors[id as usize];
+        match limit {
+            Limit::Cap => actor.at_cap += time,
+            Limit::Resource(resource) if resource == actor.limited_by => actor.limited += time,
+            Limit::Resource(resource) => {
+                let before = std::mem::replace(&mut actor.limited, time);
+                let by = std::mem::replace(&mut actor.limited_by, resource);
+                if before > Time::ZERO {
+                    add_limited(&mut self.cold[id as usize].limited, by, before);
+                }
+            }
+        }
+    }
+
+    /// A slice that passes moved is over: if its bytes were before the first pass, all of its time
+    /// was passes.
+    fn put_pending_into_bins(&mut self, id: ActorId, in_time: bool) -> Time {
+        let mut pending = std::mem::take(&mut self.cold[id as usize].pending);
+        let moving = pending.iter().map(|&(_, time)| time).sum();
+        if in_time {
+            return moving;
+        }
+        for (limit, time) in pending.drain(..) {
+            self.put_into_bin(id, limit, time);
+        }
+        Time::ZERO
     }
 
     /// If all that the next slice needs has a time, schedules (or does) its begin.
@@ -260,6 +285,7 @@ impl<P: Probe> Run<'_, '_, P> {
         let mut done = now;
         // When the first part of the slice is passed on, and when all of it is.
         let posted;
+        let mut in_passes = None;
         if proxy {
             let late = len > class.rendezvous.0.get();
             let at = now + if late { class.rendezvous.1 } else { Time::ZERO };
@@ -284,9 +310,15 @@ impl<P: Probe> Run<'_, '_, P> {
                 done = now.max(start + sync);
                 let first = done - class.slice.ahead(len, done - start);
                 posted = (first.max(now), done);
+                in_passes = Some(now <= first);
             }
             actor.sync += done - now;
         }
+        if let Some(in_time) = in_passes {
+            let passes = self.put_pending_into_bins(id, in_time);
+            self.actors[id as usize].sync += passes;
+        }
+        let actor = &mut self.actors[id as usize];
         if P::ACTIVE {
             let cold = &mut self.cold[id as usize];
             let (recv, send) = actor.queues(cold);
