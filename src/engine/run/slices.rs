@@ -310,7 +310,8 @@ impl<P: Probe> Run<'_, '_, P> {
                 done = now.max(start + sync);
                 let first = done - class.slice.ahead(len, done - start);
                 posted = (first.max(now), done);
-                in_passes = Some(now <= first);
+                // The bytes' end decided neither when it is done nor when the first pass is.
+                in_passes = Some(now <= first.min(start + sync));
             }
             actor.sync += done - now;
         }
