@@ -143,7 +143,7 @@ fn ends(case: &Case) -> [[Time; 2]; 3] {
     let rate = |link| topology.rate(link);
     let options = Options {
         operations: 1,
-        progress: None,
+        ..Options::default()
     };
     let both = Plan::side_by_side(plans.to_vec()).unwrap();
     let outcome = simulate_folded(&both, rate, options).unwrap();

@@ -6,6 +6,7 @@
 use super::fifo::FifoId;
 use super::probe::{ActorId, Cause};
 use super::resources::{PathId, ResourceId};
+use super::sharing::Limit;
 use crate::collective::After;
 use crate::units::Time;
 use smallvec::SmallVec;
@@ -101,6 +102,8 @@ pub(super) struct Cold {
     pub(super) handed: Time,
     /// Streaming limited by resources other than the last.
     pub(super) limited: SmallVec<[(ResourceId, Time); 2]>,
+    /// What limited the slice at hand, where that may turn out not to matter.
+    pub(super) pending: SmallVec<[(Limit, Time); 2]>,
     /// Waiting for other workers of the rank, between operations.
     pub(super) idle: Time,
     // For a probe.
@@ -123,6 +126,7 @@ impl Default for Cold {
             waiters: SmallVec::new(),
             handed: Time::ZERO,
             limited: SmallVec::new(),
+            pending: SmallVec::new(),
             idle: Time::ZERO,
             free: Time::ZERO,
             posted: Time::ZERO,
@@ -202,6 +206,19 @@ impl Actor {
         };
         self.remaining = self.remaining.saturating_sub(moved);
         self.mark = now;
+    }
+
+    /// Whether all has moved by `now`, at `rate`: the end is not after it.
+    #[inline]
+    pub(super) fn is_over(&self, rate: u64, now: Time) -> bool {
+        let picos = now.saturating_sub(self.mark).picos();
+        match (
+            self.remaining.checked_mul(1_000_000),
+            rate.checked_mul(picos),
+        ) {
+            (Some(left), Some(moved)) => left <= moved,
+            _ => self.end_at(rate).is_some_and(|end| end <= now),
+        }
     }
 
     /// When the rest has moved at `rate`; `None` if it never does.

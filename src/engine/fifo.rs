@@ -26,6 +26,8 @@ struct Fifo {
     /// The receiver waits for the next slice; the sender for a free slot.
     receiver_waits: bool,
     sender_waits: bool,
+    /// The other end is simulated elsewhere: it has to be told.
+    far: bool,
     /// Slot of the next slice to post and to take: `posted` and `taken` modulo the slots.
     post_slot: u8,
     take_slot: u8,
@@ -55,6 +57,18 @@ pub(super) struct Fifos {
     /// are free: in one cache line with up to four slots, else in one each.
     times: Vec<Line>,
     lens: Vec<u32>,
+    /// What other ends have to be told.
+    pub(super) news: Vec<News>,
+}
+
+/// What one end of a queue did, for the other one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct News {
+    pub(super) fifo: FifoId,
+    /// When the slice is visible, or the slot free.
+    pub(super) at: Time,
+    /// Bytes of a slice that was put in; of one that was taken out nothing.
+    pub(super) put: Option<u32>,
 }
 
 impl Fifos {
@@ -65,6 +79,7 @@ impl Fifos {
             all: Vec::new(),
             times: Vec::new(),
             lens: Vec::new(),
+            news: Vec::new(),
         }
     }
 
@@ -94,6 +109,7 @@ impl Fifos {
             taken: 0,
             receiver_waits: false,
             sender_waits: false,
+            far: false,
             post_slot: 0,
             take_slot: 0,
             lens_at,
@@ -127,6 +143,11 @@ impl Fifos {
         } else {
             &mut self.times[2 * id as usize + 1].0[usize::from(slot)]
         }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> FifoId {
+        self.all.len() as FifoId
     }
 
     /// Who puts into a queue, and who takes out of it.
@@ -222,6 +243,13 @@ impl Fifos {
             self.lens[fifo.lens_at as usize + usize::from(slot)] = len;
         }
         let wakes = std::mem::take(&mut fifo.receiver_waits).then_some(fifo.to);
+        if fifo.far {
+            self.news.push(News {
+                fifo: id,
+                at: visible,
+                put: Some(len),
+            });
+        }
         *self.visible(id, slot) = visible;
         wakes
     }
@@ -236,8 +264,54 @@ impl Fifos {
         fifo.taken += 1;
         let freed = now + fifo.credit_latency;
         let wakes = std::mem::take(&mut fifo.sender_waits).then_some(fifo.from);
+        if fifo.far {
+            self.news.push(News {
+                fifo: id,
+                at: freed,
+                put: None,
+            });
+        }
         *self.freed(id, slot) = freed;
         wakes
+    }
+
+    /// The ends of a queue are simulated apart from each other.
+    pub(super) fn part(&mut self, id: FifoId) {
+        self.all[id as usize].far = true;
+    }
+
+    /// The other end of a queue did something; returns this one if it waits for that.
+    pub(super) fn hear(&mut self, news: News) -> Option<ActorId> {
+        let News { fifo: id, at, put } = news;
+        let slots = self.slots;
+        let after = |slot: u8| if slot + 1 == slots { 0 } else { slot + 1 };
+        let fifo = &mut self.all[id as usize];
+        let Some(len) = put else {
+            let slot = fifo.take_slot;
+            fifo.take_slot = after(slot);
+            fifo.taken += 1;
+            let wakes = std::mem::take(&mut fifo.sender_waits).then_some(fifo.from);
+            *self.freed(id, slot) = at;
+            return wakes;
+        };
+        let slot = fifo.post_slot;
+        fifo.post_slot = after(slot);
+        fifo.posted += 1;
+        if fifo.lens_at != NO_LENS {
+            self.lens[fifo.lens_at as usize + usize::from(slot)] = len;
+        }
+        let wakes = std::mem::take(&mut fifo.receiver_waits).then_some(fifo.to);
+        *self.visible(id, slot) = at;
+        wakes
+    }
+
+    /// What is known elsewhere of how these queues were used, and who waits at them.
+    pub(super) fn join(&mut self, elsewhere: &Self) {
+        for (own, other) in self.all.iter_mut().zip(&elsewhere.all) {
+            own.bytes += other.bytes;
+            own.receiver_waits |= other.receiver_waits;
+            own.sender_waits |= other.sender_waits;
+        }
     }
 
     /// Whether what is in the queues, and when, is as it was `then`. `ahead` says how far a time

@@ -9,6 +9,7 @@ use crate::plan::{MessageCost, Plan, RouteId, Transport, WorkerCosts};
 use crate::units::{Bandwidth, Bytes, Time};
 
 /// The parts that a plan is executed by.
+#[derive(Clone)]
 pub(super) struct Machinery {
     pub(super) resources: Resources,
     pub(super) fifos: Fifos,
@@ -20,20 +21,36 @@ pub(super) struct Machinery {
     pub(super) proxies: Vec<Proxy>,
     /// The path that loads nothing.
     pub(super) nowhere: PathId,
-    /// For each resource: it has room for all who may ever use it at once.
-    roomy: Vec<bool>,
-    /// For each path that uses nothing but roomy resources: how fast one transfer goes.
+    /// For each resource: it has room for all who may ever use it at once, or nobody ever waits for
+    /// what they move.
+    quiet: Vec<bool>,
+    /// Of those, the second.
+    covered: Vec<bool>,
+    /// For each path that uses nothing but quiet resources: how fast one transfer goes.
     free: Vec<Option<Alone>>,
 }
 
-/// What holds back a transfer that has all links to itself.
+/// What holds back a transfer that never has to share.
 #[derive(Debug, Clone, Copy)]
-struct Alone {
-    rate: u64,
-    by: ResourceId,
+enum Alone {
+    /// A link.
+    By(u64, ResourceId),
+    /// Nothing that anybody notices.
+    Covered,
+}
+
+/// How a transfer goes that never has to share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unshared {
+    /// At this rate, with what limits it.
+    At(u64, Limit),
+    /// Its worker is busy with it for longer than it takes, whatever the rate: it takes no time of
+    /// its own.
+    Covered,
 }
 
 /// A network connection's proxy: takes from one queue, puts into another.
+#[derive(Clone)]
 pub(super) struct Proxy {
     pub(super) takes: FifoId,
     pub(super) puts: FifoId,
@@ -126,7 +143,8 @@ impl Machinery {
             load_path: wires.clone().map(|w| w.paths.load).collect(),
             proxies: Vec::new(),
             nowhere,
-            roomy,
+            covered: vec![false; roomy.len()],
+            quiet: roomy,
             free: Vec::new(),
         };
         // The queues that workers put into have the connections' numbers; those that proxies
@@ -169,28 +187,40 @@ impl Machinery {
     }
 
     fn alone(&self, path: PathId) -> Option<Alone> {
-        let mut alone = Alone {
-            rate: u64::MAX,
-            by: 0,
-        };
+        let (mut rate, mut by, mut covered) = (u64::MAX, 0, false);
         for u in self.resources.path(path) {
-            if !self.roomy[u.resource as usize] {
+            if !self.quiet[u.resource as usize] {
                 return None;
             }
-            let rate = self.resources.all[u.resource as usize].capacity / u64::from(u.weight);
-            if rate < alone.rate {
-                alone = Alone {
-                    rate,
-                    by: u.resource,
-                };
+            covered |= self.covered[u.resource as usize];
+            let alone = self.resources.all[u.resource as usize].capacity / u64::from(u.weight);
+            if alone < rate {
+                (rate, by) = (alone, u.resource);
             }
         }
-        Some(alone)
+        Some(if covered {
+            Alone::Covered
+        } else {
+            Alone::By(rate, by)
+        })
     }
 
-    /// Whether a resource has room for all who may ever use it at once.
-    pub(super) fn is_roomy(&self, resource: ResourceId) -> bool {
-        self.roomy[resource as usize]
+    /// Nobody waits for what is moved over these resources.
+    pub(super) fn cover(&mut self, covered: &[bool]) {
+        for (r, &covered) in covered.iter().enumerate() {
+            self.covered[r] |= covered && !self.quiet[r];
+        }
+        for (quiet, &covered) in self.quiet.iter_mut().zip(&self.covered) {
+            *quiet |= covered;
+        }
+        let paths = 0..self.resources.paths() as u32;
+        self.free = paths.map(|p| self.alone(p)).collect();
+    }
+
+    /// Whether a resource has room for all who may ever use it at once, or nobody ever waits for
+    /// what they move.
+    pub(super) fn is_quiet(&self, resource: ResourceId) -> bool {
+        self.quiet[resource as usize]
     }
 
     /// Whether transfers over `path` never have to share.
@@ -206,15 +236,13 @@ impl Machinery {
         sum
     }
 
-    /// If transfers over `path` never have to share: the rate of one with this cap, and what
-    /// limits it.
+    /// If transfers over `path` never have to share: how one with this cap goes.
     #[inline]
-    pub(super) fn unshared(&self, path: PathId, cap: u64) -> Option<(u64, Limit)> {
-        let alone = self.free[path as usize]?;
-        Some(if alone.rate < cap {
-            (alone.rate, Limit::Resource(alone.by))
-        } else {
-            (cap, Limit::Cap)
+    pub(super) fn unshared(&self, path: PathId, cap: u64) -> Option<Unshared> {
+        Some(match self.free[path as usize]? {
+            Alone::By(rate, by) if rate < cap => Unshared::At(rate, Limit::Resource(by)),
+            Alone::By(..) => Unshared::At(cap, Limit::Cap),
+            Alone::Covered => Unshared::Covered,
         })
     }
 }

@@ -19,7 +19,8 @@ pub struct Bins {
     pub wait_data: Time,
     /// The receiver had not freed a slot yet.
     pub wait_credit: Time,
-    /// Fencing and posting slices.
+    /// Fencing and posting slices; passes of threads over bytes, all of them where the bytes had
+    /// moved before the first pass was over.
     pub sync: Time,
     /// Bytes moved at the worker's own rate.
     pub at_cap: Time,

@@ -18,7 +18,8 @@ mod groups;
 mod pools;
 
 use super::resources::{PathId, ResourceId, Resources};
-use groups::{GroupId, GroupUse, Groups};
+pub(super) use groups::GroupId;
+use groups::{GroupUse, Groups};
 use pools::{Level, Pool};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -149,6 +150,24 @@ impl Sharing {
         (g.rate, limit(g.limit))
     }
 
+    /// The group of a transfer that flows.
+    #[inline]
+    pub(super) fn group_of(&self, flow: FlowId) -> GroupId {
+        self.flows[flow as usize].group
+    }
+
+    /// The rate of a group's members, but for those that have none yet.
+    #[inline]
+    pub(super) fn rate_of(&self, group: GroupId) -> u64 {
+        self.groups.all[group as usize].rate
+    }
+
+    /// The members of a group.
+    #[inline]
+    pub(super) fn members(&self, group: GroupId) -> &[FlowId] {
+        &self.groups.all[group as usize].members
+    }
+
     /// Reads a transfer's state, so that it is in the cache.
     #[inline]
     pub(super) fn touch(&self, flow: FlowId) -> u64 {
@@ -172,8 +191,14 @@ impl Sharing {
         // Part by part: a part of a few resources is quickly looked through, and stays in
         // the cache from finding it to having settled it.
         for resource in dirty.drain(..) {
-            let pool = &self.pools[resource as usize];
+            let pool = &mut self.pools[resource as usize];
             if !pool.dirty {
+                continue;
+            }
+            // All who shared it have ended.
+            if pool.active.is_empty() {
+                pool.dirty = false;
+                self.levels[resource as usize].binding = false;
                 continue;
             }
             let only = match pool.active.as_slice() {

@@ -9,6 +9,8 @@ use crate::units::{Bandwidth, Bytes, Time};
 use proptest::prelude::*;
 use std::sync::Arc;
 
+mod turns;
+
 const INSTANT: Bandwidth = Bandwidth::from_bytes_per_sec(1_000_000_000_000_000_000);
 
 /// Costs in which only what is given costs anything.
@@ -461,29 +463,6 @@ proptest! {
         nearer.6 /= 2;
         let near = simulate(&plan_of(nearer, |r| r), |_| gb(50), Options::default()).unwrap();
         prop_assert!(near.end() <= slow.end() + rounding);
-    }
-
-    /// Regions that take turns (there are many in tests) give what one event after the other in
-    /// order of time gives, as it is done where somebody looks. Which of several full resources
-    /// counts as the limit may differ.
-    #[test]
-    fn turns_change_nothing(case in case()) {
-        struct Looks;
-        impl probe::Probe for Looks {
-            const ACTIVE: bool = true;
-        }
-        let plan = plan_of(case, |r| r);
-        let options = || Options { operations: 2, ..Options::default() };
-        let turns = simulate(&plan, |_| gb(50), options()).unwrap();
-        let in_order = simulate_with(&plan, |_| gb(50), options(), &mut Looks).unwrap();
-        prop_assert_eq!(&turns.finish, &in_order.finish);
-        prop_assert_eq!(&turns.connection_bytes, &in_order.connection_bytes);
-        for (a, b) in turns.workers.iter().zip(&in_order.workers) {
-            let limited = |bins: &Bins| bins.limited.iter().map(|&(_, t)| t).sum::<Time>();
-            prop_assert_eq!(limited(a), limited(b));
-            let rest = |bins: &Bins| Bins { limited: Vec::new().into_iter().collect(), ..bins.clone() };
-            prop_assert_eq!(rest(a), rest(b));
-        }
     }
 
     /// Design invariants 4 and 10: the same again is the same, and so is a renaming. Blocks

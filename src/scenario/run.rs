@@ -15,6 +15,7 @@ use crate::nccl::{Communicator, NcclError, Planned};
 use crate::plan::{Plan, bound};
 use crate::report::Run;
 use crate::report::record::{Candidate, Decision, Row, Summary, Timeline};
+use crate::threads::processors;
 use crate::topology::{LinkId, Topology, draw};
 use crate::units::{Bytes, Time};
 use std::collections::BTreeMap;
@@ -250,6 +251,8 @@ pub(super) struct Timing {
     pub(super) isolated: bool,
     /// By simulating every worker.
     pub(super) exact_full: bool,
+    /// On so many processors, at most.
+    pub(super) threads: u32,
 }
 
 /// What an operation takes.
@@ -262,6 +265,7 @@ pub(super) fn time_of(
     let operations = if timing.isolated { 1 } else { BACK_TO_BACK };
     let options = Options {
         operations,
+        threads: timing.threads,
         progress,
     };
     let rate = topology.rates();
@@ -287,6 +291,7 @@ fn timed_row(
     let timing = Timing {
         isolated: spec.isolated,
         exact_full: spec.exact_full,
+        threads: processors() as u32,
     };
     let began = Instant::now();
     let (time, outcome) = time_of(topology, &planned.plan, timing, Some(progress))
@@ -362,6 +367,7 @@ fn record(
     let options = Options {
         operations: 1,
         progress: Some(progress),
+        ..Options::default()
     };
     let plan = &planned.plan;
     let mut recorder = Recorder::new(topology, plan, Limits::default());

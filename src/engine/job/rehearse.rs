@@ -89,7 +89,7 @@ fn alone(
 ) -> Result<Outcome, SimError> {
     let options = Options {
         operations: 1,
-        progress: None,
+        ..Options::default()
     };
     if exact_full {
         simulate(plan, rate, options)

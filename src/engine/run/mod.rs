@@ -4,12 +4,18 @@
 //! and a slot is free in every outgoing one; it then streams at a rate given by sharing;
 //! then it is posted to the receiver and its slot goes back to the sender. All of these
 //! are times known as soon as the other side has acted, so a slice costs two events:
-//! its begin and its end; and over links that nothing can ever fill, its end alone.
+//! its begin and its end; and over links that nothing can ever fill, its end alone. Where
+//! nobody looks or compares states, that needs no event either: it is done at once, ahead of
+//! the clock.
 
 mod cast;
 mod check;
+mod class;
+mod cover;
 mod ending;
+mod ends;
 mod regions;
+mod shards;
 mod skip;
 mod slices;
 mod steps;
@@ -29,6 +35,8 @@ use crate::topology::LinkId;
 use crate::units::{Bandwidth, Bytes, Time};
 use cast::Cast;
 use check::check;
+use class::Class;
+use ends::{Due, GROUP};
 use regions::Regions;
 use rustc_hash::FxHashMap;
 use skip::Skipper;
@@ -39,6 +47,8 @@ use smallvec::SmallVec;
 pub struct Options<'a> {
     /// How often the operation is repeated back to back; at least once.
     pub operations: u32,
+    /// On so many processors, where that is worth it; none is as one. Results do not depend on it.
+    pub threads: u32,
     /// Called now and then with (steps begun, steps in all).
     pub progress: Option<&'a mut dyn FnMut(u64, u64)>,
 }
@@ -92,6 +102,7 @@ pub fn simulate_folded(
         let machinery = Machinery::new(slots, folding.workers.len(), shared, wires);
         let options = Options {
             operations: options.operations,
+            threads: options.threads,
             progress: options.progress.as_mut().map(|p| &mut **p as _),
         };
         let outcome = go(
@@ -135,13 +146,20 @@ fn go<P: Probe>(
         let steps = run.actors[..run.workers as usize].iter().map(|a| a.steps);
         run.skipper = Some(Box::new(Skipper::new(steps)));
     }
-    run.begin_all();
     // Who looks, and who compares states, sees one instant after the other.
-    if run.skipper.is_none() && !P::ACTIVE && !run.waits_inside {
-        run.divide();
-        run.turns_until_quiet();
+    let in_order = run.skipper.is_some() || P::ACTIVE || run.waits_inside;
+    run.by_group = !in_order;
+    if in_order || !run.run_in_shards() {
+        run.begin_those(|_| true);
+        if !in_order {
+            if let Some(regions) = run.regions() {
+                run.divide(regions);
+            }
+            run.runs_ahead = true;
+            run.turns_until_quiet();
+        }
+        run.events_until_quiet();
     }
-    run.events_until_quiet();
     run.into_outcome()
 }
 
@@ -153,39 +171,6 @@ const BLOCK: usize = 32;
 
 /// So many events are brought to an end together: as many as fit the second-level cache.
 const PART: usize = 256;
-
-/// What one kind of actor costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Class {
-    /// After each slice of a worker.
-    slice: SliceCost,
-    /// Before each message of a proxy.
-    message: MessageCost,
-    /// Of a proxy: messages with more bytes arrive later by so much.
-    rendezvous: (Bytes, Time),
-    send_rate: u64,
-    local_rate: u64,
-    /// Streams in and out at these rates; zero: any number.
-    streams: u32,
-    /// The last slice's length, and what it cost: most are as long.
-    last: (u64, Time),
-}
-
-impl Class {
-    /// What a slice costs a worker.
-    #[inline]
-    fn cost_of(&mut self, len: u64) -> Time {
-        if self.last.0 != len {
-            self.last = (len, self.slice.of(len));
-        }
-        self.last.1
-    }
-
-    /// When a slice ends depends on when it began, beyond its bytes.
-    fn needs_start(&self) -> bool {
-        self.slice.pass > Bytes::ZERO || self.slice.hidden
-    }
-}
 
 struct Run<'r, 'o, P: Probe> {
     plan: &'r Plan,
@@ -210,6 +195,13 @@ struct Run<'r, 'o, P: Probe> {
     regions: Option<Box<Regions>>,
     /// All that the events of this turn need is in the cache.
     warm: bool,
+    /// Slices that nothing can hold up are done as soon as it is known when they will be.
+    runs_ahead: bool,
+    /// Transfers that share end by groups: when the first of each does.
+    by_group: bool,
+    due: Vec<Due>,
+    /// Those that end in this instant.
+    over: Vec<ActorId>,
     /// Actors that finished a slice in this instant and go on to the next.
     ended: Vec<ActorId>,
     /// Actors that somebody woke in this instant.
@@ -245,7 +237,7 @@ struct RankState {
 impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
     fn new(
         plan: &'r Plan,
-        machinery: Machinery,
+        mut machinery: Machinery,
         cast: Cast,
         options: Options<'o>,
         probe: &'r mut P,
@@ -300,6 +292,14 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             (actor.path, actor.cap) = (proxy.path, rate);
             actors.push(actor);
         }
+        // Who looks sees the rates of all.
+        let covered = (!P::ACTIVE).then(|| {
+            let own = &actors[..workers as usize];
+            cover::covered(program, &plan.protocol, &machinery, &cast, own, &classes)
+        });
+        if let Some(covered) = covered.flatten() {
+            machinery.cover(&covered);
+        }
         let mut cold = vec![Cold::default(); actors.len()];
         cold[workers as usize..]
             .iter_mut()
@@ -323,7 +323,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         Run {
             protocol: plan.protocol,
             sharing: Sharing::with_room(&machinery.resources, actors.len(), |r| {
-                machinery.is_roomy(r)
+                machinery.is_quiet(r)
             }),
             changes: Vec::new(),
             plan,
@@ -340,6 +340,10 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             batch: Vec::new(),
             regions: None,
             warm: false,
+            runs_ahead: false,
+            by_group: false,
+            due: Vec::new(),
+            over: Vec::new(),
             ended: Vec::new(),
             woken: Vec::new(),
             sums: FxHashMap::default(),
@@ -356,16 +360,6 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             skipper: None,
             steps_total: steps_total * u64::from(operations),
         }
-    }
-
-    fn begin_all(&mut self) {
-        for rank in 0..self.ranks.len() {
-            self.launch(rank);
-        }
-        for proxy in self.workers..self.actors.len() as u32 {
-            self.try_begin(proxy);
-        }
-        self.quiet_instant();
     }
 
     fn events_until_quiet(&mut self) {
@@ -390,7 +384,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         for part in batch.chunks(PART) {
             for block in part.chunks(BLOCK) {
                 if !self.warm {
-                    self.touch(block.iter().map(|&(actor, _)| actor));
+                    self.touch(block.iter().map(|&(actor, _)| actor).filter(|&a| a < GROUP));
                 }
                 for &(actor, generation) in block {
                     self.handle(actor, generation);
@@ -406,12 +400,12 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         }
     }
 
-    /// Lets somebody see whether he can go on.
+    /// Lets somebody see whether he can go on, because of what was done at `at`.
     #[inline]
-    fn wake(&mut self, woken: Option<ActorId>) {
+    fn wake(&mut self, woken: Option<ActorId>, at: Time) {
         let Some(id) = woken else { return };
         let elsewhere = match &mut self.regions {
-            Some(regions) => regions.deliver(id, self.now),
+            Some(regions) => regions.deliver(id, at),
             None => false,
         };
         if !elsewhere {
@@ -421,6 +415,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
 
     #[inline]
     fn handle(&mut self, actor: ActorId, generation: u32) {
+        if actor >= GROUP {
+            return self.end_some(actor - GROUP, generation);
+        }
         let a = &self.actors[actor as usize];
         // A newer event of this actor was queued since: its rate changed.
         if a.generation != generation {
@@ -429,7 +426,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         self.events += 1;
         match a.phase {
             Phase::Scheduled => self.begin(actor),
-            Phase::Streams => self.end(actor),
+            Phase::Streams => self.end(actor, self.now),
             Phase::Waits | Phase::Done => {}
         }
     }
@@ -456,25 +453,31 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
     /// Wakes whom the instant's events concern, then shares links anew.
     fn quiet_instant(&mut self) {
         // Only now, when all that ended has been passed on: who went on at once would mostly
-        // miss what its neighbour posts a moment later, and have to be woken for it.
-        let mut ended = std::mem::take(&mut self.ended);
-        for id in ended.drain(..) {
-            self.try_begin(id);
-        }
-        self.ended = ended;
-        let mut next = 0;
-        while next < self.woken.len() {
-            let end = self.woken.len().min(next + BLOCK);
-            if !self.warm {
-                self.touch(self.woken[next..end].iter().copied());
+        // miss what its neighbour posts a moment later, and have to be woken for it. Whoever
+        // runs ahead ends and wakes others in turn.
+        while !self.ended.is_empty() || !self.woken.is_empty() {
+            let mut next = 0;
+            while let Some(&id) = self.ended.get(next) {
+                self.try_begin(id);
+                next += 1;
             }
-            for at in next..end {
-                self.try_begin(self.woken[at]);
+            self.ended.clear();
+            let mut next = 0;
+            while next < self.woken.len() {
+                let end = self.woken.len().min(next + BLOCK);
+                if !self.warm {
+                    self.touch(self.woken[next..end].iter().copied());
+                }
+                for at in next..end {
+                    self.try_begin(self.woken[at]);
+                }
+                next = end;
             }
-            next = end;
+            self.woken.clear();
         }
-        self.woken.clear();
-        if self.sharing.is_dirty() {
+        if self.sharing.is_dirty() && self.by_group {
+            self.share_groups();
+        } else if self.sharing.is_dirty() {
             self.share();
         }
     }

@@ -10,6 +10,7 @@
 //! in the future, and who shares a resource with others is of their region.
 
 use super::Run;
+use super::ends::GROUP;
 use crate::engine::machinery::Machinery;
 use crate::engine::probe::{ActorId, Probe};
 use crate::engine::queue::EventQueue;
@@ -37,10 +38,10 @@ const ACTORS_AN_EVENT: u64 = 4;
 /// The machine's regions, and who is next.
 pub(super) struct Regions {
     /// The region of each actor.
-    of: Vec<u32>,
+    pub(super) of: Vec<u32>,
     all: Vec<Region>,
     /// Whatever a region does reaches others so much later, or later still.
-    lookahead: Time,
+    pub(super) lookahead: Time,
     /// Whose turn it is.
     current: u32,
     /// Regions by when they are due; those whose `due` is another one are stale.
@@ -121,16 +122,29 @@ impl Regions {
         })
     }
 
-    /// Notes that somebody was woken at `now`; false if that is for the current region to see to.
+    /// Notes that somebody was woken by what was done at `at`; false if that is for the current
+    /// region to see to.
     #[inline]
-    pub(super) fn deliver(&mut self, id: ActorId, now: Time) -> bool {
+    pub(super) fn deliver(&mut self, id: ActorId, at: Time) -> bool {
         let region = self.of[id as usize];
         if region == self.current {
             return false;
         }
         self.all[region as usize].woken.push(id);
-        self.expect(region, (now + self.lookahead).picos());
+        self.expect(region, (at + self.lookahead).picos());
         true
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Somebody was woken by news of what will be at `at`.
+    pub(super) fn tell(&mut self, id: ActorId, at: Time) {
+        let region = self.of[id as usize];
+        self.all[region as usize].woken.push(id);
+        self.expect(region, at.picos());
     }
 
     /// Puts a region on the agenda.
@@ -142,14 +156,21 @@ impl Regions {
         }
     }
 
-    /// Whose turn is next, and from when on.
-    fn next(&mut self) -> Option<(u64, u32)> {
-        while let Some(Reverse((time, region))) = self.agenda.pop() {
+    /// When something happens next.
+    pub(super) fn due(&mut self) -> Option<u64> {
+        while let Some(&Reverse((time, region))) = self.agenda.peek() {
             if self.all[region as usize].due == time {
-                return Some((time, region));
+                return Some(time);
             }
+            self.agenda.pop();
         }
         None
+    }
+
+    /// Whose turn is next, and from when on, if that is before `end`.
+    fn next(&mut self, end: u64) -> Option<(u64, u32)> {
+        self.due().filter(|&time| time < end)?;
+        self.agenda.pop().map(|Reverse(next)| next)
     }
 }
 
@@ -158,7 +179,7 @@ fn unite_sharers(sets: &mut Sets, machinery: &Machinery, workers: u32) {
     let mut user = vec![None; machinery.resources.all.len()];
     let mut uses = |actor: ActorId, path| {
         for u in machinery.resources.path(path) {
-            if machinery.is_roomy(u.resource) {
+            if machinery.is_quiet(u.resource) {
                 continue;
             }
             match user[u.resource as usize] {
@@ -220,16 +241,26 @@ impl Sets {
 }
 
 impl<P: Probe> Run<'_, '_, P> {
-    /// Divides the machine into regions, if there are several.
-    pub(super) fn divide(&mut self) {
+    /// The machine's regions, if there are several.
+    pub(super) fn regions(&self) -> Option<Box<Regions>> {
         let ranks = self.ranks.iter().map(|r| {
             let (first, last) = r.workers;
             &self.rank_workers[first as usize..last as usize]
         });
         let regions = Regions::new(&self.machinery, self.actors.len(), self.workers, ranks);
-        let Some(mut regions) = regions else { return };
+        regions.map(Box::new)
+    }
+
+    /// From now on regions take turns.
+    pub(super) fn divide(&mut self, mut regions: Box<Regions>) {
         for (time, item) in self.queue.held() {
-            let region = regions.of[item.0 as usize] as usize;
+            // An event of a group whose members have all ended is stale.
+            let actor = match item.0.checked_sub(GROUP) {
+                Some(group) => self.sharing.members(group).first().copied(),
+                None => Some(item.0),
+            };
+            let Some(actor) = actor else { continue };
+            let region = regions.of[actor as usize] as usize;
             regions.all[region].queue.push(time, item);
         }
         self.queue.become_new(0, std::iter::empty());
@@ -240,14 +271,14 @@ impl<P: Probe> Run<'_, '_, P> {
                 regions.expect(region as u32, time);
             }
         }
-        self.regions = Some(Box::new(regions));
+        self.regions = Some(regions);
     }
 
     /// The regions' turns, until nothing happens any more or turns are not worth it.
     pub(super) fn turns_until_quiet(&mut self) {
         let (mut turns, mut events) = (0, self.events);
-        while let Some((time, region)) = self.regions.as_mut().and_then(|r| r.next()) {
-            self.turn(time, region);
+        while let Some((time, region)) = self.next_turn(u64::MAX) {
+            self.turn(region, self.turn_end(time));
             turns += 1;
             if turns % TURNS == 0 {
                 if self.events - events < TURNS * EVENTS_A_TURN {
@@ -257,14 +288,36 @@ impl<P: Probe> Run<'_, '_, P> {
                 self.tell_progress();
             }
         }
+        self.end_turns();
+    }
+
+    /// The regions' turns that begin before `end`, and end then.
+    pub(super) fn turns_before(&mut self, end: u64) {
+        while let Some((_, region)) = self.next_turn(end) {
+            self.turn(region, end);
+        }
+    }
+
+    fn next_turn(&mut self, end: u64) -> Option<(u64, u32)> {
+        self.regions.as_mut().and_then(|r| r.next(end))
+    }
+
+    /// When a turn ends that begins at `time`, before all others.
+    fn turn_end(&self, time: u64) -> u64 {
+        let lookahead = self.regions.as_ref().map_or(Time::ZERO, |r| r.lookahead);
+        time.saturating_add(lookahead.picos())
+    }
+
+    /// The clock shows what the last region's does.
+    pub(super) fn end_turns(&mut self) {
         if let Some(regions) = &self.regions {
             let last = regions.all.iter().map(|r| r.queue.now()).max();
             self.now = Time::from_picos(last.unwrap_or(0));
         }
     }
 
-    /// A region goes on alone from `time` on.
-    fn turn(&mut self, time: u64, region: u32) {
+    /// A region goes on alone until `until`.
+    fn turn(&mut self, region: u32, until: u64) {
         let Some(regions) = &mut self.regions else {
             return;
         };
@@ -276,7 +329,6 @@ impl<P: Probe> Run<'_, '_, P> {
         let (size, before) = (own.size, self.events);
         let actors = std::mem::take(&mut own.actors);
         let busy = own.busy;
-        let until = time + regions.lookahead.picos();
         self.warm = busy;
         if busy {
             // In order, and all at once: the processor does not have to wait for each.

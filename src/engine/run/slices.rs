@@ -3,9 +3,13 @@
 use super::Run;
 use crate::collective::After;
 use crate::engine::actor::{NO_FIFO, Phase, add_limited};
+use crate::engine::machinery::Unshared;
 use crate::engine::probe::{ActorId, Cause, Probe, Segment, Slice};
 use crate::engine::sharing::{Change, Limit};
 use crate::units::{Bandwidth, Bytes, Time};
+
+/// So much before the clock a worker may run ahead; farther on, others get their turn first.
+const FAR_AHEAD: Time = Time::from_micros(1000);
 
 impl<P: Probe> Run<'_, '_, P> {
     pub(super) fn share(&mut self) {
@@ -14,7 +18,7 @@ impl<P: Probe> Run<'_, '_, P> {
         for &Change { flow, rate, limit } in &changes {
             let (new_rate, _) = self.sharing.rate(flow);
             if rate > 0 {
-                self.book(flow, rate, limit);
+                self.book(flow, self.now, (rate, limit));
             }
             let actor = &mut self.actors[flow as usize];
             actor.advance(rate, self.now);
@@ -26,23 +30,17 @@ impl<P: Probe> Run<'_, '_, P> {
         self.changes = changes;
     }
 
-    /// Puts streaming at one rate, since the actor's mark, into its bins.
+    /// Puts streaming at one rate, from the actor's mark until `now`, into its bins.
     #[inline]
-    fn book(&mut self, id: ActorId, rate: u64, limit: Limit) {
-        let now = self.now;
-        let actor = &mut self.actors[id as usize];
+    pub(super) fn book(&mut self, id: ActorId, now: Time, (rate, limit): (u64, Limit)) {
+        let actor = &self.actors[id as usize];
         let time = now - actor.mark;
-        match limit {
-            Limit::Cap => actor.at_cap += time,
-            Limit::Resource(resource) if resource == actor.limited_by => actor.limited += time,
-            Limit::Resource(resource) => {
-                let before = std::mem::replace(&mut actor.limited, time);
-                let by = std::mem::replace(&mut actor.limited_by, resource);
-                if before > Time::ZERO {
-                    add_limited(&mut self.cold[id as usize].limited, by, before);
-                }
-            }
+        if self.classes[usize::from(actor.class)].passes() {
+            self.cold[id as usize].pending.push((limit, time));
+        } else {
+            self.put_into_bin(id, limit, time);
         }
+        let actor = &self.actors[id as usize];
         if P::ACTIVE && time > Time::ZERO {
             let (path, start) = (actor.path, actor.mark);
             self.probe.segment(&Segment {
@@ -56,10 +54,41 @@ impl<P: Probe> Run<'_, '_, P> {
         }
     }
 
+    #[inline]
+    fn put_into_bin(&mut self, id: ActorId, limit: Limit, time: Time) {
+        let actor = &mut self.actors[id as usize];
+        match limit {
+            Limit::Cap => actor.at_cap += time,
+            Limit::Resource(resource) if resource == actor.limited_by => actor.limited += time,
+            Limit::Resource(resource) => {
+                let before = std::mem::replace(&mut actor.limited, time);
+                let by = std::mem::replace(&mut actor.limited_by, resource);
+                if before > Time::ZERO {
+                    add_limited(&mut self.cold[id as usize].limited, by, before);
+                }
+            }
+        }
+    }
+
+    /// A slice that passes moved is over: if its bytes were before the first pass, all of its time
+    /// was passes.
+    fn put_pending_into_bins(&mut self, id: ActorId, in_time: bool) -> Time {
+        let mut pending = std::mem::take(&mut self.cold[id as usize].pending);
+        let moving = pending.iter().map(|&(_, time)| time).sum();
+        if in_time {
+            return moving;
+        }
+        for (limit, time) in pending.drain(..) {
+            self.put_into_bin(id, limit, time);
+        }
+        Time::ZERO
+    }
+
     /// If all that the next slice needs has a time, schedules (or does) its begin.
     pub(super) fn try_begin(&mut self, id: ActorId) {
         let actor = &mut self.actors[id as usize];
-        if matches!(actor.phase, Phase::Streams | Phase::Scheduled) {
+        // Who was woken twice may have run ahead to its end.
+        if actor.phase != Phase::Waits {
             return;
         }
         let fifos = &mut self.machinery.fifos;
@@ -152,15 +181,26 @@ impl<P: Probe> Run<'_, '_, P> {
                 cold.cause = cause;
             }
         }
-        if let Some((rate, _)) = self.machinery.unshared(actor.path, actor.cap) {
+        if let Some(goes) = self.machinery.unshared(actor.path, actor.cap) {
             // Nothing that happens until then can change when it ends.
             actor.phase = Phase::Streams;
             actor.remaining = u64::from(actor.slice) * 1_000_000;
             actor.mark = start;
-            actor.generation += 1;
-            if let Some(end) = actor.end_at(rate) {
-                self.queue.push(end.picos(), (id, actor.generation));
+            let end = match goes {
+                Unshared::At(rate, _) => actor.end_at(rate),
+                Unshared::Covered => Some(start),
+            };
+            let Some(end) = end else {
+                actor.generation += 1;
+                return;
+            };
+            if self.runs_ahead && end < self.now.saturating_add(FAR_AHEAD) {
+                self.events += 1;
+                self.end(id, end);
+                return;
             }
+            actor.generation += 1;
+            self.queue.push(end.picos(), (id, actor.generation));
             return;
         }
         actor.phase = Phase::Scheduled;
@@ -213,38 +253,39 @@ impl<P: Probe> Run<'_, '_, P> {
             // Which of several full resources is told as the limit goes by the order in which
             // rates are known: as long as it can, that stays what it was.
             self.sharing.start(resources, id, actor.path, actor.cap);
-        } else if let Some(rate) = self
-            .sharing
-            .start_at_once(resources, id, actor.path, actor.cap)
-        {
-            actor.generation += 1;
-            if let Some(end) = actor.end_at(rate) {
-                self.queue.push(end.picos(), (id, actor.generation));
+        } else {
+            let rate = self
+                .sharing
+                .start_at_once(resources, id, actor.path, actor.cap);
+            if rate.is_some() {
+                self.expect_end(id);
             }
         }
     }
 
-    /// The last byte has moved: pass the slice on, give the slot back, go on.
-    pub(super) fn end(&mut self, id: ActorId) {
+    /// The last byte has moved at `now`, which may lie in the future: pass the slice on, give the
+    /// slot back, go on.
+    pub(super) fn end(&mut self, id: ActorId, now: Time) {
         let actor = &self.actors[id as usize];
         match self.machinery.unshared(actor.path, actor.cap) {
-            Some((rate, limit)) => self.book(id, rate, limit),
+            Some(Unshared::At(rate, limit)) => self.book(id, now, (rate, limit)),
+            Some(Unshared::Covered) => {}
             None => {
-                let (rate, limit) = self.sharing.rate(id);
-                self.book(id, rate, limit);
+                let known = self.sharing.rate(id);
+                self.book(id, now, known);
                 self.sharing.stop(id);
             }
         }
         let path = self.actors[id as usize].path;
         self.transfers += u64::from(path != self.machinery.nowhere);
         let proxy = id >= self.workers;
-        let now = self.now;
         let actor = &mut self.actors[id as usize];
         let class = &mut self.classes[usize::from(actor.class)];
         let len = u64::from(actor.slice);
         let mut done = now;
         // When the first part of the slice is passed on, and when all of it is.
         let posted;
+        let mut in_passes = None;
         if proxy {
             let late = len > class.rendezvous.0.get();
             let at = now + if late { class.rendezvous.1 } else { Time::ZERO };
@@ -269,9 +310,16 @@ impl<P: Probe> Run<'_, '_, P> {
                 done = now.max(start + sync);
                 let first = done - class.slice.ahead(len, done - start);
                 posted = (first.max(now), done);
+                // The bytes' end decided neither when it is done nor when the first pass is.
+                in_passes = Some(now <= first.min(start + sync));
             }
             actor.sync += done - now;
         }
+        if let Some(in_time) = in_passes {
+            let passes = self.put_pending_into_bins(id, in_time);
+            self.actors[id as usize].sync += passes;
+        }
+        let actor = &mut self.actors[id as usize];
         if P::ACTIVE {
             let cold = &mut self.cold[id as usize];
             let (recv, send) = actor.queues(cold);
@@ -299,7 +347,7 @@ impl<P: Probe> Run<'_, '_, P> {
                     .machinery
                     .fifos
                     .take(self.cold[id as usize].recv[k], done);
-                self.wake(woken);
+                self.wake(woken, done);
             }
             let last = self.cold[id as usize].send.len().saturating_sub(1);
             for k in 0..=last {
@@ -307,17 +355,17 @@ impl<P: Probe> Run<'_, '_, P> {
                 let Some(&fifo) = cold.send.get(k) else { break };
                 let own = cold.last_part.filter(|_| k == last).unwrap_or(slice);
                 let woken = self.machinery.fifos.post(fifo, posted, own);
-                self.wake(woken);
+                self.wake(woken, posted.0);
             }
         } else {
             let (recv, send) = (actor.recv, actor.send);
             if recv != NO_FIFO {
                 let woken = self.machinery.fifos.take(recv, done);
-                self.wake(woken);
+                self.wake(woken, done);
             }
             if send != NO_FIFO {
                 let woken = self.machinery.fifos.post(send, posted, slice);
-                self.wake(woken);
+                self.wake(woken, posted.0);
             }
         }
         if !proxy {

@@ -40,6 +40,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 self.note_done(worker, 0);
                 if self.fetch(worker) {
                     self.ranks[rank].running += 1;
+                    self.actors[worker as usize].phase = Phase::Waits;
                     self.woken.push(worker);
                 } else {
                     self.actors[worker as usize].phase = Phase::Done;

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// A group, an index into [`Groups::all`].
-pub(super) type GroupId = u32;
+pub(in crate::engine) type GroupId = u32;
 
 /// Transfers with one rate.
 #[derive(Debug, Clone)]

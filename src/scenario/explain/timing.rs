@@ -31,7 +31,7 @@ pub(super) fn times(
     let mut slices = Slices(vec![Vec::new(); program.workers() as usize]);
     let options = Options {
         operations: 1,
-        progress: None,
+        ..Options::default()
     };
     let outcome = simulate_with(&plan, |_| spec.rate, options, &mut slices)?;
     // Each step that moves anything is one slice, in order.

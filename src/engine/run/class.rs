@@ -1,0 +1,42 @@
+//! What actors of a kind cost.
+
+use crate::plan::{MessageCost, SliceCost};
+use crate::units::{Bytes, Time};
+
+/// What one kind of actor costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Class {
+    /// After each slice of a worker.
+    pub(super) slice: SliceCost,
+    /// Before each message of a proxy.
+    pub(super) message: MessageCost,
+    /// Of a proxy: messages with more bytes arrive later by so much.
+    pub(super) rendezvous: (Bytes, Time),
+    pub(super) send_rate: u64,
+    pub(super) local_rate: u64,
+    /// Streams in and out at these rates; zero: any number.
+    pub(super) streams: u32,
+    /// The last slice's length, and what it cost: most are as long.
+    pub(super) last: (u64, Time),
+}
+
+impl Class {
+    /// What a slice costs a worker.
+    #[inline]
+    pub(super) fn cost_of(&mut self, len: u64) -> Time {
+        if self.last.0 != len {
+            self.last = (len, self.slice.of(len));
+        }
+        self.last.1
+    }
+
+    /// Threads move a slice in passes, while it moves over the links.
+    pub(super) fn passes(&self) -> bool {
+        self.slice.pass > Bytes::ZERO && !self.slice.hidden
+    }
+
+    /// When a slice ends depends on when it began, beyond its bytes.
+    pub(super) fn needs_start(&self) -> bool {
+        self.slice.pass > Bytes::ZERO || self.slice.hidden
+    }
+}

@@ -1,0 +1,121 @@
+//! When transfers that share end: transfers of one group have one rate, so one event is enough for
+//! all of them, that of the first end. Most rates change several times before anything ends, and
+//! most groups end together.
+
+use super::Run;
+use crate::engine::probe::{ActorId, Probe};
+use crate::engine::sharing::{Change, GroupId};
+use crate::units::Time;
+
+/// Marks an event as that of a group, in place of an actor.
+pub(super) const GROUP: ActorId = 1 << 31;
+
+/// When the first member of a group ends, or earlier.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    at: Time,
+    /// Events of older generations are stale.
+    generation: u32,
+}
+
+const NEVER: Due = Due {
+    at: Time::MAX,
+    generation: 0,
+};
+
+impl<P: Probe> Run<'_, '_, P> {
+    /// Shares links anew.
+    pub(super) fn share_groups(&mut self) {
+        let mut changes = std::mem::take(&mut self.changes);
+        self.sharing.solve(&mut changes);
+        for &Change { flow, rate, limit } in &changes {
+            if rate > 0 {
+                self.book(flow, self.now, (rate, limit));
+            }
+            self.actors[flow as usize].advance(rate, self.now);
+        }
+        let mut last = None;
+        for &Change { flow, rate, .. } in &changes {
+            let group = self.sharing.group_of(flow);
+            if rate == 0 {
+                self.expect_end(flow);
+            } else if last != Some(group) {
+                // All who had a rate before come one after the other.
+                last = Some(group);
+                self.expect_first(group);
+            }
+        }
+        self.changes = changes;
+    }
+
+    /// A transfer has got a rate that nobody else's change brought about.
+    pub(super) fn expect_end(&mut self, id: ActorId) {
+        let group = self.sharing.group_of(id);
+        let end = self.actors[id as usize].end_at(self.sharing.rate(id).0);
+        if let Some(end) = end.filter(|&end| end < self.due(group).at) {
+            self.expect(group, end);
+        }
+    }
+
+    /// The rate of a group is new, or some of its members have ended: the next of them to end.
+    fn expect_first(&mut self, group: GroupId) {
+        let rate = self.sharing.rate_of(group);
+        let members = self.sharing.members(group).iter();
+        // Those who go on since the same instant end in the order of what is left.
+        let left = members.map(|&id| {
+            let actor = &self.actors[id as usize];
+            (actor.mark, actor.remaining, id)
+        });
+        let (mut end, mut seen) = (Time::MAX, (Time::MAX, u64::MAX));
+        for (mark, remaining, id) in left {
+            if mark == seen.0 && remaining >= seen.1 {
+                continue;
+            }
+            seen = (mark, remaining);
+            let own = self.actors[id as usize].end_at(rate);
+            end = end.min(own.unwrap_or(Time::MAX));
+        }
+        self.expect(group, end);
+    }
+
+    fn expect(&mut self, group: GroupId, at: Time) {
+        let due = self.due(group);
+        let generation = due.generation.wrapping_add(1);
+        *due = Due { at, generation };
+        if at < Time::MAX {
+            self.queue.push(at.picos(), (GROUP | group, generation));
+        }
+    }
+
+    fn due(&mut self, group: GroupId) -> &mut Due {
+        let group = group as usize;
+        if self.due.len() <= group {
+            self.due.resize(group + 1, NEVER);
+        }
+        &mut self.due[group]
+    }
+
+    /// A group's event: whoever of it has moved all ends now.
+    pub(super) fn end_some(&mut self, group: GroupId, generation: u32) {
+        let due = self.due(group);
+        if due.generation != generation {
+            return;
+        }
+        due.at = Time::MAX;
+        let rate = self.sharing.rate_of(group);
+        let mut over = std::mem::take(&mut self.over);
+        let members = self.sharing.members(group);
+        let all = members.len();
+        let is_over = |&id: &ActorId| self.actors[id as usize].is_over(rate, self.now);
+        over.extend(members.iter().copied().filter(is_over));
+        let some = over.len() < all;
+        for id in over.drain(..) {
+            self.events += 1;
+            self.end(id, self.now);
+        }
+        self.over = over;
+        if some {
+            self.expect_first(group);
+        }
+    }
+}
