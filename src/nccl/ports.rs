@@ -41,8 +41,6 @@ pub(super) struct Port {
 pub(super) struct Handshake {
     /// Those with more bytes on the wire.
     pub(super) above: u64,
-    /// … if they are read from GPU memory.
-    pub(super) above_in_gpu: u64,
     /// They arrive so much later.
     pub(super) time: Time,
     /// The threads of both ends are busy for so long.
@@ -52,16 +50,13 @@ pub(super) struct Handshake {
 impl Handshake {
     const NONE: Handshake = Handshake {
         above: 0,
-        above_in_gpu: 0,
         time: Time::ZERO,
         work: Time::ZERO,
     };
 
-    fn new(model: &RendezvousModel, direct: bool) -> Self {
-        let in_gpu = model.above_in_gpu.as_ref().filter(|_| direct);
+    fn new(model: &RendezvousModel) -> Self {
         Handshake {
             above: model.above.value.get(),
-            above_in_gpu: in_gpu.unwrap_or(&model.above).value.get(),
             time: model.time.value,
             work: model.work.as_ref().map_or(Time::ZERO, |work| work.value),
         }
@@ -165,7 +160,7 @@ impl Ways<'_> {
             transit: topology.transit_latency(nic),
             message_overhead: model.map_or(Time::ZERO, |m| m.message_overhead.value),
             inline: inline.map_or((0, Time::ZERO), |i| (i.up_to.value.get(), i.time.value)),
-            handshake: handshake.map_or(Handshake::NONE, |model| Handshake::new(model, direct)),
+            handshake: handshake.map_or(Handshake::NONE, Handshake::new),
             rate: Bandwidth::from_bytes_per_sec(rate),
             delivery: delivery.unwrap_or(Time::ZERO),
         })

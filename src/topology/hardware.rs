@@ -356,9 +356,6 @@ pub struct InlineModel {
 pub struct RendezvousModel {
     /// Messages with more bytes on the wire are large.
     pub above: Sourced<Bytes>,
-    /// … of those that lie in GPU memory, if that is another size.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub above_in_gpu: Option<Sourced<Bytes>>,
     /// What each of them takes more.
     pub time: Sourced<Time>,
     /// What the thread that drives the interface spends on each of them, at either end.

@@ -355,9 +355,6 @@ impl Ways<'_> {
             let rate = payload(rate.bytes_per_sec() / messages.max(1));
             Bandwidth::from_bytes_per_sec(rate.get())
         };
-        // What LL sends lies in host memory.
-        let in_gpu = protocol.kind != ProtocolKind::Ll;
-        let large = |of: Handshake| payload(if in_gpu { of.above_in_gpu } else { of.above });
         let leg = way.network.zip(kind.network);
         Transport {
             store: way.store,
@@ -367,16 +364,17 @@ impl Ways<'_> {
                     each: n.message_overhead,
                     others: n.message_overhead * (turn.works - 1),
                     wire: payload_rate(n.wire, u64::from(turn.works - 1)),
-                    inline: if in_gpu {
+                    // What LL sends lies in host memory.
+                    inline: if protocol.kind != ProtocolKind::Ll {
                         (payload(n.inline.0), n.inline.1 * (turn.waits + turn.works))
                     } else {
                         (Bytes::ZERO, Time::ZERO)
                     },
-                    large: (large(n.handshake), n.handshake.work * turn.handles),
+                    large: (payload(n.handshake.above), n.handshake.work * turn.handles),
                 },
                 route,
                 post_latency: n.post_latency + hop + n.message_overhead * turn.waits,
-                rendezvous: (large(n.handshake), n.handshake.time),
+                rendezvous: (payload(n.handshake.above), n.handshake.time),
                 rate: n.rate,
             }),
             latency: kind.latency + hop,
