@@ -1,4 +1,4 @@
-//! The same work for many inputs, on several processors.
+//! Work on several processors: the same for many inputs, or two things at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -6,6 +6,22 @@ use std::thread;
 /// How many processors there are.
 pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// `aside` on a thread of its own, `own` on this one.
+pub(crate) fn both<A: Send, B>(
+    aside: impl FnOnce() -> A + Send,
+    own: impl FnOnce() -> B,
+) -> (A, B) {
+    let (aside, own) = thread::scope(|scope| {
+        let aside = scope.spawn(aside);
+        let own = own();
+        (aside.join(), own)
+    });
+    match aside {
+        Ok(aside) => (aside, own),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }
 
 /// What `work` makes of each input, in their order, on `threads` threads (all processors, if

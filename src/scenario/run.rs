@@ -15,7 +15,7 @@ use crate::nccl::{Communicator, NcclError, Planned};
 use crate::plan::{Plan, bound};
 use crate::report::Run;
 use crate::report::record::{Candidate, Decision, Row, Summary, Timeline};
-use crate::threads::processors;
+use crate::threads::{both, processors};
 use crate::topology::{LinkId, Topology, draw};
 use crate::units::{Bytes, Time};
 use std::collections::BTreeMap;
@@ -294,8 +294,14 @@ fn timed_row(
         threads: processors() as u32,
     };
     let began = Instant::now();
-    let (time, outcome) = time_of(topology, &planned.plan, timing, Some(progress))
-        .map_err(|source| stopped(spec, planned, source))?;
+    // The bound goes over all connections, which takes a while on a large machine.
+    let (gpus, program) = (communicator.gpus(), planned.plan.program.as_ref());
+    let offload = planned.algorithm.offloads();
+    let (bound, timed) = both(
+        || bound(topology, gpus, program, offload),
+        || time_of(topology, &planned.plan, timing, Some(progress)),
+    );
+    let (time, outcome) = timed.map_err(|source| stopped(spec, planned, source))?;
     let wall_ms = began.elapsed().as_secs_f64() * 1e3;
     let bytes = planned.bytes;
     let algbw_gbs = if time == Time::ZERO {
@@ -313,13 +319,7 @@ fn timed_row(
         algo: planned.algorithm.name().to_owned(),
         proto: planned.protocol.name().to_owned(),
         channels: u32::from(planned.channels),
-        bound_us: bound(
-            topology,
-            communicator.gpus(),
-            planned.plan.program.as_ref(),
-            planned.algorithm.offloads(),
-        )
-        .micros(),
+        bound_us: bound.micros(),
         bottleneck: short_bottleneck(topology, &planned.plan, &outcome),
         rank_classes: outcome.folded.as_ref().map_or(ranks, |f| f.ranks),
         worker_classes: outcome.workers.len() as u32,

@@ -53,7 +53,7 @@ fn two_on_a_port(nanos: u64) -> Plan {
     let connections = (0..program.connections()).map(crate::collective::ConnId);
     let transports = connections.map(|c| Transport {
         store: Some(RouteId(program.worker(program.connection(c).from).rank.0)),
-        ..plan.transports[0]
+        ..plan.transports.get(0)
     });
     plan.transports = transports.collect();
     plan.program = Arc::new(program);

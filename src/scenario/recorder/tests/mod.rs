@@ -259,6 +259,15 @@ fn assert_spans(timeline: &Timeline, outcome: &Outcome, plan: &Plan) {
             }
         }
     }
+    // Bytes that move before the first pass is over are passes in the bins, but have a span.
+    if plan.protocol.kind != ProtocolKind::Simple {
+        for times in [&mut spent, &mut expected] {
+            for rank in 0..timeline.ranks.len() as u32 {
+                let moving = times.remove(&(rank, Activity::Stream));
+                *times.entry((rank, Activity::Sync)).or_default() += moving.unwrap_or_default();
+            }
+        }
+    }
     assert_eq!(spent, expected);
 }
 
