@@ -56,7 +56,8 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 impl Resources {
     /// Builds the resources of `routes`. Each route's bytes are first multiplied by
-    /// `wire.0 / wire.1` (protocol overhead) and by what a byte takes up of its links. `rate` gives what a link can carry.
+    /// `wire.0 / wire.1` (protocol overhead) and by what a byte takes up of its links. `rate` gives
+    /// what a link can carry.
     #[must_use]
     pub fn new(routes: &Routes, wire: (u32, u32), rate: impl Fn(LinkId) -> Bandwidth) -> Self {
         let crossings = Crossings::new(routes);
@@ -68,7 +69,8 @@ impl Resources {
         let mut group: Vec<Crossing> = Vec::new();
         // The two directions of cables alternate, and the cables of a bundle follow each other:
         // most links are crossed as the one before the last is.
-        let mut before: [(&[(u32, Share)], u64, ResourceId); 2] = [(&[], 0, 0); 2];
+        let nobody: &[(u32, Share)] = &[];
+        let mut before = [(nobody, 0, 0); 2];
         for (link, crossed_by) in crossings.by_link() {
             let capacity = rate(link).bytes_per_sec();
             let known = before
@@ -267,8 +269,14 @@ struct Ratios {
     /// Proportions to a link's rate, numbered as they occur.
     known: FxHashMap<(u64, u64), u32>,
     /// The last question and its answer: most are asked again at once.
-    last: Option<((Share, Share, u64), (u64, u64, u32))>,
+    last: Option<(Asked, Answer)>,
 }
+
+/// A share of a route's bytes, its load, and a link's rate.
+type Asked = (Share, Share, u64);
+
+/// A fraction, and the number of its proportion to the link's rate.
+type Answer = (u64, u64, u32);
 
 impl Ratios {
     fn new(wire: (u32, u32)) -> Self {
@@ -281,7 +289,7 @@ impl Ratios {
 
     /// What a byte of a route with this load takes of a link that so much of it crosses: as a
     /// fraction, and the number of its proportion to the link's rate.
-    fn of(&mut self, share: Share, load: Share, capacity: u64) -> (u64, u64, u32) {
+    fn of(&mut self, share: Share, load: Share, capacity: u64) -> Answer {
         let asked = (share, load, capacity);
         if let Some((last, answer)) = self.last
             && last == asked

@@ -168,7 +168,7 @@ impl Ways<'_> {
 
     /// The route from a GPU to one that its interface is nearer to, and its latency; one for all
     /// connections that take it.
-    pub(super) fn to_peer(
+    pub(super) fn way_to_peer(
         &mut self,
         gpu: DeviceId,
         relay: DeviceId,
@@ -183,7 +183,7 @@ impl Ways<'_> {
     }
 
     /// The route between a port's GPU and its CPU; one for all connections that take it.
-    pub(super) fn to_cpu(&mut self, gpu: DeviceId, id: PortId, end: End) -> RouteId {
+    pub(super) fn way_to_cpu(&mut self, gpu: DeviceId, id: PortId, end: End) -> RouteId {
         let port = &self.ports.all[id.index as usize];
         let cpu = id.shift.device(port.cpu);
         let ends = match end {

@@ -115,7 +115,8 @@ mod tests {
             len,
             chunk: 1 << 13,
         });
-        let trees = vec![Arc::new(Tree::new(&parents).unwrap()); usize::from(channels)];
+        let tree = Arc::new(Tree::new(&parents).unwrap());
+        let trees = (0..channels).map(|_| tree.clone()).collect();
         let program = TreeProgram::new(len * u64::from(channels), trees, parts.collect());
         let rank_of = |worker| program.worker(worker).rank.0;
         let hop = |link| Hop {

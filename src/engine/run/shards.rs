@@ -128,10 +128,7 @@ impl<P: Probe> Run<'_, '_, P> {
         self.divide(regions);
         self.runs_ahead = true;
         let mut told = 0;
-        loop {
-            let Some((first, steps)) = self.exchange(shard) else {
-                break;
-            };
+        while let Some((first, steps)) = self.exchange(shard) {
             if first == u64::MAX {
                 break;
             }

@@ -230,14 +230,14 @@ impl<'t> Ways<'t> {
         let delivery = receiver.delivery;
         let store = match leg.relay.filter(|&relay| relay != leg.from) {
             Some(relay) => {
-                let (route, latency) = self.to_peer(leg.from, relay)?;
+                let (route, latency) = self.way_to_peer(leg.from, relay)?;
                 post_latency += latency;
                 Some(route)
             }
             None if sends_directly => None,
-            None => Some(self.to_cpu(source, from, End::Sends)),
+            None => Some(self.way_to_cpu(source, from, End::Sends)),
         };
-        let load = (!receives_directly).then(|| self.to_cpu(leg.to, to, End::Receives));
+        let load = (!receives_directly).then(|| self.way_to_cpu(leg.to, to, End::Receives));
         net.post_latency = post_latency;
         let kind = self.kind(Kind {
             network: Some(net),
