@@ -1,6 +1,6 @@
 //! From links to what can be a bottleneck.
 //!
-//! A [`Route`] lists every link that a transfer crosses. Most of them can never differ:
+//! A route lists every link that a transfer crosses. Most of them can never differ:
 //! the four bundles from a GPU to its four NVSwitches carry the same transfers in the
 //! same proportion as their rates, so one constraint stands for all. [`Resources`]
 //! merges such links, exactly, and turns shares into integer weights, so that sharing
