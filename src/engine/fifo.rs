@@ -230,48 +230,56 @@ impl Fifos {
         (first, all): (Time, Time),
         len: u32,
     ) -> Option<ActorId> {
-        let slots = self.slots;
         let fifo = &mut self.all[id as usize];
-        let slot = fifo.post_slot;
-        fifo.post_slot = if slot + 1 == slots { 0 } else { slot + 1 };
-        fifo.posted += 1;
         fifo.bytes += u64::from(len);
-        let mut visible = first + fifo.latency;
-        if fifo.lens_at != NO_LENS {
-            // A proxy sends nothing but whole slices.
-            visible = all + fifo.latency;
-            self.lens[fifo.lens_at as usize + usize::from(slot)] = len;
-        }
-        let wakes = std::mem::take(&mut fifo.receiver_waits).then_some(fifo.to);
+        // A proxy sends nothing but whole slices.
+        let seen = if fifo.lens_at == NO_LENS { first } else { all };
+        let at = seen + fifo.latency;
         if fifo.far {
-            self.news.push(News {
-                fifo: id,
-                at: visible,
-                put: Some(len),
-            });
+            let put = Some(len);
+            self.news.push(News { fifo: id, at, put });
         }
-        *self.visible(id, slot) = visible;
-        wakes
+        self.put(id, at, len)
     }
 
     /// The receiver is done with a slice at `now`; returns the sender if it waits for a slot.
     #[inline]
     pub(super) fn take(&mut self, id: FifoId, now: Time) -> Option<ActorId> {
+        let fifo = &self.all[id as usize];
+        let at = now + fifo.credit_latency;
+        if fifo.far {
+            let put = None;
+            self.news.push(News { fifo: id, at, put });
+        }
+        self.give_back(id, at)
+    }
+
+    /// A slice is in the queue, visible from `at` on; returns the receiver if it waits for it.
+    #[inline]
+    fn put(&mut self, id: FifoId, at: Time, len: u32) -> Option<ActorId> {
+        let slots = self.slots;
+        let fifo = &mut self.all[id as usize];
+        let slot = fifo.post_slot;
+        fifo.post_slot = if slot + 1 == slots { 0 } else { slot + 1 };
+        fifo.posted += 1;
+        if fifo.lens_at != NO_LENS {
+            self.lens[fifo.lens_at as usize + usize::from(slot)] = len;
+        }
+        let wakes = std::mem::take(&mut fifo.receiver_waits).then_some(fifo.to);
+        *self.visible(id, slot) = at;
+        wakes
+    }
+
+    /// A slot is free from `at` on; returns the sender if it waits for it.
+    #[inline]
+    fn give_back(&mut self, id: FifoId, at: Time) -> Option<ActorId> {
         let slots = self.slots;
         let fifo = &mut self.all[id as usize];
         let slot = fifo.take_slot;
         fifo.take_slot = if slot + 1 == slots { 0 } else { slot + 1 };
         fifo.taken += 1;
-        let freed = now + fifo.credit_latency;
         let wakes = std::mem::take(&mut fifo.sender_waits).then_some(fifo.from);
-        if fifo.far {
-            self.news.push(News {
-                fifo: id,
-                at: freed,
-                put: None,
-            });
-        }
-        *self.freed(id, slot) = freed;
+        *self.freed(id, slot) = at;
         wakes
     }
 
@@ -282,27 +290,10 @@ impl Fifos {
 
     /// The other end of a queue did something; returns this one if it waits for that.
     pub(super) fn hear(&mut self, news: News) -> Option<ActorId> {
-        let News { fifo: id, at, put } = news;
-        let slots = self.slots;
-        let after = |slot: u8| if slot + 1 == slots { 0 } else { slot + 1 };
-        let fifo = &mut self.all[id as usize];
-        let Some(len) = put else {
-            let slot = fifo.take_slot;
-            fifo.take_slot = after(slot);
-            fifo.taken += 1;
-            let wakes = std::mem::take(&mut fifo.sender_waits).then_some(fifo.from);
-            *self.freed(id, slot) = at;
-            return wakes;
-        };
-        let slot = fifo.post_slot;
-        fifo.post_slot = after(slot);
-        fifo.posted += 1;
-        if fifo.lens_at != NO_LENS {
-            self.lens[fifo.lens_at as usize + usize::from(slot)] = len;
+        match news.put {
+            Some(len) => self.put(news.fifo, news.at, len),
+            None => self.give_back(news.fifo, news.at),
         }
-        let wakes = std::mem::take(&mut fifo.receiver_waits).then_some(fifo.to);
-        *self.visible(id, slot) = at;
-        wakes
     }
 
     /// What is known elsewhere of how these queues were used, and who waits at them.

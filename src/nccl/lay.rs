@@ -248,12 +248,11 @@ impl Communicator<'_> {
             let ends = program.connection(ConnId(conn));
             let from = program.worker(ends.from);
             let model = self.rank_models[from.rank.index()];
-            let turn = match way.is_network() {
-                true => {
-                    let to = program.worker(ends.to);
-                    turns.of(way, (from.role, to.role), receiver(way, to.rank))
-                }
-                false => Turn::ALONE,
+            let turn = if way.is_network() {
+                let to = program.worker(ends.to);
+                turns.of(way, (from.role, to.role), receiver(way, to.rank))
+            } else {
+                Turn::ALONE
             };
             let kind = *known.entry((way.kind(), model, turn)).or_insert_with(|| {
                 let hop = hops[usize::from(model)];

@@ -121,10 +121,9 @@ impl Ways<'_> {
             return Ok(PortId { index, shift });
         }
         // Errors name the devices that were asked for.
-        let port = match self.find_port(first_gpu, first_nic, end) {
-            Err(_) => self.find_port(gpu, nic, end)?,
-            Ok(port) => port,
-        };
+        let port = self
+            .find_port(first_gpu, first_nic, end)
+            .or_else(|_| self.find_port(gpu, nic, end))?;
         let index = self.ports.all.len() as u32;
         self.ports.all.push(port);
         self.ports.known.insert(key, index);

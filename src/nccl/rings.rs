@@ -298,8 +298,8 @@ fn several_hosts(
     })
 }
 
-/// A channel's way through a host, by local ranks. If `Paired`, channels come in pairs: the second is the
-/// first backwards, entering where the first leaves (NCCL's crossNic 2). Hosts of odd index
+/// A channel's way through a host, by local ranks. If `Paired`, channels come in pairs: the second
+/// is the first backwards, entering where the first leaves (NCCL's crossNic 2). Hosts of odd index
 /// swap the two, so that every hop between hosts stays on one rail.
 fn through(
     host: &Host,

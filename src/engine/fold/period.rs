@@ -104,7 +104,7 @@ fn looks(scene: &Scene<'_>, kinds: &[u64], (ranks, workers, conns): (u32, u32, u
             }
             for conn in range(0, rank, conns) {
                 look = mix_in(look, kinds[nodes.conns as usize + conn]);
-                for route in scene.routes_of(conn) {
+                for route in scene.plan.transports.routes_of(conn) {
                     look = mix_in(look, route.map_or(0, |r| mix(of_route(r.0))));
                 }
             }
@@ -174,8 +174,9 @@ impl Unit {
         // has it, wherever the units begin.
         let unit = (self.ranks * self.conns) as usize;
         let mut first = vec![NONE; (all - routes) as usize];
+        let transports = &scene.plan.transports;
         for conn in 0..(routes - conns) as usize {
-            for (slot, route) in scene.routes_of(conn).into_iter().enumerate() {
+            for (slot, route) in transports.routes_of(conn).into_iter().enumerate() {
                 if let Some(route) = route {
                     let place = &mut first[route.0 as usize];
                     *place = (*place).min(((conn % unit) * 3 + slot) as u32);

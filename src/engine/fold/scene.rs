@@ -4,7 +4,7 @@ use super::refine::{mix, mix_in};
 use super::traces::Traces;
 use crate::collective::{ConnId, Connection, Rank, WorkerId};
 use crate::engine::resources::{Resources, Use};
-use crate::plan::{Plan, RouteId};
+use crate::plan::Plan;
 use rustc_hash::FxHashMap;
 
 /// What connects two nodes of the graph. Each has a partner for the other direction.
@@ -117,11 +117,6 @@ impl<'s> Scene<'s> {
             nodes: Nodes::new(plan, resources),
             labels: Labels::new(plan, resources, traces),
         }
-    }
-
-    /// The routes of a connection: stored over, loaded over, of its network.
-    pub(super) fn routes_of(&self, conn: usize) -> [Option<RouteId>; 3] {
-        self.plan.transports.routes_of(conn)
     }
 
     /// Nodes that differ here are never alike.

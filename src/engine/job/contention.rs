@@ -40,8 +40,8 @@ pub(super) struct Contention {
     paths: Vec<Option<PathId>>,
     /// By exchange: its speed when all get as much for each transfer, as part of the fastest.
     pulls: Vec<f64>,
-    /// What each group is doing.
-    active: Vec<Option<(PathId, ExchangeId)>>,
+    /// What each group is doing, if it meets others there.
+    active: Vec<Option<ExchangeId>>,
     changed: Vec<Change>,
     /// Links changed: every speed is to be told anew.
     renewed: bool,
@@ -121,11 +121,8 @@ impl Contention {
     /// [`Contention::speeds`], else it is [`WHOLE`] throughout.
     pub(super) fn start(&mut self, group: GroupId, exchange: ExchangeId) -> bool {
         let path = self.paths[exchange.0 as usize];
-        self.active[group.0 as usize] = path.map(|path| (path, exchange));
-        if let Some(path) = path {
-            let cap = self.cap(exchange);
-            self.sharing.start(&self.resources, group.0, path, cap);
-        }
+        self.active[group.0 as usize] = path.map(|_| exchange);
+        self.share(group.0);
         path.is_some()
     }
 
@@ -145,24 +142,28 @@ impl Contention {
         }
         self.sharing = Sharing::new(&self.resources, self.active.len());
         self.renewed = true;
-        for (group, active) in (0..).zip(&self.active) {
-            if let Some((path, exchange)) = *active {
-                let cap = self.cap(exchange);
-                self.sharing.start(&self.resources, group, path, cap);
-            }
+        for group in 0..self.active.len() as u32 {
+            self.share(group);
         }
     }
 
-    /// The most that sharing gives to an exchange: what makes it go as if alone.
-    fn cap(&self, exchange: ExchangeId) -> u64 {
-        (WHOLE as f64 / self.pulls[exchange.0 as usize]) as u64
+    /// From now on a group shares links, if it meets others. At most it gets what makes it go as if
+    /// alone.
+    fn share(&mut self, group: u32) {
+        let Some(exchange) = self.active[group as usize] else {
+            return;
+        };
+        if let Some(path) = self.paths[exchange.0 as usize] {
+            let cap = (WHOLE as f64 / self.pulls[exchange.0 as usize]) as u64;
+            self.sharing.start(&self.resources, group, path, cap);
+        }
     }
 
     /// How fast a group goes on.
     fn speed(&self, group: u32) -> u64 {
         let (rate, limit) = self.sharing.rate(group);
         match self.active[group as usize] {
-            Some((_, exchange)) if limit != Limit::Cap => {
+            Some(exchange) if limit != Limit::Cap => {
                 let speed = rate as f64 * self.pulls[exchange.0 as usize];
                 (speed as u64).min(WHOLE)
             }

@@ -43,10 +43,9 @@ impl Ways<'_> {
             Some(&number) => number,
             None => {
                 // Errors name the devices that were asked for.
-                let routes = match self.through_switches(key.0, &key.1, port_share) {
-                    Err(_) => self.through_switches(head, members, port_share)?,
-                    Ok(routes) => routes,
-                };
+                let routes = self
+                    .through_switches(key.0, &key.1, port_share)
+                    .or_else(|_| self.through_switches(head, members, port_share))?;
                 self.add_group(key, routes)
             }
         };
@@ -189,15 +188,7 @@ impl Ways<'_> {
 fn load(rate: Bandwidth, reached: Bandwidth) -> Share {
     let thousandths = rate.bytes_per_sec().saturating_mul(1000) / reached.bytes_per_sec().max(1);
     let num = thousandths.clamp(1000, 1_000_000);
-    let common = gcd(num, 1000);
-    Share {
-        num: (num / common) as u32,
-        den: (1000 / common) as u32,
-    }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
+    Share::reduced(num, 1000).expect("at most a million thousandths")
 }
 
 /// Links that one stream crosses, each once.

@@ -49,10 +49,9 @@ impl Ways<'_> {
             Some(&index) => index,
             None => {
                 // Errors name the devices that were asked for.
-                let (by, kind) = match self.search((first, second)) {
-                    Err(_) => self.search((from, to))?,
-                    Ok(found) => found,
-                };
+                let (by, kind) = self
+                    .search((first, second))
+                    .or_else(|_| self.search((from, to)))?;
                 let kind = self.kind(kind);
                 let index = self.inside.all.len() as u32;
                 self.inside.all.push(Found { by, kind });

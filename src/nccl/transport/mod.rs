@@ -216,11 +216,10 @@ impl<'t> Ways<'t> {
         let (sender, receiver) = (self.ports.of(from), self.ports.of(to));
         let interfaces = sender.transit + receiver.transit;
         let latency = sender.data.latency + interfaces + crossing.latency + receiver.data.latency;
-        let mut post_latency = sender.notice.latency;
         let notice = receiver.notice.latency;
         let (sends_directly, receives_directly) = (sender.direct, receiver.direct);
         let mut net = Net {
-            post_latency,
+            post_latency: sender.notice.latency,
             message_overhead: sender.message_overhead,
             inline: sender.inline,
             handshake: sender.handshake,
@@ -231,14 +230,13 @@ impl<'t> Ways<'t> {
         let store = match leg.relay.filter(|&relay| relay != leg.from) {
             Some(relay) => {
                 let (route, latency) = self.way_to_peer(leg.from, relay)?;
-                post_latency += latency;
+                net.post_latency += latency;
                 Some(route)
             }
             None if sends_directly => None,
             None => Some(self.way_to_cpu(source, from, End::Sends)),
         };
         let load = (!receives_directly).then(|| self.way_to_cpu(leg.to, to, End::Receives));
-        net.post_latency = post_latency;
         let kind = self.kind(Kind {
             network: Some(net),
             latency: latency + notice + delivery,

@@ -35,7 +35,8 @@ use thiserror::Error;
 pub(super) use local::LocalPath;
 pub use twins::Shift;
 
-/// An exact fraction of a transfer: `num / den`, with `0 < num <= den` in lowest terms.
+/// An exact fraction of a transfer: `num / den`, with `0 < num <= den` in lowest terms. Only what a
+/// byte takes up of links ([`Route::load`]) may be more than all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Share {
     /// Numerator.
@@ -53,6 +54,15 @@ impl Default for Share {
 impl Share {
     /// All of it.
     pub const WHOLE: Share = Share { num: 1, den: 1 };
+
+    /// In lowest terms; `None` if those are too large.
+    pub(crate) fn reduced(num: u64, den: u64) -> Option<Share> {
+        let divisor = spread::gcd(num, den).max(1);
+        Some(Share {
+            num: u32::try_from(num / divisor).ok()?,
+            den: u32::try_from(den / divisor).ok()?,
+        })
+    }
 
     /// As a floating-point number, for reports and solvers.
     #[must_use]

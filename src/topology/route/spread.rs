@@ -257,11 +257,7 @@ impl Fraction {
     }
 
     fn share(self) -> Option<Share> {
-        let lowest = self.reduced();
-        Some(Share {
-            num: u32::try_from(lowest.num).ok()?,
-            den: u32::try_from(lowest.den).ok()?,
-        })
+        Share::reduced(self.num, self.den)
     }
 }
 
