@@ -8,8 +8,8 @@ use fabricsim::engine::resources::Resources;
 use fabricsim::engine::sharing::Sharing;
 use fabricsim::engine::{Options, simulate};
 use fabricsim::plan::{
-    Issue, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, Routes,
-    SliceCost, Transport, WorkerCosts,
+    Issue, Later, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId,
+    Routes, SliceCost, Transport, WorkerCosts,
 };
 use fabricsim::topology::{DeviceId, Hop, LinkId, Route, Share};
 use fabricsim::units::{Bandwidth, Bytes, Time};
@@ -148,7 +148,7 @@ fn nodes_of_eight(ranks: u32, bytes: u64) -> Plan {
                 route: id,
                 post_latency: latency,
                 message: MessageCost::flat(Time::from_nanos(1000)),
-                rendezvous: (Bytes::ZERO, Time::ZERO),
+                later: Later::NEVER,
                 rate: Bandwidth::from_gb_per_sec(50),
             }),
             latency,

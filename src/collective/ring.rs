@@ -128,6 +128,12 @@ impl Rings {
         &self.ring(channel).ranks
     }
 
+    /// Whether two channels go round in the same order.
+    #[must_use]
+    pub fn have_same_order(&self, one: u16, other: u16) -> bool {
+        self.channels[usize::from(one)] == self.channels[usize::from(other)]
+    }
+
     fn ring(&self, channel: u16) -> &RingOrder {
         &self.orders[usize::from(self.channels[usize::from(channel)])]
     }

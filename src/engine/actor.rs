@@ -6,7 +6,6 @@
 use super::fifo::FifoId;
 use super::probe::{ActorId, Cause};
 use super::resources::{PathId, ResourceId};
-use super::sharing::Limit;
 use crate::collective::After;
 use crate::units::Time;
 use smallvec::SmallVec;
@@ -102,8 +101,6 @@ pub(super) struct Cold {
     pub(super) handed: Time,
     /// Streaming limited by resources other than the last.
     pub(super) limited: SmallVec<[(ResourceId, Time); 2]>,
-    /// What limited the slice at hand, where that may turn out not to matter.
-    pub(super) pending: SmallVec<[(Limit, Time); 2]>,
     /// Waiting for other workers of the rank, between operations.
     pub(super) idle: Time,
     // For a probe.
@@ -126,7 +123,6 @@ impl Default for Cold {
             waiters: SmallVec::new(),
             handed: Time::ZERO,
             limited: SmallVec::new(),
-            pending: SmallVec::new(),
             idle: Time::ZERO,
             free: Time::ZERO,
             posted: Time::ZERO,

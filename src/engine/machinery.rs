@@ -5,8 +5,8 @@ use super::probe::ActorId;
 use super::resources::{PathId, Resource, ResourceId, Resources};
 use super::sharing::Limit;
 use crate::collective::ConnId;
-use crate::plan::{MessageCost, Plan, RouteId, Transport, WorkerCosts};
-use crate::units::{Bandwidth, Bytes, Time};
+use crate::plan::{Later, MessageCost, Plan, RouteId, Transport, WorkerCosts};
+use crate::units::Bandwidth;
 
 /// The parts that a plan is executed by.
 #[derive(Clone)]
@@ -21,22 +21,17 @@ pub(super) struct Machinery {
     pub(super) proxies: Vec<Proxy>,
     /// The path that loads nothing.
     pub(super) nowhere: PathId,
-    /// For each resource: it has room for all who may ever use it at once, or nobody ever waits for
-    /// what they move.
-    quiet: Vec<bool>,
-    /// Of those, the second.
-    covered: Vec<bool>,
-    /// For each path that uses nothing but quiet resources: how fast one transfer goes.
+    /// For each resource: it has room for all who may ever use it at once.
+    roomy: Vec<bool>,
+    /// For each path that uses nothing but such: how fast one transfer goes.
     free: Vec<Option<Alone>>,
 }
 
 /// What holds back a transfer that never has to share.
 #[derive(Debug, Clone, Copy)]
-enum Alone {
-    /// A link.
-    By(u64, ResourceId),
-    /// Nothing that anybody notices.
-    Covered,
+struct Alone {
+    rate: u64,
+    by: ResourceId,
 }
 
 /// How a transfer goes that never has to share.
@@ -44,9 +39,8 @@ enum Alone {
 pub(super) enum Unshared {
     /// At this rate, with what limits it.
     At(u64, Limit),
-    /// Its worker is busy with it for longer than it takes, whatever the rate: it takes no time of
-    /// its own.
-    Covered,
+    /// As the worker's passes do: it takes no time of its own.
+    InPasses,
 }
 
 /// A network connection's proxy: takes from one queue, puts into another.
@@ -57,7 +51,7 @@ pub(super) struct Proxy {
     pub(super) path: PathId,
     pub(super) rate: Bandwidth,
     pub(super) message: MessageCost,
-    pub(super) rendezvous: (Bytes, Time),
+    pub(super) later: Later,
 }
 
 /// A connection, as what it is made of.
@@ -98,8 +92,8 @@ pub(super) fn wires(plan: &Plan) -> impl Iterator<Item = Wire<'_>> + Clone {
 }
 
 /// Finds the resources that no combination of transfers can fill: those that could give
-/// every actor that ever uses them its own fastest rate. Transfers over such resources
-/// alone need no sharing.
+/// every actor that ever uses them its own fastest rate, which is that of its passes if it moves
+/// bytes in such. Transfers over such resources alone need no sharing.
 pub(super) fn roomy<'p>(resources: &Resources, wires: impl Iterator<Item = Wire<'p>>) -> Vec<bool> {
     let mut most = vec![0u128; resources.all.len()];
     let mut add = |path: PathId, rate: u64| {
@@ -109,13 +103,19 @@ pub(super) fn roomy<'p>(resources: &Resources, wires: impl Iterator<Item = Wire<
             most[u.resource as usize] += u128::from(own) * u128::from(u.weight);
         }
     };
+    let own = |costs: &WorkerCosts, rate: Bandwidth| {
+        let passes = costs.slice.pass_rate();
+        passes
+            .map_or(rate, |passes| passes.min(rate))
+            .bytes_per_sec()
+    };
     for wire in wires {
         let [from, to] = wire.costs;
         if let Some(path) = wire.paths.store {
-            add(path, from.send_rate.bytes_per_sec());
+            add(path, own(from, from.send_rate));
         }
         if let Some(path) = wire.paths.load {
-            add(path, to.send_rate.max(to.local_rate).bytes_per_sec());
+            add(path, own(to, to.send_rate.max(to.local_rate)));
         }
         if let (Some(path), Some(leg)) = (wire.paths.network, wire.transport.network) {
             add(path, leg.rate.bytes_per_sec().max(1));
@@ -143,8 +143,7 @@ impl Machinery {
             load_path: wires.clone().map(|w| w.paths.load).collect(),
             proxies: Vec::new(),
             nowhere,
-            covered: vec![false; roomy.len()],
-            quiet: roomy,
+            roomy,
             free: Vec::new(),
         };
         // The queues that workers put into have the connections' numbers; those that proxies
@@ -174,7 +173,7 @@ impl Machinery {
                 path,
                 rate: leg.rate,
                 message: leg.message,
-                rendezvous: leg.rendezvous,
+                later: leg.later,
             });
         }
         for (ends, arrival) in second {
@@ -187,40 +186,22 @@ impl Machinery {
     }
 
     fn alone(&self, path: PathId) -> Option<Alone> {
-        let (mut rate, mut by, mut covered) = (u64::MAX, 0, false);
+        let (mut rate, mut by) = (u64::MAX, 0);
         for u in self.resources.path(path) {
-            if !self.quiet[u.resource as usize] {
+            if !self.roomy[u.resource as usize] {
                 return None;
             }
-            covered |= self.covered[u.resource as usize];
             let alone = self.resources.all[u.resource as usize].capacity / u64::from(u.weight);
             if alone < rate {
                 (rate, by) = (alone, u.resource);
             }
         }
-        Some(if covered {
-            Alone::Covered
-        } else {
-            Alone::By(rate, by)
-        })
+        Some(Alone { rate, by })
     }
 
-    /// Nobody waits for what is moved over these resources.
-    pub(super) fn cover(&mut self, covered: &[bool]) {
-        for (r, &covered) in covered.iter().enumerate() {
-            self.covered[r] |= covered && !self.quiet[r];
-        }
-        for (quiet, &covered) in self.quiet.iter_mut().zip(&self.covered) {
-            *quiet |= covered;
-        }
-        let paths = 0..self.resources.paths() as u32;
-        self.free = paths.map(|p| self.alone(p)).collect();
-    }
-
-    /// Whether a resource has room for all who may ever use it at once, or nobody ever waits for
-    /// what they move.
-    pub(super) fn is_quiet(&self, resource: ResourceId) -> bool {
-        self.quiet[resource as usize]
+    /// Whether a resource has room for all who may ever use it at once.
+    pub(super) fn is_roomy(&self, resource: ResourceId) -> bool {
+        self.roomy[resource as usize]
     }
 
     /// Whether transfers over `path` never have to share.
@@ -236,13 +217,18 @@ impl Machinery {
         sum
     }
 
-    /// If transfers over `path` never have to share: how one with this cap goes.
+    /// If transfers over `path` never have to share: how one with this cap goes, whose bytes are
+    /// moved in passes at `passes` at most.
     #[inline]
-    pub(super) fn unshared(&self, path: PathId, cap: u64) -> Option<Unshared> {
-        Some(match self.free[path as usize]? {
-            Alone::By(rate, by) if rate < cap => Unshared::At(rate, Limit::Resource(by)),
-            Alone::By(..) => Unshared::At(cap, Limit::Cap),
-            Alone::Covered => Unshared::Covered,
+    pub(super) fn unshared(&self, path: PathId, cap: u64, passes: u64) -> Option<Unshared> {
+        let Alone { rate, by } = self.free[path as usize]?;
+        Some(if passes <= rate.min(cap) {
+            // Nothing holds them up: they move as the passes do.
+            Unshared::InPasses
+        } else if rate < cap {
+            Unshared::At(rate, Limit::Resource(by))
+        } else {
+            Unshared::At(cap, Limit::Cap)
         })
     }
 }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::collective::{Collective, Part, Program, RingProgram, Rings};
 use crate::plan::{
-    Issue, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, Routes,
-    SliceCost, Transport, WorkerCosts,
+    Issue, Later, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId,
+    Routes, SliceCost, Transport, WorkerCosts,
 };
 use crate::topology::{DeviceId, Hop, LinkId, Route, Share};
 use crate::units::{Bandwidth, Bytes, Time};
@@ -296,7 +296,7 @@ fn network_plan(chunk: u64, slots: u32, overhead: Time, latency: Time) -> Plan {
         route: RouteId(0),
         post_latency: Time::ZERO,
         message: MessageCost::flat(overhead),
-        rendezvous: (Bytes::ZERO, Time::ZERO),
+        later: Later::NEVER,
         rate: INSTANT,
     };
     let first = Transport {

@@ -35,7 +35,7 @@ pub struct Communicator<'t> {
     pub(super) graph: RingGraph,
     pub(super) ways: Ways<'t>,
     /// Ways of the rings' connections so far: `[channel][rank]`.
-    pub(super) ring_ways: Vec<Vec<Way>>,
+    pub(super) ring_ways: Vec<Arc<[Way]>>,
     /// Trees so far, by channel.
     pub(super) trees: Vec<Arc<Tree>>,
     /// Generations of the GPU models in use, and which of these each rank has.

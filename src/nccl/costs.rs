@@ -36,6 +36,10 @@ pub(super) struct Setting {
     pub(super) switch_rate: Bandwidth,
     /// Ranks that a loop of multicast memory waits for.
     pub(super) members: u32,
+    /// A kernel waits for the last of so many channels.
+    pub(super) channels: u16,
+    /// How many ranks one after the other wait for each other on each.
+    pub(super) hops: u32,
 }
 
 /// Start and end of a kernel.
@@ -45,6 +49,18 @@ fn launch(model: &Architecture, kind: ProtocolKind) -> Time {
         ProtocolKind::Ll128 => model.ll128.launch.value,
         ProtocolKind::Simple => model.simple.launch.value,
     }
+}
+
+/// By how much longer the last of all channels takes than one alone. The mean of the largest of n
+/// sums of as many delays grows as log n (by half a deviation for each doubling), and deviations as
+/// the square root of their number.
+fn last(model: &Architecture, setting: Setting) -> Time {
+    let Some(spread) = &model.spread else {
+        return Time::ZERO;
+    };
+    let doublings = f64::from(setting.channels.max(1)).log2();
+    let picos = spread.value.picos() as f64 * f64::from(setting.hops).sqrt() * doublings;
+    Time::from_picos(picos.round() as u64)
 }
 
 /// What a step costs all of a thread block.
@@ -103,7 +119,8 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
         local_rate: setting.switch_rate,
         ..block
     };
-    let all = RoleCosts::same(launch(model, kind), block).with(Role::Switch, switch);
+    let launch = launch(model, kind) + last(model, setting);
+    let all = RoleCosts::same(launch, block).with(Role::Switch, switch);
     match algorithm {
         // A part of the warps goes up while the others go down: 320 of 512 threads, of LL and
         // LL128 70 of 100 (NCCL: `all_reduce.h`). Each stream of bytes in or out takes its
@@ -198,6 +215,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_last_of_more_channels_takes_longer() {
+        let model = &crate::topology::catalogue::hardware().architectures["hopper"];
+        let spread = model.spread.as_ref().unwrap().value.picos() as f64;
+        let late = |channels, hops| {
+            let setting = Setting {
+                algorithm: Algorithm::Ring,
+                kind: ProtocolKind::Ll,
+                switch_rate: UNLIMITED,
+                members: 1,
+                channels,
+                hops,
+            };
+            last(model, setting).picos() as f64 / spread
+        };
+        assert_eq!(late(1, 14), 0.0);
+        for (channels, hops, expected) in [(2, 1, 1.0), (16, 4, 8.0), (16, 16, 16.0), (32, 9, 15.0)]
+        {
+            assert!(
+                (late(channels, hops) - expected).abs() < 1e-3,
+                "{channels}, {hops}"
+            );
+        }
+    }
+
+    #[test]
     fn passes_are_stairs() {
         let cost = SliceCost {
             pass: Bytes::from_kib(4),
@@ -213,8 +255,6 @@ mod tests {
         assert_eq!(nanos(4096), 600 + 6 * 30);
         assert_eq!(nanos(4097), 1200 + 6 * 30);
         assert_eq!(nanos(3 * 4096), 1800 + 6 * 30);
-        let time = Time::from_nanos(1800);
-        assert_eq!(cost.ahead(4096, time), Time::ZERO);
-        assert_eq!(cost.ahead(3 * 4096, time), Time::from_nanos(1200));
+        assert_eq!([0, 1, 4096, 4097].map(|len| cost.passes(len)), [1, 1, 1, 2]);
     }
 }

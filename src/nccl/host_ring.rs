@@ -7,8 +7,8 @@ use super::costs::UNLIMITED;
 use super::error::NcclError;
 use crate::collective::{Collective, ConnId, HostHop, HostRingProgram, Program, Role};
 use crate::plan::{
-    Issue, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, Routes,
-    SliceCost, Transport, WorkerCosts,
+    Issue, Later, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId,
+    Routes, SliceCost, Transport, WorkerCosts,
 };
 use crate::topology::{DeviceId, Route, SocketModel, sockets};
 use crate::units::{Bytes, Time};
@@ -141,7 +141,7 @@ impl Communicator<'_> {
                         route: laid.remember((out, into), route),
                         post_latency: Time::ZERO,
                         message: MessageCost::flat(message_overhead),
-                        rendezvous: (Bytes::ZERO, Time::ZERO),
+                        later: Later::NEVER,
                         rate: software.stream_rate.value,
                     }),
                     latency: wires + software.transfer_latency.value,

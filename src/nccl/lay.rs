@@ -55,7 +55,7 @@ impl Communicator<'_> {
             }
             _ => self.messages(collective, algorithm, bytes, parts)?,
         };
-        let costs = self.costs(algorithm, kind, channels);
+        let costs = self.costs(Some(collective), algorithm, kind, channels);
         let costs = self.without_copies(collective, algorithm, kind, &ways, costs);
         Ok(self.planned(program, &ways, (algorithm, kind), costs, channels))
     }
@@ -127,7 +127,7 @@ impl Communicator<'_> {
             )));
         }
         let ways = self.ways_of(&program, |comm, a, b, _| comm.own_nics(a, b))?;
-        let costs = self.costs(Algorithm::Msccl, kind, algorithm.channels);
+        let costs = self.costs(None, Algorithm::Msccl, kind, algorithm.channels);
         let choice = (Algorithm::Msccl, kind);
         Ok(self.planned(Arc::new(program), &ways, choice, costs, algorithm.channels))
     }
@@ -193,9 +193,23 @@ impl Communicator<'_> {
         nic.ok_or_else(|| self.no_nic(rank))
     }
 
+    /// How many ranks one after the other wait for each other on a channel, where that is a chain.
+    fn hops(&self, collective: Option<Collective>, algorithm: Algorithm) -> u32 {
+        let chain = match algorithm {
+            Algorithm::Ring => self.ranks() - 1,
+            Algorithm::Tree => self.gpus_per_node() - 1 + (self.hosts.len() as u32).ilog2(),
+            _ => 0,
+        };
+        match collective {
+            Some(Collective::AllReduce) => 2 * chain,
+            _ => chain,
+        }
+    }
+
     /// The costs on each kind of GPU in use.
     pub(super) fn costs(
         &self,
+        collective: Option<Collective>,
         algorithm: Algorithm,
         kind: ProtocolKind,
         channels: u16,
@@ -212,6 +226,8 @@ impl Communicator<'_> {
             kind,
             switch_rate: Bandwidth::from_bytes_per_sec(reduced.max(1)),
             members: self.waited_for(algorithm),
+            channels,
+            hops: self.hops(collective, algorithm),
         };
         let models = self.architectures.iter();
         models.map(|model| role_costs(model, setting)).collect()
@@ -339,10 +355,13 @@ impl Communicator<'_> {
     ) -> Result<(Arc<dyn Program>, Vec<Way>), NcclError> {
         let channels = parts.len() as u16;
         let rings = self.rings_for(channels);
-        let program = RingProgram::new(collective, bytes, rings, parts);
+        let program = RingProgram::new(collective, bytes, Arc::clone(&rings), parts);
         while self.ring_ways.len() < usize::from(channels) {
             let channel = self.ring_ways.len() as u16;
-            let ways = self.ways_of_ring(channel)?;
+            let ways = match self.same_ring(&rings, channel) {
+                Some(before) => Arc::clone(&self.ring_ways[usize::from(before)]),
+                None => self.ways_of_ring(&rings, channel)?.into(),
+            };
             self.ring_ways.push(ways);
         }
         let ways = (0..program.connections())
@@ -354,10 +373,20 @@ impl Communicator<'_> {
         Ok((Arc::new(program), ways))
     }
 
+    /// A channel before this one whose connections take the same ways.
+    fn same_ring(&self, rings: &Rings, channel: u16) -> Option<u16> {
+        let gates = |channel| &self.graph.gates[usize::from(channel) % self.graph.gates.len()];
+        let same = |&before: &u16| {
+            rings.have_same_order(before, channel) && gates(before) == gates(channel)
+        };
+        (0..channel)
+            .find(same)
+            .filter(|_| !self.ways.hashes_flows())
+    }
+
     /// The ways of a ring's connections, by sending rank.
-    fn ways_of_ring(&mut self, channel: u16) -> Result<Vec<Way>, NcclError> {
-        let rings = self.rings_for(channel + 1);
-        let order = rings.order(channel).to_vec();
+    fn ways_of_ring(&mut self, rings: &Rings, channel: u16) -> Result<Vec<Way>, NcclError> {
+        let order = rings.order(channel);
         let gates = self.graph.gates[usize::from(channel) % self.graph.gates.len()].clone();
         let mut ways: Vec<Option<Way>> = vec![None; order.len()];
         for (position, &rank) in order.iter().enumerate() {

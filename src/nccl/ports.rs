@@ -29,6 +29,7 @@ pub(super) struct Port {
     /// What the interface asks of who sends.
     pub(super) message_overhead: Time,
     pub(super) inline: (u64, Time),
+    pub(super) fetch: (u64, Time),
     pub(super) handshake: Handshake,
     /// The fastest that a connection goes that begins here.
     pub(super) rate: Bandwidth,
@@ -141,7 +142,9 @@ impl Ways<'_> {
         };
         let topology = self.topology();
         let model = topology.nic_model(nic);
-        let inline = model.filter(|_| direct).and_then(|m| m.inline.as_ref());
+        let small = model.and_then(|m| m.inline.as_ref());
+        let inline = small.filter(|_| direct);
+        let fetch = small.and_then(|m| Some((m.up_to.value.get(), m.fetch.as_ref()?.value)));
         let handshake = model.and_then(|m| m.rendezvous.as_ref());
         let architecture = topology.architecture(gpu).filter(|_| direct);
         let pair = architecture.and_then(|m| Some(m.queue_pair_rate.as_ref()?.value));
@@ -159,6 +162,7 @@ impl Ways<'_> {
             transit: topology.transit_latency(nic),
             message_overhead: model.map_or(Time::ZERO, |m| m.message_overhead.value),
             inline: inline.map_or((0, Time::ZERO), |i| (i.up_to.value.get(), i.time.value)),
+            fetch: fetch.unwrap_or((0, Time::ZERO)),
             handshake: handshake.map_or(Handshake::NONE, Handshake::new),
             rate: Bandwidth::from_bytes_per_sec(rate),
             delivery: delivery.unwrap_or(Time::ZERO),

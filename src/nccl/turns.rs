@@ -5,11 +5,12 @@
 //! have their turns. Thread blocks of a kernel keep step: what waits with a message are those that
 //! the same parts of other thread blocks send. What a message costs stands for both ends, of which
 //! the receiving one is as busy as the sending one. Handshakes of large messages (Slingshot) are
-//! different: a thread shakes hands for what it sends and for what it receives, one after the other.
+//! different: a thread shakes hands for what it sends and for what it receives, one after the other,
+//! unless all that it receives has come before it sends (trees of a single chunk).
 
 use super::algorithm::Algorithm;
 use super::transport::Way;
-use crate::collective::{ConnId, Program, Rank, Role};
+use crate::collective::{ConnId, Program, Rank, Role, WorkerId};
 use crate::topology::DeviceId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -18,6 +19,8 @@ pub(super) struct Turns {
     sent: Counts,
     /// Only where threads are busy with handshakes.
     received: Counts,
+    /// What is received has come before anything is sent.
+    in_turn: bool,
 }
 
 /// By the GPU of the process and the parts of the thread blocks that send and receive: the root of
@@ -78,7 +81,12 @@ impl Turns {
             }
         }
         let [sent, received] = counts;
-        Turns { sent, received }
+        let single = || (0..program.workers()).all(|w| program.steps(WorkerId(w)) <= 1);
+        Turns {
+            in_turn: algorithm == Algorithm::Tree && !received.is_empty() && single(),
+            sent,
+            received,
+        }
     }
 
     /// For what goes a way from a part of a thread block.
@@ -97,7 +105,11 @@ impl Turns {
         let turns = way.thread().and_then(of_thread).unwrap_or(1);
         let both = |thread| {
             let [sent, received] = [&self.sent, &self.received].map(|c| count(c, thread));
-            sent.unwrap_or(0) + received.unwrap_or(0)
+            if self.in_turn {
+                sent.or(received).unwrap_or(0)
+            } else {
+                sent.unwrap_or(0) + received.unwrap_or(0)
+            }
         };
         let handles = receiver.map_or(0, |gpu| both(gpu).max(way.thread().map_or(0, both)));
         let (waits, works) = match from {

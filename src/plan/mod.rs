@@ -143,10 +143,27 @@ pub struct NetworkLeg {
     pub post_latency: Time,
     /// What the proxy spends on each message before it can leave.
     pub message: MessageCost,
-    /// Messages with more payload arrive later by `rendezvous.1`.
-    pub rendezvous: (Bytes, Time),
+    /// What large messages take beside.
+    pub later: Later,
     /// The fastest that one connection goes, whatever the links allow.
     pub rate: Bandwidth,
+}
+
+/// Messages with more payload than each of these arrive later by what belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Later(pub [(Bytes, Time); 2]);
+
+impl Later {
+    /// Not at all.
+    pub const NEVER: Later = Later([(Bytes::ZERO, Time::ZERO); 2]);
+
+    /// Of a message with so much payload.
+    #[must_use]
+    #[inline]
+    pub fn of(&self, len: Bytes) -> Time {
+        let by = |&(above, time): &(Bytes, Time)| if len > above { time } else { Time::ZERO };
+        self.0.iter().map(by).sum()
+    }
 }
 
 /// What a proxy thread spends on a message before it can leave.
@@ -244,10 +261,10 @@ pub struct SliceCost {
     /// Whatever its size.
     pub each: Time,
     /// Threads move the slice in passes of so many bytes, while it moves over the links; zero:
-    /// not so. What a pass has moved the next worker can go on with while the next pass is on
-    /// its way.
+    /// not so. Each thread passes on what it has as soon as that has come: the next worker can go
+    /// on with it while the threads are still busy with the pass.
     pub pass: Bytes,
-    /// Each pass.
+    /// How long each pass keeps the threads busy.
     pub pass_time: Time,
     /// Each doubling above [`SliceCost::FIRST`], up to a pass.
     pub doubling: Time,
@@ -296,7 +313,7 @@ impl SliceCost {
         if pass > 0 {
             let first = len.min(pass).div_ceil(Self::FIRST).max(1);
             picos += self.doubling.picos() * u64::from(first.next_power_of_two().ilog2());
-            picos += self.pass_time.picos() * len.div_ceil(pass).max(1);
+            picos += self.pass_time.picos() * self.passes(len);
         }
         if grain > 0 && !len.is_multiple_of(grain) {
             picos += self.rest.picos();
@@ -304,17 +321,23 @@ impl SliceCost {
         Time::from_picos(picos)
     }
 
-    /// How long before the end of a slice of `len` bytes that takes `time` in all its first pass
-    /// is done.
+    /// The most that threads move in passes, of slices of any length; `None` if bytes do not move
+    /// with the passes.
+    #[must_use]
+    pub fn pass_rate(&self) -> Option<Bandwidth> {
+        if self.pass == Bytes::ZERO || self.hidden || self.pass_time == Time::ZERO {
+            return None;
+        }
+        let bytes = u128::from(self.pass.get()) * 1_000_000_000_000;
+        let rate = bytes.div_ceil(u128::from(self.pass_time.picos()));
+        u64::try_from(rate).ok().map(Bandwidth::from_bytes_per_sec)
+    }
+
+    /// In how many passes a slice of `len` bytes moves.
     #[must_use]
     #[inline]
-    pub fn ahead(&self, len: u64, time: Time) -> Time {
-        let more = len.saturating_sub(1).checked_div(self.pass.get());
-        let part = |more| match time.picos().checked_mul(more) {
-            Some(product) => product / (more + 1),
-            None => (u128::from(time.picos()) * u128::from(more) / u128::from(more + 1)) as u64,
-        };
-        Time::from_picos(more.map_or(0, part))
+    pub fn passes(&self, len: u64) -> u64 {
+        len.div_ceil(self.pass.get().max(1)).max(1)
     }
 }
 

@@ -149,8 +149,9 @@ impl FromIterator<Transport> for Transports {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Later;
     use crate::plan::{MessageCost, NetworkLeg};
-    use crate::units::{Bandwidth, Bytes, Time};
+    use crate::units::{Bandwidth, Time};
 
     #[test]
     fn what_goes_in_comes_out() {
@@ -168,7 +169,7 @@ mod tests {
                 route: RouteId(5),
                 post_latency: us(1),
                 message: MessageCost::flat(us(3)),
-                rendezvous: (Bytes::ZERO, us(0)),
+                later: Later::NEVER,
                 rate: Bandwidth::from_gb_per_sec(50),
             }),
             ..local

@@ -23,6 +23,10 @@ pub struct Architecture {
     pub ll: LlModel,
     /// The LL128 protocol.
     pub ll128: Ll128Model,
+    /// Delays of hops vary. By how much longer the last of twice as many channels takes over a
+    /// single hop; over several, these add up as their squares do. Absent: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Sourced<Time>>,
     /// Sends and receives with the Simple protocol; as rings if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point_to_point: Option<PointToPointModel>,

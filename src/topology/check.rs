@@ -368,6 +368,9 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
             );
             if let Some(model) = &m.inline {
                 latency(&format!("{at}.nic.inline.time"), model.time.value, faults);
+                if let Some(fetch) = &model.fetch {
+                    latency(&format!("{at}.nic.inline.fetch"), fetch.value, faults);
+                }
             }
             if let Some(model) = &m.rendezvous {
                 latency(

@@ -348,6 +348,9 @@ pub struct InlineModel {
     pub up_to: Sourced<Bytes>,
     /// What the proxy thread spends on each of them more, if it lies in GPU memory.
     pub time: Sourced<Time>,
+    /// What fetching larger ones from memory takes, before they leave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetch: Option<Sourced<Time>>,
 }
 
 /// Large messages of a network interface.

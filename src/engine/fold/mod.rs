@@ -27,7 +27,7 @@ use refine::Graph;
 use rustc_hash::FxHashMap;
 use scene::{Label, Scene};
 use std::collections::{BTreeMap, BTreeSet};
-use traces::Traces;
+pub(super) use traces::Traces;
 
 /// Classes of one kind of things.
 #[derive(Debug, Default)]
@@ -77,8 +77,12 @@ pub(super) struct Folding {
 
 impl Folding {
     /// Finds who is like whom; `None` if that is not worth it.
-    pub(super) fn new(plan: &Plan, resources: &Resources, roomy: Vec<bool>) -> Option<Self> {
-        let traces = Traces::new(plan.program.as_ref());
+    pub(super) fn new(
+        plan: &Plan,
+        traces: Traces,
+        resources: &Resources,
+        roomy: Vec<bool>,
+    ) -> Option<Self> {
         let scene = Scene::new(plan, resources, &roomy, &traces);
         let kinds = scene.kinds();
         let colours = match guess(&scene, &kinds).and_then(|guess| guess.colours()) {

@@ -25,7 +25,7 @@ pub(super) fn guess(scene: &Scene<'_>, kinds: &[u64]) -> Option<Guess> {
     let unit = ranks_of_unit(scene.plan)? as u32;
     let nodes = scene.nodes;
     let mut looks = kinds.to_vec();
-    let of_ranks = (0..nodes.workers).chain(scene.ranks.iter().copied());
+    let of_ranks = (0..nodes.workers).chain(scene.traces.ranks.iter().copied());
     for (look, rank) in looks.iter_mut().zip(of_ranks) {
         *look = mix(*look ^ mix(u64::from(rank / unit)));
     }

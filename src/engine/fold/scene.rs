@@ -2,7 +2,7 @@
 
 use super::refine::{mix, mix_in};
 use super::traces::Traces;
-use crate::collective::{ConnId, Connection, Rank, WorkerId};
+use crate::collective::{Rank, WorkerId};
 use crate::engine::resources::{Resources, Use};
 use crate::plan::Plan;
 use rustc_hash::FxHashMap;
@@ -87,11 +87,7 @@ pub(super) struct Scene<'s> {
     pub(super) plan: &'s Plan,
     pub(super) resources: &'s Resources,
     pub(super) roomy: &'s [bool],
-    traces: &'s Traces,
-    /// Of each connection.
-    pub(super) ends: Vec<Connection>,
-    /// The rank of each worker.
-    pub(super) ranks: Vec<u32>,
+    pub(super) traces: &'s Traces,
     pub(super) nodes: Nodes,
     labels: Labels,
 }
@@ -108,12 +104,6 @@ impl<'s> Scene<'s> {
             resources,
             roomy,
             traces,
-            ends: (0..plan.program.connections())
-                .map(|c| plan.program.connection(ConnId(c)))
-                .collect(),
-            ranks: (0..plan.program.workers())
-                .map(|w| plan.program.worker(WorkerId(w)).rank.0)
-                .collect(),
             nodes: Nodes::new(plan, resources),
             labels: Labels::new(plan, resources, traces),
         }
@@ -148,7 +138,11 @@ impl<'s> Scene<'s> {
                 let times = mix_in(leg.post_latency.picos(), message.each.picos());
                 let others = mix_in(message.others.picos(), message.wire.bytes_per_sec());
                 let times = mix_in(times, others);
-                let large = mix_in(leg.rendezvous.0.get(), leg.rendezvous.1.picos());
+                let later = leg
+                    .later
+                    .0
+                    .map(|(above, by)| mix_in(above.get(), by.picos()));
+                let large = mix_in(later[0], later[1]);
                 let small = mix_in(message.inline.0.get(), message.inline.1.picos());
                 let work = mix_in(message.large.0.get(), message.large.1.picos());
                 let sizes = mix_in(mix_in(small, large), work);
@@ -178,7 +172,7 @@ impl<'s> Scene<'s> {
     /// Calls back with two nodes and what the first sees the second as.
     pub(super) fn each_edge(&self, edge: &mut dyn FnMut(u32, u32, u32)) {
         let (nodes, traces, labels) = (&self.nodes, self.traces, &self.labels);
-        for (worker, &rank) in (nodes.workers..).zip(&self.ranks) {
+        for (worker, &rank) in (nodes.workers..).zip(&traces.ranks) {
             edge(worker, rank, label::RANK);
         }
         for &(worker, other, moments) in &traces.after {
@@ -187,7 +181,7 @@ impl<'s> Scene<'s> {
         }
         for c in 0..self.plan.transports.len() {
             let [store, load, network] = self.plan.transports.routes_of(c);
-            let ends = self.ends[c];
+            let ends = traces.ends[c];
             let node = nodes.conns + c as u32;
             let (from, to) = (nodes.workers + ends.from.0, nodes.workers + ends.to.0);
             edge(node, from, label::SENDER);

@@ -1,13 +1,13 @@
 //! What each worker does, as hashes: its steps but for the names of its connections, and for
-//! each connection the steps in which it is used.
+//! each connection the steps in which it is used; and who is joined to whom.
 
 use super::refine::{mix, mix_in};
-use crate::collective::{ConnId, Program, Step, WorkerId};
+use crate::collective::{ConnId, Connection, Program, Step, WorkerId};
 use rustc_hash::FxHashMap;
 
 /// Hashes of all steps of a program.
 #[derive(Debug, Default)]
-pub(super) struct Traces {
+pub(in crate::engine) struct Traces {
     /// By worker: how its steps look, connections aside.
     pub(super) worker: Vec<u64>,
     /// By connection: when its sender puts how much into it, and when its receiver takes it.
@@ -15,6 +15,10 @@ pub(super) struct Traces {
     pub(super) taken: Vec<u64>,
     /// Who waits for whom, and at which steps.
     pub(super) after: Vec<(WorkerId, WorkerId, u64)>,
+    /// Of each connection.
+    pub(super) ends: Vec<Connection>,
+    /// The rank of each worker.
+    pub(super) ranks: Vec<u32>,
 }
 
 /// The connections of each worker on one side, in order of their ids.
@@ -24,10 +28,14 @@ struct Side {
 }
 
 impl Side {
-    fn new(program: &dyn Program, end: impl Fn(ConnId) -> WorkerId) -> Self {
+    /// By the worker at that side of each connection.
+    fn new(
+        program: &dyn Program,
+        workers: impl DoubleEndedIterator<Item = WorkerId> + ExactSizeIterator + Clone,
+    ) -> Self {
         let mut starts = vec![0u32; program.workers() as usize + 1];
-        for c in 0..program.connections() {
-            starts[end(ConnId(c)).index()] += 1;
+        for worker in workers.clone() {
+            starts[worker.index()] += 1;
         }
         let mut sum = 0;
         for start in &mut starts {
@@ -35,10 +43,10 @@ impl Side {
             *start = sum;
         }
         let mut conns = vec![0; sum as usize];
-        for c in (0..program.connections()).rev() {
-            let start = &mut starts[end(ConnId(c)).index()];
+        for (c, worker) in workers.enumerate().rev() {
+            let start = &mut starts[worker.index()];
             *start -= 1;
-            conns[*start as usize] = c;
+            conns[*start as usize] = c as u32;
         }
         Side { starts, conns }
     }
@@ -51,13 +59,19 @@ impl Side {
 
 impl Traces {
     /// Looks at the steps of each worker, or of one worker of those that are alike.
-    pub(super) fn new(program: &dyn Program) -> Self {
+    pub(in crate::engine) fn new(program: &dyn Program) -> Self {
         let connections = program.connections() as usize;
         let mut traces = Traces {
             worker: Vec::with_capacity(program.workers() as usize),
             sent: vec![0; connections],
             taken: vec![0; connections],
             after: Vec::new(),
+            ends: (0..program.connections())
+                .map(|c| program.connection(ConnId(c)))
+                .collect(),
+            ranks: (0..program.workers())
+                .map(|w| program.worker(WorkerId(w)).rank.0)
+                .collect(),
         };
         let mut sides: Option<[Side; 2]> = None;
         let mut known: FxHashMap<u64, WorkerId> = FxHashMap::default();
@@ -74,8 +88,8 @@ impl Traces {
             }
             let [out, into] = sides.get_or_insert_with(|| {
                 [
-                    Side::new(program, |c| program.connection(c).from),
-                    Side::new(program, |c| program.connection(c).to),
+                    Side::new(program, traces.ends.iter().map(|ends| ends.from)),
+                    Side::new(program, traces.ends.iter().map(|ends| ends.to)),
                 ]
             });
             for (side, trace) in [(out, &mut traces.sent), (into, &mut traces.taken)] {

@@ -1,6 +1,6 @@
 //! What actors of a kind cost.
 
-use crate::plan::{MessageCost, SliceCost};
+use crate::plan::{Later, MessageCost, SliceCost};
 use crate::units::{Bytes, Time};
 
 /// What one kind of actor costs.
@@ -10,8 +10,10 @@ pub(super) struct Class {
     pub(super) slice: SliceCost,
     /// Before each message of a proxy.
     pub(super) message: MessageCost,
-    /// Of a proxy: messages with more bytes arrive later by so much.
-    pub(super) rendezvous: (Bytes, Time),
+    /// What large messages of a proxy take beside.
+    pub(super) later: Later,
+    /// The most that its passes move; if it moves nothing in passes, more than anything.
+    pub(super) pass_rate: u64,
     pub(super) send_rate: u64,
     pub(super) local_rate: u64,
     /// Streams in and out at these rates; zero: any number.
@@ -28,11 +30,6 @@ impl Class {
             self.last = (len, self.slice.of(len));
         }
         self.last.1
-    }
-
-    /// Threads move a slice in passes, while it moves over the links.
-    pub(super) fn passes(&self) -> bool {
-        self.slice.pass > Bytes::ZERO && !self.slice.hidden
     }
 
     /// When a slice ends depends on when it began, beyond its bytes.

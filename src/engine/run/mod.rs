@@ -11,7 +11,6 @@
 mod cast;
 mod check;
 mod class;
-mod cover;
 mod ending;
 mod ends;
 mod regions;
@@ -22,7 +21,7 @@ mod steps;
 
 use super::actor::{Actor, Alike, Cold, Phase};
 use super::error::SimError;
-use super::fold::Folding;
+use super::fold::{Folding, Traces};
 use super::machinery::{Machinery, roomy, wires};
 use super::outcome::Outcome;
 use super::probe::{ActorId, Blind, Probe};
@@ -30,9 +29,10 @@ use super::queue::EventQueue;
 use super::resources::{PathId, Resources};
 use super::sharing::{Change, Sharing};
 use crate::collective::{Role, Worker};
-use crate::plan::{MessageCost, Plan, Protocol, RoleCosts, SliceCost};
+use crate::plan::{Later, MessageCost, Plan, Protocol, RoleCosts, SliceCost};
+use crate::threads;
 use crate::topology::LinkId;
-use crate::units::{Bandwidth, Bytes, Time};
+use crate::units::{Bandwidth, Time};
 use cast::Cast;
 use check::check;
 use class::Class;
@@ -92,9 +92,15 @@ pub fn simulate_folded(
     mut options: Options<'_>,
 ) -> Result<Outcome, SimError> {
     check(plan)?;
-    let resources = Resources::new(&plan.routes, plan.protocol.wire, rate);
+    let traces = || Traces::new(plan.program.as_ref());
+    let resources = || Resources::new(&plan.routes, plan.protocol.wire, rate);
+    let (traces, resources) = if plan.program.connections() >= MANY {
+        threads::both(traces, resources)
+    } else {
+        (traces(), resources())
+    };
     let has_room = roomy(&resources, wires(plan));
-    let folding = Folding::new(plan, &resources, has_room);
+    let folding = Folding::new(plan, traces, &resources, has_room);
     let wires = folding.as_ref().and_then(|f| f.wires(plan, &resources));
     if let (Some(folding), Some((shared, wires))) = (folding, wires) {
         let slots = plan.protocol.fifo_slices;
@@ -162,6 +168,9 @@ fn go<P: Probe>(
     }
     run.into_outcome()
 }
+
+/// Looking at so many connections takes longer than starting a thread for it.
+const MANY: u32 = 1 << 16;
 
 /// How often progress is told: every so many instants.
 const PROGRESS_EVERY: u64 = 1 << 14;
@@ -237,7 +246,7 @@ struct RankState {
 impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
     fn new(
         plan: &'r Plan,
-        mut machinery: Machinery,
+        machinery: Machinery,
         cast: Cast,
         options: Options<'o>,
         probe: &'r mut P,
@@ -252,7 +261,8 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             .map(|c| Class {
                 slice: c.slice,
                 message: MessageCost::flat(Time::ZERO),
-                rendezvous: (Bytes::ZERO, Time::ZERO),
+                later: Later::NEVER,
+                pass_rate: c.slice.pass_rate().map_or(u64::MAX, |r| r.bytes_per_sec()),
                 send_rate: c.send_rate.bytes_per_sec(),
                 local_rate: c.local_rate.bytes_per_sec(),
                 streams: c.streams,
@@ -277,7 +287,8 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             let class = Class {
                 slice: SliceCost::default(),
                 message: proxy.message,
-                rendezvous: proxy.rendezvous,
+                later: proxy.later,
+                pass_rate: u64::MAX,
                 send_rate: rate,
                 local_rate: rate,
                 streams: 0,
@@ -291,14 +302,6 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             (actor.recv, actor.send) = (proxy.takes, proxy.puts);
             (actor.path, actor.cap) = (proxy.path, rate);
             actors.push(actor);
-        }
-        // Who looks sees the rates of all.
-        let covered = (!P::ACTIVE).then(|| {
-            let own = &actors[..workers as usize];
-            cover::covered(program, &plan.protocol, &machinery, &cast, own, &classes)
-        });
-        if let Some(covered) = covered.flatten() {
-            machinery.cover(&covered);
         }
         let mut cold = vec![Cold::default(); actors.len()];
         cold[workers as usize..]
@@ -323,7 +326,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         Run {
             protocol: plan.protocol,
             sharing: Sharing::with_room(&machinery.resources, actors.len(), |r| {
-                machinery.is_quiet(r)
+                machinery.is_roomy(r)
             }),
             changes: Vec::new(),
             plan,

@@ -179,7 +179,7 @@ fn unite_sharers(sets: &mut Sets, machinery: &Machinery, workers: u32) {
     let mut user = vec![None; machinery.resources.all.len()];
     let mut uses = |actor: ActorId, path| {
         for u in machinery.resources.path(path) {
-            if machinery.is_quiet(u.resource) {
+            if machinery.is_roomy(u.resource) {
                 continue;
             }
             match user[u.resource as usize] {

@@ -33,13 +33,8 @@ impl<P: Probe> Run<'_, '_, P> {
     /// Puts streaming at one rate, from the actor's mark until `now`, into its bins.
     #[inline]
     pub(super) fn book(&mut self, id: ActorId, now: Time, (rate, limit): (u64, Limit)) {
-        let actor = &self.actors[id as usize];
-        let time = now - actor.mark;
-        if self.classes[usize::from(actor.class)].passes() {
-            self.cold[id as usize].pending.push((limit, time));
-        } else {
-            self.put_into_bin(id, limit, time);
-        }
+        let time = now - self.actors[id as usize].mark;
+        self.put_into_bin(id, limit, time);
         let actor = &self.actors[id as usize];
         if P::ACTIVE && time > Time::ZERO {
             let (path, start) = (actor.path, actor.mark);
@@ -68,20 +63,6 @@ impl<P: Probe> Run<'_, '_, P> {
                 }
             }
         }
-    }
-
-    /// A slice that passes moved is over: if its bytes were before the first pass, all of its time
-    /// was passes.
-    fn put_pending_into_bins(&mut self, id: ActorId, in_time: bool) -> Time {
-        let mut pending = std::mem::take(&mut self.cold[id as usize].pending);
-        let moving = pending.iter().map(|&(_, time)| time).sum();
-        if in_time {
-            return moving;
-        }
-        for (limit, time) in pending.drain(..) {
-            self.put_into_bin(id, limit, time);
-        }
-        Time::ZERO
     }
 
     /// If all that the next slice needs has a time, schedules (or does) its begin.
@@ -181,14 +162,15 @@ impl<P: Probe> Run<'_, '_, P> {
                 cold.cause = cause;
             }
         }
-        if let Some(goes) = self.machinery.unshared(actor.path, actor.cap) {
+        let passes = self.classes[usize::from(actor.class)].pass_rate;
+        if let Some(goes) = self.machinery.unshared(actor.path, actor.cap, passes) {
             // Nothing that happens until then can change when it ends.
             actor.phase = Phase::Streams;
             actor.remaining = u64::from(actor.slice) * 1_000_000;
             actor.mark = start;
             let end = match goes {
                 Unshared::At(rate, _) => actor.end_at(rate),
-                Unshared::Covered => Some(start),
+                Unshared::InPasses => Some(start),
             };
             let Some(end) = end else {
                 actor.generation += 1;
@@ -267,9 +249,11 @@ impl<P: Probe> Run<'_, '_, P> {
     /// slot back, go on.
     pub(super) fn end(&mut self, id: ActorId, now: Time) {
         let actor = &self.actors[id as usize];
-        match self.machinery.unshared(actor.path, actor.cap) {
+        let passes = self.classes[usize::from(actor.class)].pass_rate;
+        let goes = self.machinery.unshared(actor.path, actor.cap, passes);
+        match goes {
             Some(Unshared::At(rate, limit)) => self.book(id, now, (rate, limit)),
-            Some(Unshared::Covered) => {}
+            Some(Unshared::InPasses) => {}
             None => {
                 let known = self.sharing.rate(id);
                 self.book(id, now, known);
@@ -285,10 +269,8 @@ impl<P: Probe> Run<'_, '_, P> {
         let mut done = now;
         // When the first part of the slice is passed on, and when all of it is.
         let posted;
-        let mut in_passes = None;
         if proxy {
-            let late = len > class.rendezvous.0.get();
-            let at = now + if late { class.rendezvous.1 } else { Time::ZERO };
+            let at = now + class.later.of(Bytes::new(len));
             posted = (at, at);
         } else {
             let mut sync = class.cost_of(len);
@@ -300,35 +282,47 @@ impl<P: Probe> Run<'_, '_, P> {
                 done += sync;
                 posted = (done, done);
             } else {
-                // Passes go on while bytes move; nobody learns of the past.
+                // Passes go on while bytes move, and pass them on as they come; nobody learns of
+                // the past.
                 let start = actor.free;
+                let passes = class.slice.passes(len);
+                let lead = sync - Time::from_picos(class.slice.pass_time.picos() * passes);
                 if actor.many && class.streams > 0 {
                     let streams = self.cold[id as usize].streams.max(class.streams);
                     let picos = sync.picos() * u64::from(streams);
                     sync = Time::from_picos(picos / u64::from(class.streams));
                 }
                 done = now.max(start + sync);
-                let first = done - class.slice.ahead(len, done - start);
-                posted = (first.max(now), done);
-                // The bytes' end decided neither when it is done nor when the first pass is.
-                in_passes = Some(now <= first.min(start + sync));
+                let last = Time::from_picos((sync - lead).picos() / passes);
+                let first = now.max(start + lead);
+                posted = (first, first.max(done - last));
             }
             actor.sync += done - now;
-        }
-        if let Some(in_time) = in_passes {
-            let passes = self.put_pending_into_bins(id, in_time);
-            self.actors[id as usize].sync += passes;
         }
         let actor = &mut self.actors[id as usize];
         if P::ACTIVE {
             let cold = &mut self.cold[id as usize];
             let (recv, send) = actor.queues(cold);
+            let mut end = now;
+            // Bytes move as long as the passes do.
+            let time = done - actor.free;
+            if goes == Some(Unshared::InPasses) && time > Time::ZERO {
+                end = done;
+                self.probe.segment(&Segment {
+                    actor: id,
+                    path,
+                    start: actor.free,
+                    end,
+                    rate: (u128::from(len) * 1_000_000_000_000 / u128::from(time.picos())) as u64,
+                    limit: Limit::Cap,
+                });
+            }
             self.probe.slice(&Slice {
                 actor: id,
                 free: cold.free,
                 posted: cold.posted,
                 start: actor.free,
-                end: now,
+                end,
                 done,
                 cause: cold.cause,
                 bytes: u64::from(actor.slice),

@@ -216,6 +216,7 @@ fn asking_for_too_much_is_an_error() {
 
 mod copies;
 mod decisions;
+mod handshakes;
 mod moved;
 mod registered;
 mod sends;

@@ -13,7 +13,9 @@ use super::error::NcclError;
 use super::hosts::nic_path;
 use super::ports::{End, Handshake, Ports};
 use super::turns::Turn;
-use crate::plan::{MessageCost, NetworkLeg, Protocol, ProtocolKind, RouteId, Routes, Transport};
+use crate::plan::{
+    Later, MessageCost, NetworkLeg, Protocol, ProtocolKind, RouteId, Routes, Transport,
+};
 use crate::topology::architecture::HopModel;
 use crate::topology::spec::RoutingPolicy;
 use crate::topology::{DeviceId, Hop, PathType, Router, Share, Topology};
@@ -54,6 +56,8 @@ struct Net {
     message_overhead: Time,
     /// … with no more bytes on the wire so much more, if it lies in GPU memory.
     inline: (u64, Time),
+    /// … with more are fetched for so long, wherever they lie.
+    fetch: (u64, Time),
     handshake: Handshake,
     /// The fastest that one connection goes.
     rate: Bandwidth,
@@ -196,6 +200,11 @@ impl<'t> Ways<'t> {
         })
     }
 
+    /// Which way a transfer takes over the network may depend on its flow.
+    pub(super) fn hashes_flows(&self) -> bool {
+        self.hashes_flows
+    }
+
     /// The way of a connection.
     pub(super) fn find(&mut self, mut leg: Leg) -> Result<Way, NcclError> {
         if leg.nics.is_none() || !self.hashes_flows {
@@ -222,6 +231,7 @@ impl<'t> Ways<'t> {
             post_latency: sender.notice.latency,
             message_overhead: sender.message_overhead,
             inline: sender.inline,
+            fetch: sender.fetch,
             handshake: sender.handshake,
             rate: sender.rate,
             wire: crossing.wire,
@@ -372,7 +382,10 @@ impl Ways<'_> {
                 },
                 route,
                 post_latency: n.post_latency + hop + n.message_overhead * turn.waits,
-                rendezvous: (payload(n.handshake.above), n.handshake.time),
+                later: Later([
+                    (payload(n.fetch.0), n.fetch.1),
+                    (payload(n.handshake.above), n.handshake.time),
+                ]),
                 rate: n.rate,
             }),
             latency: kind.latency + hop,

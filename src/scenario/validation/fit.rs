@@ -1,7 +1,8 @@
 //! Fitting the parameters of time to published tables.
 //!
 //! Coordinate search on factors: each parameter in turn is moved up and down by steps that
-//! become smaller, and what makes the objective smaller is kept. The objective is the mean,
+//! become smaller, and what makes the objective smaller is kept; so are what a kernel's start and a
+//! step take, one up and the other down, of which a table often knows the sum best. The objective is the mean,
 //! over groups of measurements and bands of size, of |ln(predicted / measured)| (half the median and
 //! half the mean of a group's rows), where large errors count less and less: every group counts
 //! alike, and what no parameter explains bends none; and of a little for each parameter's distance
@@ -214,10 +215,28 @@ impl<'m> Fit<'m> {
         let mut best = before;
         for &step in &spec.steps {
             for &parameter in free {
-                best = self.search(parameter, step, best)?;
+                best = self.search(&[(parameter, 1)], step, best)?;
+                if let Some(start) = self.start_of(parameter).filter(|s| free.contains(s)) {
+                    best = self.search(&[(parameter, 1), (start, -1)], step, best)?;
+                }
             }
         }
         Ok((before, best))
+    }
+
+    /// What the start of a kernel takes with the protocol of whose steps a parameter is a time.
+    fn start_of(&self, parameter: usize) -> Option<usize> {
+        let path = &self.paths[parameter];
+        let of: Vec<&str> = path.splitn(4, '.').collect();
+        let [kind, generation, protocol, _] = of[..] else {
+            return None;
+        };
+        let start = format!("{kind}.{generation}.{protocol}.launch");
+        let is_time = self.starts[parameter]
+            .as_str()
+            .is_some_and(|v| Time::parse(v).is_ok());
+        let found = self.paths.iter().position(|p| *p == start);
+        found.filter(|&s| is_time && s != parameter)
     }
 
     /// Measurements depend on a parameter.
@@ -345,27 +364,25 @@ impl<'m> Fit<'m> {
         ))
     }
 
-    /// The objective with one parameter moved, and the predictions that change.
+    /// The objective with some parameters moved, and the predictions that change.
     fn moved(
         &mut self,
-        parameter: usize,
-        factor: f64,
+        moves: &[(usize, f64)],
     ) -> Result<(f64, Vec<Option<PredictedSet>>), String> {
         let mut factors = self.factors.clone();
-        factors[parameter] = factor;
-        // What NCCL chooses does not depend on these parameters, so who is concerned is known.
-        let path = self.paths[parameter].clone();
-        let mut jobs = Vec::new();
-        for &set in &self.touched[parameter] {
-            let known = self.predicted[set].iter().flat_map(|p| &p.rows);
-            let rows: BTreeSet<u64> = known
-                .filter(|row| concerns(&path, row))
-                .map(|row| row.bytes)
-                .collect();
-            if !rows.is_empty() {
-                jobs.push((set, rows));
+        let mut concerned: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
+        for &(parameter, factor) in moves {
+            factors[parameter] = factor;
+            // What NCCL chooses does not depend on these parameters, so who is concerned is known.
+            let path = &self.paths[parameter];
+            for &set in &self.touched[parameter] {
+                let known = self.predicted[set].iter().flat_map(|p| &p.rows);
+                let rows = known.filter(|row| concerns(path, row)).map(|row| row.bytes);
+                concerned.entry(set).or_default().extend(rows);
             }
         }
+        concerned.retain(|_, rows| !rows.is_empty());
+        let jobs: Vec<_> = concerned.into_iter().collect();
         let changed = self.predict(&jobs, &factors)?;
         let mut all = self.predicted.clone();
         for ((set, rows), new) in jobs.iter().zip(changed) {
@@ -390,24 +407,30 @@ impl<'m> Fit<'m> {
         self.pull * factors.iter().map(|f| f.ln().abs()).sum::<f64>()
     }
 
-    /// Moves a parameter as long as that helps.
-    fn search(&mut self, parameter: usize, step: f64, mut best: f64) -> Result<f64, String> {
-        if self.touched[parameter].is_empty() {
+    /// Moves parameters, each up or down, as long as that helps, or all of them the other way.
+    fn search(&mut self, which: &[(usize, i32)], step: f64, mut best: f64) -> Result<f64, String> {
+        if which.iter().any(|&(p, _)| self.touched[p].is_empty()) {
             return Ok(best);
         }
         for direction in [step, 1.0 / step] {
             let mut moves = 0;
             while moves < 3 {
-                let factor = self.factors[parameter] * direction;
-                if !(0.02..=50.0).contains(&factor) {
+                let moved = |&(p, sign): &(usize, i32)| (p, self.factors[p] * direction.powi(sign));
+                let moved: Vec<(usize, f64)> = which.iter().map(moved).collect();
+                if moved
+                    .iter()
+                    .any(|(_, factor)| !(0.02..=50.0).contains(factor))
+                {
                     break;
                 }
-                let (objective, all) = self.moved(parameter, factor)?;
+                let (objective, all) = self.moved(&moved)?;
                 if objective >= best * NOTICEABLE {
                     break;
                 }
                 best = objective;
-                self.factors[parameter] = factor;
+                for (parameter, factor) in moved {
+                    self.factors[parameter] = factor;
+                }
                 self.predicted = all;
                 moves += 1;
             }
@@ -428,7 +451,7 @@ impl<'m> Fit<'m> {
             for power in 1..=5 {
                 *end = 1.1f64.powi(power * power).powf(sign);
                 let factor = self.factors[parameter] * *end;
-                if self.moved(parameter, factor)?.0 > best * 1.01 {
+                if self.moved(&[(parameter, factor)])?.0 > best * 1.01 {
                     break;
                 }
             }
@@ -445,6 +468,7 @@ fn concerns(path: &str, row: &PredictedRow) -> bool {
     let simple = row.protocol == "simple";
     match (kind, part) {
         (Some("architectures"), "ll" | "ll128") => row.protocol == part,
+        (Some("architectures"), "spread") => ["ring", "tree"].contains(&row.algorithm),
         (Some("architectures"), "nvls") => row.algorithm.starts_with("nvls"),
         (Some("architectures"), "point_to_point") => simple && row.algorithm == SENDS,
         (Some("architectures"), _) => simple && row.algorithm != "nvls",

@@ -6,7 +6,7 @@
 //! expensive.
 
 use super::groups::{Groups, Middle};
-use super::search::{Adjacency, NONE, Searches};
+use super::search::{Adjacency, NONE, Search, Searches};
 use super::spread::{Edge, Levels};
 use super::{Hop, Route, Router, Share};
 use crate::topology::graph::{DeviceId, LinkId, Topology};
@@ -291,14 +291,8 @@ impl FabricIndex {
         let mut edges: Vec<Vec<Edge>> = Vec::new();
         let mut here = middle.clone();
         for distance in (0..before as u32).rev() {
-            let mut links = Vec::new();
-            for (position, &switch) in here.iter().enumerate() {
-                for &(far, link) in self.backward.of(switch) {
-                    if nearer.is_at(far, distance) {
-                        links.push((far, link, position as u32));
-                    }
-                }
-            }
+            let both = (&self.backward, &self.onward);
+            let links = between(&here, nearer, distance, both);
             here = numbered(links.iter().map(|link| link.0), &mut self.slots);
             let mut level: Vec<Edge> = links
                 .iter()
@@ -327,14 +321,8 @@ impl FabricIndex {
             .map_or(0, |&switch| farther.distance_of(switch));
         while distance > 0 {
             distance -= 1;
-            let mut links = Vec::new();
-            for (position, &switch) in here.iter().enumerate() {
-                for &(far, link) in self.onward.of(switch) {
-                    if farther.is_at(far, distance) {
-                        links.push((far, link, position as u32));
-                    }
-                }
-            }
+            let both = (&self.onward, &self.backward);
+            let links = between(&here, farther, distance, both);
             here = numbered(links.iter().map(|link| link.0), &mut self.slots);
             let mut level: Vec<Edge> = links
                 .iter()
@@ -364,6 +352,38 @@ impl FabricIndex {
         devices.push(vec![target.device]);
         Levels { devices, edges }
     }
+}
+
+/// The links between switches (sorted) and those at a distance from an end: the far switch, the
+/// link, and the near one's position. `there` are links from the former, `back` are the same by the
+/// latter; those of the fewer are gone through.
+fn between(
+    here: &[u32],
+    search: &Search,
+    distance: u32,
+    (there, back): (&Adjacency, &Adjacency),
+) -> Vec<(u32, LinkId, u32)> {
+    let level = search.level(distance as usize);
+    let all = |switches: &[u32], links: &Adjacency| -> usize {
+        switches.iter().map(|&switch| links.of(switch).len()).sum()
+    };
+    let mut found = Vec::new();
+    if all(level, back) < all(here, there) {
+        for &far in level {
+            for &(switch, link) in back.of(far) {
+                if let Ok(position) = here.binary_search(&switch) {
+                    found.push((far, link, position as u32));
+                }
+            }
+        }
+    } else {
+        for (&switch, position) in here.iter().zip(0..) {
+            let far = there.of(switch).iter();
+            let near = far.filter(|&&(far, _)| search.is_at(far, distance));
+            found.extend(near.map(|&(far, link)| (far, link, position)));
+        }
+    }
+    found
 }
 
 /// The links of a port that join it to the switches of a level (sorted).

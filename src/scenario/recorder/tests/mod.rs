@@ -7,8 +7,8 @@ use super::*;
 use crate::collective::{Collective, Part, Program, RingProgram, Rings};
 use crate::engine::{Options, simulate_with};
 use crate::plan::{
-    Issue, MessageCost, NetworkLeg, Protocol, ProtocolKind, RoleCosts, RouteId, Routes, SliceCost,
-    Transport, Transports, WorkerCosts,
+    Issue, Later, MessageCost, NetworkLeg, Protocol, ProtocolKind, RoleCosts, RouteId, Routes,
+    SliceCost, Transport, Transports, WorkerCosts,
 };
 use crate::report::record::{Activity, Part as TimePart, Track};
 use crate::topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
@@ -139,7 +139,7 @@ fn network_plan(topology: &Topology, chunk: u64, overhead: Time, costs: Costs) -
         route: RouteId(0),
         post_latency: Time::ZERO,
         message: MessageCost::flat(overhead),
-        rendezvous: (Bytes::ZERO, Time::ZERO),
+        later: Later::NEVER,
         rate: INSTANT,
     };
     let transports = plan.transports.iter().enumerate();

@@ -1,0 +1,64 @@
+//! What messages cost a network that fetches all but the smallest ones, and where both sides agree on
+//! large ones before they are sent (Slingshot).
+
+use super::*;
+use crate::plan::NetworkLeg;
+use crate::topology::catalogue::hardware;
+use crate::topology::hardware::{DeviceModel, NicModel};
+
+fn slingshot() -> &'static NicModel {
+    match &hardware().devices["slingshot-11"] {
+        DeviceModel::Nic(model) => model,
+        _ => panic!("slingshot-11 is an interface"),
+    }
+}
+
+/// The networks of an all-reduce over trees of four nodes with LL.
+fn legs(bytes: u64) -> Vec<NetworkLeg> {
+    let topology = load("gh200-quad", &Overrides { nodes: Some(4) }).unwrap();
+    let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
+    let forced = Forced {
+        algorithm: Some(Algorithm::Tree),
+        protocol: Some(ProtocolKind::Ll),
+    };
+    let planned = comm.plan(Collective::AllReduce, bytes, forced).unwrap();
+    let transports = planned.plan.transports.iter();
+    let legs: Vec<_> = transports.filter_map(|t| t.network).collect();
+    assert!(!legs.is_empty());
+    legs
+}
+
+#[test]
+fn a_tree_of_one_chunk_has_received_all_before_it_sends() {
+    let work = slingshot()
+        .rendezvous
+        .as_ref()
+        .unwrap()
+        .work
+        .as_ref()
+        .unwrap()
+        .value;
+    let of = |bytes| legs(bytes).into_iter().map(|leg| leg.message.large.1);
+    // Who has two children sends to both at once.
+    assert!(of(4096).all(|time| time == work || time == work * 2));
+    assert!(of(4096).any(|time| time == work));
+    // Chunk upon chunk, what comes from below is there while the one before goes up.
+    assert!(of(64 << 20).any(|time| time >= work * 3));
+}
+
+#[test]
+fn all_but_the_smallest_messages_are_fetched() {
+    let small = slingshot().inline.as_ref().unwrap();
+    let fetch = small.fetch.as_ref().unwrap().value;
+    // LL sends twice the bytes.
+    let fits = small.up_to.value.get() / 2;
+    for leg in legs(4096) {
+        assert_eq!(leg.later.of(Bytes::new(fits)), Time::ZERO);
+        assert_eq!(leg.later.of(Bytes::new(fits + 1)), fetch);
+        let large = leg.later.of(Bytes::new(1 << 20));
+        assert_eq!(
+            large,
+            fetch + slingshot().rendezvous.as_ref().unwrap().time.value
+        );
+    }
+}
