@@ -218,11 +218,11 @@ impl Machinery {
     }
 
     /// If transfers over `path` never have to share: how one with this cap goes, whose bytes are
-    /// moved in passes at `passes` at most.
+    /// moved in passes at `passes` at most, or in none.
     #[inline]
-    pub(super) fn unshared(&self, path: PathId, cap: u64, passes: u64) -> Option<Unshared> {
+    pub(super) fn unshared(&self, path: PathId, cap: u64, passes: Option<u64>) -> Option<Unshared> {
         let Alone { rate, by } = self.free[path as usize]?;
-        Some(if passes <= rate.min(cap) {
+        Some(if passes.is_some_and(|passes| passes <= rate.min(cap)) {
             // Nothing holds them up: they move as the passes do.
             Unshared::InPasses
         } else if rate < cap {

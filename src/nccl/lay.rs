@@ -55,7 +55,8 @@ impl Communicator<'_> {
             }
             _ => self.messages(collective, algorithm, bytes, parts)?,
         };
-        let costs = self.costs(Some(collective), algorithm, kind, channels);
+        let hops = self.hops(collective, algorithm);
+        let costs = self.costs(algorithm, kind, channels, hops);
         let costs = self.without_copies(collective, algorithm, kind, &ways, costs);
         Ok(self.planned(program, &ways, (algorithm, kind), costs, channels))
     }
@@ -127,7 +128,7 @@ impl Communicator<'_> {
             )));
         }
         let ways = self.ways_of(&program, |comm, a, b, _| comm.own_nics(a, b))?;
-        let costs = self.costs(None, Algorithm::Msccl, kind, algorithm.channels);
+        let costs = self.costs(Algorithm::Msccl, kind, algorithm.channels, 0);
         let choice = (Algorithm::Msccl, kind);
         Ok(self.planned(Arc::new(program), &ways, choice, costs, algorithm.channels))
     }
@@ -194,25 +195,25 @@ impl Communicator<'_> {
     }
 
     /// How many ranks one after the other wait for each other on a channel, where that is a chain.
-    fn hops(&self, collective: Option<Collective>, algorithm: Algorithm) -> u32 {
+    fn hops(&self, collective: Collective, algorithm: Algorithm) -> u32 {
         let chain = match algorithm {
             Algorithm::Ring => self.ranks() - 1,
             Algorithm::Tree => self.gpus_per_node() - 1 + (self.hosts.len() as u32).ilog2(),
             _ => 0,
         };
         match collective {
-            Some(Collective::AllReduce) => 2 * chain,
+            Collective::AllReduce => 2 * chain,
             _ => chain,
         }
     }
 
-    /// The costs on each kind of GPU in use.
+    /// The costs on each kind of GPU in use; `hops` ranks of a channel wait for each other.
     pub(super) fn costs(
         &self,
-        collective: Option<Collective>,
         algorithm: Algorithm,
         kind: ProtocolKind,
         channels: u16,
+        hops: u32,
     ) -> Vec<RoleCosts> {
         // Streams of sums at each interface: every channel of a head, or those that enter there.
         let doors = self.hosts.iter().map(|h| h.doors.len()).min();
@@ -227,7 +228,7 @@ impl Communicator<'_> {
             switch_rate: Bandwidth::from_bytes_per_sec(reduced.max(1)),
             members: self.waited_for(algorithm),
             channels,
-            hops: self.hops(collective, algorithm),
+            hops,
         };
         let models = self.architectures.iter();
         models.map(|model| role_costs(model, setting)).collect()

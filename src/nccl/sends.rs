@@ -197,7 +197,7 @@ impl Communicator<'_> {
 
     /// Lanes divide a thread block's warps.
     fn send_costs(&self, kind: ProtocolKind, lanes: u16, channels: u16) -> Vec<RoleCosts> {
-        let all = self.costs(None, Algorithm::PointToPoint, kind, channels);
+        let all = self.costs(Algorithm::PointToPoint, kind, channels, 0);
         all.into_iter()
             .zip(&self.architectures)
             .map(|(costs, model)| {

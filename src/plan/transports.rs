@@ -149,8 +149,7 @@ impl FromIterator<Transport> for Transports {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Later;
-    use crate::plan::{MessageCost, NetworkLeg};
+    use crate::plan::{Later, MessageCost, NetworkLeg};
     use crate::units::{Bandwidth, Time};
 
     #[test]

@@ -182,6 +182,23 @@ impl NvlsModel {
 #[cfg(test)]
 mod tests {
     use crate::topology::catalogue::hardware;
+    use crate::topology::check;
+    use crate::units::Time;
+
+    #[test]
+    fn a_spread_is_checked_as_other_times_are() {
+        let mut model = hardware().architectures["hopper"].clone();
+        let mut faults = Vec::new();
+        check::architecture("mine", &model, &mut faults);
+        assert!(faults.is_empty());
+        model.spread.as_mut().unwrap().value = Time::from_micros(2_000_000);
+        check::architecture("mine", &model, &mut faults);
+        let told = format!("{faults:?}");
+        assert!(
+            told.contains("hardware.architectures.mine.spread.value"),
+            "{told}"
+        );
+    }
 
     #[test]
     fn each_doubling_beyond_eight_ranks_costs_a_part_of_the_port() {

@@ -422,6 +422,9 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
         times.push(("point_to_point.launch", &sends.launch));
         times.push(("point_to_point.chunk_sync", &sends.chunk_sync));
     }
+    if let Some(spread) = &model.spread {
+        times.push(("spread", spread));
+    }
     if let Some(pair) = &model.queue_pair_rate {
         rates.push(("queue_pair_rate", pair));
     }

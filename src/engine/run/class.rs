@@ -12,8 +12,8 @@ pub(super) struct Class {
     pub(super) message: MessageCost,
     /// What large messages of a proxy take beside.
     pub(super) later: Later,
-    /// The most that its passes move; if it moves nothing in passes, more than anything.
-    pub(super) pass_rate: u64,
+    /// The most that its passes move, if it moves anything in passes.
+    pub(super) pass_rate: Option<u64>,
     pub(super) send_rate: u64,
     pub(super) local_rate: u64,
     /// Streams in and out at these rates; zero: any number.

@@ -259,7 +259,7 @@ fn assert_spans(timeline: &Timeline, outcome: &Outcome, plan: &Plan) {
             }
         }
     }
-    // Bytes that move before the first pass is over are passes in the bins, but have a span.
+    // Bytes that move as passes do are passes in the bins, but have a span.
     if plan.protocol.kind != ProtocolKind::Simple {
         for times in [&mut spent, &mut expected] {
             for rank in 0..timeline.ranks.len() as u32 {
