@@ -129,11 +129,9 @@ impl Outcome {
         }
         let (num, den) = plan.protocol.wire;
         // By number, not in a map: a large machine has millions of hops.
-        let used = || plan.routes.iter().zip(&of_route).filter(|(_, b)| **b > 0);
-        let links = used().flat_map(|(route, _)| route.hops).map(|h| h.link);
-        let links = links.max().map_or(0, |last| last.index() + 1);
-        let mut of_link: Vec<Option<f64>> = vec![None; links];
-        for (route, &bytes) in used() {
+        let used = plan.routes.iter().zip(&of_route).filter(|(_, b)| **b > 0);
+        let mut of_link = vec![0.0; plan.routes.links()];
+        for (route, &bytes) in used {
             // Links next to each other mostly carry as much.
             let mut part = (Share { num: 0, den: 1 }, 0.0);
             for hop in route.hops {
@@ -142,10 +140,10 @@ impl Outcome {
                     let bytes = bytes as f64 * share * f64::from(num) / f64::from(den);
                     part = (hop.share, bytes);
                 }
-                *of_link[hop.link.index()].get_or_insert_default() += part.1;
+                of_link[hop.link.index()] += part.1;
             }
         }
         let links = (0..).map(LinkId).zip(of_link);
-        links.filter_map(|(link, bytes)| Some((link, bytes?)))
+        links.filter(|&(_, bytes)| bytes > 0.0)
     }
 }

@@ -162,8 +162,7 @@ impl Crossings {
             let routes = (0..).zip(routes.iter());
             routes.flat_map(|(id, route)| route.hops.iter().map(move |hop| (id, hop)))
         };
-        let links = hops().map(|(_, hop)| hop.link.index() + 1).max();
-        let mut starts = vec![0u32; links.unwrap_or(0) + 2];
+        let mut starts = vec![0u32; routes.links() + 2];
         hops().for_each(|(_, hop)| starts[hop.link.index() + 2] += 1);
         let mut sum = 0;
         for start in &mut starts {

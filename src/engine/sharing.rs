@@ -8,18 +8,22 @@
 //! After a change only the part of the sharing graph that is connected to it is computed
 //! anew. Only resources that are full connect: others are left out, and looked at when the new
 //! rates are known. If one of them would be full by then, it and all that it connects are taken
-//! in, and the part is computed once more. Transfers that nothing tells apart are one
-//! group each, whatever their number.
+//! in, and the part is computed once more. Where such parts are large, most of their rates stay what
+//! they were: then only those next to the change are computed anew, and farther ones taken in as
+//! far as that is needed ([`near`]). Transfers that nothing tells apart are one group each, whatever
+//! their number.
 
 mod apart;
 mod coming;
 mod fill;
 mod groups;
+mod near;
 mod pools;
 
 use super::resources::{PathId, ResourceId, Resources};
 pub(super) use groups::GroupId;
 use groups::{GroupUse, Groups};
+use near::Verdict;
 use pools::{Level, Pool};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -92,6 +96,10 @@ pub struct Sharing {
     // Scratch of one solve, kept to avoid allocation.
     part_pools: Vec<ResourceId>,
     part_groups: Vec<GroupId>,
+    /// How many groups the last part had that was computed as a whole.
+    last_part: usize,
+    /// By resource: what it said of rates, and after which filling.
+    verdicts: Vec<(u64, Verdict)>,
     /// Groups that were computed anew, and what they had before.
     before: Vec<(GroupId, u64, ResourceId)>,
     /// Resources whose use changed, outside the part.
@@ -131,6 +139,8 @@ impl Sharing {
             fillings: 0,
             part_pools: Vec::new(),
             part_groups: Vec::new(),
+            last_part: 0,
+            verdicts: vec![(0, Verdict::HasRoom); resources.all.len()],
             before: Vec::new(),
             touched: Vec::new(),
             full: Vec::new(),
@@ -208,7 +218,7 @@ impl Sharing {
             if !only.is_some_and(|group| self.settle_apart(group, false)) {
                 self.begin_part();
                 self.reach(resource);
-                self.solve_part();
+                self.settle_part();
             }
         }
         self.dirty = dirty;
@@ -223,7 +233,7 @@ impl Sharing {
                 self.begin_part();
                 self.take_in(group);
                 self.reach_full(group);
-                self.solve_part();
+                self.settle_part();
             }
         }
         for &(group, rate, by) in &self.before {
@@ -318,6 +328,16 @@ impl Sharing {
         }
     }
 
+    /// Remembers what a group had before this solve.
+    #[inline]
+    fn note_before(&mut self, id: GroupId) {
+        let group = &mut self.groups.all[id as usize];
+        if group.seen != self.solve {
+            group.seen = self.solve;
+            self.before.push((id, group.rate, group.limit));
+        }
+    }
+
     /// Makes a group belong to the part, and the full resources that it uses.
     fn take_in(&mut self, id: GroupId) {
         let part = &mut self.groups.parts[id as usize];
@@ -326,17 +346,20 @@ impl Sharing {
         }
         *part = self.part;
         self.part_groups.push(id);
-        let group = &mut self.groups.all[id as usize];
-        if group.seen != self.solve {
-            group.seen = self.solve;
-            self.before.push((id, group.rate, group.limit));
-        }
-        let (first, last) = group.uses;
+        self.note_before(id);
+        let (first, last) = self.groups.all[id as usize].uses;
         for at in first..last {
             let resource = self.groups.uses[at as usize].resource;
             if self.levels[resource as usize].binding {
                 self.reach(resource);
             }
+        }
+    }
+
+    /// Computes the rates that depend on the resources and groups reached so far.
+    fn settle_part(&mut self) {
+        if !(self.is_near_worth() && self.settle_near()) {
+            self.solve_part();
         }
     }
 
@@ -367,6 +390,7 @@ impl Sharing {
         for &resource in &self.part_pools {
             self.levels[resource as usize].binding = self.pools[resource as usize].is_full();
         }
+        self.last_part = self.part_groups.len();
     }
 
     /// Puts new rates into what resources are used for.

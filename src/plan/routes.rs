@@ -9,6 +9,8 @@ pub struct Routes {
     hops: Vec<Hop>,
     /// Where the hops of each route end, and how much of its links' rate a byte takes up.
     ends: Vec<(usize, Share)>,
+    /// One more than the largest number of a link.
+    links: usize,
 }
 
 /// A route of a plan.
@@ -59,10 +61,17 @@ impl Routes {
         self.hops.len()
     }
 
+    /// One more than the largest number of a link that a route crosses; 0 if none does.
+    #[must_use]
+    pub fn links(&self) -> usize {
+        self.links
+    }
+
     /// Adds a route.
     pub fn push(&mut self, hops: impl IntoIterator<Item = Hop>, load: Share) -> RouteId {
+        let start = self.hops.len();
         self.hops.extend(hops);
-        self.end(load)
+        self.end(start, load)
     }
 
     /// Adds a route over one after the other; a link that several of them cross counts as often.
@@ -83,7 +92,7 @@ impl Routes {
                 }
             }
         }
-        self.end(load)
+        self.end(start, load)
     }
 
     /// Adds all routes of another table, in their order.
@@ -93,9 +102,13 @@ impl Routes {
         let ends = other.ends.iter();
         self.ends
             .extend(ends.map(|&(end, load)| (before + end, load)));
+        self.links = self.links.max(other.links);
     }
 
-    fn end(&mut self, load: Share) -> RouteId {
+    /// What was added since `start` is a route.
+    fn end(&mut self, start: usize, load: Share) -> RouteId {
+        let links = self.hops[start..].iter().map(|hop| hop.link.index() + 1);
+        self.links = links.fold(self.links, usize::max);
         self.ends.push((self.hops.len(), load));
         RouteId(self.ends.len() as u32 - 1)
     }
@@ -144,7 +157,7 @@ mod tests {
         assert_eq!(routes.get(joined).hops, all);
         assert_eq!(routes.get(joined).load, Share { num: 3, den: 2 });
         assert_eq!(routes.get(RouteId(0)).hops, [hop(7, 1, 1)]);
-        assert_eq!(routes.hops(), 5);
+        assert_eq!((routes.hops(), routes.links()), (5, 8));
     }
 
     #[test]
@@ -158,7 +171,8 @@ mod tests {
             .collect();
         let mut two = one.clone();
         two.append(&one);
-        assert_eq!(two.len(), 4);
+        assert_eq!((two.len(), two.links()), (4, 4));
+        assert_eq!(Routes::default().links(), 0);
         let links: Vec<Vec<u32>> = two
             .iter()
             .map(|r| r.hops.iter().map(|h| h.link.0).collect())

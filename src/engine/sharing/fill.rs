@@ -59,7 +59,8 @@ impl Sharing {
             for &resource in &full {
                 for i in 0..self.pools[resource as usize].active.len() {
                     let (_, id) = self.pools[resource as usize].active[i];
-                    if !self.is_settled(id) {
+                    let rises = self.groups.parts[id as usize] == self.part;
+                    if rises && !self.is_settled(id) {
                         self.settle(id, level, resource);
                         rising -= 1;
                     }

@@ -15,8 +15,9 @@ pub(super) struct Inside {
     /// By the devices of the first node of its kind: what is the same in all copies of it.
     found: FxHashMap<(DeviceId, DeviceId), u32>,
     all: Vec<Found>,
-    /// The first route of what was found, in the copies where it was asked for.
-    moved: FxHashMap<(u32, Shift), RouteId>,
+    /// By node, what it was asked for and the first route of that: rings go from node to node, and
+    /// ask for a few in each.
+    moved: Vec<Vec<(u32, RouteId)>>,
 }
 
 /// How two GPUs of a host reach each other.
@@ -68,16 +69,20 @@ impl Ways<'_> {
                 return self.over_network(leg, shift.device(out), shift.device(into));
             }
         };
-        let key = (index, shift);
-        let route = match self.inside.moved.get(&key) {
-            Some(&route) => route,
+        let node = self.topology.node_of(from).map_or(0, |node| node.index());
+        if self.inside.moved.len() <= node {
+            self.inside.moved.resize(node + 1, Vec::new());
+        }
+        let moved = &mut self.inside.moved[node];
+        let route = match moved.iter().find(|known| known.0 == index) {
+            Some(&(_, route)) => route,
             None => {
                 let routes = std::sync::Arc::make_mut(&mut self.routes);
                 let first = routes.push(shift.hops(&store.hops), store.load);
                 if let Some(load) = load {
                     routes.push(shift.hops(&load.hops), load.load);
                 }
-                self.inside.moved.insert(key, first);
+                moved.push((index, first));
                 first
             }
         };

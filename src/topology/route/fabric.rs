@@ -12,7 +12,6 @@ use super::{Hop, Route, Router, Share};
 use crate::topology::graph::{DeviceId, LinkId, Topology};
 use crate::topology::hardware::LinkFamily;
 use crate::topology::spec::RoutingPolicy;
-use petgraph::Direction;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -73,59 +72,59 @@ impl FabricIndex {
         for (position, port) in fabric.ports.iter().enumerate() {
             port_of[port.index()] = position as u32;
         }
-        let to_switches = |device: DeviceId, direction| {
-            let mut links: Cables = router
-                .links_of(device, direction)
-                .filter(|&(link, _)| topology.family(link) == LinkFamily::Network)
-                .map(|(link, far)| (switch_of[far.index()], link))
-                .filter(|&(switch, _)| switch != NONE)
-                .collect();
-            links.sort_unstable();
-            links
-        };
+        // All links in their order, once: a device's own ones lie far apart in memory.
+        let mut cables = vec![(Cables::new(), Cables::new()); fabric.ports.len()];
+        let mut switched: Vec<(u32, u32, LinkId)> = Vec::new();
+        for (link, from, to) in router.links() {
+            if topology.family(link) != LinkFamily::Network {
+                continue;
+            }
+            let (out, into) = (switch_of[from.index()], switch_of[to.index()]);
+            match (out, into) {
+                (NONE, NONE) => {}
+                (NONE, into) if port_of[from.index()] != NONE => {
+                    cables[port_of[from.index()] as usize].0.push((into, link));
+                }
+                (out, NONE) if port_of[to.index()] != NONE => {
+                    cables[port_of[to.index()] as usize].1.push((out, link));
+                }
+                (NONE, _) | (_, NONE) => {}
+                (out, into) => switched.push((out, into, link)),
+            }
+        }
         let (mut from_edge, mut to_edge) = (Searches::default(), Searches::default());
         let mut ranks = vec![0; fabric.switches.len()];
-        let ports = fabric
-            .ports
-            .iter()
-            .map(|&device| {
-                let up = to_switches(device, Direction::Outgoing);
-                let down = to_switches(device, Direction::Incoming);
-                let rank = down.first().map_or(0, |&(switch, _)| {
-                    let next = &mut ranks[switch as usize];
-                    *next += 1;
-                    *next - 1
-                });
-                Port {
-                    device,
-                    sources: from_edge.group(&up),
-                    targets: to_edge.group(&down),
-                    up,
-                    down,
-                    rank,
-                }
-            })
-            .collect();
-        let all = |direction| {
-            Adjacency::new(
-                fabric
-                    .switches
-                    .iter()
-                    .map(|&switch| to_switches(switch, direction)),
-            )
-        };
-        let onward = all(Direction::Outgoing);
+        let ports = fabric.ports.iter().zip(cables).map(|(&device, cables)| {
+            let (mut up, mut down) = cables;
+            up.sort_unstable();
+            down.sort_unstable();
+            let rank = down.first().map_or(0, |&(switch, _)| {
+                let next = &mut ranks[switch as usize];
+                *next += 1;
+                *next - 1
+            });
+            Port {
+                device,
+                sources: from_edge.group(&up),
+                targets: to_edge.group(&down),
+                up,
+                down,
+                rank,
+            }
+        });
+        let ports = ports.collect();
+        let back = switched.iter().map(|&(from, to, link)| (to, from, link));
+        let backward = Adjacency::new(fabric.switches.len(), back.collect());
+        let onward = Adjacency::new(fabric.switches.len(), switched);
         let links = (0..fabric.switches.len() as u32).flat_map(|from| {
-            onward
-                .of(from)
-                .iter()
-                .map(move |&(to, link)| (from, to, link))
+            let far = onward.of(from).iter();
+            far.map(move |&(to, link)| (from, to, link))
         });
         FabricIndex {
             policy: fabric.routing,
             groups: Groups::new(&fabric.groups, links),
             onward,
-            backward: all(Direction::Incoming),
+            backward,
             between: FxHashMap::default(),
             slots: vec![NONE; fabric.switches.len()],
             switches: fabric.switches.clone(),

@@ -362,6 +362,16 @@ impl<'t> Router<'t> {
             .filter(|&(link, _)| !self.failed.get(link.index()).is_some_and(|failed| *failed))
     }
 
+    /// All links that have not failed, with their ends.
+    fn links(&self) -> impl Iterator<Item = (LinkId, DeviceId, DeviceId)> + '_ {
+        let all = (0..).zip(self.topology.graph.raw_edges());
+        all.map(|(link, edge)| {
+            let [from, to] = [edge.source(), edge.target()].map(|d| DeviceId(d.index() as u32));
+            (LinkId(link), from, to)
+        })
+        .filter(|&(link, ..)| !self.failed.get(link.index()).is_some_and(|failed| *failed))
+    }
+
     /// The route over a chain of links.
     fn along(&self, links: &[LinkId]) -> Route {
         let mut latency = Time::ZERO;

@@ -15,16 +15,23 @@ pub(super) struct Adjacency {
 }
 
 impl Adjacency {
-    pub(super) fn new(switches: impl Iterator<Item = SmallVec<[(u32, LinkId); 1]>>) -> Self {
-        let mut table = Adjacency {
-            starts: vec![0],
-            links: Vec::new(),
-        };
-        for links in switches {
-            table.links.extend(links);
-            table.starts.push(table.links.len() as u32);
+    /// Of so many switches, joined by these links: near end, far end.
+    pub(super) fn new(switches: usize, mut links: Vec<(u32, u32, LinkId)>) -> Self {
+        links.sort_unstable();
+        let mut starts = vec![0; switches + 1];
+        for &(near, _, _) in &links {
+            starts[near as usize + 1] += 1;
         }
-        table
+        let mut before = 0;
+        for start in &mut starts {
+            before += *start;
+            *start = before;
+        }
+        let links = links.into_iter().map(|(_, far, link)| (far, link));
+        Adjacency {
+            starts,
+            links: links.collect(),
+        }
     }
 
     pub(super) fn of(&self, switch: u32) -> &[(u32, LinkId)] {
