@@ -200,6 +200,9 @@ fn plain(r: &Resources, flows: &[(PathId, u64)]) -> Vec<(u64, Limit)> {
 }
 
 proptest! {
+    // What is taken in, and when, has many cases.
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
     /// Many transfers over few paths, with so little of everything that rounding matters: rates
     /// and limits are those of filling everything anew, and each change is told.
     #[test]
