@@ -15,8 +15,8 @@ pub(super) struct Inside {
     /// By the devices of the first node of its kind: what is the same in all copies of it.
     found: FxHashMap<(DeviceId, DeviceId), u32>,
     all: Vec<Found>,
-    /// By node, what it was asked for and the first route of that: rings go from node to node, and
-    /// ask for a few in each.
+    /// By node, what it was asked for, in order, and the first route of that: rings go from node to
+    /// node, and ask for a few in each.
     moved: Vec<Vec<(u32, RouteId)>>,
 }
 
@@ -74,15 +74,15 @@ impl Ways<'_> {
             self.inside.moved.resize(node + 1, Vec::new());
         }
         let moved = &mut self.inside.moved[node];
-        let route = match moved.iter().find(|known| known.0 == index) {
-            Some(&(_, route)) => route,
-            None => {
+        let route = match moved.binary_search_by_key(&index, |known| known.0) {
+            Ok(at) => moved[at].1,
+            Err(at) => {
                 let routes = std::sync::Arc::make_mut(&mut self.routes);
                 let first = routes.push(shift.hops(&store.hops), store.load);
                 if let Some(load) = load {
                     routes.push(shift.hops(&load.hops), load.load);
                 }
-                moved.push((index, first));
+                moved.insert(at, (index, first));
                 first
             }
         };

@@ -9,6 +9,7 @@
 //! from the hardware files. No random choice is made, so a fit with the same files gives the same
 //! values.
 
+use super::fit_spec::FitSpec;
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedRow, PredictedSet, predict};
 use super::summary::{Band, group_log_errors};
@@ -19,46 +20,6 @@ use crate::units::{Bandwidth, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What is fitted, and on what.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FitSpec {
-    /// Free text.
-    #[serde(default)]
-    pub comment: Option<String>,
-    /// Most rows of a measurement that take part, evenly chosen.
-    pub rows_per_set: usize,
-    /// Measurements with more ranks take no part.
-    pub most_ranks: u32,
-    /// Rows above so many bytes take no part.
-    pub most_bytes: u64,
-    /// Rows whose slowest run took so many times as long as the fastest take no part: what the
-    /// machine itself does not repeat can tell nothing of a parameter.
-    pub most_spread: f64,
-    /// Measurements in which a size took so many times as long as a larger one take no part: the
-    /// machine was doing something else, too.
-    pub most_inversion: f64,
-    /// What a parameter's being moved by a factor of e costs, in units of the objective: those of
-    /// which measurements tell little stay near what the hardware files know.
-    pub pull: f64,
-    /// The factors by which values are moved, one round each.
-    pub steps: Vec<f64>,
-    /// What is fitted.
-    pub parameters: Vec<Parameter>,
-}
-
-/// One value that is fitted.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Parameter {
-    /// Its place in the hardware files, with dots: `architectures.hopper.ll.launch`.
-    pub path: String,
-    /// The parameter whose value it takes if no measurement depends on it; else it keeps its
-    /// own from before.
-    #[serde(default)]
-    pub like: Option<String>,
-}
 
 /// A parameter's value, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -115,9 +76,6 @@ fn scaled(value: &Value, factor: f64) -> Option<Value> {
 /// The name of sends and receives.
 const SENDS: &str = Algorithm::PointToPoint.name();
 
-/// What is not better than this part of the objective is no reason to move a value.
-const NOTICEABLE: f64 = 0.9998;
-
 pub(super) struct Fit<'m> {
     base: Value,
     paths: Vec<String>,
@@ -131,6 +89,8 @@ pub(super) struct Fit<'m> {
     predicted: Vec<Option<PredictedSet>>,
     evaluations: usize,
     pull: f64,
+    /// A move has to make the objective smaller than this part of it.
+    noticeable: f64,
 }
 
 /// Fits what `spec` names on `measurements`; `tell` hears of every round and parameter.
@@ -281,20 +241,12 @@ impl<'m> Fit<'m> {
             }
             starts.push(value);
         }
-        let fits = |m: &&Measurement| {
-            let few = |model: &super::Model| model.nodes * model.gpus_per_node <= spec.most_ranks;
-            let undisturbed = m.inversion() <= spec.most_inversion;
-            m.healthy && undisturbed && m.model.as_ref().is_some_and(few)
-        };
         let (mut sets, mut rows) = (Vec::new(), Vec::new());
-        for set in measurements.iter().filter(fits) {
-            let steady = set.rows.iter().filter(|r| r.spread() <= spec.most_spread);
-            let all: Vec<u64> = steady.filter_map(|r| r.bytes).collect();
-            let all: Vec<u64> = all.into_iter().filter(|&b| b <= spec.most_bytes).collect();
-            let step = all.len().div_ceil(spec.rows_per_set.max(1)).max(1);
-            if !all.is_empty() {
+        for set in measurements {
+            let sizes = spec.sizes(set);
+            if !sizes.is_empty() {
                 sets.push(set);
-                rows.push(all.into_iter().step_by(step).collect());
+                rows.push(sizes);
             }
         }
         let paths: Vec<String> = spec.parameters.iter().map(|p| p.path.clone()).collect();
@@ -326,6 +278,7 @@ impl<'m> Fit<'m> {
             predicted: Vec::new(),
             evaluations: 0,
             pull: spec.pull,
+            noticeable: 1.0 - spec.noticeable,
             paths,
             starts,
             sets,
@@ -424,7 +377,7 @@ impl<'m> Fit<'m> {
                     break;
                 }
                 let (objective, all) = self.moved(&moved)?;
-                if objective >= best * NOTICEABLE {
+                if objective >= best * self.noticeable {
                     break;
                 }
                 best = objective;

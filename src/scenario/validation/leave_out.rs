@@ -1,6 +1,7 @@
 //! Cross-validation: each machine predicted with parameters that never saw it.
 
-use super::fit::{Fit, FitLog, FitSpec, inherited};
+use super::fit::{Fit, FitLog, inherited};
+use super::fit_spec::FitSpec;
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedSet, predict};
 use crate::threads;

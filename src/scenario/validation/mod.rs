@@ -6,13 +6,15 @@
 
 mod all;
 mod fit;
+mod fit_spec;
 mod leave_out;
 mod measurement;
 mod predict;
 mod summary;
 
 pub use all::validate;
-pub use fit::{FitLog, FitSpec, FittedValue, Parameter, fit};
+pub use fit::{FitLog, FittedValue, fit};
+pub use fit_spec::{Doubt, FitSpec, Parameter};
 pub use leave_out::leave_one_out;
 pub use measurement::{
     MeasuredRow, Measurement, Model, Software, Source, parse_measurements, read_measurements,
