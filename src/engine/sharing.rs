@@ -10,7 +10,7 @@
 //! rates are known. If one of them would be full by then, it and all that it connects are taken
 //! in, and the part is computed once more. Where such parts are large, most of their rates stay what
 //! they were: then only those next to the change are computed anew, and farther ones taken in as
-//! far as that is needed ([`near`]). Transfers that nothing tells apart are one group each, whatever
+//! far as that is needed (`sharing/near.rs`). Transfers that nothing tells apart are one group each, whatever
 //! their number.
 
 mod apart;
