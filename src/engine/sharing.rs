@@ -278,9 +278,8 @@ impl Sharing {
             let weight = u128::from(u.weight);
             pool.used = pool.used + load * weight - before * weight;
         }
+        self.note_before(id);
         let group = &mut self.groups.all[id as usize];
-        self.before.push((id, group.rate, group.limit));
-        group.seen = self.solve;
         (group.rate, group.limit) = (own, group.own_limit);
         (group.load, group.counted) = (load, members);
         true
@@ -387,10 +386,15 @@ impl Sharing {
                 break;
             }
         }
+        self.note_full();
+        self.last_part = self.part_groups.len();
+    }
+
+    /// Notes which resources of the part are full now.
+    fn note_full(&mut self) {
         for &resource in &self.part_pools {
             self.levels[resource as usize].binding = self.pools[resource as usize].is_full();
         }
-        self.last_part = self.part_groups.len();
     }
 
     /// Puts new rates into what resources are used for.

@@ -18,7 +18,6 @@ impl Sharing {
         }
         let group = &self.groups.all[id as usize];
         let (own, own_limit) = (group.own, group.own_limit);
-        let (rate_before, limit_before) = (group.rate, group.limit);
         let (mut load_before, mut counted) = (group.load, group.counted);
         let members = group.members.len() as u32;
         // Which of its resources are of the part, as bits.
@@ -56,11 +55,8 @@ impl Sharing {
                 self.levels[u.resource as usize].binding = pool.is_full();
             }
         }
+        self.note_before(id);
         let group = &mut self.groups.all[id as usize];
-        if group.seen != self.solve {
-            group.seen = self.solve;
-            self.before.push((id, rate_before, limit_before));
-        }
         (group.rate, group.limit) = (rate, limit);
         (group.load, group.counted) = (load, members);
         true

@@ -70,10 +70,7 @@ impl Sharing {
                 }
             }
             if right {
-                for &resource in &self.part_pools {
-                    let pool = &self.pools[resource as usize];
-                    self.levels[resource as usize].binding = pool.is_full();
-                }
+                self.note_full();
                 return true;
             }
             if self.part_groups.len() == groups {

@@ -89,7 +89,7 @@ pub(super) struct Fit<'m> {
     predicted: Vec<Option<PredictedSet>>,
     evaluations: usize,
     pull: f64,
-    /// A move has to make the objective smaller than this part of it.
+    /// The part of the objective that a move has to take away to be kept.
     noticeable: f64,
 }
 
@@ -278,7 +278,7 @@ impl<'m> Fit<'m> {
             predicted: Vec::new(),
             evaluations: 0,
             pull: spec.pull,
-            noticeable: 1.0 - spec.noticeable,
+            noticeable: spec.noticeable,
             paths,
             starts,
             sets,
@@ -377,7 +377,7 @@ impl<'m> Fit<'m> {
                     break;
                 }
                 let (objective, all) = self.moved(&moved)?;
-                if objective >= best * self.noticeable {
+                if objective >= best * (1.0 - self.noticeable) {
                     break;
                 }
                 best = objective;
