@@ -6,7 +6,8 @@ use fabricsim::collective::{Collective, Matrix, WorkerId};
 use fabricsim::engine::{Options, Outcome, simulate, simulate_folded};
 use fabricsim::nccl::{Algorithm, Communicator, Env, Forced, Planned};
 use fabricsim::plan::ProtocolKind;
-use fabricsim::topology::{Overrides, Topology, load};
+use fabricsim::topology::{LinkId, Overrides, Topology, load};
+use fabricsim::units::{Bandwidth, Time};
 use proptest::prelude::*;
 
 /// Cases with more would take their time, unfolded.
@@ -215,6 +216,100 @@ proptest! {
         let (full, folded) = both(&topology, &planned, case.operations);
         same(&full, &folded, &planned)?;
         prop_assert_eq!(full.skipped, 0);
+    }
+}
+
+/// A ring whose last blocks are shorter, over enough nodes that most of them do the same.
+fn uneven_ring_case() -> impl Strategy<Value = Case> {
+    let machines = [
+        "dgx-h100",
+        "dgx-a100",
+        "gh200-quad",
+        "superpod-h100",
+        "a100-quad-slingshot",
+        "x86-h100-pcie",
+    ];
+    (
+        prop::sample::select(machines.to_vec()),
+        8u32..25,
+        1u32..5,
+        prop::option::of(prop::sample::select(&ProtocolKind::ALL[..])),
+        (10u32..24, 1u64..1_000_000),
+        1u32..4,
+    )
+        .prop_map(
+            |(machine, nodes, gpus, protocol, (bits, odd), operations)| Case {
+                machine,
+                nodes,
+                gpus,
+                collective: Collective::AllReduce,
+                algorithm: Some(Algorithm::Ring),
+                protocol,
+                bytes: (1 << bits) + odd % (1 << bits),
+                operations,
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::default())]
+
+    /// Some link or none is half as fast, and some rank starts its kernels later.
+    #[test]
+    fn herds_are_full(
+        case in uneven_ring_case(),
+        slow in prop::option::of(any::<prop::sample::Index>()),
+        late in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let topology = load(case.machine, &Overrides { nodes: Some(case.nodes) }).unwrap();
+        let Some(mut planned) = planned(&topology, &case) else { return Ok(()) };
+        if let Some(late) = late {
+            let plan = &mut planned.plan;
+            let rank = late.index(plan.rank_costs.len());
+            let mut costs = plan.costs[usize::from(plan.rank_costs[rank])].clone();
+            costs.launch += Time::from_micros(3);
+            plan.costs.push(costs);
+            plan.rank_costs[rank] = plan.costs.len() as u16 - 1;
+        }
+        let links = planned.plan.routes.links().max(1);
+        let slow = slow.map(|link| link.index(links));
+        let rate = |link: LinkId| {
+            let rate = topology.rate(link);
+            let part = if slow == Some(link.index()) { 2 } else { 1 };
+            Bandwidth::from_bytes_per_sec(rate.bytes_per_sec() / part)
+        };
+        let options = || Options { operations: case.operations, ..Options::default() };
+        let full = simulate(&planned.plan, rate, options()).unwrap();
+        let folded = simulate_folded(&planned.plan, rate, options()).unwrap();
+        same(&full, &folded, &planned)?;
+    }
+}
+
+#[test]
+fn most_of_an_uneven_ring_is_known_from_others() {
+    for (machine, nodes, protocol) in [
+        ("superpod-h100", 128, ProtocolKind::Ll128),
+        ("superpod-h100", 128, ProtocolKind::Ll),
+        ("gh200-quad", 128, ProtocolKind::Simple),
+    ] {
+        let nodes = Some(nodes);
+        let topology = load(machine, &Overrides { nodes }).unwrap();
+        let mut comm = Communicator::new(&topology, Some(1), &Env::default(), 1).unwrap();
+        let forced = Forced {
+            algorithm: Some(Algorithm::Ring),
+            protocol: Some(protocol),
+        };
+        let planned = comm.plan(Collective::AllReduce, 9_999_999, forced).unwrap();
+        assert!(planned.plan.program.evened().is_some());
+        let (full, folded) = both(&topology, &planned, 2);
+        assert_eq!(full.finish, folded.finish);
+        assert_eq!(spent(&full), spent(&folded));
+        assert!(
+            folded.skipped > folded.events,
+            "{machine} {protocol:?}: {} of {} events left",
+            folded.events,
+            full.events
+        );
     }
 }
 

@@ -8,7 +8,8 @@ use super::goal::Collective;
 use super::program::{
     After, At, Buffer, ConnId, Connection, Peers, Program, Rank, Role, Step, Worker, WorkerId,
 };
-use super::ring::{Part, RingProgram, Rings};
+use super::ring::{Part, RingProgram};
+use super::rings::Rings;
 use std::sync::Arc;
 
 /// A ring in host memory.

@@ -11,6 +11,7 @@ pub mod msccl;
 pub mod p2p;
 pub mod program;
 pub mod ring;
+pub mod rings;
 pub mod side_by_side;
 pub mod tree;
 pub mod verify;
@@ -27,7 +28,8 @@ pub use p2p::{Cut, Lanes, P2pProgram, Rounds, RoundsError};
 pub use program::{
     After, At, Buffer, ConnId, Connection, Deal, Peers, Program, Rank, Role, Step, Worker, WorkerId,
 };
-pub use ring::{Part, RingProgram, Rings};
+pub use ring::{Part, RingProgram};
+pub use rings::{RingError, Rings};
 pub use side_by_side::SideBySide;
 pub use tree::{Tree, TreeError, TreeProgram, binary_parent};
 pub use verify::{Piece, VerifyError, verify};

@@ -8,6 +8,7 @@
 
 use super::goal::Collective;
 use super::matrix::Matrix;
+use std::ops::Range;
 
 /// A process of the job, driving one GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -384,6 +385,17 @@ pub trait Program: Send + Sync {
     /// Whether [`Program::same_after`] ever knows; looking for what repeats is vain otherwise.
     fn repeats(&self) -> bool {
         false
+    }
+    /// If its last blocks are shorter than the others: what it would be if they were not. Each
+    /// worker has the same steps in it, but for the lengths of those in
+    /// [`Program::uneven_steps`].
+    fn evened(&self) -> Option<Box<dyn Program>> {
+        None
+    }
+    /// The steps of a worker that are not as in the program [`evened`](Program::evened), as
+    /// ranges of their numbers, in order.
+    fn uneven_steps(&self, _worker: WorkerId) -> Vec<Range<u64>> {
+        Vec::new()
     }
     /// Whether any step may wait for another worker ([`Step::after`]); a simulation of those
     /// that say no has less to keep.

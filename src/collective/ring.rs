@@ -9,135 +9,9 @@ use super::goal::{Collective, ROOT};
 use super::program::{
     At, Buffer, ConnId, Connection, Peers, Program, Rank, Role, Step, Worker, WorkerId,
 };
+use super::rings::Rings;
+use std::ops::Range;
 use std::sync::Arc;
-
-/// The order of ranks on each channel's ring. Channels may share an order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rings {
-    orders: Vec<RingOrder>,
-    channels: Vec<u16>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct RingOrder {
-    /// Rank at each position.
-    ranks: Vec<u32>,
-    /// Position of each rank.
-    positions: Vec<u32>,
-}
-
-/// Why a list of ranks is no ring.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RingError {
-    /// A channel refers to an order that does not exist, or there is no channel.
-    #[error("channel {channel} names ring {ring}, but there are {rings}")]
-    NoSuchRing {
-        /// The channel.
-        channel: usize,
-        /// What it names.
-        ring: u16,
-        /// How many there are.
-        rings: usize,
-    },
-    /// An order is no permutation of the ranks.
-    #[error("ring {ring} does not visit every rank of 0..{ranks} exactly once")]
-    NoPermutation {
-        /// The ring.
-        ring: usize,
-        /// How many ranks there are.
-        ranks: usize,
-    },
-}
-
-impl Rings {
-    /// Rings by their orders of ranks, and for each channel the ring that it uses.
-    ///
-    /// # Errors
-    /// An order that does not visit each rank once; a channel without a ring.
-    pub fn new(orders: Vec<Vec<u32>>, channels: Vec<u16>) -> Result<Self, RingError> {
-        let ranks = orders.first().map_or(0, Vec::len);
-        if let Some((channel, &ring)) = channels
-            .iter()
-            .enumerate()
-            .find(|(_, r)| usize::from(**r) >= orders.len())
-        {
-            return Err(RingError::NoSuchRing {
-                channel,
-                ring,
-                rings: orders.len(),
-            });
-        }
-        let orders = orders
-            .into_iter()
-            .enumerate()
-            .map(|(ring, order)| {
-                let mut positions = vec![u32::MAX; ranks];
-                for (position, &rank) in order.iter().enumerate() {
-                    match positions.get_mut(rank as usize) {
-                        Some(slot) if *slot == u32::MAX => *slot = position as u32,
-                        _ => return Err(RingError::NoPermutation { ring, ranks }),
-                    }
-                }
-                if order.len() != ranks || ranks == 0 {
-                    return Err(RingError::NoPermutation { ring, ranks });
-                }
-                Ok(RingOrder {
-                    ranks: order,
-                    positions,
-                })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok(Rings { orders, channels })
-    }
-
-    /// `channels` equal rings 0 → 1 → 2 …
-    ///
-    /// # Panics
-    /// If `ranks` is zero.
-    #[must_use]
-    pub fn consecutive(ranks: u32, channels: u16) -> Self {
-        Rings::new(vec![(0..ranks).collect()], vec![0; usize::from(channels)])
-            .expect("0..ranks visits every rank once")
-    }
-
-    /// The same rings for `channels` channels, used again from the first when they run out.
-    #[must_use]
-    pub fn repeated(&self, channels: u16) -> Self {
-        let channels = (0..usize::from(channels)).map(|c| self.channels[c % self.channels.len()]);
-        Rings {
-            orders: self.orders.clone(),
-            channels: channels.collect(),
-        }
-    }
-
-    /// How many channels there are.
-    #[must_use]
-    pub fn channels(&self) -> u16 {
-        self.channels.len() as u16
-    }
-
-    /// How many ranks each ring visits.
-    #[must_use]
-    pub fn ranks(&self) -> u32 {
-        self.orders[0].ranks.len() as u32
-    }
-
-    /// The ranks of a channel's ring in order.
-    #[must_use]
-    pub fn order(&self, channel: u16) -> &[u32] {
-        &self.ring(channel).ranks
-    }
-
-    /// Whether two channels go round in the same order.
-    #[must_use]
-    pub fn have_same_order(&self, one: u16, other: u16) -> bool {
-        self.channels[usize::from(one)] == self.channels[usize::from(other)]
-    }
-
-    fn ring(&self, channel: u16) -> &RingOrder {
-        &self.orders[usize::from(self.channels[usize::from(channel)])]
-    }
-}
 
 /// A channel's part of the data, in bytes. For all-gather and reduce-scatter it is a
 /// part of each rank's block.
@@ -166,6 +40,16 @@ pub struct RingProgram {
     bytes: u64,
     rings: Arc<Rings>,
     parts: Vec<Part>,
+}
+
+/// Where blocks are shorter than others.
+struct ShortBlocks {
+    /// Bytes of the loops before.
+    before: u64,
+    /// Bytes of the others.
+    chunk: u64,
+    /// The first of them; all after it are, too.
+    first: u64,
 }
 
 /// Chunks of the last loop are rounded up to this many bytes (NCCL: 16).
@@ -220,6 +104,46 @@ impl RingProgram {
             Collective::AllGather | Collective::ReduceScatter => n,
             _ => 1,
         }
+    }
+
+    /// The blocks of an all-reduce that are shorter than others of their loop, which is the last.
+    fn short_blocks(&self, part: &Part) -> Option<ShortBlocks> {
+        let n = u64::from(self.ranks());
+        let rest = part.len % self.loop_len(part);
+        if self.collective != Collective::AllReduce || n == 1 || rest == 0 {
+            return None;
+        }
+        let before = part.len - rest;
+        let (_, chunk) = self.chunk(part, before / self.loop_len(part), 0);
+        let first = rest / chunk;
+        (first < n).then_some(ShortBlocks {
+            before,
+            chunk,
+            first,
+        })
+    }
+
+    /// The steps in which short blocks come by a worker: twice, while they are summed and when
+    /// they are, one step later at each position.
+    fn short_steps(&self, worker: WorkerId) -> impl Iterator<Item = Range<u64>> {
+        let Worker { rank, channel, .. } = self.worker(worker);
+        let part = &self.parts[usize::from(channel)];
+        let n = u64::from(self.ranks());
+        let me = u64::from(self.rings.ring(channel).positions[rank.index()]);
+        let steps = self.steps_per_loop();
+        let short = self.short_blocks(part).map(|short| {
+            let loops = short.before / self.loop_len(part);
+            (short.first, loops * steps)
+        });
+        // In step k block me - 1 - k is due, modulo n.
+        let turns = short.into_iter().flat_map(move |(block, before)| {
+            (0..3).map(move |turn| {
+                let first = (me + turn * n).saturating_sub(n);
+                let end = (me + turn * n).saturating_sub(block);
+                before + first.min(steps)..before + end.min(steps)
+            })
+        });
+        turns.filter(|range| !range.is_empty())
     }
 
     /// The chunk that is due: where (relative to the buffer's or block's start) and how long.
@@ -327,28 +251,54 @@ impl Program for RingProgram {
         true
     }
 
+    fn evened(&self) -> Option<Box<dyn Program>> {
+        let even = |part: &Part| match self.short_blocks(part) {
+            Some(short) => Part {
+                len: short.before + short.chunk * u64::from(self.ranks()),
+                ..*part
+            },
+            None => *part,
+        };
+        let parts: Vec<Part> = self.parts.iter().map(even).collect();
+        (parts != self.parts).then(|| {
+            Box::new(RingProgram {
+                parts,
+                rings: Arc::clone(&self.rings),
+                ..*self
+            }) as Box<dyn Program>
+        })
+    }
+
+    fn uneven_steps(&self, worker: WorkerId) -> Vec<Range<u64>> {
+        self.short_steps(worker).collect()
+    }
+
     /// Within a loop, all steps that receive and send chunks of one size; beyond, whole loops.
     fn same_after(&self, worker: WorkerId, index: u64, shift: u64) -> u64 {
         let part = &self.parts[usize::from(self.worker(worker).channel)];
-        let n = u64::from(self.ranks());
         let per_loop = self.steps_per_loop();
         let (round, k) = split(index, per_loop);
         let whole = part.len / self.loop_len(part);
         if shift.is_multiple_of(per_loop) {
             return (whole * per_loop).saturating_sub(index + shift);
         }
-        let even = match self.collective {
-            Collective::AllReduce => {
-                let (_, chunk) = self.chunk(part, round, 0);
-                round < whole || part.len % self.loop_len(part) == chunk * n
-            }
-            _ => true,
-        };
         // The first step receives nothing, the last sends nothing.
-        if !even || k == 0 {
+        if k == 0 {
             return 0;
         }
-        (per_loop - 1).saturating_sub(k + shift)
+        let last = per_loop - 1;
+        let end = match self.collective {
+            // Those before the next block that is shorter.
+            Collective::AllReduce if round == whole => {
+                let mut short = self.short_steps(worker);
+                let next = short.find(|range| range.end > index);
+                next.map_or(last, |range| {
+                    last.min(range.start.max(index) - round * per_loop)
+                })
+            }
+            _ => last,
+        };
+        end.saturating_sub(k + shift)
     }
 
     fn step(&self, worker: WorkerId, index: u64) -> Step {

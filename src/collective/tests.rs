@@ -47,6 +47,40 @@ fn every_ring_collective_computes_what_it_says() {
 }
 
 #[test]
+fn an_evened_ring_differs_in_what_is_short_alone() {
+    let mut uneven = 0;
+    for ranks in [1, 2, 3, 5, 8, 12] {
+        for (channels, bytes, chunk) in [
+            (1, 4096, 1 << 20),
+            (2, 100_000, 512),
+            (3, 16 * 72 * 7, 64),
+            (2, 48, 64),
+        ] {
+            let program = ring(Collective::AllReduce, ranks, channels, bytes, chunk);
+            let Some(even) = program.evened() else {
+                assert!((0..program.workers()).all(|w| program.alike(WorkerId(w)).is_some()));
+                continue;
+            };
+            uneven += 1;
+            for worker in (0..program.workers()).map(WorkerId) {
+                assert!(even.alike(worker).is_some());
+                assert_eq!(program.steps(worker), even.steps(worker));
+                let other = |&index: &u64| {
+                    let (step, evened) = (program.step(worker, index), even.step(worker, index));
+                    assert_eq!((&step.recv, &step.send), (&evened.recv, &evened.send));
+                    assert!(step.len <= evened.len);
+                    step.len < evened.len
+                };
+                let others: Vec<u64> = (0..program.steps(worker)).filter(other).collect();
+                let told = program.uneven_steps(worker).into_iter().flatten();
+                assert_eq!(others, told.collect::<Vec<_>>());
+            }
+        }
+    }
+    assert!(uneven > 10);
+}
+
+#[test]
 fn a_ring_needs_two_chunks_in_flight() {
     // Every rank has filled its only slot and needs a free one to take the next chunk.
     let program = ring(Collective::AllReduce, 5, 2, 10_000, 256);

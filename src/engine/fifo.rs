@@ -296,6 +296,59 @@ impl Fifos {
         }
     }
 
+    /// Whether the receiver has to ask for slices' sizes.
+    pub(super) fn is_sized(&self, id: FifoId) -> bool {
+        self.all[id as usize].lens_at != NO_LENS
+    }
+
+    /// From now on the ends of a queue, of which nothing has been used yet, have a queue each,
+    /// and have to be told of each other: the one that there was is the sender's, and the
+    /// receiver's is returned.
+    pub(super) fn halve(&mut self, id: FifoId) -> FifoId {
+        let whole = &self.all[id as usize];
+        debug_assert!(whole.posted == 0 && whole.taken == 0);
+        let ends = (whole.from, whole.to);
+        let latencies = (whole.latency, whole.credit_latency);
+        let other = self.add(ends, latencies, self.is_sized(id));
+        self.part(id);
+        self.part(other);
+        other
+    }
+
+    /// What is in a queue is what is in another one.
+    pub(super) fn become_as(&mut self, id: FifoId, other: FifoId) {
+        let (to, from) = (id as usize, other as usize);
+        let then = self.all[from].clone();
+        let own = &mut self.all[to];
+        *own = Fifo {
+            from: own.from,
+            to: own.to,
+            far: own.far,
+            lens_at: own.lens_at,
+            bytes: own.bytes,
+            ..then
+        };
+        if own.lens_at != NO_LENS {
+            let (own, slots) = (own.lens_at as usize, usize::from(self.slots));
+            let then = then.lens_at as usize;
+            self.lens.copy_within(then..then + slots, own);
+        }
+        let lines = if self.halves() { 1 } else { 2 };
+        let lines_from = lines * from..lines * (from + 1);
+        self.times.copy_within(lines_from, lines * to);
+    }
+
+    /// Sets how much payload went through so far.
+    pub(super) fn set_bytes(&mut self, id: FifoId, bytes: u64) {
+        self.all[id as usize].bytes = bytes;
+    }
+
+    /// Whether what is in two queues is the same, as far as it matters after `now`.
+    pub(super) fn are_alike(&self, one: FifoId, other: FifoId, now: Time) -> bool {
+        let ahead = |_, time: Time| time.max(now).picos();
+        self.one_is_same(one as usize, (self, other as usize), &ahead)
+    }
+
     /// What is known elsewhere of how these queues were used, and who waits at them.
     pub(super) fn join(&mut self, elsewhere: &Self) {
         for (own, other) in self.all.iter_mut().zip(&elsewhere.all) {
@@ -308,31 +361,39 @@ impl Fifos {
     /// Whether what is in the queues, and when, is as it was `then`. `ahead` says how far a time
     /// lies ahead, now (true) or then.
     pub(super) fn same(&self, then: &Self, ahead: impl Fn(bool, Time) -> u64) -> bool {
-        (0..self.all.len()).all(|id| {
-            let (a, b) = (&self.all[id], &then.all[id]);
-            let held = a.posted - a.taken;
-            if held != b.posted - b.taken
-                || a.receiver_waits != b.receiver_waits
-                || a.sender_waits != b.sender_waits
-            {
-                return false;
+        (0..self.all.len()).all(|id| self.one_is_same(id, (then, id), &ahead))
+    }
+
+    /// [`Fifos::same`] of one queue and another one `then`.
+    fn one_is_same(
+        &self,
+        id: usize,
+        (then, other): (&Self, usize),
+        ahead: &impl Fn(bool, Time) -> u64,
+    ) -> bool {
+        let (a, b) = (&self.all[id], &then.all[other]);
+        let held = a.posted - a.taken;
+        if held != b.posted - b.taken
+            || a.receiver_waits != b.receiver_waits
+            || a.sender_waits != b.sender_waits
+        {
+            return false;
+        }
+        let slot = |first: u8, k: u8| (first + k) % self.slots;
+        (0..self.slots).all(|k| {
+            if u64::from(k) < held {
+                let (x, y) = (slot(a.take_slot, k), slot(b.take_slot, k));
+                let lens = |fifos: &Self, fifo: &Fifo, slot: u8| {
+                    let sized = fifo.lens_at != NO_LENS;
+                    sized.then(|| fifos.lens[fifo.lens_at as usize + usize::from(slot)])
+                };
+                ahead(true, self.visible_at(id, x)) == ahead(false, then.visible_at(other, y))
+                    && lens(self, a, x) == lens(then, b, y)
+            } else {
+                let k = k - held as u8;
+                let (x, y) = (slot(a.post_slot, k), slot(b.post_slot, k));
+                ahead(true, self.freed_at(id, x)) == ahead(false, then.freed_at(other, y))
             }
-            let slot = |first: u8, k: u8| (first + k) % self.slots;
-            (0..self.slots).all(|k| {
-                if u64::from(k) < held {
-                    let (x, y) = (slot(a.take_slot, k), slot(b.take_slot, k));
-                    let lens = |fifos: &Self, fifo: &Fifo, slot: u8| {
-                        let sized = fifo.lens_at != NO_LENS;
-                        sized.then(|| fifos.lens[fifo.lens_at as usize + usize::from(slot)])
-                    };
-                    ahead(true, self.visible_at(id, x)) == ahead(false, then.visible_at(id, y))
-                        && lens(self, a, x) == lens(then, b, y)
-                } else {
-                    let k = k - held as u8;
-                    let (x, y) = (slot(a.post_slot, k), slot(b.post_slot, k));
-                    ahead(true, self.freed_at(id, x)) == ahead(false, then.freed_at(id, y))
-                }
-            })
         })
     }
 

@@ -7,6 +7,7 @@ use super::sharing::Limit;
 use crate::collective::ConnId;
 use crate::plan::{Later, MessageCost, Plan, RouteId, Transport, WorkerCosts};
 use crate::units::Bandwidth;
+use rustc_hash::FxHashMap;
 
 /// The parts that a plan is executed by.
 #[derive(Clone)]
@@ -197,6 +198,47 @@ impl Machinery {
             }
         }
         Some(Alone { rate, by })
+    }
+
+    /// For each queue the connection that it is of.
+    pub(super) fn connections(&self) -> Vec<u32> {
+        let mut of: Vec<u32> = (0..self.fifos.count()).collect();
+        for (connection, &queue) in (0..).zip(&self.incoming) {
+            of[queue as usize] = connection;
+        }
+        of
+    }
+
+    /// Gives queues whose ends are `apart` one half for each end: the sender's, and the
+    /// receiver's. `connections` has that of each queue.
+    pub(super) fn halve(
+        &mut self,
+        connections: &mut Vec<u32>,
+        apart: impl Fn(ActorId, ActorId) -> bool,
+    ) -> Vec<(FifoId, FifoId)> {
+        let mut halves = Vec::new();
+        for fifo in 0..self.fifos.count() {
+            let (from, to) = self.fifos.ends(fifo);
+            if !apart(from, to) {
+                continue;
+            }
+            let other = self.fifos.halve(fifo);
+            halves.push((fifo, other));
+            let connection = connections[fifo as usize];
+            connections.push(connection);
+            let load = self.load_path[fifo as usize];
+            self.load_path.push(load);
+            self.store_path.push(None);
+            let incoming = &mut self.incoming[connection as usize];
+            if *incoming == fifo {
+                *incoming = other;
+            }
+        }
+        let half: FxHashMap<FifoId, FifoId> = halves.iter().copied().collect();
+        for proxy in &mut self.proxies {
+            proxy.takes = half.get(&proxy.takes).copied().unwrap_or(proxy.takes);
+        }
+        halves
     }
 
     /// Whether a resource has room for all who may ever use it at once.

@@ -9,6 +9,7 @@ use crate::units::{Bandwidth, Bytes, Time};
 use proptest::prelude::*;
 use std::sync::Arc;
 
+mod herds;
 mod turns;
 
 const INSTANT: Bandwidth = Bandwidth::from_bytes_per_sec(1_000_000_000_000_000_000);

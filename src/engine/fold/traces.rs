@@ -103,6 +103,19 @@ impl Traces {
         traces
     }
 
+    /// How a worker's steps look, connections aside.
+    pub(in crate::engine) fn of_worker(&self, worker: WorkerId) -> u64 {
+        self.worker[worker.index()]
+    }
+
+    /// When how much is put into a connection, and taken from it.
+    pub(in crate::engine) fn of_connection(&self, connection: ConnId) -> (u64, u64) {
+        (
+            self.sent[connection.index()],
+            self.taken[connection.index()],
+        )
+    }
+
     /// What is known of the first copy holds for all others.
     fn repeat(&mut self, copies: u32) {
         if copies == 1 {

@@ -76,6 +76,14 @@ impl Cast {
         }
     }
 
+    /// The connection, or the first of those, that a queue is of.
+    pub(super) fn connection(&self, queue: FifoId) -> ConnId {
+        ConnId(match self {
+            Cast::All => queue,
+            Cast::Classes(folding) => folding.conns.first[queue as usize],
+        })
+    }
+
     /// True if a worker's connections may share a queue.
     #[inline]
     pub(super) fn is_folded(&self) -> bool {

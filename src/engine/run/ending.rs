@@ -53,7 +53,7 @@ impl<P: Probe> Run<'_, '_, P> {
             folded: self.cast.folded(),
             resources: self.machinery.resources,
             events: self.events,
-            skipped: self.skipper.map_or(0, |s| s.skipped),
+            skipped: self.skipper.map_or(0, |s| s.skipped) + self.herded,
             transfers: self.transfers,
         })
     }

@@ -57,8 +57,13 @@ impl<P: Probe> Run<'_, '_, P> {
         }
     }
 
+    /// Nobody waits for the end of a group any more.
+    pub(super) fn forget(&mut self, group: GroupId) {
+        self.expect(group, Time::MAX);
+    }
+
     /// The rate of a group is new, or some of its members have ended: the next of them to end.
-    fn expect_first(&mut self, group: GroupId) {
+    pub(super) fn expect_first(&mut self, group: GroupId) {
         let rate = self.sharing.rate_of(group);
         let members = self.sharing.members(group).iter();
         // Those who go on since the same instant end in the order of what is left.

@@ -13,164 +13,31 @@ mod check;
 mod class;
 mod ending;
 mod ends;
+mod herds;
 mod regions;
 mod shards;
 mod skip;
 mod slices;
+mod start;
 mod steps;
 
 use super::actor::{Actor, Alike, Cold, Phase};
-use super::error::SimError;
-use super::fold::{Folding, Traces};
-use super::machinery::{Machinery, roomy, wires};
-use super::outcome::Outcome;
-use super::probe::{ActorId, Blind, Probe};
+use super::machinery::Machinery;
+use super::probe::{ActorId, Probe};
 use super::queue::EventQueue;
-use super::resources::{PathId, Resources};
+use super::resources::PathId;
 use super::sharing::{Change, Sharing};
 use crate::collective::{Role, Worker};
 use crate::plan::{Later, MessageCost, Plan, Protocol, RoleCosts, SliceCost};
-use crate::threads;
-use crate::topology::LinkId;
-use crate::units::{Bandwidth, Time};
+use crate::units::Time;
 use cast::Cast;
-use check::check;
 use class::Class;
 use ends::{Due, GROUP};
 use regions::Regions;
 use rustc_hash::FxHashMap;
 use skip::Skipper;
 use smallvec::SmallVec;
-
-/// How to run.
-#[derive(Default)]
-pub struct Options<'a> {
-    /// How often the operation is repeated back to back; at least once.
-    pub operations: u32,
-    /// On so many processors, where that is worth it; none is as one. Results do not depend on it.
-    pub threads: u32,
-    /// Called now and then with (steps begun, steps in all).
-    pub progress: Option<&'a mut dyn FnMut(u64, u64)>,
-}
-
-/// Simulates `plan` on links with the given payload rates.
-///
-/// # Errors
-/// [`SimError::Stalled`] when nothing moves any more, [`SimError::BadPlan`] when the
-/// plan's tables do not fit its program.
-pub fn simulate(
-    plan: &Plan,
-    rate: impl Fn(LinkId) -> Bandwidth,
-    options: Options<'_>,
-) -> Result<Outcome, SimError> {
-    simulate_with(plan, rate, options, &mut Blind)
-}
-
-/// As [`simulate`], with somebody looking.
-///
-/// # Errors
-/// As [`simulate`].
-pub fn simulate_with<P: Probe>(
-    plan: &Plan,
-    rate: impl Fn(LinkId) -> Bandwidth,
-    options: Options<'_>,
-    probe: &mut P,
-) -> Result<Outcome, SimError> {
-    check(plan)?;
-    let resources = Resources::new(&plan.routes, plan.protocol.wire, rate);
-    full(plan, resources, options, false, probe)
-}
-
-/// As [`simulate`], with one worker for all that are alike, and without going through what
-/// repeats itself: the same times, from fewer events.
-///
-/// # Errors
-/// As [`simulate`].
-pub fn simulate_folded(
-    plan: &Plan,
-    rate: impl Fn(LinkId) -> Bandwidth,
-    mut options: Options<'_>,
-) -> Result<Outcome, SimError> {
-    check(plan)?;
-    let traces = || Traces::new(plan.program.as_ref());
-    let resources = || Resources::new(&plan.routes, plan.protocol.wire, rate);
-    let (traces, resources) = if plan.program.connections() >= MANY {
-        threads::both(traces, resources)
-    } else {
-        (traces(), resources())
-    };
-    let has_room = roomy(&resources, wires(plan));
-    let folding = Folding::new(plan, traces, &resources, has_room);
-    let wires = folding.as_ref().and_then(|f| f.wires(plan, &resources));
-    if let (Some(folding), Some((shared, wires))) = (folding, wires) {
-        let slots = plan.protocol.fifo_slices;
-        let wires = wires.iter().copied();
-        let machinery = Machinery::new(slots, folding.workers.len(), shared, wires);
-        let options = Options {
-            operations: options.operations,
-            threads: options.threads,
-            progress: options.progress.as_mut().map(|p| &mut **p as _),
-        };
-        let outcome = go(
-            plan,
-            machinery,
-            Cast::Classes(Box::new(folding)),
-            options,
-            true,
-            &mut Blind,
-        );
-        // Who waits for whom is told of the ranks themselves, not of those that stand for them.
-        if !matches!(outcome, Err(SimError::Stalled { .. })) {
-            return outcome;
-        }
-    }
-    full(plan, resources, options, true, &mut Blind)
-}
-
-fn full<P: Probe>(
-    plan: &Plan,
-    resources: Resources,
-    options: Options<'_>,
-    skips: bool,
-    probe: &mut P,
-) -> Result<Outcome, SimError> {
-    let slots = plan.protocol.fifo_slices;
-    let machinery = Machinery::new(slots, plan.program.workers(), resources, wires(plan));
-    go(plan, machinery, Cast::All, options, skips, probe)
-}
-
-fn go<P: Probe>(
-    plan: &Plan,
-    machinery: Machinery,
-    cast: Cast,
-    options: Options<'_>,
-    skips: bool,
-    probe: &mut P,
-) -> Result<Outcome, SimError> {
-    let mut run = Run::new(plan, machinery, cast, options, probe);
-    if skips && !P::ACTIVE && !run.waits_inside && plan.program.repeats() {
-        let steps = run.actors[..run.workers as usize].iter().map(|a| a.steps);
-        run.skipper = Some(Box::new(Skipper::new(steps)));
-    }
-    // Who looks, and who compares states, sees one instant after the other.
-    let in_order = run.skipper.is_some() || P::ACTIVE || run.waits_inside;
-    run.by_group = !in_order;
-    if in_order || !run.run_in_shards() {
-        run.begin_those(|_| true);
-        if !in_order {
-            if let Some(regions) = run.regions() {
-                run.divide(regions);
-            }
-            run.runs_ahead = true;
-            run.turns_until_quiet();
-        }
-        run.events_until_quiet();
-    }
-    run.into_outcome()
-}
-
-/// Looking at so many connections takes longer than starting a thread for it.
-const MANY: u32 = 1 << 16;
+pub use start::{Options, simulate, simulate_folded, simulate_with};
 
 /// How often progress is told: every so many instants.
 const PROGRESS_EVERY: u64 = 1 << 14;
@@ -232,6 +99,8 @@ struct Run<'r, 'o, P: Probe> {
     waits_inside: bool,
     /// How many wait for other workers of their ranks.
     waiters: u64,
+    /// Events of regions that others stood for.
+    herded: u64,
     /// Jumps over what repeats itself, if that is wanted.
     skipper: Option<Box<Skipper>>,
 }
@@ -360,6 +229,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             waits_inside: program.waits_inside(),
             repeats: program.repeats() && !program.waits_inside() && !P::ACTIVE,
             waiters: 0,
+            herded: 0,
             skipper: None,
             steps_total: steps_total * u64::from(operations),
         }

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 /// So many actors may become one region, if nothing forces them to be one: their state fits the
 /// second-level cache. The engine's own tests are small, and to have regions all the same.
-const MOST_ACTORS: u32 = if cfg!(test) { 4 } else { 512 };
+pub(super) const MOST_ACTORS: u32 = if cfg!(test) { 4 } else { 512 };
 
 /// Regions grow until so many latencies have been tried.
 const MOST_LATENCIES: usize = 16;
@@ -39,7 +39,7 @@ const ACTORS_AN_EVENT: u64 = 4;
 pub(super) struct Regions {
     /// The region of each actor.
     pub(super) of: Vec<u32>,
-    all: Vec<Region>,
+    pub(super) all: Vec<Region>,
     /// Whatever a region does reaches others so much later, or later still.
     pub(super) lookahead: Time,
     /// Whose turn it is.
@@ -50,12 +50,12 @@ pub(super) struct Regions {
 
 /// A region whose turn it is not.
 #[derive(Default)]
-struct Region {
-    queue: Box<EventQueue<(ActorId, u32)>>,
+pub(super) struct Region {
+    pub(super) queue: Box<EventQueue<(ActorId, u32)>>,
     /// Actors that others woke since its last turn.
-    woken: Vec<ActorId>,
+    pub(super) woken: Vec<ActorId>,
     /// Nothing happens in it before that.
-    due: u64,
+    pub(super) due: u64,
     /// Its actors, as ranges of their numbers.
     actors: Vec<Range<ActorId>>,
     size: u64,
@@ -64,10 +64,10 @@ struct Region {
 }
 
 impl Regions {
-    /// The regions of a machine, if there are several; `ranks` are the workers of each rank.
+    /// The regions of a machine, of up to `most` actors, if there are several; `ranks` are the workers of each rank.
     pub(super) fn new<'a>(
         machinery: &Machinery,
-        actors: usize,
+        (actors, most): (usize, u32),
         workers: u32,
         ranks: impl Iterator<Item = &'a [ActorId]>,
     ) -> Option<Self> {
@@ -85,7 +85,7 @@ impl Regions {
             let mut larger = sets.clone();
             let nearest = between.iter().take_while(|b| b.0 == lookahead);
             nearest.for_each(|&(_, from, to)| larger.unite(from, to));
-            if lookahead > Time::ZERO && larger.largest() > MOST_ACTORS {
+            if lookahead > Time::ZERO && larger.largest() > most {
                 break;
             }
             sets = larger;
@@ -148,7 +148,7 @@ impl Regions {
     }
 
     /// Puts a region on the agenda.
-    fn expect(&mut self, region: u32, time: u64) {
+    pub(super) fn expect(&mut self, region: u32, time: u64) {
         let due = &mut self.all[region as usize].due;
         if time < *due {
             *due = time;
@@ -241,13 +241,15 @@ impl Sets {
 }
 
 impl<P: Probe> Run<'_, '_, P> {
-    /// The machine's regions, if there are several.
-    pub(super) fn regions(&self) -> Option<Box<Regions>> {
+    /// The machine's regions, if there are several: of so many actors, if nothing forces more to
+    /// be one.
+    pub(super) fn regions(&self, most: u32) -> Option<Box<Regions>> {
         let ranks = self.ranks.iter().map(|r| {
             let (first, last) = r.workers;
             &self.rank_workers[first as usize..last as usize]
         });
-        let regions = Regions::new(&self.machinery, self.actors.len(), self.workers, ranks);
+        let actors = (self.actors.len(), most);
+        let regions = Regions::new(&self.machinery, actors, self.workers, ranks);
         regions.map(Box::new)
     }
 
@@ -298,7 +300,7 @@ impl<P: Probe> Run<'_, '_, P> {
         }
     }
 
-    fn next_turn(&mut self, end: u64) -> Option<(u64, u32)> {
+    pub(super) fn next_turn(&mut self, end: u64) -> Option<(u64, u32)> {
         self.regions.as_mut().and_then(|r| r.next(end))
     }
 
@@ -317,7 +319,7 @@ impl<P: Probe> Run<'_, '_, P> {
     }
 
     /// A region goes on alone until `until`.
-    fn turn(&mut self, region: u32, until: u64) {
+    pub(super) fn turn(&mut self, region: u32, until: u64) {
         let Some(regions) = &mut self.regions else {
             return;
         };

@@ -6,7 +6,7 @@
 //! result depends on when a region hears of what others did, as long as it is in time, so that the
 //! number of processors makes no difference to any.
 
-use super::regions::Regions;
+use super::regions::{MOST_ACTORS, Regions};
 use super::{Cast, Options, Run};
 use crate::engine::actor::{Actor, Cold};
 use crate::engine::fifo::{Fifos, News};
@@ -71,7 +71,7 @@ impl<P: Probe> Run<'_, '_, P> {
         if threads < 2 || self.actors.len() < FEWEST_ACTORS || !matches!(self.cast, Cast::All) {
             return false;
         }
-        let Some(regions) = self.regions() else {
+        let Some(regions) = self.regions(MOST_ACTORS) else {
             return false;
         };
         let threads = threads.min(regions.count());
@@ -222,7 +222,7 @@ fn apart(plan: &Plan, machinery: Machinery, operations: u32, shard: Shard) -> Do
     let mut blind = Blind;
     let mut run = Run::new(plan, machinery, Cast::All, options, &mut blind);
     run.by_group = true;
-    if let Some(regions) = run.regions() {
+    if let Some(regions) = run.regions(MOST_ACTORS) {
         run.run_shard(&shard, regions);
     }
     Done {

@@ -118,15 +118,8 @@ impl<P: Probe> Run<'_, '_, P> {
             let recv = step.recv.single().map(|c| cast.queue(c) as usize);
             actor.recv = recv.map_or(NO_FIFO, |queue| incoming[queue]);
             actor.send = step.send.single().map_or(NO_FIFO, |c| cast.queue(c));
-            let (recv, send) = (actor.recv, actor.send);
-            let load = (recv != NO_FIFO).then(|| self.machinery.load_path[recv as usize]);
-            let store = (send != NO_FIFO).then(|| self.machinery.store_path[send as usize]);
-            let path = match (load.flatten(), store.flatten()) {
-                (None, None) => self.machinery.nowhere,
-                (Some(path), None) | (None, Some(path)) => path,
-                (Some(load), Some(store)) => self.path_of(SmallVec::from_slice(&[load, store])),
-            };
-            self.actors[id as usize].path = path;
+            let queues = (actor.recv, actor.send);
+            self.actors[id as usize].path = self.path_between(queues);
             self.note_done(id, done_before);
             return true;
         }
@@ -201,6 +194,17 @@ impl<P: Probe> Run<'_, '_, P> {
             .filter_map(|&f| machinery.store_path[f as usize]);
         let paths: SmallVec<[PathId; 4]> = loads.chain(stores).collect();
         self.actors[id as usize].path = self.path_of(paths);
+    }
+
+    /// What a worker's load from one queue and its store into another use.
+    pub(super) fn path_between(&mut self, (recv, send): (FifoId, FifoId)) -> PathId {
+        let load = (recv != NO_FIFO).then(|| self.machinery.load_path[recv as usize]);
+        let store = (send != NO_FIFO).then(|| self.machinery.store_path[send as usize]);
+        match (load.flatten(), store.flatten()) {
+            (None, None) => self.machinery.nowhere,
+            (Some(path), None) | (None, Some(path)) => path,
+            (Some(load), Some(store)) => self.path_of(SmallVec::from_slice(&[load, store])),
+        }
     }
 
     /// What a step's loads and stores use together.

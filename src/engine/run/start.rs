@@ -1,0 +1,163 @@
+//! How a simulation begins: with everybody or one of each class, in order of time, in turns, in
+//! herds.
+
+use super::Run;
+use super::cast::Cast;
+use super::check::check;
+use super::herds::{Herding, MARGINS};
+use super::skip::Skipper;
+use crate::engine::error::SimError;
+use crate::engine::fold::{Folding, Traces};
+use crate::engine::machinery::{Machinery, roomy, wires};
+use crate::engine::outcome::Outcome;
+use crate::engine::probe::{Blind, Probe};
+use crate::engine::resources::Resources;
+use crate::engine::run::regions::MOST_ACTORS;
+use crate::plan::Plan;
+use crate::threads;
+use crate::topology::LinkId;
+use crate::units::Bandwidth;
+
+/// Looking at so many connections takes longer than starting a thread for it.
+const MANY: u32 = 1 << 16;
+
+/// How to run.
+#[derive(Default)]
+pub struct Options<'a> {
+    /// How often the operation is repeated back to back; at least once.
+    pub operations: u32,
+    /// On so many processors, where that is worth it; none is as one. Results do not depend on it.
+    pub threads: u32,
+    /// Called now and then with (steps begun, steps in all).
+    pub progress: Option<&'a mut dyn FnMut(u64, u64)>,
+}
+
+/// Simulates `plan` on links with the given payload rates.
+///
+/// # Errors
+/// [`SimError::Stalled`] when nothing moves any more, [`SimError::BadPlan`] when the
+/// plan's tables do not fit its program.
+pub fn simulate(
+    plan: &Plan,
+    rate: impl Fn(LinkId) -> Bandwidth,
+    options: Options<'_>,
+) -> Result<Outcome, SimError> {
+    simulate_with(plan, rate, options, &mut Blind)
+}
+
+/// As [`simulate`], with somebody looking.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_with<P: Probe>(
+    plan: &Plan,
+    rate: impl Fn(LinkId) -> Bandwidth,
+    options: Options<'_>,
+    probe: &mut P,
+) -> Result<Outcome, SimError> {
+    check(plan)?;
+    let resources = Resources::new(&plan.routes, plan.protocol.wire, rate);
+    full(plan, resources, options, false, probe)
+}
+
+/// As [`simulate`], with one worker for all that are alike, and without going through what
+/// repeats itself: the same times, from fewer events.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_folded(
+    plan: &Plan,
+    rate: impl Fn(LinkId) -> Bandwidth,
+    mut options: Options<'_>,
+) -> Result<Outcome, SimError> {
+    check(plan)?;
+    let traces = || Traces::new(plan.program.as_ref());
+    let resources = || Resources::new(&plan.routes, plan.protocol.wire, rate);
+    let (traces, resources) = if plan.program.connections() >= MANY {
+        threads::both(traces, resources)
+    } else {
+        (traces(), resources())
+    };
+    let has_room = roomy(&resources, wires(plan));
+    let folding = Folding::new(plan, traces, &resources, has_room);
+    let wires = folding.as_ref().and_then(|f| f.wires(plan, &resources));
+    if let (Some(folding), Some((shared, wires))) = (folding, wires) {
+        let slots = plan.protocol.fifo_slices;
+        let wires = wires.iter().copied();
+        let machinery = Machinery::new(slots, folding.workers.len(), shared, wires);
+        let options = Options {
+            operations: options.operations,
+            threads: options.threads,
+            progress: options.progress.as_mut().map(|p| &mut **p as _),
+        };
+        let outcome = go(
+            plan,
+            machinery,
+            Cast::Classes(Box::new(folding)),
+            options,
+            true,
+            &mut Blind,
+        );
+        // Who waits for whom is told of the ranks themselves, not of those that stand for them.
+        if !matches!(outcome, Err(SimError::Stalled { .. })) {
+            return outcome;
+        }
+    }
+    full(plan, resources, options, true, &mut Blind)
+}
+
+fn full<P: Probe>(
+    plan: &Plan,
+    resources: Resources,
+    options: Options<'_>,
+    skips: bool,
+    probe: &mut P,
+) -> Result<Outcome, SimError> {
+    let slots = plan.protocol.fifo_slices;
+    let machinery = Machinery::new(slots, plan.program.workers(), resources, wires(plan));
+    go(plan, machinery, Cast::All, options, skips, probe)
+}
+
+fn go<'r, P: Probe>(
+    plan: &'r Plan,
+    machinery: Machinery,
+    mut cast: Cast,
+    mut options: Options<'_>,
+    skips: bool,
+    mut probe: &'r mut P,
+) -> Result<Outcome, SimError> {
+    let evened = || plan.program.evened();
+    if let Some(even) = (skips && !P::ACTIVE).then(evened).flatten() {
+        for margin in MARGINS {
+            let mut run = Run::new(plan, machinery.clone(), cast, options, probe);
+            let herding = run.run_in_herds(even.as_ref(), margin);
+            if herding == Herding::Done {
+                return run.into_outcome();
+            }
+            (cast, options, probe) = (run.cast, run.options, run.probe);
+            if herding == Herding::Vain {
+                break;
+            }
+        }
+    }
+    let mut run = Run::new(plan, machinery, cast, options, probe);
+    if skips && !P::ACTIVE && !run.waits_inside && plan.program.repeats() {
+        let steps = run.actors[..run.workers as usize].iter().map(|a| a.steps);
+        run.skipper = Some(Box::new(Skipper::new(steps)));
+    }
+    // Who looks, and who compares states, sees one instant after the other.
+    let in_order = run.skipper.is_some() || P::ACTIVE || run.waits_inside;
+    run.by_group = !in_order;
+    if in_order || !run.run_in_shards() {
+        run.begin_those(|_| true);
+        if !in_order {
+            if let Some(regions) = run.regions(MOST_ACTORS) {
+                run.divide(regions);
+            }
+            run.runs_ahead = true;
+            run.turns_until_quiet();
+        }
+        run.events_until_quiet();
+    }
+    run.into_outcome()
+}
