@@ -388,7 +388,8 @@ pub trait Program: Send + Sync {
     }
     /// If its last blocks are shorter than the others: what it would be if they were not. Each
     /// worker has the same steps in it, but for the lengths of those in
-    /// [`Program::uneven_steps`].
+    /// [`Program::uneven_steps`]; none waits for another worker, or has several connections on
+    /// one side.
     fn evened(&self) -> Option<Box<dyn Program>> {
         None
     }

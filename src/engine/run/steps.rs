@@ -222,10 +222,15 @@ impl<P: Probe> Run<'_, '_, P> {
         }
     }
 
+    /// A worker's rank, by its number among those that take part.
+    pub(super) fn rank_of(&self, worker: ActorId) -> u32 {
+        let rank = self.plan.program.worker(self.cast.worker(worker)).rank;
+        self.cast.part_of(rank)
+    }
+
     pub(super) fn worker_done(&mut self, id: ActorId, at: Time) {
         self.actors[id as usize].phase = Phase::Done;
-        let rank = self.plan.program.worker(self.cast.worker(id)).rank;
-        let rank = self.cast.part_of(rank) as usize;
+        let rank = self.rank_of(id) as usize;
         let state = &mut self.ranks[rank];
         state.latest = state.latest.max(at);
         state.running -= 1;

@@ -97,7 +97,7 @@ impl<P: Probe> Run<'_, '_, P> {
         let layout = &herds.layouts.all[member as usize];
         self.set_counts(layout, &counts);
         for &id in layout.actors.iter().take_while(|&&id| id < self.workers) {
-            herds.steps[id as usize] = self.actors[id as usize].next_step;
+            herds.steps[id as usize] = self.steps_loaded(herds, id);
         }
         herds.members[leader as usize].retain(|&m| m != member);
         herds.leader[member as usize] = member;

@@ -71,8 +71,10 @@ pub(super) struct Herds {
     near: Vec<bool>,
     /// What regions have told others since the last lookahead: by place of the queue.
     told: Vec<Vec<(u32, News)>>,
-    /// By worker: how many steps were loaded.
-    steps: Vec<u32>,
+    /// By worker: how many steps were loaded, in all operations so far.
+    steps: Vec<u64>,
+    /// By worker: its rank, by number.
+    rank_of: Vec<u32>,
     /// How many steps before one of its own a region goes alone.
     margin: u64,
     /// Operations that ranks of leaders had finished when it was last looked at.
@@ -182,6 +184,7 @@ impl<P: Probe> Run<'_, '_, P> {
             near: vec![false; count],
             told: vec![Vec::new(); count],
             steps: vec![0; self.workers as usize],
+            rank_of: (0..self.workers).map(|w| self.rank_of(w)).collect(),
             margin,
             finished: vec![0; count],
             layouts,
@@ -191,8 +194,8 @@ impl<P: Probe> Run<'_, '_, P> {
         self.begin_those(|_| true);
         self.divide(regions);
         self.runs_ahead = true;
-        for id in 0..self.workers as usize {
-            herds.steps[id] = self.actors[id].next_step;
+        for id in 0..self.workers {
+            herds.steps[id as usize] = self.steps_loaded(&herds, id);
         }
         let mut told = 0;
         let mut now = Time::ZERO;
@@ -243,7 +246,7 @@ impl<P: Probe> Run<'_, '_, P> {
             let first = program.uneven_steps(worker).first()?.start;
             Some((program.steps(worker), first))
         });
-        share.is_some_and(|(steps, first)| (steps - first) * SHARE >= steps)
+        !self.waits_inside && share.is_some_and(|(steps, first)| (steps - first) * SHARE >= steps)
     }
 
     /// Which workers of a region come to steps of their own, and which these are.
@@ -301,14 +304,30 @@ impl<P: Probe> Run<'_, '_, P> {
     /// The most steps that a worker of a region has loaded since it was last asked.
     fn steps_taken(&self, herds: &mut Herds, region: u32) -> u64 {
         let mut most = 0;
-        let actors = &herds.layouts.all[region as usize].actors;
-        for &id in actors.iter().take_while(|&&id| id < self.workers) {
-            let actor = &self.actors[id as usize];
-            let before = std::mem::replace(&mut herds.steps[id as usize], actor.next_step);
-            let taken = actor.next_step.checked_sub(before);
-            most = most.max(taken.unwrap_or(actor.next_step + actor.steps - before));
+        for at in 0..herds.layout(region).actors.len() {
+            let id = herds.layout(region).actors[at];
+            if id >= self.workers {
+                break;
+            }
+            let now = self.steps_loaded(herds, id);
+            let before = std::mem::replace(&mut herds.steps[id as usize], now);
+            most = most.max(now - before);
         }
-        u64::from(most)
+        most
+    }
+
+    /// How many steps a worker has loaded in all operations.
+    fn steps_loaded(&self, herds: &Herds, worker: ActorId) -> u64 {
+        let actor = &self.actors[worker as usize];
+        let rank = herds.rank_of[worker as usize];
+        let operation = self.ranks[rank as usize].operation as usize;
+        // After the last operation none begins.
+        let own = if operation < self.finish.len() {
+            actor.next_step
+        } else {
+            0
+        };
+        operation as u64 * u64::from(actor.steps) + u64::from(own)
     }
 
     /// What a leader's ranks have finished, those of its members have.

@@ -195,6 +195,7 @@ impl<P: Probe> Run<'_, '_, P> {
         };
         for (&then, &own) in old.actors.iter().zip(&new.actors) {
             let mut actor = self.actors[then as usize].clone();
+            debug_assert!(!actor.many, "one queue on each side");
             let before = &self.actors[own as usize];
             actor.generation = before.generation + 1;
             (actor.recv, actor.send) = (fifo(actor.recv), fifo(actor.send));
