@@ -106,6 +106,13 @@ impl RingProgram {
         }
     }
 
+    /// The blocks of a last loop of an all-reduce over `rest` bytes, but for those that are
+    /// shorter.
+    fn last_chunk(&self, part: &Part, rest: u64) -> u64 {
+        let even = rest.div_ceil(u64::from(self.ranks()));
+        part.chunk.min(even.next_multiple_of(GRAIN))
+    }
+
     /// The blocks of an all-reduce that are shorter than others of their loop, which is the last.
     fn short_blocks(&self, part: &Part) -> Option<ShortBlocks> {
         let n = u64::from(self.ranks());
@@ -113,11 +120,10 @@ impl RingProgram {
         if self.collective != Collective::AllReduce || n == 1 || rest == 0 {
             return None;
         }
-        let before = part.len - rest;
-        let (_, chunk) = self.chunk(part, before / self.loop_len(part), 0);
+        let chunk = self.last_chunk(part, rest);
         let first = rest / chunk;
         (first < n).then_some(ShortBlocks {
-            before,
+            before: part.len - rest,
             chunk,
             first,
         })
@@ -156,8 +162,7 @@ impl RingProgram {
                 let chunk = if rest >= self.loop_len(part) {
                     part.chunk
                 } else {
-                    let even = rest.div_ceil(u64::from(self.ranks()));
-                    part.chunk.min(even.next_multiple_of(GRAIN))
+                    self.last_chunk(part, rest)
                 };
                 let start = (chunk * index).min(rest);
                 (part.offset + done + start, chunk.min(rest - start))
@@ -222,20 +227,12 @@ impl Program for RingProgram {
     fn alike(&self, worker: WorkerId) -> Option<u64> {
         let Worker { rank, channel, .. } = self.worker(worker);
         let part = &self.parts[usize::from(channel)];
-        let n = u64::from(self.ranks());
         let same = |p: &Part| p.len == part.len && p.chunk == part.chunk;
         let first = self.parts.iter().position(same)? as u64;
         let position = |rank: Rank| self.rings.ring(channel).positions[rank.index()];
         let turn = match self.collective {
-            Collective::AllReduce => {
-                let rest = part.len % self.loop_len(part);
-                let (_, chunk) = self.chunk(part, part.len / self.loop_len(part), 0);
-                if rest != chunk * n {
-                    return None;
-                }
-                0
-            }
-            Collective::AllGather | Collective::ReduceScatter => 0,
+            Collective::AllReduce if self.short_blocks(part).is_some() => return None,
+            Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter => 0,
             // Whether it is the root, or before or after it.
             _ => match (position(rank) + self.ranks() - position(ROOT)) % self.ranks() {
                 0 => 0,

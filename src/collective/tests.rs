@@ -55,6 +55,9 @@ fn an_evened_ring_differs_in_what_is_short_alone() {
             (2, 100_000, 512),
             (3, 16 * 72 * 7, 64),
             (2, 48, 64),
+            (1, 5, 64),
+            (2, 70, 32),
+            (3, 4099, 64),
         ] {
             let program = ring(Collective::AllReduce, ranks, channels, bytes, chunk);
             let Some(even) = program.evened() else {

@@ -57,6 +57,10 @@ pub(super) struct Fifos {
     /// are free: in one cache line with up to four slots, else in one each.
     times: Vec<Line>,
     lens: Vec<u32>,
+    /// Actors from this one on prepare a slice, once it is there, for up to `preparing` before it
+    /// moves: so long a time that is over matters at their queues.
+    preparers: ActorId,
+    preparing: Time,
     /// What other ends have to be told.
     pub(super) news: Vec<News>,
 }
@@ -79,7 +83,23 @@ impl Fifos {
             all: Vec::new(),
             times: Vec::new(),
             lens: Vec::new(),
+            preparers: ActorId::MAX,
+            preparing: Time::ZERO,
             news: Vec::new(),
+        }
+    }
+
+    /// Actors from `first` on need up to `most` before a slice that is there moves.
+    pub(super) fn are_prepared(&mut self, first: ActorId, most: Time) {
+        (self.preparers, self.preparing) = (first, most);
+    }
+
+    /// How long after a time of a queue of `actor` it still matters.
+    pub(super) fn preparing(&self, actor: ActorId) -> Time {
+        if actor >= self.preparers {
+            self.preparing
+        } else {
+            Time::ZERO
         }
     }
 
@@ -99,9 +119,10 @@ impl Fifos {
             self.lens
                 .resize(self.lens.len() + usize::from(self.slots), 0);
         }
-        let lines = if self.halves() { 1 } else { 2 };
-        self.times
-            .resize(self.times.len() + lines, Line([Time::ZERO; MAX_SLOTS]));
+        self.times.resize(
+            self.times.len() + self.lines(),
+            Line([Time::ZERO; MAX_SLOTS]),
+        );
         self.all.push(Fifo {
             from,
             to,
@@ -124,6 +145,11 @@ impl Fifos {
     #[inline]
     fn halves(&self) -> bool {
         usize::from(self.slots) * 2 <= MAX_SLOTS
+    }
+
+    /// How many lines a queue has.
+    fn lines(&self) -> usize {
+        if self.halves() { 1 } else { 2 }
     }
 
     #[inline]
@@ -333,7 +359,7 @@ impl Fifos {
             let then = then.lens_at as usize;
             self.lens.copy_within(then..then + slots, own);
         }
-        let lines = if self.halves() { 1 } else { 2 };
+        let lines = self.lines();
         let lines_from = lines * from..lines * (from + 1);
         self.times.copy_within(lines_from, lines * to);
     }
@@ -380,6 +406,7 @@ impl Fifos {
             return false;
         }
         let slot = |first: u8, k: u8| (first + k) % self.slots;
+        let still = self.preparing(a.from.max(a.to));
         (0..self.slots).all(|k| {
             if u64::from(k) < held {
                 let (x, y) = (slot(a.take_slot, k), slot(b.take_slot, k));
@@ -387,12 +414,14 @@ impl Fifos {
                     let sized = fifo.lens_at != NO_LENS;
                     sized.then(|| fifos.lens[fifo.lens_at as usize + usize::from(slot)])
                 };
-                ahead(true, self.visible_at(id, x)) == ahead(false, then.visible_at(other, y))
+                let (at, then_at) = (self.visible_at(id, x), then.visible_at(other, y));
+                ahead(true, at + still) == ahead(false, then_at + still)
                     && lens(self, a, x) == lens(then, b, y)
             } else {
                 let k = k - held as u8;
                 let (x, y) = (slot(a.post_slot, k), slot(b.post_slot, k));
-                ahead(true, self.freed_at(id, x)) == ahead(false, then.freed_at(other, y))
+                let (at, then_at) = (self.freed_at(id, x), then.freed_at(other, y));
+                ahead(true, at + still) == ahead(false, then_at + still)
             }
         })
     }

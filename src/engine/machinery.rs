@@ -6,8 +6,7 @@ use super::resources::{PathId, Resource, ResourceId, Resources};
 use super::sharing::Limit;
 use crate::collective::ConnId;
 use crate::plan::{Later, MessageCost, Plan, RouteId, Transport, WorkerCosts};
-use crate::units::Bandwidth;
-use rustc_hash::FxHashMap;
+use crate::units::{Bandwidth, Time};
 
 /// The parts that a plan is executed by.
 #[derive(Clone)]
@@ -180,6 +179,8 @@ impl Machinery {
         for (ends, arrival) in second {
             m.fifos.add(ends, arrival, false);
         }
+        let most = m.proxies.iter().map(|proxy| proxy.message.most()).max();
+        m.fifos.are_prepared(workers, most.unwrap_or(Time::ZERO));
         m.free = (0..m.resources.paths() as u32)
             .map(|p| m.alone(p))
             .collect();
@@ -234,9 +235,10 @@ impl Machinery {
                 *incoming = other;
             }
         }
-        let half: FxHashMap<FifoId, FifoId> = halves.iter().copied().collect();
         for proxy in &mut self.proxies {
-            proxy.takes = half.get(&proxy.takes).copied().unwrap_or(proxy.takes);
+            if let Ok(at) = halves.binary_search_by_key(&proxy.takes, |&(sent, _)| sent) {
+                proxy.takes = halves[at].1;
+            }
         }
         halves
     }

@@ -195,6 +195,12 @@ impl MessageCost {
         }
     }
 
+    /// No message takes more.
+    #[must_use]
+    pub fn most(&self) -> Time {
+        self.each + self.others + self.inline.1 + self.large.1
+    }
+
     /// Of a message with so much payload.
     #[must_use]
     pub fn of(&self, len: Bytes) -> Time {
@@ -397,6 +403,7 @@ mod tests {
             ..MessageCost::flat(us(1))
         };
         assert_eq!(cost.of(Bytes::ZERO), us(17));
+        assert_eq!(cost.most(), us(24));
         assert_eq!(cost.of(Bytes::new(12_500)), us(1) + us(3));
         assert_eq!(cost.of(Bytes::new(50_000)), us(1));
         assert_eq!(cost.of(Bytes::new(1 << 19)), us(1));

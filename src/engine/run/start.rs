@@ -121,26 +121,29 @@ fn full<P: Probe>(
 fn go<'r, P: Probe>(
     plan: &'r Plan,
     machinery: Machinery,
-    mut cast: Cast,
-    mut options: Options<'_>,
+    cast: Cast,
+    options: Options<'_>,
     skips: bool,
-    mut probe: &'r mut P,
+    probe: &'r mut P,
 ) -> Result<Outcome, SimError> {
+    let mut run = Run::new(plan, machinery, cast, options, probe);
     let evened = || plan.program.evened();
     if let Some(even) = (skips && !P::ACTIVE).then(evened).flatten() {
         for margin in MARGINS {
-            let mut run = Run::new(plan, machinery.clone(), cast, options, probe);
-            let herding = run.run_in_herds(even.as_ref(), margin);
+            let Some(regions) = run.regions_of_herds() else {
+                break;
+            };
+            let whole = run.machinery.clone();
+            let herding = run.run_in_herds(regions, even.as_ref(), margin);
             if herding == Herding::Done {
                 return run.into_outcome();
             }
-            (cast, options, probe) = (run.cast, run.options, run.probe);
+            run = Run::new(plan, whole, run.cast, run.options, run.probe);
             if herding == Herding::Vain {
                 break;
             }
         }
     }
-    let mut run = Run::new(plan, machinery, cast, options, probe);
     if skips && !P::ACTIVE && !run.waits_inside && plan.program.repeats() {
         let steps = run.actors[..run.workers as usize].iter().map(|a| a.steps);
         run.skipper = Some(Box::new(Skipper::new(steps)));

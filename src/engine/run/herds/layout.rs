@@ -38,7 +38,7 @@ pub(super) struct Port {
 /// The regions of a machine.
 pub(super) struct Layouts {
     pub(super) all: Vec<Layout>,
-    /// Places of actors, queues and resources in their regions.
+    /// Places of actors and queues in their regions.
     pub(super) actor_at: Vec<u32>,
     pub(super) fifo_at: Vec<u32>,
 }

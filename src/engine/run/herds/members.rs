@@ -1,7 +1,6 @@
 //! Who is of which herd: regions leave, and come back.
 
 use super::Herds;
-use super::state::Counts;
 use crate::engine::probe::Probe;
 use crate::engine::run::Run;
 use crate::units::Time;
@@ -47,7 +46,8 @@ impl<P: Probe> Run<'_, '_, P> {
             } else {
                 u64::from(actor.steps)
             };
-            (own.start + again + 1).saturating_sub(next + herds.margin)
+            // The step at hand is the one before the next.
+            (own.start + again).saturating_sub(next + herds.margin)
         };
         let all = herds.uneven[region as usize].iter().map(left);
         all.min().unwrap_or(u64::MAX)
@@ -112,7 +112,7 @@ impl<P: Probe> Run<'_, '_, P> {
             return;
         };
         let own = herds.more_of(next);
-        herds.set_more(next, Counts::default().plus(&own, 1));
+        herds.set_more(next, own.clone());
         self.leave(herds, next);
         let others = std::mem::take(&mut herds.members[leader as usize]);
         for &other in &others {

@@ -46,7 +46,7 @@ const MANY: usize = 64;
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Herding {
-    /// It is not worth it; nothing was done.
+    /// It is not worth it.
     Vain,
     /// Workers took more steps at once than was expected; all has to be done anew.
     Overrun,
@@ -152,13 +152,19 @@ fn of_queue(told: &[(u32, News)], place: u32) -> &[(u32, News)] {
 }
 
 impl<P: Probe> Run<'_, '_, P> {
+    /// The regions of which herds could be.
+    pub(super) fn regions_of_herds(&self) -> Option<Box<Regions>> {
+        self.is_uneven().then(|| self.small_regions()).flatten()
+    }
+
     /// Simulates with one region for all that do the same; `even` is the program if all its blocks
-    /// were as long.
-    pub(super) fn run_in_herds(&mut self, even: &dyn Program, margin: u64) -> Herding {
-        let regions = self.is_uneven().then(|| self.small_regions()).flatten();
-        let Some(regions) = regions else {
-            return Herding::Vain;
-        };
+    /// were as long. Unless all is done then, this simulation is of no further use.
+    pub(super) fn run_in_herds(
+        &mut self,
+        regions: Box<Regions>,
+        even: &dyn Program,
+        margin: u64,
+    ) -> Herding {
         let of = regions.of.clone();
         let mut connections = self.machinery.connections();
         let halves = self.machinery.halve(&mut connections, |from, to| {

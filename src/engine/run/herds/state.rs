@@ -8,9 +8,11 @@ use crate::engine::run::Run;
 use crate::engine::run::ends::GROUP;
 use crate::engine::run::herds::Herds;
 use crate::units::Time;
+use rustc_hash::FxHasher;
+use std::hash::Hasher;
 
 /// What a region's parts have counted so far, by their places.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Counts {
     /// Picoseconds of actors: synchronisation, latency, waiting for data and for credit,
     /// streaming at their own rates, idle.
@@ -133,8 +135,7 @@ impl<P: Probe> Run<'_, '_, P> {
     fn are_alike(&self, herds: &Herds, (one, other): (ActorId, ActorId), now: Time) -> bool {
         let (a, b) = (&self.actors[one as usize], &self.actors[other as usize]);
         let fifo = |fifo: FifoId| herds.place_of(fifo);
-        if (a.phase, a.next_step, a.slice, a.slice_len, a.left, a.cap)
-            != (b.phase, b.next_step, b.slice, b.slice_len, b.left, b.cap)
+        if (a.phase, a.next_step) != (b.phase, b.next_step)
             || (fifo(a.recv), fifo(a.send)) != (fifo(b.recv), fifo(b.send))
             || a.many
             || b.many
@@ -142,16 +143,8 @@ impl<P: Probe> Run<'_, '_, P> {
             return false;
         }
         let (c, d) = (&self.cold[one as usize], &self.cold[other as usize]);
-        // When a slice began matters where it is passed on while it moves.
-        let passes = self.classes[usize::from(a.class)].needs_start();
-        let free = match a.phase {
-            Phase::Waits if one >= self.workers => a.free.max(now) == b.free.max(now),
-            Phase::Streams if !passes => true,
-            _ => a.free == b.free,
-        };
-        let streams = a.phase == Phase::Streams;
-        free && c.handed.max(now) == d.handed.max(now)
-            && (!streams || (a.remaining, a.mark) == (b.remaining, b.mark))
+        let roughly = |x: Time, y: Time| x.max(now) == y.max(now);
+        self.moves_as(one, ((a, c), (b, d)), (|x, y| x == y, roughly))
     }
 
     /// The places of those who were woken in a region and have not been looked at.
@@ -169,18 +162,17 @@ impl<P: Probe> Run<'_, '_, P> {
     /// A few numbers that are the same for regions that do the same.
     pub(super) fn glance(&self, layout: &Layout) -> u64 {
         let every = layout.actors.len() / 8 + 1;
-        let mut seen = 0u64;
+        let mut hasher = FxHasher::default();
         for &id in layout.actors.iter().step_by(every) {
             let a = &self.actors[id as usize];
-            let streams = if a.phase == Phase::Streams {
-                a.remaining ^ a.mark.picos().rotate_left(20)
-            } else {
-                0
-            };
-            let own = u64::from(a.next_step) ^ a.left << 20 ^ (a.phase as u64) << 60 ^ streams;
-            seen = (seen.rotate_left(9) ^ own).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            hasher.write_u64(u64::from(a.next_step) << 8 | a.phase as u64);
+            hasher.write_u64(a.left);
+            if a.phase == Phase::Streams {
+                hasher.write_u64(a.remaining);
+                hasher.write_u64(a.mark.picos());
+            }
         }
-        seen
+        hasher.finish()
     }
 
     /// A region does from now on what another one of its kind does.
@@ -249,20 +241,14 @@ impl<P: Probe> Run<'_, '_, P> {
         }
         // Rates are what they are there, for fair ones are unique.
         std::mem::swap(&mut self.queue, &mut regions.all[to as usize].queue);
-        let shares = |run: &Self, id: ActorId| {
-            let a = &run.actors[id as usize];
-            a.phase == Phase::Streams && !run.machinery.is_free(a.path)
-        };
-        let streaming = new.actors.iter().copied().filter(|&id| shares(self, id));
+        let streaming = new.actors.iter().copied().filter(|&id| self.shares(id));
         let streaming: Vec<ActorId> = streaming.collect();
         for &id in &streaming {
             let a = &self.actors[id as usize];
             self.sharing
                 .start(&self.machinery.resources, id, a.path, a.cap);
         }
-        let mut changes = std::mem::take(&mut self.changes);
-        self.sharing.solve(&mut changes);
-        self.changes = changes;
+        self.share_unseen();
         let mut groups: Vec<u32> = streaming
             .iter()
             .map(|&id| self.sharing.group_of(id))
@@ -278,24 +264,34 @@ impl<P: Probe> Run<'_, '_, P> {
         debug_assert!(
             streaming
                 .iter()
-                .zip(old.actors.iter().filter(|&&id| shares(self, id)))
+                .zip(old.actors.iter().filter(|&&id| self.shares(id)))
                 .all(|(&own, &then)| self.sharing.rate(own).0 == self.sharing.rate(then).0)
         );
+    }
+
+    /// An actor moves bytes over links that others may use.
+    fn shares(&self, id: ActorId) -> bool {
+        let a = &self.actors[id as usize];
+        a.phase == Phase::Streams && !self.machinery.is_free(a.path)
+    }
+
+    /// Shares links anew, where no actor has to be told: it knows already, or has nothing to move.
+    fn share_unseen(&mut self) {
+        let mut changes = std::mem::take(&mut self.changes);
+        self.sharing.solve(&mut changes);
+        self.changes = changes;
     }
 
     /// Nothing of a region goes on by itself any more.
     pub(super) fn stand_still(&mut self, layout: &Layout, region: u32) {
         for &id in &layout.actors {
-            let a = &self.actors[id as usize];
-            if a.phase == Phase::Streams && !self.machinery.is_free(a.path) {
+            if self.shares(id) {
                 let group = self.sharing.group_of(id);
                 self.forget(group);
                 self.sharing.stop(id);
             }
         }
-        let mut changes = std::mem::take(&mut self.changes);
-        self.sharing.solve(&mut changes);
-        self.changes = changes;
+        self.share_unseen();
         if let Some(regions) = &mut self.regions {
             let own = &mut regions.all[region as usize];
             own.queue.become_new(own.queue.now(), std::iter::empty());

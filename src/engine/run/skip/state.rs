@@ -33,7 +33,8 @@ pub(super) struct RankThen {
     pub(super) latest: Time,
 }
 
-/// A time, as far as it matters to what happens next: the past is all one.
+/// A time, as far as it matters to what happens next: the past is all one, but for what somebody
+/// still prepares ([`Fifos::preparing`]).
 fn ahead(time: Time, now: Time) -> u64 {
     (time.picos() + 1).saturating_sub(now.picos())
 }
@@ -96,6 +97,31 @@ impl<P: Probe> Run<'_, '_, P> {
         (!same).then_some(first)
     }
 
+    /// Whether of two states of an actor, or of two that are of a kind and in one phase, the slices
+    /// at hand are the same and go on at the same times: `exactly` or `roughly`, where the past
+    /// is all one.
+    pub(in crate::engine::run) fn moves_as(
+        &self,
+        id: ActorId,
+        ((a, c), (b, d)): ((&Actor, &Cold), (&Actor, &Cold)),
+        (exactly, roughly): (impl Fn(Time, Time) -> bool, impl Fn(Time, Time) -> bool),
+    ) -> bool {
+        // How long a worker waits is told; of a proxy nobody asks. When a slice began matters where
+        // it is passed on while it moves.
+        let passes = self.classes[usize::from(a.class)].needs_start();
+        let free = match a.phase {
+            Phase::Waits if id >= self.workers => roughly(a.free, b.free),
+            Phase::Streams if !passes => true,
+            _ => exactly(a.free, b.free),
+        };
+        let still = self.machinery.fifos.preparing(id);
+        let handed = roughly(c.handed + still, d.handed + still);
+        let streams = a.phase == Phase::Streams;
+        free && handed
+            && (a.slice, a.slice_len, a.left, a.cap) == (b.slice, b.slice_len, b.left, b.cap)
+            && (!streams || a.remaining == b.remaining && exactly(a.mark, b.mark))
+    }
+
     /// Whether an actor does what it did then.
     fn is_as_then(&self, then: &State, id: usize) -> bool {
         let (a, b) = (&self.actors[id], &then.actors[id]);
@@ -109,27 +135,13 @@ impl<P: Probe> Run<'_, '_, P> {
             // Within an operation its last time is a point in time, and stays.
             return a.free == b.free || exactly(a.free, b.free);
         }
-        // How long a worker waits is told; of a proxy nobody asks. When a slice began matters where
-        // it is passed on while it moves.
-        let passes = self.classes[usize::from(a.class)].needs_start();
-        let free = match a.phase {
-            Phase::Waits if id >= self.workers as usize => roughly(a.free, b.free),
-            Phase::Streams if !passes => true,
-            _ => exactly(a.free, b.free),
-        };
-        if !free
-            || (a.slice, a.slice_len, a.left, a.cap) != (b.slice, b.slice_len, b.left, b.cap)
+        let (c, d) = (&self.cold[id], &then.cold[id]);
+        if !self.moves_as(id as ActorId, ((a, c), (b, d)), (exactly, roughly))
             || (a.path, a.recv, a.send, a.many) != (b.path, b.recv, b.send, b.many)
         {
             return false;
         }
-        let streams = a.phase == Phase::Streams;
-        if streams && !(a.remaining == b.remaining && exactly(a.mark, b.mark)) {
-            return false;
-        }
-        let (c, d) = (&self.cold[id], &then.cold[id]);
-        roughly(c.handed, d.handed)
-            && (!a.many || (&c.recv, &c.send, c.last_part) == (&d.recv, &d.send, d.last_part))
+        (!a.many || (&c.recv, &c.send, c.last_part) == (&d.recv, &d.send, d.last_part))
             && c.after.is_none() == d.after.is_none()
     }
 }
