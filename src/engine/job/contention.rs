@@ -58,7 +58,8 @@ impl Contention {
     ) -> Self {
         let mut users: BTreeMap<LinkId, Vec<User>> = BTreeMap::new();
         for (index, alone) in rehearsed.iter().enumerate() {
-            let seconds = alone.time.seconds();
+            // What it uses of links, it uses in the time that is not its kernels'.
+            let seconds = alone.time.saturating_sub(alone.launch).seconds();
             for load in &alone.loads {
                 let most = rate(load.link).bytes_per_sec() as f64 * seconds;
                 let part = (load.bytes / most * FULL as f64).min(FULL as f64);

@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 pub struct Rehearsed {
     /// What it takes.
     pub time: Time,
+    /// So much of that is over before anything moves: its kernels start.
+    pub launch: Time,
     /// What its own group (and groups that are one with it) moves over each link.
     pub loads: Vec<Load>,
     /// Slices that were moved, and events handled, to find out; zero if an exchange that is
@@ -69,8 +71,14 @@ pub fn rehearse(
     }
     let rehearsed = job.exchanges.iter().enumerate().map(|(index, exchange)| {
         let known = exchange.plan.as_ref().zip(outcomes.get(&exchange.alike));
+        let launch = |plan: &Plan| {
+            let ranks = plan.rank_costs.iter();
+            let first = ranks.map(|&of| plan.costs[usize::from(of)].launch).min();
+            first.unwrap_or(Time::ZERO)
+        };
         known.map_or_else(Rehearsed::default, |(plan, outcome)| Rehearsed {
             time: outcome.end(),
+            launch: launch(plan),
             loads: loads(exchange, plan, outcome),
             events: if first.get(&exchange.alike).is_some_and(|f| f.0 == index) {
                 outcome.events

@@ -78,6 +78,7 @@ fn job(scripts: Vec<Vec<Task>>, actors: Vec<Actor>, groups: Vec<Group>, sms: &[u
 fn takes(time: u64, loads: &[(u32, f64)]) -> Rehearsed {
     Rehearsed {
         time: micros(time),
+        launch: Time::ZERO,
         loads: loads
             .iter()
             .map(|&(link, bytes)| load(link, bytes))

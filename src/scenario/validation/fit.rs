@@ -2,13 +2,15 @@
 //!
 //! Coordinate search on factors: each parameter in turn is moved up and down by steps that
 //! become smaller, and what makes the objective smaller is kept; so are what a kernel's start and a
-//! step take, one up and the other down, of which a table often knows the sum best. The objective is the mean,
+//! step take, one up and the other down, of which a table often knows the sum best, and parameters that
+//! are tied to each other, all alike. The objective is the mean,
 //! over groups of measurements and bands of size, of |ln(predicted / measured)| (half the median and
 //! half the mean of a group's rows), where large errors count less and less: every group counts
 //! alike, and what no parameter explains bends none; and of a little for each parameter's distance
-//! from the hardware files. No random choice is made, so a fit with the same files gives the same
+//! from the hardware files, and from those that it is tied to. No random choice is made, so a fit with the same files gives the same
 //! values.
 
+use super::fit_pull::{Pull, scaled};
 use super::fit_spec::FitSpec;
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedRow, PredictedSet, predict};
@@ -16,7 +18,7 @@ use super::summary::{Band, group_log_errors};
 use crate::nccl::Algorithm;
 use crate::threads;
 use crate::topology::{Hardware, TopologyError, catalogue, load};
-use crate::units::{Bandwidth, Time};
+use crate::units::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,29 +52,6 @@ pub struct FitLog {
     pub values: Vec<FittedValue>,
 }
 
-/// `value` times `factor`, in the same kind of unit, to four digits.
-fn scaled(value: &Value, factor: f64) -> Option<Value> {
-    let digits = |x: f64| -> f64 {
-        if x == 0.0 {
-            return 0.0;
-        }
-        let unit = 10f64.powi(3 - x.abs().log10().floor() as i32);
-        (x * unit).round() / unit
-    };
-    match value {
-        Value::Number(n) => Some(digits(n.as_f64()? * factor).into()),
-        Value::String(text) => {
-            if let Ok(time) = Time::parse(text) {
-                return Some(format!("{}us", digits(time.micros() * factor)).into());
-            }
-            let rate = Bandwidth::parse(text).ok()?;
-            let rate = rate.bytes_per_sec() as f64 / 1e9;
-            Some(format!("{}GB/s", digits(rate * factor)).into())
-        }
-        _ => None,
-    }
-}
-
 /// The name of sends and receives.
 const SENDS: &str = Algorithm::PointToPoint.name();
 
@@ -88,7 +67,7 @@ pub(super) struct Fit<'m> {
     touched: Vec<Vec<usize>>,
     predicted: Vec<Option<PredictedSet>>,
     evaluations: usize,
-    pull: f64,
+    pull: Pull,
     /// The part of the objective that a move has to take away to be kept.
     noticeable: f64,
 }
@@ -117,7 +96,7 @@ pub fn fit(
         values.push(FittedValue {
             path: fit.paths[p].clone(),
             before: fit.starts[p].clone(),
-            after: scaled(&fit.starts[p], fit.factors[p]).unwrap_or(Value::Null),
+            after: fit.value(p).unwrap_or(Value::Null),
             sets: fit.touched[p].len(),
             range,
         });
@@ -129,13 +108,6 @@ pub fn fit(
         evaluations: fit.evaluations,
         values,
     })
-}
-
-/// The value of the parameter that another one is like, if that was fitted.
-pub(super) fn inherited(spec: &FitSpec, full: &FitLog, parameter: usize) -> Option<Value> {
-    let like = spec.parameters[parameter].like.as_ref()?;
-    let value = full.values.iter().find(|v| v.path == *like)?;
-    Some(value.after.clone())
 }
 
 /// Parameters on which no measurement depends take the value of those that they are like.
@@ -171,13 +143,19 @@ impl<'m> Fit<'m> {
     pub(super) fn run(&mut self, spec: &FitSpec, free: &[usize]) -> Result<(f64, f64), String> {
         let everything: Vec<_> = self.rows.iter().cloned().enumerate().collect();
         self.predicted = self.predict(&everything, &self.factors.clone())?;
-        let before = objective(&self.predicted) + self.pull_of(&self.factors);
+        let before = objective(&self.predicted) + self.pull.cost(&self.factors);
         let mut best = before;
         for &step in &spec.steps {
             for &parameter in free {
                 best = self.search(&[(parameter, 1)], step, best)?;
                 if let Some(start) = self.start_of(parameter).filter(|s| free.contains(s)) {
                     best = self.search(&[(parameter, 1), (start, -1)], step, best)?;
+                }
+            }
+            for tied in self.pull.tied() {
+                let all: Vec<_> = tied.into_iter().map(|p| (p, 1)).collect();
+                if all.iter().all(|(p, _)| free.contains(p)) {
+                    best = self.search(&all, step, best)?;
                 }
             }
         }
@@ -209,8 +187,14 @@ impl<'m> Fit<'m> {
         self.sets.len()
     }
 
+    /// A parameter's value so far.
+    pub(super) fn value(&self, parameter: usize) -> Option<Value> {
+        scaled(&self.starts[parameter], self.factors[parameter])
+    }
+
     /// Lets a parameter start from a value.
     pub(super) fn start_from(&mut self, parameter: usize, value: Value) {
+        self.pull.start_from(parameter, &value);
         self.starts[parameter] = value;
         self.factors[parameter] = 1.0;
     }
@@ -257,7 +241,7 @@ impl<'m> Fit<'m> {
                 names.insert(name, used_names(name).map_err(|e| e.to_string())?);
             }
         }
-        let touched = paths
+        let touched: Vec<Vec<usize>> = paths
             .iter()
             .map(|path| {
                 let part = named(path);
@@ -272,12 +256,13 @@ impl<'m> Fit<'m> {
                 (0..sets.len()).filter(|&i| uses(sets[i])).collect()
             })
             .collect();
+        let pull = Pull::new(spec, &starts, |p| !touched[p].is_empty())?;
         Ok(Fit {
             base,
             factors: vec![1.0; paths.len()],
             predicted: Vec::new(),
             evaluations: 0,
-            pull: spec.pull,
+            pull,
             noticeable: spec.noticeable,
             paths,
             starts,
@@ -352,12 +337,7 @@ impl<'m> Fit<'m> {
                 }
             }
         }
-        Ok((objective(&all) + self.pull_of(&factors), all))
-    }
-
-    /// What the distance of parameters from where they started costs.
-    fn pull_of(&self, factors: &[f64]) -> f64 {
-        self.pull * factors.iter().map(|f| f.ln().abs()).sum::<f64>()
+        Ok((objective(&all) + self.pull.cost(&factors), all))
     }
 
     /// Moves parameters, each up or down, as long as that helps, or all of them the other way.

@@ -50,7 +50,7 @@ pub struct Doubt {
 }
 
 /// One value that is fitted.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
     /// Its place in the hardware files, with dots: `architectures.hopper.ll.launch`.
@@ -59,9 +59,18 @@ pub struct Parameter {
     /// own from before.
     #[serde(default)]
     pub like: Option<String>,
+    /// What being a factor of e away from that one costs, in units of the objective: what
+    /// measurements cannot tell from each other is the same in both.
+    #[serde(default)]
+    pub tie: f64,
 }
 
 impl FitSpec {
+    /// Where a parameter is among the others.
+    pub(super) fn place_of(&self, path: &str) -> Option<usize> {
+        self.parameters.iter().position(|p| p.path == path)
+    }
+
     /// The sizes of a measurement that take part; none if it does not.
     #[must_use]
     pub fn sizes(&self, of: &Measurement) -> BTreeSet<u64> {

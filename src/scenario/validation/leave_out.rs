@@ -1,6 +1,7 @@
 //! Cross-validation: each machine predicted with parameters that never saw it.
 
-use super::fit::{Fit, FitLog, inherited};
+use super::fit::{Fit, FitLog};
+use super::fit_pull::with_tied;
 use super::fit_spec::FitSpec;
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedSet, predict};
@@ -9,9 +10,9 @@ use std::collections::BTreeSet;
 
 /// Predicts the measurements of each topology with what is fitted on those of all others.
 ///
-/// Parameters that the topology's hardware has are fitted anew, from the values of the
-/// hardware files; all others keep those of `full`. What no other measurement depends on takes
-/// the value of the parameter that it is like.
+/// Parameters that the topology's hardware has, and those that are tied to them, are fitted anew,
+/// from the values of the hardware files; all others keep those of `full`. What no other
+/// measurement depends on takes the value of the parameter that it is like.
 ///
 /// # Errors
 /// As [`fit`](super::fit()).
@@ -29,7 +30,7 @@ pub fn leave_one_out(
         let own = |m: &&Measurement| topology_of(m).as_ref() == Some(&topology);
         let others: Vec<Measurement> = measurements.iter().filter(|m| !own(m)).cloned().collect();
         let mut fit = Fit::new(spec, &others)?;
-        let free = fit.of_hardware(&topology)?;
+        let free = with_tied(spec, &fit.of_hardware(&topology)?);
         for (p, value) in full.values.iter().enumerate() {
             if !free.contains(&p) {
                 fit.start_from(p, value.after.clone());
@@ -38,7 +39,8 @@ pub fn leave_one_out(
         let known: Vec<usize> = free.iter().copied().filter(|&p| fit.knows(p)).collect();
         fit.run(spec, &known)?;
         for &p in free.iter().filter(|p| !known.contains(p)) {
-            if let Some(value) = inherited(spec, full, p) {
+            let settled = |p: &usize| known.contains(p) || !free.contains(p);
+            if let Some(value) = like_of(spec, p, settled).and_then(|p| fit.value(p)) {
                 fit.start_from(p, value);
             }
         }
@@ -61,4 +63,12 @@ pub fn leave_one_out(
         ));
     }
     Ok(predicted)
+}
+
+/// The first settled parameter on the way from one to what it is like, and so on.
+fn like_of(spec: &FitSpec, of: usize, settled: impl Fn(&usize) -> bool) -> Option<usize> {
+    let next = |&p: &usize| spec.place_of(spec.parameters[p].like.as_ref()?);
+    // Two may be like each other.
+    let mut way = std::iter::successors(Some(of), next).take(spec.parameters.len());
+    way.find(settled)
 }

@@ -6,6 +6,7 @@
 
 mod all;
 mod fit;
+mod fit_pull;
 mod fit_spec;
 mod leave_out;
 mod measurement;
