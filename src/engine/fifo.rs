@@ -90,7 +90,7 @@ impl Fifos {
     }
 
     /// Actors from `first` on need up to `most` before a slice that is there moves.
-    pub(super) fn are_prepared(&mut self, first: ActorId, most: Time) {
+    pub(super) fn set_preparing(&mut self, first: ActorId, most: Time) {
         (self.preparers, self.preparing) = (first, most);
     }
 

@@ -180,7 +180,7 @@ impl Machinery {
             m.fifos.add(ends, arrival, false);
         }
         let most = m.proxies.iter().map(|proxy| proxy.message.most()).max();
-        m.fifos.are_prepared(workers, most.unwrap_or(Time::ZERO));
+        m.fifos.set_preparing(workers, most.unwrap_or(Time::ZERO));
         m.free = (0..m.resources.paths() as u32)
             .map(|p| m.alone(p))
             .collect();

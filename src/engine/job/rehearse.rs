@@ -71,14 +71,9 @@ pub fn rehearse(
     }
     let rehearsed = job.exchanges.iter().enumerate().map(|(index, exchange)| {
         let known = exchange.plan.as_ref().zip(outcomes.get(&exchange.alike));
-        let launch = |plan: &Plan| {
-            let ranks = plan.rank_costs.iter();
-            let first = ranks.map(|&of| plan.costs[usize::from(of)].launch).min();
-            first.unwrap_or(Time::ZERO)
-        };
         known.map_or_else(Rehearsed::default, |(plan, outcome)| Rehearsed {
             time: outcome.end(),
-            launch: launch(plan),
+            launch: first_launch(plan),
             loads: loads(exchange, plan, outcome),
             events: if first.get(&exchange.alike).is_some_and(|f| f.0 == index) {
                 outcome.events
@@ -104,6 +99,13 @@ fn alone(
     } else {
         simulate_folded(plan, rate, options)
     }
+}
+
+/// How long the kernel takes to start that is the first to.
+fn first_launch(plan: &Plan) -> Time {
+    let ranks = plan.rank_costs.iter();
+    let launches = ranks.map(|&of| plan.costs[usize::from(of)].launch);
+    launches.min().unwrap_or(Time::ZERO)
 }
 
 /// What an exchange's own connections do on each link.

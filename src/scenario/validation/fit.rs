@@ -143,7 +143,7 @@ impl<'m> Fit<'m> {
     pub(super) fn run(&mut self, spec: &FitSpec, free: &[usize]) -> Result<(f64, f64), String> {
         let everything: Vec<_> = self.rows.iter().cloned().enumerate().collect();
         self.predicted = self.predict(&everything, &self.factors.clone())?;
-        let before = objective(&self.predicted) + self.pull.cost(&self.factors);
+        let before = objective(&self.predicted) + self.pull.cost(&self.starts, &self.factors);
         let mut best = before;
         for &step in &spec.steps {
             for &parameter in free {
@@ -194,7 +194,6 @@ impl<'m> Fit<'m> {
 
     /// Lets a parameter start from a value.
     pub(super) fn start_from(&mut self, parameter: usize, value: Value) {
-        self.pull.start_from(parameter, &value);
         self.starts[parameter] = value;
         self.factors[parameter] = 1.0;
     }
@@ -256,7 +255,7 @@ impl<'m> Fit<'m> {
                 (0..sets.len()).filter(|&i| uses(sets[i])).collect()
             })
             .collect();
-        let pull = Pull::new(spec, &starts, |p| !touched[p].is_empty())?;
+        let pull = Pull::new(spec, |p| !touched[p].is_empty())?;
         Ok(Fit {
             base,
             factors: vec![1.0; paths.len()],
@@ -337,7 +336,10 @@ impl<'m> Fit<'m> {
                 }
             }
         }
-        Ok((objective(&all) + self.pull.cost(&factors), all))
+        Ok((
+            objective(&all) + self.pull.cost(&self.starts, &factors),
+            all,
+        ))
     }
 
     /// Moves parameters, each up or down, as long as that helps, or all of them the other way.

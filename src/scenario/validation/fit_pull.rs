@@ -1,17 +1,17 @@
 //! What keeps fitted values near what is known without measurements: the hardware files' values,
 //! and what the same thing takes on other generations.
 
-use super::fit_spec::{FitSpec, Parameter};
+use super::fit_spec::FitSpec;
 use crate::units::{Bandwidth, Time};
+use petgraph::unionfind::UnionFind;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What values cost that are far from others, in units of the objective.
 pub(super) struct Pull {
     /// A factor of e away from the hardware files.
     from_start: f64,
-    /// The logarithms of the hardware files' values.
-    starts: Vec<f64>,
+    /// Of parameters that measurements know.
     ties: Vec<Tie>,
 }
 
@@ -23,91 +23,80 @@ struct Tie {
 }
 
 impl Pull {
-    /// Of parameters with these values in the hardware files. Those that no measurement knows are
-    /// tied to none: they follow others anyway.
+    /// Those that no measurement knows are tied to none: they follow others anyway.
     ///
     /// # Errors
-    /// A parameter is tied to none, or to one that is not fitted.
-    pub(super) fn new(
-        spec: &FitSpec,
-        starts: &[Value],
-        known: impl Fn(usize) -> bool,
-    ) -> Result<Self, String> {
-        let mut ties = Vec::new();
-        for (one, parameter) in spec.parameters.iter().enumerate() {
-            let like = place_of_like(spec, parameter)?;
-            if parameter.tie > 0.0 && known(one) {
-                let like = like.ok_or_else(|| {
-                    let path = &parameter.path;
-                    format!("{path} has a `tie`, but `like` does not say to which parameter")
-                })?;
-                let cost = parameter.tie;
-                ties.extend(known(like).then_some(Tie { one, like, cost }));
-            }
-        }
+    /// A parameter is tied to none, or is like one that is not fitted.
+    pub(super) fn new(spec: &FitSpec, known: impl Fn(usize) -> bool) -> Result<Self, String> {
+        let mut ties = ties(spec)?;
+        ties.retain(|tie| known(tie.one) && known(tie.like));
         Ok(Pull {
             from_start: spec.pull,
-            starts: starts.iter().map(logarithm).collect(),
             ties,
         })
     }
 
-    /// A parameter starts from another value.
-    pub(super) fn start_from(&mut self, parameter: usize, value: &Value) {
-        self.starts[parameter] = logarithm(value);
-    }
-
     /// Parameters that are tied to each other, straight or by others. One alone hardly moves.
     pub(super) fn tied(&self) -> Vec<Vec<usize>> {
-        connected(self.ties.iter().map(|tie| (tie.one, tie.like)))
+        connected(&self.ties)
     }
 
-    /// What it costs that each value is so many times that of the hardware files.
-    pub(super) fn cost(&self, factors: &[f64]) -> f64 {
+    /// What it costs that each value is so many times the one it started from.
+    pub(super) fn cost(&self, starts: &[Value], factors: &[f64]) -> f64 {
         let moved = factors.iter().map(|f| f.ln().abs());
-        let value = |at: usize| self.starts[at] + factors[at].ln();
+        let value = |at: usize| logarithm(&starts[at]) + factors[at].ln();
         let apart = |tie: &Tie| tie.cost * (value(tie.one) - value(tie.like)).abs();
         self.from_start * moved.sum::<f64>() + self.ties.iter().map(apart).sum::<f64>()
     }
 }
 
-/// Where the parameter is that another one is like, if it names one.
-fn place_of_like(spec: &FitSpec, parameter: &Parameter) -> Result<Option<usize>, String> {
-    let Some(like) = &parameter.like else {
-        return Ok(None);
-    };
-    let place = spec.place_of(like);
-    let path = &parameter.path;
-    place
-        .map(Some)
-        .ok_or_else(|| format!("{path} is `like` {like}, which is not among the parameters"))
+/// All ties that a spec names.
+fn ties(spec: &FitSpec) -> Result<Vec<Tie>, String> {
+    let mut ties = Vec::new();
+    for (one, parameter) in spec.parameters.iter().enumerate() {
+        let path = &parameter.path;
+        let place = |like: &String| {
+            let unknown = || format!("{path} is `like` {like}, which is not among the parameters");
+            spec.place_of(like).ok_or_else(unknown)
+        };
+        let like = parameter.like.as_ref().map(place).transpose()?;
+        if parameter.tie > 0.0 {
+            let like = like.ok_or_else(|| {
+                format!("{path} has a `tie`, but `like` does not say to which parameter")
+            })?;
+            let cost = parameter.tie;
+            ties.push(Tie { one, like, cost });
+        }
+    }
+    Ok(ties)
 }
 
 /// `parameters`, and all that any tie leads to from these, known or not.
-pub(super) fn with_tied(spec: &FitSpec, parameters: &[usize]) -> Vec<usize> {
-    let ties = spec.parameters.iter().enumerate().filter_map(|(one, p)| {
-        let like = spec.place_of(p.like.as_ref()?)?;
-        (p.tie > 0.0).then_some((one, like))
-    });
+///
+/// # Errors
+/// As [`Pull::new`].
+pub(super) fn with_tied(spec: &FitSpec, parameters: &[usize]) -> Result<Vec<usize>, String> {
     let mut all: BTreeSet<usize> = parameters.iter().copied().collect();
-    for set in connected(ties) {
+    for set in connected(&ties(spec)?) {
         if set.iter().any(|p| all.contains(p)) {
             all.extend(set);
         }
     }
-    all.into_iter().collect()
+    Ok(all.into_iter().collect())
 }
 
-/// The sets that pairs connect.
-fn connected(pairs: impl Iterator<Item = (usize, usize)>) -> Vec<Vec<usize>> {
-    let mut sets: Vec<BTreeSet<usize>> = Vec::new();
-    for (one, other) in pairs {
-        let meets = |set: &BTreeSet<usize>| set.contains(&one) || set.contains(&other);
-        let (met, others): (Vec<_>, Vec<_>) = sets.into_iter().partition(meets);
-        sets = others;
-        sets.push(met.into_iter().flatten().chain([one, other]).collect());
+/// The sets that ties make, in order.
+fn connected(ties: &[Tie]) -> Vec<Vec<usize>> {
+    let ends: BTreeSet<usize> = ties.iter().flat_map(|t| [t.one, t.like]).collect();
+    let mut sets = UnionFind::new(ends.last().map_or(0, |&last| last + 1));
+    for tie in ties {
+        sets.union(tie.one, tie.like);
     }
-    let mut sets: Vec<Vec<usize>> = sets.into_iter().map(Vec::from_iter).collect();
+    let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for end in ends {
+        members.entry(sets.find(end)).or_default().push(end);
+    }
+    let mut sets: Vec<Vec<usize>> = members.into_values().collect();
     sets.sort_unstable();
     sets
 }
@@ -171,38 +160,36 @@ mod tests {
     #[test]
     fn values_stay_near_those_they_are_tied_to() {
         let two = spec(r#"{"path": "a", "like": "b", "tie": 0.5}, {"path": "b"}"#);
-        let starts = ["2us".into(), "1000ns".into()];
-        let pull = Pull::new(&two, &starts, |_| true).unwrap();
+        let starts: [Value; 2] = ["2us".into(), "1000ns".into()];
+        let pull = Pull::new(&two, |_| true).unwrap();
+        let cost = |pull: &Pull, factors: [f64; 2]| pull.cost(&starts, &factors);
         let ln2 = 2f64.ln();
         // Twice the other one, and where it was.
-        assert!((pull.cost(&[1.0, 1.0]) - 0.5 * ln2).abs() < 1e-12);
+        assert!((cost(&pull, [1.0, 1.0]) - 0.5 * ln2).abs() < 1e-12);
         // As the other one, at twice its own.
-        assert!((pull.cost(&[1.0, 2.0]) - 0.01 * ln2).abs() < 1e-12);
+        assert!((cost(&pull, [1.0, 2.0]) - 0.01 * ln2).abs() < 1e-12);
         assert_eq!(pull.tied(), [[0, 1]]);
-        let mut moved = Pull::new(&two, &starts, |_| true).unwrap();
-        moved.start_from(0, &"1us".into());
-        assert!(moved.cost(&[1.0, 1.0]).abs() < 1e-12);
+        let moved: [Value; 2] = ["1us".into(), "1000ns".into()];
+        assert!(pull.cost(&moved, &[1.0, 1.0]).abs() < 1e-12);
         // What no measurement knows is not held.
-        let one = Pull::new(&two, &starts, |at| at == 0).unwrap();
-        assert!(one.cost(&[1.0, 1.0]).abs() < 1e-12);
+        let one = Pull::new(&two, |at| at == 0).unwrap();
+        assert!(cost(&one, [1.0, 1.0]).abs() < 1e-12);
     }
 
     #[test]
     fn ties_of_ties_are_tied() {
         let chain = r#"{"path": "a", "like": "b", "tie": 1}, {"path": "b"},
             {"path": "c", "like": "d", "tie": 1}, {"path": "d", "like": "a", "tie": 1}, {"path": "e"}"#;
-        let starts = vec![Value::from(1.0); 5];
-        let pull = Pull::new(&spec(chain), &starts, |_| true).unwrap();
+        let pull = Pull::new(&spec(chain), |_| true).unwrap();
         assert_eq!(pull.tied(), [[0, 1, 2, 3]]);
         // Whoever leaves one out leaves out all.
-        assert_eq!(with_tied(&spec(chain), &[1, 4]), [0, 1, 2, 3, 4]);
-        assert_eq!(with_tied(&spec(chain), &[4]), [4]);
+        assert_eq!(with_tied(&spec(chain), &[1, 4]).unwrap(), [0, 1, 2, 3, 4]);
+        assert_eq!(with_tied(&spec(chain), &[4]).unwrap(), [4]);
     }
 
     #[test]
     fn ties_name_a_parameter() {
-        let starts = ["2us".into()];
-        let error = |text| Pull::new(&spec(text), &starts, |_| true).err().unwrap();
+        let error = |text| Pull::new(&spec(text), |_| true).err().unwrap();
         let lone = error(r#"{"path": "a", "tie": 0.5}"#);
         assert!(lone.contains("`like`"), "{lone}");
         let unknown = error(r#"{"path": "a", "like": "b"}"#);

@@ -30,7 +30,7 @@ pub fn leave_one_out(
         let own = |m: &&Measurement| topology_of(m).as_ref() == Some(&topology);
         let others: Vec<Measurement> = measurements.iter().filter(|m| !own(m)).cloned().collect();
         let mut fit = Fit::new(spec, &others)?;
-        let free = with_tied(spec, &fit.of_hardware(&topology)?);
+        let free = with_tied(spec, &fit.of_hardware(&topology)?)?;
         for (p, value) in full.values.iter().enumerate() {
             if !free.contains(&p) {
                 fit.start_from(p, value.after.clone());
