@@ -166,6 +166,7 @@ fn nodes_of_eight(ranks: u32, bytes: u64) -> Plan {
             wire: (1, 1),
         },
         routes: Arc::new(routes.into_iter().collect()),
+        merged: Arc::default(),
         transports: transports.into_iter().collect(),
         costs: vec![RoleCosts::same(
             Time::from_micros(10),

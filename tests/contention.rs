@@ -94,18 +94,20 @@ fn cases() -> Vec<Case> {
             1,
             [ring(AllReduce, 128, 0..8), ring(AllReduce, 128, 0..8)],
         ),
-        case(
+        // A fifth of an all-to-all's time asks nothing of the network, and is none the longer for the
+        // other one: 13 % early.
+        far(case(
             "tokens of experts in two layers, 1 : 2",
             "dgx-h100",
             4,
             [all_to_all(64, 0..32), all_to_all(128, 0..32)],
-        ),
-        case(
+        )),
+        far(case(
             "tokens of all GPUs beside those of every other",
             "dgx-h100",
             2,
             [all_to_all(64, 0..16), all_to_all(64, (0..8).map(|g| 2 * g))],
-        ),
+        )),
         far(case(
             "a sum on PCIe beside one over half of its GPUs",
             "x86-h100-pcie",

@@ -70,6 +70,7 @@ fn port_plan(program: RingProgram, slices: u32, costs: &Costs) -> Plan {
             wire: (1, 1),
         },
         routes: Arc::new(routes),
+        merged: Arc::default(),
         transports,
         costs: vec![RoleCosts::same(
             costs.launch,

@@ -54,6 +54,7 @@ impl Communicator<'_> {
                 wire: (1, 1),
             },
             routes: Arc::new(laid.routes),
+            merged: Arc::default(),
             costs: self
                 .architectures
                 .iter()

@@ -81,6 +81,7 @@ impl Communicator<'_> {
                 each: kernel_start(channels, self.env().version.before(23)),
             },
             routes: Arc::clone(&self.ways.routes),
+            merged: Arc::default(),
             costs,
             rank_costs: self.rank_models.clone(),
             program,
@@ -255,8 +256,8 @@ impl Communicator<'_> {
         let models = self.architectures.iter();
         let hops: Vec<_> = models.map(|m| hop(m, protocol.kind)).collect();
         let receiver = |way: &Way, rank: Rank| {
-            let shakes_hands = self.ways.shakes_hands(way);
-            shakes_hands.then(|| self.gpus[rank.index()])
+            let counts = algorithm == Algorithm::PointToPoint || self.ways.shakes_hands(way);
+            counts.then(|| self.gpus[rank.index()])
         };
         let turns = Turns::new(program, ways, algorithm, receiver);
         let mut transports = Transports::with_capacity(ways.len());

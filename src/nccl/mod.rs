@@ -17,6 +17,7 @@ mod heads;
 mod host_ring;
 mod hosts;
 mod lay;
+mod merging;
 mod mesh;
 pub mod p2p;
 mod ports;

@@ -3,7 +3,7 @@
 
 use super::error::NcclError;
 use super::transport::Ways;
-use crate::plan::RouteId;
+use crate::plan::{ProtocolKind, RouteId};
 use crate::topology::hardware::RendezvousModel;
 use crate::topology::{DeviceId, Route, Share, Shift};
 use crate::units::{Bandwidth, Time};
@@ -41,7 +41,9 @@ pub(super) struct Port {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Handshake {
     /// Those with more bytes on the wire.
-    pub(super) above: u64,
+    above: u64,
+    /// The same of LL's.
+    above_ll: u64,
     /// They arrive so much later.
     pub(super) time: Time,
     /// The threads of both ends are busy for so long.
@@ -51,15 +53,26 @@ pub(super) struct Handshake {
 impl Handshake {
     const NONE: Handshake = Handshake {
         above: 0,
+        above_ll: 0,
         time: Time::ZERO,
         work: Time::ZERO,
     };
 
     fn new(model: &RendezvousModel) -> Self {
+        let of_ll = model.above_ll.as_ref().unwrap_or(&model.above);
         Handshake {
             above: model.above.value.get(),
+            above_ll: of_ll.value.get(),
             time: model.time.value,
             work: model.work.as_ref().map_or(Time::ZERO, |work| work.value),
+        }
+    }
+
+    /// More bytes than these make a message of the protocol large.
+    pub(super) fn above(&self, kind: ProtocolKind) -> u64 {
+        match kind {
+            ProtocolKind::Ll => self.above_ll,
+            ProtocolKind::Ll128 | ProtocolKind::Simple => self.above,
         }
     }
 }
@@ -145,7 +158,7 @@ impl Ways<'_> {
         let small = model.and_then(|m| m.inline.as_ref());
         let inline = small.filter(|_| direct);
         let fetch = small.and_then(|m| Some((m.up_to.value.get(), m.fetch.as_ref()?.value)));
-        let handshake = model.and_then(|m| m.rendezvous.as_ref());
+        let handshake = model.and_then(|m| m.rendezvous.as_deref());
         let architecture = topology.architecture(gpu).filter(|_| direct);
         let pair = architecture.and_then(|m| Some(m.queue_pair_rate.as_ref()?.value));
         let rate = match (pair, self.queue_pairs()) {

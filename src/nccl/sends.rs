@@ -60,23 +60,22 @@ impl Communicator<'_> {
         let inputs = self.part_inputs(channels);
         // One protocol for the whole plan: that of the largest message to another rank. What
         // a rank keeps for itself is a copy, and has none.
-        let (messages, largest) = match (&matrix, collective) {
+        let largest = match (&matrix, collective) {
             (Some(m), _) => {
                 let pairs = (0..n).flat_map(|a| (0..n).map(move |b| (Rank(a), Rank(b))));
                 let others = pairs.filter(|(a, b)| a != b || n == 1);
-                (n, others.map(|(a, b)| m.bytes(a, b)).max().unwrap_or(0))
+                others.map(|(a, b)| m.bytes(a, b)).max().unwrap_or(0)
             }
-            (None, c) if c.is_single_message() => (1, bytes),
-            _ => (n, bytes / u64::from(n)),
+            (None, c) if c.is_single_message() => bytes,
+            _ => bytes / u64::from(n),
         };
         let (parts, _) = p2p::parts(&inputs, largest.max(1));
         let ll = hosts == 1 || self.env().p2p_net_ll;
         let threshold = self.env().p2p_ll_threshold.get();
         let kind = p2p::protocol(largest, parts, ll, threshold);
-        let busy = (messages * u32::from(parts)).div_ceil(u32::from(channels.all));
         let lanes = Lanes {
             channels: channels.all,
-            lanes: busy.clamp(1, u32::from(p2p::OPERATIONS_PER_BATCH)) as u16,
+            lanes: p2p::OPERATIONS_PER_BATCH,
             first: (0..schedule.len())
                 .map(|round| schedule.first_channel(round, channels.all))
                 .collect(),
@@ -98,14 +97,16 @@ impl Communicator<'_> {
         };
         let mut program = built(None);
         let ways = self.send_ways(&program)?;
-        let costs = self.send_costs(kind, lanes.lanes, lanes.channels);
+        let costs = self.send_costs(kind, program.lanes(), lanes.channels);
         let (costs, zero_copy) = self.sends_without_copies(kind, &ways, costs);
         if zero_copy {
             // Interfaces read users' buffers in one go; connections stay the same.
             program = built(Some(LONGEST_MESSAGE));
         }
         let choice = (Algorithm::PointToPoint, kind);
-        Ok(self.planned(Arc::new(program), &ways, choice, costs, lanes.channels))
+        let mut planned = self.planned(Arc::new(program), &ways, choice, costs, lanes.channels);
+        planned.plan.merged = Arc::new(self.merged(&ways));
+        Ok(planned)
     }
 
     /// Thread blocks of sends and receives.

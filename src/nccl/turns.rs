@@ -4,7 +4,8 @@
 //! for its neighbours (PXN) among them. It goes round them, so that a message waits while others
 //! have their turns. Thread blocks of a kernel keep step: what waits with a message are those that
 //! the same parts of other thread blocks send. What a message costs stands for both ends, of which
-//! the receiving one is as busy as the sending one. Handshakes of large messages (Slingshot) are
+//! the receiving one is as busy as the sending one; of sends alone, which begin with nothing ready, a
+//! thread first offers buffers for all that it will receive. Handshakes of large messages (Slingshot) are
 //! different: a thread shakes hands for what it sends and for what it receives, one after the other,
 //! unless all that it receives has come before it sends (trees of a single chunk).
 
@@ -17,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// Connections that are moved on at once.
 pub(super) struct Turns {
     sent: Counts,
-    /// Only where threads are busy with handshakes.
+    /// Only of sends, and where threads are busy with handshakes.
     received: Counts,
     /// What is received has come before anything is sent.
     in_turn: bool,
@@ -32,6 +33,8 @@ type Counts = FxHashMap<(DeviceId, Role, Role), u32>;
 pub(super) struct Turn {
     /// It leaves so much later, but the next one no later.
     pub(super) waits: u32,
+    /// … and later again, while the thread gets ready for what it will receive.
+    pub(super) readies: u32,
     /// The connection is busy for so long.
     pub(super) works: u32,
     /// Handshakes that one of its threads goes through meanwhile.
@@ -42,6 +45,7 @@ impl Turn {
     /// Of a connection that no other one holds up.
     pub(super) const ALONE: Turn = Turn {
         waits: 0,
+        readies: 0,
         works: 1,
         handles: 0,
     };
@@ -49,7 +53,7 @@ impl Turn {
 
 impl Turns {
     /// Of a program with a way for each of its connections. `receiver` tells the GPU of the process
-    /// at a way's end, if its thread is busy with handshakes.
+    /// at a way's end, if what it receives is to be counted.
     pub(super) fn new(
         program: &dyn Program,
         ways: &[Way],
@@ -91,9 +95,10 @@ impl Turns {
 
     /// For what goes a way from a part of a thread block.
     ///
-    /// Parts of rings and trees always have a message, so that each round of the thread moves one.
+    /// Parts of rings and trees always have a message, so that each round of the thread moves one, and
+    /// buffers to receive into have been offered long before.
     /// Of many sends fewer and fewer are left, and the rounds become short: only the first of each
-    /// waits for all others. Of the two threads that shake hands the busier one counts.
+    /// waits for all others, and for those that are offered where to send. Of the two threads that shake hands the busier one counts.
     pub(super) fn of(
         &self,
         way: &Way,
@@ -111,13 +116,15 @@ impl Turns {
                 sent.unwrap_or(0) + received.unwrap_or(0)
             }
         };
+        let into = |thread| count(&self.received, thread).unwrap_or(0);
         let handles = receiver.map_or(0, |gpu| both(gpu).max(way.thread().map_or(0, both)));
-        let (waits, works) = match from {
-            Role::Send => (turns - 1, 1),
-            _ => (0, turns),
+        let (waits, readies, works) = match from {
+            Role::Send => (turns - 1, way.thread().map_or(0, into), 1),
+            _ => (0, 0, turns),
         };
         Turn {
             waits,
+            readies,
             works,
             handles,
         }

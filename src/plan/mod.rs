@@ -5,12 +5,14 @@
 
 mod bound;
 pub mod job;
+mod merged;
 mod routes;
 mod side_by_side;
 mod transports;
 
 pub use bound::bound;
 pub use job::Job;
+pub use merged::Merged;
 pub use routes::{Laid, Routes};
 pub use transports::Transports;
 
@@ -37,6 +39,8 @@ pub struct Plan {
     pub protocol: Protocol,
     /// Every route in use, once.
     pub routes: Arc<Routes>,
+    /// Links that keep less than their rates.
+    pub merged: Arc<Merged>,
     /// How each of the program's connections moves data, in order of its id.
     pub transports: Transports,
     /// What steps cost, by kind of GPU.

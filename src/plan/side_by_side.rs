@@ -26,6 +26,7 @@ impl Plan {
             gpus: Vec::new(),
             protocol,
             routes: Arc::default(),
+            merged: Arc::default(),
             transports: Transports::default(),
             costs: Vec::new(),
             rank_costs: Vec::new(),
@@ -35,6 +36,7 @@ impl Plan {
             let (routes, costs) = (all.routes.len() as u32, all.costs.len() as u16);
             all.transports.append(&plan.transports, routes);
             Arc::make_mut(&mut all.routes).append(&plan.routes);
+            Arc::make_mut(&mut all.merged).append(&plan.merged);
             // Most groups have the same GPUs, and workers with the same costs can be folded.
             let known = |c: &super::RoleCosts| all.costs.iter().position(|k| k == c);
             let found: Option<Vec<u16>> = plan

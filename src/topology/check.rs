@@ -474,6 +474,15 @@ fn switch(at: &str, model: &SwitchModel, faults: &mut Vec<Fault>) {
             "a number from 1 to 65535",
         ));
     }
+    if let Some(merging) = &model.merging
+        && !(0.0..1.0).contains(&merging.value)
+    {
+        faults.push(Fault::new(
+            format!("{at}.merging.value"),
+            merging.value.to_string(),
+            "at least 0, less than 1",
+        ));
+    }
     if let Some(reduction) = &model.reduction {
         rate(&format!("{at}.reduction"), reduction.value, faults);
     }

@@ -210,6 +210,11 @@ pub struct SwitchModel {
     pub ports: Sourced<u32>,
     /// Port to port.
     pub latency: Sourced<Time>,
+    /// What a port that has to send on loses when very many others send through it at once, as a
+    /// part of its link's rate: they come at random, too many or too few at a time. Of two
+    /// it loses half of that; see [`SwitchModel::merged`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merging: Option<Sourced<f64>>,
     /// Of an NVSwitch: whether it multicasts and reduces what GPUs store (NVLink SHARP).
     #[serde(default)]
     pub multicast: bool,
@@ -217,6 +222,15 @@ pub struct SwitchModel {
     /// direction; absent if it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduction: Option<Sourced<Bandwidth>>,
+}
+
+impl SwitchModel {
+    /// What is left of a link's rate when bytes come to it through so many other ports.
+    #[must_use]
+    pub fn merged(&self, ports: u32) -> f64 {
+        let lost = self.merging.as_ref().map_or(0.0, |merging| merging.value);
+        1.0 - lost * (1.0 - 1.0 / f64::from(ports.max(1)))
+    }
 }
 
 /// A CPU's make, as NCCL distinguishes it.
@@ -333,7 +347,7 @@ pub struct NicModel {
     /// More for messages of more than so many bytes on the wire: both sides agree on them
     /// before they are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rendezvous: Option<RendezvousModel>,
+    pub rendezvous: Option<Box<RendezvousModel>>,
     /// What software takes on the receiving side after the last byte has arrived; it holds
     /// back what is received, but not the buffers that are offered for more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -359,6 +373,9 @@ pub struct InlineModel {
 pub struct RendezvousModel {
     /// Messages with more bytes on the wire are large.
     pub above: Sourced<Bytes>,
+    /// The same of what LL sends; as all others' if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub above_ll: Option<Sourced<Bytes>>,
     /// What each of them takes more.
     pub time: Sourced<Time>,
     /// What the thread that drives the interface spends on each of them, at either end.

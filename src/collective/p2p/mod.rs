@@ -3,8 +3,9 @@
 //! In every **round** each rank sends to one peer and receives from one. A message is cut
 //! in parts on consecutive channels, each a connection of its own, and a part in chunks.
 //! A channel's thread block divides its warps over several operations at once: these are
-//! **lanes**, each with a worker that sends and one that receives, and a rank's operations
-//! on a channel go to its lanes in turn. Left out: NCCL begins the next batch of operations
+//! **lanes**, each with a worker that sends and one that receives, and a rank's sends on a
+//! channel go to its lanes in turn, as its receives do: an operation that only sends and one that
+//! only receives share a lane's warps as the two sides of one do. Left out: NCCL begins the next batch of operations
 //! only when the last lane of a batch is done; here each lane goes on by itself.
 //!
 //! Tables hold one entry a part of a message; chunks are computed.
@@ -191,19 +192,21 @@ impl P2pProgram {
         };
         let busiest = (0..ranks)
             .map(|rank| {
-                let mut works = vec![0u32; usize::from(lanes.channels)];
+                let mut works = vec![[0u32; 2]; usize::from(lanes.channels)];
                 for round in 0..rounds.len() {
                     let (out, into) = count_of(Rank(rank), round);
                     for part in 0..out.max(into) {
-                        works[lanes.channel(round, part)] += 1;
+                        let works = &mut works[lanes.channel(round, part)];
+                        works[0] += u32::from(part < out);
+                        works[1] += u32::from(part < into);
                     }
                 }
-                works.into_iter().max().unwrap_or(0)
+                works.into_iter().flatten().max().unwrap_or(0)
             })
             .max();
         program.lanes = u32::from(lanes.lanes).min(busiest.unwrap_or(0)).max(1);
         for rank in (0..ranks).map(Rank) {
-            let mut works = vec![0u32; usize::from(lanes.channels)];
+            let mut works = vec![[0u32; 2]; usize::from(lanes.channels)];
             let per_rank = program.channels * program.lanes * SIDES;
             let mut lists: Vec<Vec<u32>> = vec![Vec::new(); per_rank as usize];
             for round in 0..rounds.len() {
@@ -211,23 +214,30 @@ impl P2pProgram {
                 let peer = rounds.from(round, rank);
                 for part in 0..out.max(into) {
                     let channel = lanes.channel(round, part);
-                    let lane = works[channel] % program.lanes;
-                    works[channel] += 1;
-                    let sender = (channel as u32 * program.lanes + lane) * SIDES;
-                    let worker = rank.0 * per_rank + sender;
+                    // The lane's worker of a side, and its next operation.
+                    let mut next = |side: u32| {
+                        let works = &mut works[channel][side as usize];
+                        let lane = *works % program.lanes;
+                        *works += 1;
+                        (channel as u32 * program.lanes + lane) * SIDES + side
+                    };
                     if peer == rank {
-                        lists[sender as usize].push(COPY | u32::from(part));
+                        // Who copies neither sends nor receives anything else.
+                        let (copies, _) = (next(0), next(1));
+                        lists[copies as usize].push(COPY | u32::from(part));
                         continue;
                     }
                     if part < out {
                         let conn = first[at(rank, round)] + u32::from(part);
-                        program.from[conn as usize] = worker;
+                        let sender = next(0);
+                        program.from[conn as usize] = rank.0 * per_rank + sender;
                         lists[sender as usize].push(conn);
                     }
                     if part < into {
                         let conn = first[at(peer, round)] + u32::from(part);
-                        program.to[conn as usize] = worker + 1;
-                        lists[sender as usize + 1].push(conn);
+                        let receiver = next(1);
+                        program.to[conn as usize] = rank.0 * per_rank + receiver;
+                        lists[receiver as usize].push(conn);
                     }
                 }
             }

@@ -150,6 +150,7 @@ mod tests {
                 wire: (1, 1),
             },
             routes,
+            merged: Arc::default(),
             costs: vec![RoleCosts::same(
                 Time::ZERO,
                 WorkerCosts {

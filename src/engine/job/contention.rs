@@ -10,6 +10,7 @@ use crate::engine::sharing::{Change, Limit, Sharing};
 use crate::plan::job::{Disturbances, ExchangeId, GroupId, Job};
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Time};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// The speed of a communication that has its links for itself; speeds are parts of it.
@@ -56,12 +57,20 @@ impl Contention {
         rate: &impl Fn(LinkId) -> Bandwidth,
         disturbances: &dyn Disturbances,
     ) -> Self {
+        // Whoever makes a link lose takes from all who use it.
+        let mut kept: FxHashMap<LinkId, f64> = FxHashMap::default();
+        let loads = rehearsed.iter().flat_map(|alone| &alone.loads);
+        for load in loads.filter(|load| load.kept < 1.0) {
+            let least = kept.entry(load.link).or_insert(1.0);
+            *least = least.min(load.kept);
+        }
         let mut users: BTreeMap<LinkId, Vec<User>> = BTreeMap::new();
         for (index, alone) in rehearsed.iter().enumerate() {
             // What it uses of links, it uses in the time that is not its kernels'.
             let seconds = alone.time.saturating_sub(alone.launch).seconds();
             for load in &alone.loads {
-                let most = rate(load.link).bytes_per_sec() as f64 * seconds;
+                let kept = kept.get(&load.link).copied().unwrap_or(1.0);
+                let most = rate(load.link).bytes_per_sec() as f64 * kept * seconds;
                 let part = (load.bytes / most * FULL as f64).min(FULL as f64);
                 if part >= 1.0 {
                     users.entry(load.link).or_default().push(User {

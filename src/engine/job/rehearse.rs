@@ -31,6 +31,8 @@ pub struct Load {
     pub link: LinkId,
     /// Bytes that it moves.
     pub bytes: f64,
+    /// The part of its rate that the link keeps meanwhile.
+    pub kept: f64,
     /// Workers that send over it; one that sends elsewhere, too, counts by its bytes. Each has one
     /// transfer under way at a time, so that this is how many the link is shared among.
     pub streams: f64,
@@ -123,6 +125,7 @@ fn loads(exchange: &Exchange, plan: &Plan, outcome: &Outcome) -> Vec<Load> {
     Outcome::bytes_of_links(plan, &own)
         .zip(Outcome::bytes_of_links(plan, &streams))
         .filter_map(|((link, bytes), (_, streams))| {
+            let kept = plan.merged.part(link);
             let link = match &exchange.moved {
                 None => link,
                 Some(moved) => *moved.get(&link)?,
@@ -131,6 +134,7 @@ fn loads(exchange: &Exchange, plan: &Plan, outcome: &Outcome) -> Vec<Load> {
             Some(Load {
                 link,
                 bytes,
+                kept,
                 streams,
             })
         })

@@ -92,6 +92,7 @@ fn load(link: u32, bytes: f64) -> Load {
     Load {
         link: LinkId(link),
         bytes,
+        kept: 1.0,
         streams: 1.0,
     }
 }

@@ -56,7 +56,7 @@ pub fn simulate_with<P: Probe>(
     probe: &mut P,
 ) -> Result<Outcome, SimError> {
     check(plan)?;
-    let resources = Resources::new(&plan.routes, plan.protocol.wire, rate);
+    let resources = resources(plan, rate);
     full(plan, resources, options, false, probe)
 }
 
@@ -72,7 +72,7 @@ pub fn simulate_folded(
 ) -> Result<Outcome, SimError> {
     check(plan)?;
     let traces = || Traces::new(plan.program.as_ref());
-    let resources = || Resources::new(&plan.routes, plan.protocol.wire, rate);
+    let resources = || resources(plan, rate);
     let (traces, resources) = if plan.program.connections() >= MANY {
         threads::both(traces, resources)
     } else {
@@ -104,6 +104,12 @@ pub fn simulate_folded(
         }
     }
     full(plan, resources, options, true, &mut Blind)
+}
+
+/// What transfers share.
+fn resources(plan: &Plan, rate: impl Fn(LinkId) -> Bandwidth) -> Resources {
+    let kept = |link| plan.merged.rate(link, rate(link));
+    Resources::new(&plan.routes, plan.protocol.wire, kept)
 }
 
 fn full<P: Probe>(

@@ -15,11 +15,15 @@ fn slingshot() -> &'static NicModel {
 
 /// The networks of an all-reduce over trees of four nodes with LL.
 fn legs(bytes: u64) -> Vec<NetworkLeg> {
+    legs_with(ProtocolKind::Ll, bytes)
+}
+
+fn legs_with(protocol: ProtocolKind, bytes: u64) -> Vec<NetworkLeg> {
     let topology = load("gh200-quad", &Overrides { nodes: Some(4) }).unwrap();
     let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
     let forced = Forced {
         algorithm: Some(Algorithm::Tree),
-        protocol: Some(ProtocolKind::Ll),
+        protocol: Some(protocol),
     };
     let planned = comm.plan(Collective::AllReduce, bytes, forced).unwrap();
     let transports = planned.plan.transports.iter();
@@ -60,5 +64,24 @@ fn all_but_the_smallest_messages_are_fetched() {
             large,
             fetch + slingshot().rendezvous.as_ref().unwrap().time.value
         );
+    }
+}
+
+#[test]
+fn messages_of_ll_shake_hands_sooner() {
+    let model = slingshot().rendezvous.as_ref().unwrap();
+    let (all, of_ll) = (&model.above, model.above_ll.as_ref().unwrap());
+    assert!(of_ll.value < all.value);
+    // LL sends twice the bytes.
+    for (protocol, above) in [
+        (ProtocolKind::Ll, of_ll.value.get() / 2),
+        (ProtocolKind::Simple, all.value.get()),
+    ] {
+        for leg in legs_with(protocol, 1 << 20) {
+            let [below, beyond] = [above, above + 1].map(|len| leg.later.of(Bytes::new(len)));
+            assert_eq!(beyond - below, model.time.value, "{protocol}");
+            let [below, beyond] = [above, above + 1].map(|len| leg.message.of(Bytes::new(len)));
+            assert!(below < beyond, "{protocol}");
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Sends and receives on machines: whom they reach, by which protocol, over which links.
 
 use super::*;
-use crate::collective::{ConnId, Matrix, Rank};
-use crate::topology::{DeviceKind, Topology};
+use crate::collective::{ConnId, Matrix, Rank, Role, WorkerId};
+use crate::topology::catalogue::hardware;
+use crate::topology::{DeviceKind, DeviceModel, Topology};
 
 fn machine(nodes: u32) -> Topology {
     load("dgx-h100", &Overrides { nodes: Some(nodes) }).unwrap()
@@ -88,4 +89,67 @@ fn receivers_are_those_of_the_schedule() {
             );
         }
     }
+}
+
+/// Ten nodes of two GPUs have eight channels, of which some get messages to three other nodes, two
+/// to each; NCCL works on up to eight of a channel at once.
+#[test]
+fn all_messages_of_a_channel_go_on_at_once() {
+    let topology = machine(10);
+    let mut comm = Communicator::new(&topology, Some(2), &Env::default(), 1).unwrap();
+    let planned = comm.plan(Collective::AllToAll, 1 << 30, Forced::default());
+    let planned = planned.unwrap();
+    let program = planned.plan.program.as_ref();
+    assert_eq!(planned.channels, 8);
+    let senders = (0..program.workers())
+        .map(|w| program.worker(WorkerId(w)))
+        .filter(|w| w.rank == Rank(0) && w.channel == 0 && w.role == Role::Send);
+    assert_eq!(senders.count(), 6);
+}
+
+/// The seven others of a node meet at each GPU's port, and nodes at each interface's; of two nodes
+/// all that comes to an interface comes from one, and of a ring shift all that comes to a GPU.
+#[test]
+fn ports_lose_where_several_send_through_them() {
+    let kept = |nodes, collective, from: DeviceKind, to: DeviceKind| {
+        let topology = machine(nodes);
+        let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
+        let plan = comm
+            .plan(collective, 1 << 30, Forced::default())
+            .unwrap()
+            .plan;
+        let kind = |d| topology.device(d).kind;
+        let links = topology.links().map(|(link, _)| link);
+        let into = links.filter(|&link| {
+            let ends = topology.ends(link);
+            (kind(ends.0), kind(ends.1)) == (from, to)
+        });
+        let mut kept: Vec<u64> = into
+            .map(|link| {
+                let whole = topology.rate(link);
+                let rate = plan.merged.rate(link, whole).gb_per_sec();
+                (rate / whole.gb_per_sec() * 1e4).round() as u64
+            })
+            .collect();
+        kept.dedup();
+        kept
+    };
+    let merging = |name: &str| match &hardware().devices[name] {
+        DeviceModel::Nvswitch(model) | DeviceModel::Switch(model) => {
+            model.merged(1) - model.merged(2)
+        }
+        _ => panic!("{name} is a switch"),
+    };
+    let part = |lost: f64| ((1.0 - lost) * 1e4).round() as u64;
+    let (gpu, nvswitch) = (DeviceKind::Gpu, DeviceKind::NvSwitch);
+    let (nic, switch) = (DeviceKind::Nic, DeviceKind::Switch);
+    // Half of what many lose is lost by two.
+    let seven = part(2.0 * merging("nvswitch3") * 6.0 / 7.0);
+    assert_eq!(kept(1, Collective::AllToAll, nvswitch, gpu), [seven]);
+    assert_eq!(kept(1, Collective::AllToAll, gpu, nvswitch), [part(0.0)]);
+    assert_eq!(kept(1, Collective::SendRecv, nvswitch, gpu), [part(0.0)]);
+    assert_eq!(kept(1, Collective::AllGather, nvswitch, gpu), [part(0.0)]);
+    assert_eq!(kept(2, Collective::AllToAll, switch, nic), [part(0.0)]);
+    let three = part(2.0 * merging("quantum-2") * 2.0 / 3.0);
+    assert_eq!(kept(4, Collective::AllToAll, switch, nic), [three]);
 }

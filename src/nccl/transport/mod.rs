@@ -363,11 +363,9 @@ impl Ways<'_> {
             let rate = payload(rate.bytes_per_sec() / messages.max(1));
             Bandwidth::from_bytes_per_sec(rate.get())
         };
-        let leg = way.network.zip(kind.network);
-        Transport {
-            store: way.store,
-            load: way.load,
-            network: leg.map(|((route, _), n)| NetworkLeg {
+        let network = |((route, _), n): ((RouteId, DeviceId), Net)| {
+            let (handshake, above) = (n.handshake, payload(n.handshake.above(protocol.kind)));
+            NetworkLeg {
                 message: MessageCost {
                     each: n.message_overhead,
                     others: n.message_overhead * (turn.works - 1),
@@ -378,16 +376,20 @@ impl Ways<'_> {
                     } else {
                         (Bytes::ZERO, Time::ZERO)
                     },
-                    large: (payload(n.handshake.above), n.handshake.work * turn.handles),
+                    large: (above, handshake.work * turn.handles),
                 },
                 route,
-                post_latency: n.post_latency + hop + n.message_overhead * turn.waits,
-                later: Later([
-                    (payload(n.fetch.0), n.fetch.1),
-                    (payload(n.handshake.above), n.handshake.time),
-                ]),
+                post_latency: n.post_latency
+                    + hop
+                    + n.message_overhead * (turn.waits + turn.readies),
+                later: Later([(payload(n.fetch.0), n.fetch.1), (above, handshake.time)]),
                 rate: n.rate,
-            }),
+            }
+        };
+        Transport {
+            store: way.store,
+            load: way.load,
+            network: way.network.zip(kind.network).map(network),
             latency: kind.latency + hop,
             credit_latency: kind.credit_latency,
         }

@@ -106,6 +106,7 @@ fn crossbar(program: &Arc<dyn Program>, latency: Time) -> Plan {
             wire: (1, 1),
         },
         routes: Arc::new(routes.into_iter().collect()),
+        merged: Arc::default(),
         transports,
         costs: vec![RoleCosts::same(
             Time::ZERO,

@@ -95,6 +95,7 @@ fn nvlink_plan(
             wire: costs.wire,
         },
         routes: Arc::new(routes.into_iter().collect()),
+        merged: Arc::default(),
         transports,
         costs: vec![RoleCosts::same(
             costs.launch,

@@ -1,0 +1,88 @@
+//! Links that get less than they could carry: bytes come to them through several ports of a
+//! switch, at random.
+
+use crate::topology::LinkId;
+use crate::units::Bandwidth;
+use std::cmp::Ordering;
+
+/// What such links keep of their rates; other links keep all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// In order of link.
+    kept: Vec<(LinkId, u32)>,
+}
+
+/// A link that keeps all, keeps so much.
+const WHOLE: u32 = 1_000_000;
+
+impl Merged {
+    /// What a link keeps of its rate.
+    #[must_use]
+    pub fn rate(&self, link: LinkId, whole: Bandwidth) -> Bandwidth {
+        let part = self.part(link);
+        if part < 1.0 {
+            whole.scaled(part)
+        } else {
+            whole
+        }
+    }
+
+    /// The part of its rate that a link keeps, up to 1.
+    #[must_use]
+    pub fn part(&self, link: LinkId) -> f64 {
+        let known = self.kept.binary_search_by_key(&link, |&(l, _)| l);
+        known.map_or(1.0, |at| f64::from(self.kept[at].1) / f64::from(WHOLE))
+    }
+
+    /// Adds those of others at the same time. A link of both keeps the smaller part.
+    pub fn append(&mut self, other: &Merged) {
+        let (mut own, mut others) = (self.kept.iter().peekable(), other.kept.iter().peekable());
+        let mut all = Vec::with_capacity(own.len().max(others.len()));
+        loop {
+            let order = match (own.peek(), others.peek()) {
+                (Some(a), Some(b)) => a.0.cmp(&b.0),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => break,
+            };
+            let mine = own.next_if(|_| order != Ordering::Greater);
+            let theirs = others.next_if(|_| order != Ordering::Less);
+            all.extend(
+                mine.into_iter()
+                    .chain(theirs)
+                    .min_by_key(|&&(_, kept)| kept),
+            );
+        }
+        self.kept = all;
+    }
+}
+
+impl FromIterator<(LinkId, f64)> for Merged {
+    /// What links keep, as parts of their rates; each link once.
+    fn from_iter<I: IntoIterator<Item = (LinkId, f64)>>(links: I) -> Self {
+        let part = |(link, kept): (LinkId, f64)| (link, (kept * f64::from(WHOLE)).round() as u32);
+        let mut kept: Vec<_> = links.into_iter().map(part).collect();
+        kept.sort_unstable();
+        Merged { kept }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_several_plans_keep_the_smaller_part() {
+        let mut all = Merged::from_iter([(LinkId(7), 0.9), (LinkId(3), 0.95)]);
+        all.append(&Merged::from_iter([(LinkId(7), 0.8), (LinkId(9), 0.7)]));
+        all.append(&Merged::from_iter([(LinkId(3), 0.99)]));
+        let whole = Bandwidth::from_gb_per_sec(100);
+        let rates: Vec<f64> = (0..10)
+            .map(|link| all.rate(LinkId(link), whole).gb_per_sec())
+            .collect();
+        let expected = [
+            100.0, 100.0, 100.0, 95.0, 100.0, 100.0, 100.0, 80.0, 100.0, 70.0,
+        ];
+        assert_eq!(rates, expected);
+    }
+}
