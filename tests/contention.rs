@@ -17,9 +17,11 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A collective: what, of how many MiB, on which GPUs.
+#[derive(Clone)]
 struct Part {
     what: Collective,
     algorithm: Option<Algorithm>,
+    protocol: ProtocolKind,
     mebibytes: u64,
     gpus: Vec<usize>,
 }
@@ -29,6 +31,8 @@ struct Case {
     topology: &'static str,
     nodes: u32,
     parts: [Part; 2],
+    /// The second begins so much later.
+    later: Time,
     /// docs/fidelity.md tells why it is far off.
     far: bool,
 }
@@ -37,6 +41,7 @@ fn ring(what: Collective, mebibytes: u64, gpus: impl IntoIterator<Item = usize>)
     Part {
         what,
         algorithm: Some(Algorithm::Ring),
+        protocol: ProtocolKind::Simple,
         mebibytes,
         gpus: gpus.into_iter().collect(),
     }
@@ -57,9 +62,14 @@ fn cases() -> Vec<Case> {
         topology,
         nodes,
         parts,
+        later: Time::ZERO,
         far: false,
     };
-    let far = |case| Case { far: true, ..case };
+    let later = |micros, case| Case {
+        later: Time::from_micros(micros),
+        ..case
+    };
+    let with = |protocol, part: Part| Part { protocol, ..part };
     vec![
         case(
             "two gradient sums of one rail, as large as each other",
@@ -94,26 +104,128 @@ fn cases() -> Vec<Case> {
             1,
             [ring(AllReduce, 128, 0..8), ring(AllReduce, 128, 0..8)],
         ),
-        // A fifth of an all-to-all's time asks nothing of the network, and is none the longer for the
-        // other one: 13 % early.
-        far(case(
+        case(
             "tokens of experts in two layers, 1 : 2",
             "dgx-h100",
             4,
             [all_to_all(64, 0..32), all_to_all(128, 0..32)],
-        )),
-        far(case(
+        ),
+        case(
             "tokens of all GPUs beside those of every other",
             "dgx-h100",
             2,
             [all_to_all(64, 0..16), all_to_all(64, (0..8).map(|g| 2 * g))],
-        )),
-        far(case(
+        ),
+        case(
             "a sum on PCIe beside one over half of its GPUs",
             "x86-h100-pcie",
             1,
             [ring(AllReduce, 64, 0..8), ring(AllReduce, 64, 0..4)],
-        )),
+        ),
+        // Half of their time, or more, asks nothing of a link.
+        case(
+            "few tokens",
+            "dgx-h100",
+            4,
+            [all_to_all(16, 0..32), all_to_all(16, 0..32)],
+        ),
+        later(
+            140,
+            case(
+                "few tokens, a quarter later",
+                "dgx-h100",
+                4,
+                [all_to_all(16, 0..32), all_to_all(16, 0..32)],
+            ),
+        ),
+        later(
+            280,
+            case(
+                "few tokens, half later",
+                "dgx-h100",
+                4,
+                [all_to_all(16, 0..32), all_to_all(16, 0..32)],
+            ),
+        ),
+        later(
+            140,
+            case(
+                "few tokens, then many",
+                "dgx-h100",
+                4,
+                [all_to_all(16, 0..32), all_to_all(64, 0..32)],
+            ),
+        ),
+        case(
+            "a small sum beside a large one",
+            "dgx-h100",
+            4,
+            [ring(AllReduce, 4, rail()), ring(AllReduce, 64, rail())],
+        ),
+        later(
+            70,
+            case(
+                "small sums inside a node, half later",
+                "dgx-h100",
+                1,
+                [ring(AllReduce, 16, 0..8), ring(AllReduce, 16, 0..8)],
+            ),
+        ),
+        case(
+            "sums with LL inside a node",
+            "dgx-h100",
+            1,
+            [0, 1].map(|_| with(ProtocolKind::Ll, ring(AllReduce, 32, 0..8))),
+        ),
+        case(
+            "sums with LL128 inside a node",
+            "dgx-h100",
+            1,
+            [0, 1].map(|_| with(ProtocolKind::Ll128, ring(AllReduce, 32, 0..8))),
+        ),
+        case(
+            "sums with LL128 of one rail",
+            "dgx-h100",
+            4,
+            [0, 1].map(|_| with(ProtocolKind::Ll128, ring(AllReduce, 8, rail()))),
+        ),
+        // Thread blocks are too slow for the network.
+        case(
+            "sums with LL128 over all",
+            "dgx-h100",
+            4,
+            [0, 1].map(|_| with(ProtocolKind::Ll128, ring(AllReduce, 64, 0..32))),
+        ),
+        case(
+            "messages of two layers to the next node",
+            "dgx-h100",
+            4,
+            [0, 1].map(|_| Part {
+                what: Collective::SendRecv,
+                ..all_to_all(64, rail())
+            }),
+        ),
+        case(
+            "sums of one rail over connections slower than the network",
+            "azure-ndv4",
+            4,
+            [0, 1].map(|_| ring(AllReduce, 64, rail())),
+        ),
+        Case {
+            far: true,
+            ..case(
+                "sums of one rail over TCP",
+                "gcp-a3-high",
+                4,
+                [0, 1].map(|_| ring(AllReduce, 64, rail())),
+            )
+        },
+        case(
+            "sums with LL of one rail",
+            "dgx-h100",
+            4,
+            [0, 1].map(|_| with(ProtocolKind::Ll, ring(AllReduce, 1, rail()))),
+        ),
     ]
 }
 
@@ -123,7 +235,7 @@ fn plan(topology: &Topology, env: &Env, part: &Part) -> Plan {
     let mut communicator = Communicator::of(topology, own, env, Router::new(topology, 0)).unwrap();
     let forced = Forced {
         algorithm: part.algorithm,
-        protocol: Some(ProtocolKind::Simple),
+        protocol: Some(part.protocol),
     };
     let planned = communicator.plan(part.what, part.mebibytes << 20, forced);
     planned.unwrap().plan
@@ -137,7 +249,7 @@ fn ends(case: &Case) -> [[Time; 2]; 3] {
     let spec = catalogue::find(case.topology).unwrap();
     let topology = expand(&spec, catalogue::hardware(), &nodes).unwrap();
     let env = Env::default();
-    let plans = case
+    let mut plans = case
         .parts
         .each_ref()
         .map(|part| plan(&topology, &env, part));
@@ -147,28 +259,36 @@ fn ends(case: &Case) -> [[Time; 2]; 3] {
         operations: 1,
         ..Options::default()
     };
+    for costs in &mut plans[1].costs {
+        costs.launch += case.later;
+    }
     let both = Plan::side_by_side(plans.to_vec()).unwrap();
     let outcome = simulate_folded(&both, rate, options).unwrap();
     let last = |times: &[Time]| times.iter().copied().max().unwrap();
     let finish = &outcome.finish[0];
-    let together = [last(&finish[..first]), last(&finish[first..])];
+    let together = [last(&finish[..first]), last(&finish[first..]) - case.later];
+    for costs in &mut plans[1].costs {
+        costs.launch = costs.launch - case.later;
+    }
 
     let mut job = Job {
         streams: vec!["0".into(), "1".into()],
         names: vec!["part".into()],
         ..Job::default()
     };
-    let tasks = (0..2u16).map(|g| Task {
-        stream: StreamId(g as u8),
+    let task = |stream, work| Task {
+        stream: StreamId(stream),
         after: SmallVec::new(),
-        work: Work::Communicate {
-            group: g,
-            exchange: 0,
-        },
+        work,
         tag: Tag::default(),
-    });
+    };
+    let meet = |group| Work::Communicate { group, exchange: 0 };
     job.scripts.push(Script {
-        tasks: tasks.collect(),
+        tasks: vec![
+            task(0, meet(0)),
+            task(1, Work::Wait(case.later)),
+            task(1, meet(1)),
+        ],
     });
     job.actors.push(Actor {
         rank: 0,
@@ -209,9 +329,10 @@ fn shares_of_whole_collectives_are_near_what_their_slices_get() {
         let [together, shared, alone] = ends(&case);
         println!("{}", case.name);
         // They do get in each other's way.
-        let sum = |times: [Time; 2]| times[0] + times[1];
+        let slower = [0, 1].map(|part: usize| together[part].seconds() / alone[part].seconds());
+        let begin_together = case.later == Time::ZERO;
         assert!(
-            sum(together).seconds() > 1.1 * sum(alone).seconds(),
+            !begin_together || slower[0].max(slower[1]) > 1.1,
             "{}",
             case.name
         );
@@ -231,7 +352,6 @@ fn shares_of_whole_collectives_are_near_what_their_slices_get() {
     }
     errors.sort_by(f64::total_cmp);
     let median = errors[errors.len() / 2];
-    assert!(median < 0.05 && near < 0.10, "{errors:.3?}");
-    // Whoever is held up in one place lets others through elsewhere.
-    assert!(far < 0.20, "{far:.3}");
+    assert!(median < 0.01 && near < 0.10, "{errors:.3?}");
+    assert!(far < 0.15, "{far:.3}");
 }

@@ -103,12 +103,7 @@ pub(super) fn roomy<'p>(resources: &Resources, wires: impl Iterator<Item = Wire<
             most[u.resource as usize] += u128::from(own) * u128::from(u.weight);
         }
     };
-    let own = |costs: &WorkerCosts, rate: Bandwidth| {
-        let passes = costs.slice.pass_rate();
-        passes
-            .map_or(rate, |passes| passes.min(rate))
-            .bytes_per_sec()
-    };
+    let own = |costs: &WorkerCosts, rate| costs.slice.at_most(rate).bytes_per_sec();
     for wire in wires {
         let [from, to] = wire.costs;
         if let Some(path) = wire.paths.store {

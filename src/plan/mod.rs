@@ -343,6 +343,12 @@ impl SliceCost {
         u64::try_from(rate).ok().map(Bandwidth::from_bytes_per_sec)
     }
 
+    /// How fast bytes move that could go at `rate`, if they do not move with the passes.
+    #[must_use]
+    pub fn at_most(&self, rate: Bandwidth) -> Bandwidth {
+        self.pass_rate().map_or(rate, |passes| passes.min(rate))
+    }
+
     /// In how many passes a slice of `len` bytes moves.
     #[must_use]
     #[inline]

@@ -1,10 +1,15 @@
 //! Communications that are under way at once share the links that they meet on.
 //!
+//! A communication does not ask for links all of its time: kernels start, the first bytes go from
+//! rank to rank, the last ones arrive. So much of its time as its bytes take on the link that it uses
+//! most it **moves** them; before and after that it goes on whatever others do. What is before and
+//! what after is not known; kernels start before, and of the rest each has half.
+//!
 //! A full link gives each transfer as much, so that a communication gets of it what its transfers
 //! get together: speeds are in the ratio of how many there are to what the communication would use
 //! alone.
 
-use super::rehearse::Rehearsed;
+use super::rehearse::{Load, Rehearsed};
 use crate::engine::resources::{PathId, Resource, Resources, Use};
 use crate::engine::sharing::{Change, Limit, Sharing};
 use crate::plan::job::{Disturbances, ExchangeId, GroupId, Job};
@@ -33,10 +38,36 @@ const LEAST_PULL: f64 = 1.0 / 1024.0;
 /// What exchanges use of a link, and the link itself if it is not like others.
 type Uses = (Vec<(u32, u32)>, Option<LinkId>);
 
+/// The parts of what an exchange takes alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Phases {
+    pub(super) before: Time,
+    /// It asks for links.
+    pub(super) moving: Time,
+    pub(super) after: Time,
+}
+
+impl Phases {
+    /// Of an exchange whose bytes take so many seconds on the link that has most to do.
+    fn new(alone: &Rehearsed, busiest: f64) -> Self {
+        let without_launch = alone.time.saturating_sub(alone.launch);
+        let moving = Time::from_picos((busiest * 1e12).round() as u64).min(without_launch);
+        let rest = without_launch - moving;
+        let after = Time::from_picos(rest.picos() / 2);
+        Phases {
+            before: alone.time - moving - after,
+            moving,
+            after,
+        }
+    }
+}
+
 /// Which communications are under way, and how fast each goes on.
 pub(super) struct Contention {
     resources: Resources,
     sharing: Sharing,
+    /// By exchange.
+    phases: Vec<Phases>,
     /// By exchange; `None` if it meets no other on any link.
     paths: Vec<Option<PathId>>,
     /// By exchange: its speed when all get as much for each transfer, as part of the fastest.
@@ -64,14 +95,20 @@ impl Contention {
             let least = kept.entry(load.link).or_insert(1.0);
             *least = least.min(load.kept);
         }
+        // In seconds, on a link that does nothing else.
+        let least = |load: &Load| {
+            let kept = kept.get(&load.link).copied().unwrap_or(1.0);
+            load.bytes / (rate(load.link).bytes_per_sec() as f64 * kept)
+        };
         let mut users: BTreeMap<LinkId, Vec<User>> = BTreeMap::new();
+        let mut phases = Vec::with_capacity(rehearsed.len());
         for (index, alone) in rehearsed.iter().enumerate() {
-            // What it uses of links, it uses in the time that is not its kernels'.
-            let seconds = alone.time.saturating_sub(alone.launch).seconds();
+            let moves =
+                |load: &Load| least(load).max(load.bytes / load.pace.bytes_per_sec() as f64);
+            let busiest = alone.loads.iter().map(moves).fold(0.0, f64::max);
+            phases.push(Phases::new(alone, busiest));
             for load in &alone.loads {
-                let kept = kept.get(&load.link).copied().unwrap_or(1.0);
-                let most = rate(load.link).bytes_per_sec() as f64 * kept * seconds;
-                let part = (load.bytes / most * FULL as f64).min(FULL as f64);
+                let part = least(load) / busiest * FULL as f64;
                 if part >= 1.0 {
                     users.entry(load.link).or_default().push(User {
                         exchange: index as u32,
@@ -117,6 +154,7 @@ impl Contention {
         let mut contention = Contention {
             resources,
             sharing,
+            phases,
             paths,
             pulls,
             active: vec![None; job.groups.len()],
@@ -127,16 +165,19 @@ impl Contention {
         contention
     }
 
-    /// A group begins an exchange; `true` if its speed is to be learnt from
-    /// [`Contention::speeds`], else it is [`WHOLE`] throughout.
-    pub(super) fn start(&mut self, group: GroupId, exchange: ExchangeId) -> bool {
-        let path = self.paths[exchange.0 as usize];
-        self.active[group.0 as usize] = path.map(|_| exchange);
-        self.share(group.0);
-        path.is_some()
+    /// An exchange's parts; none if it meets no other, nor a link that is ever disturbed.
+    pub(super) fn phases(&self, exchange: ExchangeId) -> Option<Phases> {
+        self.paths[exchange.0 as usize].map(|_| self.phases[exchange.0 as usize])
     }
 
-    /// A group's exchange is over.
+    /// A group begins to move what an exchange moves, at a speed to be learnt from
+    /// [`Contention::speeds`].
+    pub(super) fn start(&mut self, group: GroupId, exchange: ExchangeId) {
+        self.active[group.0 as usize] = Some(exchange);
+        self.share(group.0);
+    }
+
+    /// A group has moved all.
     pub(super) fn stop(&mut self, group: GroupId) {
         if self.active[group.0 as usize].take().is_some() {
             self.sharing.stop(group.0);

@@ -1,7 +1,7 @@
 //! Each communication alone: what it takes, and what it asks of links.
 
 use super::JobError;
-use crate::collective::ConnId;
+use crate::collective::{ConnId, WorkerId};
 use crate::engine::{Options, Outcome, SimError, simulate, simulate_folded};
 use crate::plan::Plan;
 use crate::plan::job::{Exchange, Job};
@@ -33,6 +33,8 @@ pub struct Load {
     pub bytes: f64,
     /// The part of its rate that the link keeps meanwhile.
     pub kept: f64,
+    /// How fast its workers and interfaces move them at most, whatever the link allows.
+    pub pace: Bandwidth,
     /// Workers that send over it; one that sends elsewhere, too, counts by its bytes. Each has one
     /// transfer under way at a time, so that this is how many the link is shared among.
     pub streams: f64,
@@ -121,34 +123,38 @@ fn loads(exchange: &Exchange, plan: &Plan, outcome: &Outcome) -> Vec<Load> {
             *bytes = 0;
         }
     }
-    let streams = streams(plan, &own);
+    let (streams, paces) = senders(plan, &own);
+    // Headers are bytes, but no transfers.
+    let (num, den) = plan.protocol.wire;
+    let unit = f64::from(den) / f64::from(num) / f64::from(STREAM);
     Outcome::bytes_of_links(plan, &own)
         .zip(Outcome::bytes_of_links(plan, &streams))
-        .filter_map(|((link, bytes), (_, streams))| {
+        .zip(Outcome::bytes_of_links(plan, &paces))
+        .filter_map(|(((link, bytes), (_, streams)), (_, pace))| {
             let kept = plan.merged.part(link);
             let link = match &exchange.moved {
                 None => link,
                 Some(moved) => *moved.get(&link)?,
             };
-            let streams = streams / f64::from(STREAM);
             Some(Load {
                 link,
                 bytes,
                 kept,
-                streams,
+                pace: Bandwidth::from_bytes_per_sec(pace as u64),
+                streams: streams * unit,
             })
         })
         .collect()
 }
 
-/// A worker that sends, in the units of [`streams`].
+/// A worker that sends, in the units of [`senders`].
 const STREAM: u32 = 1 << 20;
 
-/// The part of what its worker sends that goes over each connection; none that sends is nothing.
-fn streams(plan: &Plan, bytes: &[u64]) -> Vec<u64> {
-    let senders: Vec<u32> = (0..bytes.len() as u32)
-        .map(|id| plan.program.connection(ConnId(id)).from.0)
-        .collect();
+/// Of each connection: the part of what its worker sends that goes over it, and how many bytes it
+/// moves in a second at most. One that sends at all has more than none of both.
+fn senders(plan: &Plan, bytes: &[u64]) -> (Vec<u64>, Vec<u64>) {
+    let connections = || (0..bytes.len() as u32).map(|id| plan.program.connection(ConnId(id)));
+    let senders: Vec<u32> = connections().map(|ends| ends.from.0).collect();
     let most = senders.iter().max().map_or(0, |&last| last as usize + 1);
     let mut sent = vec![0u64; most];
     for (&from, &bytes) in senders.iter().zip(bytes) {
@@ -159,5 +165,19 @@ fn streams(plan: &Plan, bytes: &[u64]) -> Vec<u64> {
         let part = u128::from(bytes) * u128::from(STREAM) / whole;
         (part as u64).max(u64::from(bytes > 0))
     };
-    senders.iter().zip(bytes).map(part).collect()
+    let streams: Vec<u64> = senders.iter().zip(bytes).map(part).collect();
+    let pace = |(id, (&from, &part)): (usize, (&u32, &u64))| {
+        if part == 0 {
+            return 0;
+        }
+        let worker = plan.program.worker(WorkerId(from));
+        let costs = plan.costs_of(worker);
+        let own = costs.slice.at_most(costs.send_rate).bytes_per_sec();
+        let own = (u128::from(own) * u128::from(part) / u128::from(STREAM)) as u64;
+        let network = plan.transports.get(id).network;
+        own.min(network.map_or(u64::MAX, |leg| leg.rate.bytes_per_sec()))
+            .max(1)
+    };
+    let paces = senders.iter().zip(&streams).enumerate().map(pace).collect();
+    (streams, paces)
 }

@@ -178,10 +178,22 @@ pub(super) struct GroupState {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Going {
     pub(super) begun: Time,
-    /// What is left of it at `since`, as a part of all.
+    pub(super) phase: Phase,
+    /// How much longer the phase would take alone, in picoseconds, at `since`.
     pub(super) left: f64,
     pub(super) since: Time,
-    /// The part of its full speed at which it goes on.
+    /// The part of that speed at which it goes on.
     pub(super) speed: f64,
     pub(super) version: u32,
+}
+
+/// What an operation is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It asks for no link yet, or never does.
+    Before,
+    /// It asks for links.
+    Moving,
+    /// It asks for none any more.
+    After,
 }

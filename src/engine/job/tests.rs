@@ -93,6 +93,7 @@ fn load(link: u32, bytes: f64) -> Load {
         link: LinkId(link),
         bytes,
         kept: 1.0,
+        pace: Bandwidth::from_gb_per_sec(1000),
         streams: 1.0,
     }
 }
@@ -151,37 +152,43 @@ fn kernels_slow_down_while_a_communication_holds_sms() {
 
 #[test]
 fn communications_on_one_link_share_it_and_others_do_not() {
-    // Two groups of two, each sending 8 of the 10 kB that the link could carry in its time.
+    // Two groups of two, each sending 8 of the 10 kB that the link could carry in its time: for
+    // 8 us, from the first to the ninth.
     let script = vec![task(COMM, &[], meet(0, 0))];
     let actors = (0..4).map(|r| actor(r, 0, &[r / 2])).collect();
     let groups = vec![group("a", 2, &[0]), group("b", 2, &[1])];
     let job = job(vec![script], actors, groups, &[0, 0]);
-    let shared = run(
-        &job,
-        &[takes(10, &[(7, 8000.0)]), takes(10, &[(7, 8000.0)])],
-    );
+    let end = |alone: [Rehearsed; 2]| run(&job, &alone).end.micros();
+    let is = |time: f64, expected: f64| assert!((time - expected).abs() < 1e-3, "{time}");
     // Together 16 kB over a link of 1 GB/s.
-    let time = shared.end.micros();
-    assert!((time - 16.0).abs() < 1e-3, "{time}");
-    let apart = run(
-        &job,
-        &[takes(10, &[(7, 8000.0)]), takes(10, &[(8, 8000.0)])],
+    is(
+        end([8, 8].map(|kb| takes(10, &[(7, f64::from(kb) * 1e3)]))),
+        1.0 + 16.0 + 1.0,
     );
-    assert_eq!(apart.end, micros(10));
-    // When one ends the other goes on at full speed: 20 us at 5/8 move 1 of its 2 parts …
-    let uneven = run(
-        &job,
-        &[takes(10, &[(7, 8000.0)]), takes(20, &[(7, 16000.0)])],
-    );
-    let time = uneven.end.micros();
-    assert!((time - (16.0 + 10.0)).abs() < 1e-3, "{time}");
-    // Three transfers get three times as much as one: 15/16 and 5/16 of the speed, until the first
-    // ends after 32/3 us with two thirds of the second left.
+    is(end([7, 8].map(|link| takes(10, &[(link, 8000.0)]))), 10.0);
+    // When one ends the other goes on at full speed: it asks for the link after 2 us, gets half of
+    // it for the 14 us in which the other moves its last 7 kB, and has 9 of its 16 kB left.
+    let uneven = [takes(10, &[(7, 8000.0)]), takes(20, &[(7, 16000.0)])];
+    is(end(uneven), 2.0 + 14.0 + 9.0 + 2.0);
+    // Three transfers get three times as much as one: 3/4 and 1/4 of the link, until the first has
+    // moved its 8 kB after 32/3 us and 16/3 kB of the other are left.
     let mut many = takes(10, &[(7, 8000.0)]);
     many.loads[0].streams = 3.0;
-    let pulled = run(&job, &[many, takes(10, &[(7, 8000.0)])]);
-    let time = pulled.end.micros();
-    assert!((time - (32.0 + 20.0) / 3.0).abs() < 1e-3, "{time}");
+    let pulled = [many, takes(10, &[(7, 8000.0)])];
+    is(end(pulled), 1.0 + 32.0 / 3.0 + 16.0 / 3.0 + 1.0);
+    // Kernels start before anything moves: 4 us and half of the other 2, while the other one has the
+    // link for itself.
+    let mut late = takes(14, &[(7, 8000.0)]);
+    late.launch = micros(4);
+    let launched = [late, takes(10, &[(7, 8000.0)])];
+    is(end(launched), 5.0 + 2.0 * 4.0 + 4.0 + 1.0);
+    // Workers that move 1 kB in 1.25 us ask for the link all of the time, but for 4/5 of it only.
+    let slow = || {
+        let mut slow = takes(10, &[(7, 8000.0)]);
+        slow.loads[0].pace = Bandwidth::from_bytes_per_sec(800_000_000);
+        slow
+    };
+    is(end([slow(), slow()]), 16.0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Operations of groups: who has come, and how fast they go on.
 
 use super::{Event, Run};
-use crate::engine::job::state::Going;
+use crate::engine::job::state::{Going, Phase};
 use crate::engine::job::{JobError, JobProbe, Waiting};
 use crate::plan::job::{ActorId, ExchangeId, GroupId, StreamId};
 use crate::units::{Bytes, Time};
@@ -51,7 +51,7 @@ impl Run<'_> {
     }
 
     /// All have come.
-    pub(super) fn begin_group(&mut self, group: GroupId, probe: &mut dyn JobProbe) {
+    pub(super) fn begin_group(&mut self, group: GroupId) {
         let now = self.now;
         let state = &mut self.groups[group.0 as usize];
         // Who came last; if several did, the first of them by number.
@@ -60,9 +60,12 @@ impl Run<'_> {
         let Some(exchange) = state.exchange else {
             return;
         };
+        let phases = self.contention.phases(exchange);
+        let whole = self.rehearsed[exchange.0 as usize].time;
         state.going = Some(Going {
             begun: now,
-            left: 1.0,
+            phase: Phase::Before,
+            left: phases.map_or(whole, |phases| phases.before).picos() as f64,
             since: now,
             speed: 0.0,
             version: 0,
@@ -80,35 +83,57 @@ impl Run<'_> {
             }
             self.touch(actor);
         }
-        if self.rehearsed[exchange.0 as usize].time == Time::ZERO {
-            self.end_group(group, probe);
-        } else if !self.contention.start(group, exchange) {
-            self.go_on(group, 1.0);
-        }
+        self.go_on(group, 1.0);
     }
 
-    /// A group's operation goes on at this part of its full speed.
-    pub(super) fn go_on(&mut self, group: GroupId, speed: f64) {
-        let now = self.now;
+    /// A phase of a group's operation is over.
+    pub(super) fn end_phase(&mut self, group: GroupId, probe: &mut dyn JobProbe) {
         let state = &mut self.groups[group.0 as usize];
         let (Some(going), Some(exchange)) = (&mut state.going, state.exchange) else {
             return;
         };
-        let whole = self.rehearsed[exchange.0 as usize].time.picos() as f64;
-        let gone = now.saturating_sub(going.since).picos() as f64 * going.speed / whole;
+        let next = self.contention.phases(exchange).and_then(|phases| {
+            Some(match going.phase {
+                Phase::Before => (Phase::Moving, phases.moving),
+                Phase::Moving => (Phase::After, phases.after),
+                Phase::After => return None,
+            })
+        });
+        let over = going.phase;
+        if let Some((phase, whole)) = next {
+            (going.phase, going.left) = (phase, whole.picos() as f64);
+            (going.since, going.speed) = (self.now, 0.0);
+        }
+        if over == Phase::Moving {
+            self.contention.stop(group);
+        }
+        match next {
+            Some((Phase::Moving, _)) => self.contention.start(group, exchange),
+            Some(_) => self.go_on(group, 1.0),
+            None => self.end_group(group, probe),
+        }
+    }
+
+    /// A phase of a group's operation goes on at this part of its full speed.
+    pub(super) fn go_on(&mut self, group: GroupId, speed: f64) {
+        let now = self.now;
+        let state = &mut self.groups[group.0 as usize];
+        let Some(going) = &mut state.going else {
+            return;
+        };
+        let gone = now.saturating_sub(going.since).picos() as f64 * going.speed;
         going.left = (going.left - gone).max(0.0);
         going.since = now;
         going.speed = speed;
         going.version += 1;
         if speed > 0.0 {
-            let rest = Time::from_picos((whole * going.left / speed).round() as u64);
+            let rest = Time::from_picos((going.left / speed).round() as u64);
             let event = Event::Group(group, going.version);
             self.events.push(Reverse((now + rest, event)));
         }
     }
 
-    pub(super) fn end_group(&mut self, group: GroupId, probe: &mut dyn JobProbe) {
-        self.contention.stop(group);
+    fn end_group(&mut self, group: GroupId, probe: &mut dyn JobProbe) {
         let state = std::mem::take(&mut self.groups[group.0 as usize]);
         let (Some(going), Some(exchange)) = (state.going, state.exchange) else {
             return;

@@ -25,7 +25,7 @@ pub struct JobOptions {
 enum Event {
     /// Kernels or a wait on a stream are done, if nothing changed since that version.
     Task(ActorId, StreamId, u32),
-    /// An operation of a group is done, likewise.
+    /// A phase of a group's operation is over, likewise.
     Group(GroupId, u32),
     /// The process has started what comes next, or the GPU changes its speed.
     Look(ActorId),
@@ -109,7 +109,7 @@ pub fn run_job(
     for index in 0..run.actors.len() {
         run.touch(ActorId(index as u32));
     }
-    run.instant(probe)?;
+    run.instant()?;
     while let Some(&Reverse((at, _))) = run.events.peek() {
         run.now = at;
         while let Some(&Reverse((time, event))) = run.events.peek() {
@@ -120,7 +120,7 @@ pub fn run_job(
             run.handled += 1;
             run.handle(event, probe)?;
         }
-        run.instant(probe)?;
+        run.instant()?;
     }
     run.finish()
 }
@@ -150,7 +150,7 @@ impl Run<'_> {
             Event::Group(group, version) => {
                 let going = self.groups[group.0 as usize].going;
                 if going.is_some_and(|g| g.version == version) {
-                    self.end_group(group, probe);
+                    self.end_phase(group, probe);
                 }
             }
             Event::Look(actor) => {
@@ -196,7 +196,7 @@ impl Run<'_> {
     }
 
     /// All that begins at this instant.
-    fn instant(&mut self, probe: &mut dyn JobProbe) -> Result<(), JobError> {
+    fn instant(&mut self) -> Result<(), JobError> {
         loop {
             let mut touched = std::mem::take(&mut self.touched);
             touched.sort_unstable();
@@ -214,7 +214,7 @@ impl Run<'_> {
             let mut ready = std::mem::take(&mut self.ready);
             ready.sort_unstable();
             for &group in &ready {
-                self.begin_group(group, probe);
+                self.begin_group(group);
             }
             ready.clear();
             if self.ready.is_empty() {
