@@ -4,10 +4,10 @@
 //! for its neighbours (PXN) among them. It goes round them, so that a message waits while others
 //! have their turns. Thread blocks of a kernel keep step: what waits with a message are those that
 //! the same parts of other thread blocks send. What a message costs stands for both ends, of which
-//! the receiving one is as busy as the sending one; of sends alone, which begin with nothing ready, a
-//! thread first offers buffers for all that it will receive. Handshakes of large messages (Slingshot) are
-//! different: a thread shakes hands for what it sends and for what it receives, one after the other,
-//! unless all that it receives has come before it sends (trees of a single chunk).
+//! the receiving one is as busy as the sending one; of sends alone, which begin with nothing ready,
+//! a thread first offers buffers for all that it will receive. Handshakes of large messages
+//! (Slingshot) are different: a thread shakes hands for what it sends and for what it receives, one
+//! after the other, unless all that it receives has come before it sends (trees of a single chunk).
 
 use super::algorithm::Algorithm;
 use super::transport::Way;
@@ -95,10 +95,10 @@ impl Turns {
 
     /// For what goes a way from a part of a thread block.
     ///
-    /// Parts of rings and trees always have a message, so that each round of the thread moves one, and
-    /// buffers to receive into have been offered long before.
-    /// Of many sends fewer and fewer are left, and the rounds become short: only the first of each
-    /// waits for all others, and for those that are offered where to send. Of the two threads that shake hands the busier one counts.
+    /// Parts of rings and trees always have a message, so that each round of the thread moves one,
+    /// and buffers to receive into have been offered long before. Of many sends fewer and fewer are
+    /// left, and the rounds become short: only the first of each waits for all others, and for those
+    /// that are offered where to send. Of the two threads that shake hands the busier one counts.
     pub(super) fn of(
         &self,
         way: &Way,

@@ -3,7 +3,6 @@
 
 use crate::topology::LinkId;
 use crate::units::Bandwidth;
-use std::cmp::Ordering;
 
 /// What such links keep of their rates; other links keep all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,24 +35,10 @@ impl Merged {
 
     /// Adds those of others at the same time. A link of both keeps the smaller part.
     pub fn append(&mut self, other: &Merged) {
-        let (mut own, mut others) = (self.kept.iter().peekable(), other.kept.iter().peekable());
-        let mut all = Vec::with_capacity(own.len().max(others.len()));
-        loop {
-            let order = match (own.peek(), others.peek()) {
-                (Some(a), Some(b)) => a.0.cmp(&b.0),
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (None, None) => break,
-            };
-            let mine = own.next_if(|_| order != Ordering::Greater);
-            let theirs = others.next_if(|_| order != Ordering::Less);
-            all.extend(
-                mine.into_iter()
-                    .chain(theirs)
-                    .min_by_key(|&&(_, kept)| kept),
-            );
-        }
-        self.kept = all;
+        self.kept.extend(&other.kept);
+        // Two sorted runs, which this merges.
+        self.kept.sort();
+        self.kept.dedup_by_key(|&mut (link, _)| link);
     }
 }
 

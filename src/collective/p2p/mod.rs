@@ -5,8 +5,8 @@
 //! A channel's thread block divides its warps over several operations at once: these are
 //! **lanes**, each with a worker that sends and one that receives, and a rank's sends on a
 //! channel go to its lanes in turn, as its receives do: an operation that only sends and one that
-//! only receives share a lane's warps as the two sides of one do. Left out: NCCL begins the next batch of operations
-//! only when the last lane of a batch is done; here each lane goes on by itself.
+//! only receives share a lane's warps as the two sides of one do. Left out: NCCL begins the next
+//! batch of operations only when the last lane of a batch is done; here each lane goes on by itself.
 //!
 //! Tables hold one entry a part of a message; chunks are computed.
 

@@ -1,10 +1,11 @@
 //! Time of a job: tasks on streams, which meet in communications.
 //!
 //! A communication is first simulated alone, slice by slice ([`rehearse`]). In the job it takes
-//! that time once its last rank has come; where several move bytes over the same links at once, each
-//! goes on at the share of its speed that max–min sharing of those links leaves it, just as
-//! transfers do in the simulation of one collective ([`super::sharing`]); the time in which it moves
-//! none goes by as if it were alone. Kernels slow down while communications hold SMs of their GPU.
+//! that time once its last rank has come; where several move bytes over the same links at once,
+//! each goes on at the share of its speed that max–min sharing of those links leaves it, just as
+//! transfers do in the simulation of one collective ([`super::sharing`]); the time in which it
+//! moves none goes by as if it were alone. Kernels slow down while communications hold SMs of
+//! their GPU.
 //!
 //! What it leaves out: ranks that come early begin nothing alone; HBM is not shared between
 //! communication and kernels.

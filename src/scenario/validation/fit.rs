@@ -112,18 +112,12 @@ pub fn fit(
 
 /// Parameters on which no measurement depends take the value of those that they are like.
 fn inherit(spec: &FitSpec, values: &mut [FittedValue]) {
-    for _ in 0..4 {
-        let known: BTreeMap<String, (usize, Value)> = values
-            .iter()
-            .map(|v| (v.path.clone(), (v.sets, v.after.clone())))
-            .collect();
-        for (value, parameter) in values.iter_mut().zip(&spec.parameters) {
-            let like = parameter.like.as_ref().and_then(|l| known.get(l));
-            if value.sets == 0
-                && let Some((_, after)) = like
-            {
-                value.after = after.clone();
-            }
+    for p in (0..values.len())
+        .filter(|&p| values[p].sets == 0)
+        .collect::<Vec<_>>()
+    {
+        if let Some(like) = spec.like_of(p, |&q| values[q].sets > 0) {
+            values[p].after = values[like].after.clone();
         }
     }
 }

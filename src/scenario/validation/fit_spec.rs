@@ -71,6 +71,14 @@ impl FitSpec {
         self.parameters.iter().position(|p| p.path == path)
     }
 
+    /// The first settled parameter on the way from one to what it is like, and so on.
+    pub(super) fn like_of(&self, of: usize, settled: impl Fn(&usize) -> bool) -> Option<usize> {
+        let next = |&p: &usize| self.place_of(self.parameters[p].like.as_ref()?);
+        // Two may be like each other.
+        let mut way = std::iter::successors(Some(of), next).take(self.parameters.len());
+        way.find(settled)
+    }
+
     /// The sizes of a measurement that take part; none if it does not.
     #[must_use]
     pub fn sizes(&self, of: &Measurement) -> BTreeSet<u64> {

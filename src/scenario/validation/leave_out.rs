@@ -40,7 +40,7 @@ pub fn leave_one_out(
         fit.run(spec, &known)?;
         for &p in free.iter().filter(|p| !known.contains(p)) {
             let settled = |p: &usize| known.contains(p) || !free.contains(p);
-            if let Some(value) = like_of(spec, p, settled).and_then(|p| fit.value(p)) {
+            if let Some(value) = spec.like_of(p, settled).and_then(|p| fit.value(p)) {
                 fit.start_from(p, value);
             }
         }
@@ -63,12 +63,4 @@ pub fn leave_one_out(
         ));
     }
     Ok(predicted)
-}
-
-/// The first settled parameter on the way from one to what it is like, and so on.
-fn like_of(spec: &FitSpec, of: usize, settled: impl Fn(&usize) -> bool) -> Option<usize> {
-    let next = |&p: &usize| spec.place_of(spec.parameters[p].like.as_ref()?);
-    // Two may be like each other.
-    let mut way = std::iter::successors(Some(of), next).take(spec.parameters.len());
-    way.find(settled)
 }
