@@ -220,6 +220,18 @@ fn cases() -> Vec<Case> {
                 [0, 1].map(|_| ring(AllReduce, 64, rail())),
             )
         },
+        later(
+            100,
+            case(
+                "gradients scattered in a rack, then weights gathered in a part of it",
+                "gb200-nvl72",
+                18,
+                [
+                    ring(ReduceScatter, 324, [0, 8, 16, 24]),
+                    ring(AllGather, 144, 0..8),
+                ],
+            ),
+        ),
         case(
             "sums with LL of one rail",
             "dgx-h100",

@@ -122,8 +122,7 @@ impl Communicator<'_> {
                 let tail = router.local(into, there)?;
                 let interfaces =
                     self.topology.transit_latency(out) + self.topology.transit_latency(into);
-                let overhead = self.topology.nic_model(out);
-                let message_overhead = overhead.map_or(Time::ZERO, |m| m.message_overhead.value);
+                let message_overhead = self.topology.message_overhead(here, out);
                 let middle = self
                     .ways
                     .router_mut()

@@ -173,7 +173,7 @@ impl Ways<'_> {
             data,
             notice,
             transit: topology.transit_latency(nic),
-            message_overhead: model.map_or(Time::ZERO, |m| m.message_overhead.value),
+            message_overhead: topology.message_overhead(cpu, nic),
             inline: inline.map_or((0, Time::ZERO), |i| (i.up_to.value.get(), i.time.value)),
             fetch: fetch.unwrap_or((0, Time::ZERO)),
             handshake: handshake.map_or(Handshake::NONE, Handshake::new),

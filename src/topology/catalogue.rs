@@ -219,14 +219,16 @@ mod tests {
         let parts = HARDWARE
             .iter()
             .map(|(name, text)| load::parse_hardware(text, name).unwrap_or_else(|e| panic!("{e}")));
-        let (mut links, mut architectures, mut devices) = (0, 0, 0);
+        let (mut links, mut architectures, mut processors, mut devices) = (0, 0, 0, 0);
         for part in parts {
             links += part.links.len();
             architectures += part.architectures.len();
+            processors += part.processors.len();
             devices += part.devices.len();
         }
         assert_eq!(links, hardware().links.len());
         assert_eq!(architectures, hardware().architectures.len());
+        assert_eq!(processors, hardware().processors.len());
         assert_eq!(devices, hardware().devices.len());
     }
 

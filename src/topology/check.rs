@@ -284,6 +284,13 @@ pub(super) fn hardware(hardware: &Hardware, faults: &mut Vec<Fault>) {
     for (name, model) in &hardware.architectures {
         architecture(name, model, faults);
     }
+    for (make, model) in &hardware.processors {
+        latency(
+            &format!("hardware.processors.{make}.message_overhead"),
+            model.message_overhead.value,
+            faults,
+        );
+    }
     for (name, model) in &hardware.devices {
         device_model(name, model, faults);
     }
@@ -361,11 +368,9 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
         }
         DeviceModel::Nic(m) => {
             latency(&format!("{at}.nic.latency"), m.latency.value, faults);
-            latency(
-                &format!("{at}.nic.message_overhead"),
-                m.message_overhead.value,
-                faults,
-            );
+            if let Some(time) = &m.message_overhead {
+                latency(&format!("{at}.nic.message_overhead"), time.value, faults);
+            }
             if let Some(model) = &m.inline {
                 latency(&format!("{at}.nic.inline.time"), model.time.value, faults);
                 if let Some(fetch) = &model.fetch {

@@ -56,6 +56,7 @@ pub fn to_json(spec: &TopologySpec) -> String {
 fn used_hardware(topology: &Topology) -> Hardware {
     let mut hardware = Hardware {
         architectures: topology.architectures.clone(),
+        processors: topology.processors.clone(),
         ..Hardware::default()
     };
     for (_, device) in topology.devices() {

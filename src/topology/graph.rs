@@ -4,7 +4,9 @@
 //! factors that the engine applies, so ids stay valid. Ids are dense and index tables.
 
 use super::architecture::Architecture;
-use super::hardware::{DeviceModel, GpuModel, LinkFamily, LinkModel, NicModel, SwitchModel};
+use super::hardware::{
+    CpuVendor, DeviceModel, GpuModel, LinkFamily, LinkModel, NicModel, ProcessorModel, SwitchModel,
+};
 use super::spec::RoutingPolicy;
 use crate::units::{Bandwidth, Time};
 use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
@@ -166,6 +168,8 @@ pub struct Topology {
     pub link_models: Vec<(String, LinkModel)>,
     /// The generations of the GPU models, by name.
     pub architectures: BTreeMap<String, Architecture>,
+    /// What CPUs of each make have in common.
+    pub processors: BTreeMap<CpuVendor, ProcessorModel>,
 }
 
 impl Fabric {
@@ -355,6 +359,20 @@ impl Topology {
     #[must_use]
     pub fn architecture(&self, id: DeviceId) -> Option<&Architecture> {
         self.architectures.get(&self.gpu_model(id)?.architecture)
+    }
+
+    /// What a proxy thread on a CPU spends on each message through a NIC; nothing if that is not
+    /// known.
+    #[must_use]
+    pub fn message_overhead(&self, cpu: DeviceId, nic: DeviceId) -> Time {
+        let of_nic = self
+            .nic_model(nic)
+            .and_then(|m| m.message_overhead.as_ref());
+        let of_cpu = || match self.device_model(cpu) {
+            DeviceModel::Cpu(model) => Some(&self.processors.get(&model.vendor)?.message_overhead),
+            _ => None,
+        };
+        of_nic.or_else(of_cpu).map_or(Time::ZERO, |time| time.value)
     }
 
     /// The NIC model, if the device is a NIC.

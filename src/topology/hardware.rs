@@ -9,6 +9,7 @@ use crate::units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// A figure and where it comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +44,13 @@ pub struct Hardware {
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     pub architectures: BTreeMap<String, Architecture>,
+    /// What CPUs of a make have in common.
+    #[serde(
+        default,
+        deserialize_with = "super::unique::map",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub processors: BTreeMap<CpuVendor, ProcessorModel>,
     /// Kinds of device, by name.
     #[serde(default, deserialize_with = "super::unique::map")]
     pub devices: BTreeMap<String, DeviceModel>,
@@ -234,7 +242,9 @@ impl SwitchModel {
 }
 
 /// A CPU's make, as NCCL distinguishes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuVendor {
     /// Intel.
@@ -243,6 +253,25 @@ pub enum CpuVendor {
     Amd,
     /// NVIDIA Grace and other Arm CPUs.
     Arm,
+}
+
+impl fmt::Display for CpuVendor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            CpuVendor::Intel => "intel",
+            CpuVendor::Amd => "amd",
+            CpuVendor::Arm => "arm",
+        })
+    }
+}
+
+/// What CPUs of a make have in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessorModel {
+    /// What a process's proxy thread spends on each message over RDMA, sending and receiving; the
+    /// messages that its other connections send at the same time wait for it.
+    pub message_overhead: Sourced<Time>,
 }
 
 /// A CPU socket or NUMA node.
@@ -337,9 +366,10 @@ pub struct NicModel {
     pub gpu_direct: bool,
     /// One way through the interface: doorbell, reading the descriptor, first byte on the wire.
     pub latency: Sourced<Time>,
-    /// What a process's proxy thread spends on each message, sending and receiving; the messages
-    /// that its other connections send at the same time wait for it.
-    pub message_overhead: Sourced<Time>,
+    /// What a process's proxy thread spends on each message, if that is not what its CPU takes
+    /// over RDMA ([`ProcessorModel::message_overhead`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_overhead: Option<Sourced<Time>>,
     /// More for messages of up to so many bytes from GPU memory: the processor copies them into
     /// the descriptor.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -192,6 +192,7 @@ impl Machine {
             device_models: tables.devices,
             link_models: tables.links,
             architectures: tables.architectures,
+            processors: tables.processors,
         }
     }
 }

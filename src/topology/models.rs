@@ -4,7 +4,7 @@ use super::architecture::Architecture;
 use super::check;
 use super::error::Fault;
 use super::graph::DeviceKind;
-use super::hardware::{DeviceModel, Hardware, LinkModel};
+use super::hardware::{CpuVendor, DeviceModel, Hardware, LinkModel, ProcessorModel};
 use std::collections::BTreeMap;
 
 /// Models and device names met so far, numbered in the order of first use.
@@ -14,6 +14,7 @@ pub(super) struct Models<'a> {
     devices: Vec<(&'a str, &'a DeviceModel)>,
     links: Vec<(&'a str, &'a LinkModel)>,
     architectures: BTreeMap<String, Architecture>,
+    processors: BTreeMap<CpuVendor, ProcessorModel>,
     stems: Vec<String>,
     device_numbers: BTreeMap<&'a str, u16>,
     link_numbers: BTreeMap<&'a str, u16>,
@@ -25,6 +26,7 @@ pub(super) struct Tables {
     pub(super) devices: Vec<(String, DeviceModel)>,
     pub(super) links: Vec<(String, LinkModel)>,
     pub(super) architectures: BTreeMap<String, Architecture>,
+    pub(super) processors: BTreeMap<CpuVendor, ProcessorModel>,
     pub(super) stems: Vec<String>,
 }
 
@@ -37,6 +39,7 @@ impl<'a> Models<'a> {
             devices: Vec::new(),
             links: Vec::new(),
             architectures: BTreeMap::new(),
+            processors: BTreeMap::new(),
             stems: Vec::new(),
             device_numbers: BTreeMap::new(),
             link_numbers: BTreeMap::new(),
@@ -76,6 +79,9 @@ impl<'a> Models<'a> {
         if let DeviceModel::Gpu(gpu) = model {
             self.architecture(&gpu.architecture, name, faults)?;
         }
+        if let DeviceModel::Cpu(cpu) = model {
+            self.processor(cpu.vendor);
+        }
         let number = number(self.devices.len(), "device models", path, faults)?;
         self.devices.push((name, model));
         self.device_numbers.insert(name, number);
@@ -100,6 +106,14 @@ impl<'a> Models<'a> {
         }
         self.architectures.insert(name.to_owned(), model.clone());
         Some(())
+    }
+
+    /// Keeps what CPUs of a make have in common, if that is known.
+    fn processor(&mut self, make: CpuVendor) {
+        let mut known = self.own.into_iter().chain([self.shipped]);
+        if let Some(model) = known.find_map(|h| h.processors.get(&make)) {
+            self.processors.insert(make, model.clone());
+        }
     }
 
     /// The number of a link model; a fault at `path` if there is none of this name.
@@ -159,6 +173,7 @@ impl<'a> Models<'a> {
             devices: owned(self.devices),
             links: owned(self.links),
             architectures: self.architectures,
+            processors: self.processors,
             stems: self.stems,
         }
     }

@@ -1,7 +1,9 @@
 //! Machines made of small files.
 
 use super::*;
+use crate::topology::hardware::{CpuVendor, ProcessorModel};
 use crate::topology::spec::TopologySpec;
+use crate::units::Time;
 use std::time::Instant;
 
 /// Round figures, shared with the integration tests.
@@ -118,6 +120,56 @@ fn the_files_own_models_take_precedence() {
     let t = build(&spec, 1);
     let (link, _) = t.links().next().unwrap();
     assert_eq!(t.rate(link).bytes_per_sec(), 125_000_000_000);
+}
+
+#[test]
+fn messages_cost_what_the_make_of_the_cpu_says_unless_the_interface_does() {
+    let mut spec = server();
+    let make = |time: &str| {
+        let text = format!(r#"{{"message_overhead": {{"value": "{time}", "source": "test"}}}}"#);
+        serde_json::from_str(&text).unwrap()
+    };
+    let mut shipped = hardware();
+    shipped.processors = [
+        (CpuVendor::Intel, make("3us")),
+        (CpuVendor::Amd, make("7us")),
+    ]
+    .into();
+    let takes = |spec: &TopologySpec, shipped: &Hardware| {
+        let topology = expand(spec, shipped, &Overrides::default()).unwrap();
+        let first = |kind| topology.devices().find(|(_, d)| d.kind == kind).unwrap().0;
+        topology.message_overhead(first(DeviceKind::Cpu), first(DeviceKind::Nic))
+    };
+    let ns = Time::from_nanos;
+    assert_eq!(takes(&spec, &shipped), ns(100));
+    let Some(DeviceModel::Nic(nic)) = shipped.devices.get_mut("nic") else {
+        panic!("the test's interface");
+    };
+    nic.message_overhead = None;
+    assert_eq!(takes(&spec, &shipped), ns(3000));
+    // The file's own makes take precedence.
+    let own = spec.hardware.get_or_insert_default();
+    own.processors.insert(CpuVendor::Intel, make("5us"));
+    assert_eq!(takes(&spec, &shipped), ns(5000));
+    let told = serde_json::from_str::<Hardware>(r#"{"processors": {"amdd": {}}}"#);
+    let told = told.unwrap_err().to_string();
+    assert!(told.contains("`amdd`, expected one of `intel`"), "{told}");
+    let told = check_own(make("2s"));
+    assert!(
+        told.contains("hardware.processors.arm.message_overhead"),
+        "{told}"
+    );
+}
+
+/// What is said of a make's costs.
+fn check_own(model: ProcessorModel) -> String {
+    let hardware = Hardware {
+        processors: [(CpuVendor::Arm, model)].into(),
+        ..Hardware::default()
+    };
+    let mut faults = Vec::new();
+    check::hardware(&hardware, &mut faults);
+    format!("{faults:?}")
 }
 
 #[test]

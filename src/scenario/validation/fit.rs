@@ -243,7 +243,7 @@ impl<'m> Fit<'m> {
                     let own = names.get(topology);
                     let one = set.model.as_ref().is_some_and(|m| m.nodes == 1);
                     // Networks do not matter inside one node.
-                    let network = part.0 == "devices" && one;
+                    let network = ["devices", "processors"].contains(&part.0.as_str()) && one;
                     own.is_some_and(|n| n.contains(&part)) && !network
                 };
                 (0..sets.len()).filter(|&i| uses(sets[i])).collect()
@@ -423,9 +423,11 @@ fn used_names(topology: &str) -> Result<BTreeSet<(String, String)>, TopologyErro
     let devices = topology.device_models.iter();
     let links = topology.link_models.iter();
     let architectures = topology.architectures.keys();
+    let makes = topology.processors.keys();
     Ok(devices
         .map(|(name, _)| named("devices", name))
         .chain(links.map(|(name, _)| named("links", name)))
         .chain(architectures.map(|name| named("architectures", name)))
+        .chain(makes.map(|make| named("processors", &make.to_string())))
         .collect())
 }
