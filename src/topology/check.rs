@@ -3,7 +3,9 @@
 use super::architecture::Architecture;
 use super::error::Fault;
 use super::graph::{DeviceId, DeviceKind, Topology};
-use super::hardware::{DeviceModel, Hardware, LinkFamily, LinkModel, SwitchModel};
+use super::hardware::{
+    CpuVendor, DeviceModel, Hardware, LinkFamily, LinkModel, ProcessorModel, SwitchModel,
+};
 use crate::units::{Bandwidth, Time};
 use std::fmt;
 
@@ -285,15 +287,20 @@ pub(super) fn hardware(hardware: &Hardware, faults: &mut Vec<Fault>) {
         architecture(name, model, faults);
     }
     for (make, model) in &hardware.processors {
-        latency(
-            &format!("hardware.processors.{make}.message_overhead"),
-            model.message_overhead.value,
-            faults,
-        );
+        processor(*make, model, faults);
     }
     for (name, model) in &hardware.devices {
         device_model(name, model, faults);
     }
+}
+
+/// Times that can be added up.
+pub(super) fn processor(make: CpuVendor, model: &ProcessorModel, faults: &mut Vec<Fault>) {
+    latency(
+        &format!("hardware.processors.{make}.message_overhead"),
+        model.message_overhead.value,
+        faults,
+    );
 }
 
 /// Rates above zero, fractions in (0, 1].

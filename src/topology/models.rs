@@ -80,7 +80,7 @@ impl<'a> Models<'a> {
             self.architecture(&gpu.architecture, name, faults)?;
         }
         if let DeviceModel::Cpu(cpu) = model {
-            self.processor(cpu.vendor);
+            self.processor(cpu.vendor, faults);
         }
         let number = number(self.devices.len(), "device models", path, faults)?;
         self.devices.push((name, model));
@@ -109,9 +109,15 @@ impl<'a> Models<'a> {
     }
 
     /// Keeps what CPUs of a make have in common, if that is known.
-    fn processor(&mut self, make: CpuVendor) {
-        let mut known = self.own.into_iter().chain([self.shipped]);
-        if let Some(model) = known.find_map(|h| h.processors.get(&make)) {
+    fn processor(&mut self, make: CpuVendor, faults: &mut Vec<Fault>) {
+        if self.processors.contains_key(&make) {
+            return;
+        }
+        let own = self.own.and_then(|h| h.processors.get(&make));
+        if let Some(model) = own.or_else(|| self.shipped.processors.get(&make)) {
+            if own.is_none() {
+                check::processor(make, model, faults);
+            }
             self.processors.insert(make, model.clone());
         }
     }

@@ -96,7 +96,7 @@ impl Contention {
             *least = least.min(load.kept);
         }
         // In seconds, on a link that does nothing else.
-        let least = |load: &Load| {
+        let on_link = |load: &Load| {
             let kept = kept.get(&load.link).copied().unwrap_or(1.0);
             load.bytes / (rate(load.link).bytes_per_sec() as f64 * kept)
         };
@@ -104,11 +104,11 @@ impl Contention {
         let mut phases = Vec::with_capacity(rehearsed.len());
         for (index, alone) in rehearsed.iter().enumerate() {
             let moves =
-                |load: &Load| least(load).max(load.bytes / load.pace.bytes_per_sec() as f64);
+                |load: &Load| on_link(load).max(load.bytes / load.pace.bytes_per_sec() as f64);
             let busiest = alone.loads.iter().map(moves).fold(0.0, f64::max);
             phases.push(Phases::new(alone, busiest));
             for load in &alone.loads {
-                let part = least(load) / busiest * FULL as f64;
+                let part = on_link(load) / busiest * FULL as f64;
                 if part >= 1.0 {
                     users.entry(load.link).or_default().push(User {
                         exchange: index as u32,

@@ -153,8 +153,9 @@ const STREAM: u32 = 1 << 20;
 /// Of each connection: the part of what its worker sends that goes over it, and how many bytes it
 /// moves in a second at most. One that sends at all has more than none of both.
 fn senders(plan: &Plan, bytes: &[u64]) -> (Vec<u64>, Vec<u64>) {
-    let connections = || (0..bytes.len() as u32).map(|id| plan.program.connection(ConnId(id)));
-    let senders: Vec<u32> = connections().map(|ends| ends.from.0).collect();
+    let senders: Vec<u32> = (0..bytes.len() as u32)
+        .map(|id| plan.program.connection(ConnId(id)).from.0)
+        .collect();
     let most = senders.iter().max().map_or(0, |&last| last as usize + 1);
     let mut sent = vec![0u64; most];
     for (&from, &bytes) in senders.iter().zip(bytes) {
