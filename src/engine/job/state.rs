@@ -172,6 +172,20 @@ pub(super) struct GroupState {
     pub(super) slot: u16,
     pub(super) exchange: Option<ExchangeId>,
     pub(super) going: Option<Going>,
+    /// Speeds that its operations have had; an event that was foreseen with another one than the
+    /// last is void, also one of an operation that is over.
+    pub(super) version: u32,
+}
+
+impl GroupState {
+    /// The operation that has begun, or gathers; the group is free for the next one.
+    pub(super) fn take(&mut self) -> GroupState {
+        let free = GroupState {
+            version: self.version,
+            ..GroupState::default()
+        };
+        std::mem::replace(self, free)
+    }
 }
 
 /// An operation that has begun.
@@ -184,7 +198,6 @@ pub(super) struct Going {
     pub(super) since: Time,
     /// The part of that speed at which it goes on.
     pub(super) speed: f64,
-    pub(super) version: u32,
 }
 
 /// What an operation is at.

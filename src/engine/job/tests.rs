@@ -148,6 +148,12 @@ fn kernels_slow_down_while_a_communication_holds_sms() {
     // Ten microseconds at 80 of 100 SMs do eight of the twenty; twelve are left.
     let outcome = run(&job, &[takes(10, &[])]);
     assert_eq!(outcome.end, micros(10 + 10 + 12));
+    // That they were to end after 35 us at 80 SMs does not end what comes next.
+    let mut job = job;
+    let wait = task(MAIN, &[2], Work::Wait(micros(10)));
+    job.scripts[0].tasks.push(wait);
+    let outcome = run(&job, &[takes(10, &[])]);
+    assert_eq!(outcome.end, micros(10 + 10 + 12 + 10));
 }
 
 #[test]
@@ -189,6 +195,25 @@ fn communications_on_one_link_share_it_and_others_do_not() {
         slow
     };
     is(end([slow(), slow()]), 16.0);
+}
+
+#[test]
+fn what_an_operation_was_to_end_at_once_does_not_end_the_next_one() {
+    // Beside another group the first of two was to have moved all after 17 us; alone from the ninth
+    // on it has after 13, and is over after 14.
+    let twice = vec![task(COMM, &[], meet(0, 0)), task(COMM, &[0], meet(0, 0))];
+    let once = vec![task(COMM, &[], meet(0, 0))];
+    let actors = vec![
+        actor(0, 0, &[0]),
+        actor(1, 0, &[0]),
+        actor(2, 1, &[1]),
+        actor(3, 1, &[1]),
+    ];
+    let groups = vec![group("a", 2, &[0]), group("b", 2, &[1])];
+    let job = job(vec![twice, once], actors, groups, &[0, 0]);
+    let end = run(&job, &[takes(10, &[(7, 8000.0)]), takes(6, &[(7, 4000.0)])]).end;
+    let time = end.micros();
+    assert!((time - (14.0 + 10.0)).abs() < 1e-3, "{time}");
 }
 
 #[test]

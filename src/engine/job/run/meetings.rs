@@ -68,7 +68,6 @@ impl Run<'_> {
             left: phases.map_or(whole, |phases| phases.before).picos() as f64,
             since: now,
             speed: 0.0,
-            version: 0,
         });
         let come = state.come.clone();
         for (actor, stream, _) in come {
@@ -125,16 +124,16 @@ impl Run<'_> {
         going.left = (going.left - gone).max(0.0);
         going.since = now;
         going.speed = speed;
-        going.version += 1;
+        state.version += 1;
         if speed > 0.0 {
             let rest = Time::from_picos((going.left / speed).round() as u64);
-            let event = Event::Group(group, going.version);
+            let event = Event::Group(group, state.version);
             self.events.push(Reverse((now + rest, event)));
         }
     }
 
     fn end_group(&mut self, group: GroupId, probe: &mut dyn JobProbe) {
-        let state = std::mem::take(&mut self.groups[group.0 as usize]);
+        let state = self.groups[group.0 as usize].take();
         let (Some(going), Some(exchange)) = (state.going, state.exchange) else {
             return;
         };

@@ -140,7 +140,8 @@ impl Run<'_> {
                 let running = self.actors[actor.0 as usize].streams[usize::from(stream.0)].running;
                 let valid = running.is_some_and(|r| match r.kind {
                     Kind::Kernels { version: v, .. } => v == version,
-                    Kind::Wait => true,
+                    // What kernels before it were to take has a version.
+                    Kind::Wait => version == 0,
                     Kind::Communication(_) => false,
                 });
                 if valid {
@@ -148,8 +149,8 @@ impl Run<'_> {
                 }
             }
             Event::Group(group, version) => {
-                let going = self.groups[group.0 as usize].going;
-                if going.is_some_and(|g| g.version == version) {
+                let state = &self.groups[group.0 as usize];
+                if state.going.is_some() && state.version == version {
                     self.end_phase(group, probe);
                 }
             }
