@@ -104,7 +104,8 @@ impl Machine {
         self.build(name, spec, &ports, &plan, &used, models, faults);
     }
 
-    /// Ports in order of node and rail, with both. Ports of no node count by place.
+    /// Ports in order of node and rail, with both. Ports of no node count by place. Nodes that
+    /// are missing in the middle keep their numbers: whoever is next is cabled as ever.
     fn numbered_ports(&self, group: &str) -> Vec<Port> {
         let mut counts: BTreeMap<(u32, u32), u32> = BTreeMap::new();
         let mut keyed: Vec<((u32, u32), u32, u32)> = Vec::new();
@@ -120,10 +121,12 @@ impl Machine {
         }
         keyed.sort_unstable();
         let mut ports = Vec::with_capacity(keyed.len());
+        let missing = |key: (u32, u32)| self.missing.get(key.0 as usize).copied();
         let (mut node, mut last) = (0, None);
         for (key, rail, device) in keyed {
-            if last.is_some_and(|l| l != key) {
-                node += 1;
+            if let Some(last) = last.filter(|&last| last != key) {
+                let gap = missing(key).zip(missing(last)).map(|(b, a)| b - a);
+                node += 1 + gap.unwrap_or(0);
             }
             last = Some(key);
             ports.push(Port { device, node, rail });

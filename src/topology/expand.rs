@@ -15,9 +15,12 @@ use std::rc::Rc;
 /// What a command line or a sweep changes of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// So many nodes in place of what the file's counts give. The instances are filled in
-    /// order and each to the brim before the next; the last one that holds nodes repeats as
-    /// often as needed. A rack that is not full still has all devices of its own.
+    /// So many nodes in place of what the file's counts give. The file's entries are filled in
+    /// order, each to the brim before the next; the last one that holds nodes repeats as often as
+    /// needed. Copies of one entry (racks) are as few as hold its nodes, and have as many each, the
+    /// first ones one more where that leaves some over: as schedulers place jobs that want whole
+    /// groups of ranks in one NVLink domain (Slurm's `--segment`). A rack that is not full still
+    /// has all devices of its own.
     pub nodes: Option<u32>,
 }
 
@@ -96,9 +99,21 @@ pub fn expand(
 /// More fabrics than any machine has; keeps their numbers within 16 bits.
 const MAX_FABRICS: usize = 1000;
 
-/// How many copies of an instance there are, and how many nodes the last one has if it is
-/// not full.
-type Fill = (u64, Option<u32>);
+/// How an instance of the file is repeated.
+struct Fill {
+    copies: u64,
+    /// Nodes in all copies together, where these are not all full.
+    nodes: Option<u64>,
+}
+
+impl Fill {
+    /// How many nodes a copy has, if it is not full.
+    fn part(&self, copy: u64, full: u32) -> Option<u32> {
+        let nodes = self.nodes?;
+        let own = nodes / self.copies + u64::from(copy < nodes % self.copies);
+        u32::try_from(own).ok().filter(|&own| own < full)
+    }
+}
 
 impl Machine {
     fn add_instances<'a>(
@@ -140,8 +155,8 @@ impl Machine {
         let fills = fills(spec, &templates, overrides.nodes);
         let sum = |cost: &dyn Fn(&Template) -> u64| -> u64 {
             let pairs = templates.iter().zip(&fills);
-            pairs.fold(0, |sum, (template, &(count, _))| {
-                sum.saturating_add(count.saturating_mul(cost(template)))
+            pairs.fold(0, |sum, (template, fill)| {
+                sum.saturating_add(fill.copies.saturating_mul(cost(template)))
             })
         };
         let (devices, wires) = (sum(&Template::size), sum(&|t| t.wires.len() as u64));
@@ -161,14 +176,12 @@ impl Machine {
             }
         }
         self.graph = DiGraph::with_capacity(devices as usize, 2 * wires as usize);
-        for ((instance, template), (count, last)) in
-            spec.instances.iter().zip(&templates).zip(fills)
-        {
+        for ((instance, template), fill) in spec.instances.iter().zip(&templates).zip(fills) {
             let entries = self.in_file.entry(instance.name.clone()).or_default();
             let before = entries.last().map_or(0, |&(end, _)| end);
             entries.push((before + u64::from(instance.count), Rc::clone(template)));
-            for i in 0..count {
-                let part = last.filter(|_| i + 1 == count);
+            for copy in 0..fill.copies {
+                let part = fill.part(copy, template.nodes);
                 self.stamp(&instance.name, template, part);
             }
         }
@@ -185,7 +198,11 @@ fn fills(spec: &TopologySpec, templates: &[Rc<Template>], nodes: Option<u32>) ->
         .enumerate()
         .map(|(i, (instance, template))| {
             let (Some(left), true) = (left.as_mut(), template.nodes > 0) else {
-                return (u64::from(instance.count), None);
+                let copies = u64::from(instance.count);
+                return Fill {
+                    copies,
+                    nodes: None,
+                };
             };
             let each = u64::from(template.nodes);
             let room = if Some(i) == last {
@@ -196,8 +213,8 @@ fn fills(spec: &TopologySpec, templates: &[Rc<Template>], nodes: Option<u32>) ->
             let copies = left.div_ceil(each).min(room);
             let taken = (*left).min(copies.saturating_mul(each));
             *left -= taken;
-            let part = taken % each;
-            (copies, (part > 0).then_some(part as u32))
+            let nodes = Some(taken);
+            Fill { copies, nodes }
         })
         .collect()
 }

@@ -39,6 +39,10 @@ pub(super) struct Machine {
     pub(super) graph: DiGraph<Device, Link, u32>,
     pub(super) places: Vec<Place>,
     pub(super) node_names: Vec<String>,
+    /// For each node how many before it are missing, in copies that are not full.
+    pub(super) missing: Vec<u32>,
+    /// How many are missing so far.
+    missed: u32,
     pub(super) ports: BTreeMap<String, Vec<u32>>,
     pub(super) stamps: BTreeMap<String, Vec<Stamp>>,
     /// The instances of the file, with the number after each entry's last copy.
@@ -49,7 +53,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Adds one copy of a template, with all its nodes or the first `part`.
+    /// Adds one copy of a template, with all its nodes or the first `part` of them.
     pub(super) fn stamp(&mut self, name: &str, template: &Rc<Template>, part: Option<u32>) {
         let stamps = self.stamps.entry(name.to_owned()).or_default();
         let prefix = format!("{name}{}", stamps.len());
@@ -68,6 +72,7 @@ impl Machine {
                 && node_base + node == self.node_names.len() as u32
             {
                 self.node_names.push(full.clone());
+                self.missing.push(self.missed);
             }
             spots.push(self.places.len() as u32);
             self.places.push(Place {
@@ -117,6 +122,7 @@ impl Machine {
             }
         }
         stamps.push(stamp);
+        self.missed += part.map_or(0, |part| template.nodes - part);
     }
 
     /// The devices of the whole machine that a selector names. Those that the file has and

@@ -73,13 +73,13 @@ fn both_directions_of_a_wire_are_neighbours() {
 }
 
 #[test]
-fn nodes_fill_a_rack_before_the_next() {
-    let t = build(&rack(), 20);
-    assert_eq!(t.nodes.len(), 20);
-    assert_eq!(t.nodes[17].name, "rack0/tray17");
-    assert_eq!(t.nodes[18].name, "rack1/tray0");
-    assert_eq!(t.nodes[19].name, "rack1/tray1");
-    assert_eq!(t.gpus().count(), 80);
+fn nodes_are_spread_over_as_few_racks_as_hold_them() {
+    let t = build(&rack(), 21);
+    assert_eq!(t.nodes.len(), 21);
+    assert_eq!(t.nodes[10].name, "rack0/tray10");
+    assert_eq!(t.nodes[11].name, "rack1/tray0");
+    assert_eq!(t.nodes[20].name, "rack1/tray9");
+    assert_eq!(t.gpus().count(), 84);
     assert_eq!(count(&t, DeviceKind::NvSwitch), 36);
     for (id, device) in t.devices() {
         let in_node = matches!(
@@ -88,16 +88,41 @@ fn nodes_fill_a_rack_before_the_next() {
         );
         assert_eq!(t.node_of(id).is_some(), in_node, "{}", t.device_name(id));
     }
-    // A switch of the second rack sees only its 8 GPUs.
+    // A switch of the second rack sees only its 40 GPUs.
     let (id, _) = t
         .devices()
         .filter(|(_, d)| d.kind == DeviceKind::NvSwitch)
         .last()
         .unwrap();
     assert_eq!(t.device_name(id), "rack1/nvswitch17");
-    assert_eq!(t.links_from(id).len(), 8);
+    assert_eq!(t.links_from(id).len(), 40);
     assert_eq!(build(&rack(), 36).nodes.len(), 36);
     assert_eq!(build(&rack(), 1).gpus().count(), 4);
+}
+
+/// A rack's leaf switches serve its own trays, also where some of the one before take no part.
+#[test]
+fn missing_nodes_leave_cables_where_they_are() {
+    let t = expand(
+        &catalogue::find("gb200-nvl72").unwrap(),
+        catalogue::hardware(),
+        &Overrides { nodes: Some(32) },
+    );
+    let t = t.unwrap();
+    let leaf = |nic: &str| {
+        let (nic, _) = t.devices().find(|&(d, _)| t.device_name(d) == nic).unwrap();
+        let neighbours = t
+            .links_from(nic)
+            .into_iter()
+            .map(|(_, to)| t.device_name(to));
+        neighbours
+            .filter(|name| name.contains("leaf"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(leaf("rack0/tray0/nic0").len(), 1);
+    assert_eq!(leaf("rack0/tray0/nic0"), leaf("rack0/tray15/nic0"));
+    assert_ne!(leaf("rack0/tray0/nic0"), leaf("rack1/tray0/nic0"));
+    assert_eq!(leaf("rack1/tray0/nic0"), leaf("rack1/tray15/nic0"));
 }
 
 #[test]
