@@ -181,7 +181,7 @@ impl Sharing {
     fn judge(&self, resource: ResourceId) -> Verdict {
         let pool = &self.pools[resource as usize];
         // By rate; those who are as fast as alone first.
-        let mut users: SmallVec<[(u64, bool, u128); 16]> = SmallVec::new();
+        let mut users: SmallVec<[(u64, bool, u64); 32]> = SmallVec::new();
         for &(at, id) in &pool.active {
             let group = &self.groups.all[id as usize];
             // Who has no rate yet would be faster.
@@ -189,27 +189,28 @@ impl Sharing {
                 return Verdict::TooFast;
             }
             let weight = u64::from(self.groups.uses[at as usize].weight);
-            let weight = u128::from(group.counted) * u128::from(weight);
+            let weight = u64::from(group.counted) * weight;
             users.push((group.rate, group.rate != group.own, weight));
         }
-        users.sort_unstable();
+        users.sort_unstable_by_key(|&(rate, limited, _)| (rate, limited));
         let fastest = users.last().map_or(0, |user| user.0);
-        let (mut rest, mut rising) = (u128::from(pool.capacity), u128::from(pool.weight));
-        let mut users = users.into_iter().peekable();
-        while let Some(&(rate, ..)) = users.peek() {
-            let one = u128::from(rate);
-            if rest < one * rising {
+        let (mut rest, mut rising) = (pool.capacity, pool.weight);
+        // What those who are left would have at a rate.
+        let all_at = |rate: u64, rising: u64| u128::from(rate) * u128::from(rising);
+        for level in users.chunk_by(|a, b| a.0 == b.0) {
+            let rate = level[0].0;
+            if u128::from(rest) < all_at(rate, rising) {
                 return Verdict::TooFast;
             }
-            while let Some((_, limited, weight)) = users.next_if(|u| u.0 == rate) {
-                if limited && rest < (one + 1) * rising {
+            for &(_, limited, weight) in level {
+                if limited && u128::from(rest) < all_at(rate + 1, rising) {
                     return if rate == fastest {
                         Verdict::FullAt(rate)
                     } else {
                         Verdict::TooFast
                     };
                 }
-                rest -= one * weight;
+                rest -= rate * weight;
                 rising -= weight;
             }
         }
