@@ -150,6 +150,7 @@ fn nodes_of_eight(ranks: u32, bytes: u64) -> Plan {
                 message: MessageCost::flat(Time::from_nanos(1000)),
                 later: Later::NEVER,
                 rate: Bandwidth::from_gb_per_sec(50),
+                ahead: 0,
             }),
             latency,
             credit_latency: latency,

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 /// Cases with more would take their time, unfolded.
 const MOST_STEPS: u64 = 100_000;
 
-const MACHINES: [&str; 9] = [
+const MACHINES: [&str; 10] = [
     "dgx-h100",
     "dgx-a100",
     "a100-quad-slingshot",
@@ -22,6 +22,7 @@ const MACHINES: [&str; 9] = [
     "dgx-b200",
     "l40s-pcie",
     "gb200-nvl72",
+    "gcp-a3-high",
     "x86-h100-pcie",
 ];
 

@@ -11,8 +11,11 @@ use crate::units::Time;
 /// A queue, an index into the engine's table.
 pub type FifoId = u32;
 
-/// Most slots that a queue has (NCCL: 8 steps).
+/// Most slots that a connection's buffer has (NCCL: 8 steps).
 pub(super) const MAX_SLOTS: usize = 8;
+
+/// Most slots that a queue has, those of a transport that keeps what is under way included.
+pub(super) const MOST_SLOTS: u32 = u8::MAX as u32;
 
 /// A bounded queue of slices between two actors; its slots' times are in [`Fifos`].
 #[derive(Debug, Clone)]
@@ -28,9 +31,12 @@ struct Fifo {
     sender_waits: bool,
     /// The other end is simulated elsewhere: it has to be told.
     far: bool,
+    slots: u8,
     /// Slot of the next slice to post and to take: `posted` and `taken` modulo the slots.
     post_slot: u8,
     take_slot: u8,
+    /// Where its times are, if it has more slots than others.
+    deep_at: u32,
     /// Where the sizes of its slices are, if its receiver (a proxy) has to ask for them.
     lens_at: u32,
     /// From posting to being visible, and from freeing to being free.
@@ -48,7 +54,10 @@ struct Line([Time; MAX_SLOTS]);
 /// No sizes are kept.
 const NO_LENS: u32 = u32::MAX;
 
-/// All queues of a simulation; each has the same number of slots.
+/// Its times are where those of most are.
+const SHALLOW: u32 = u32::MAX;
+
+/// All queues of a simulation; but for deep ones each has the same number of slots.
 #[derive(Debug, Clone)]
 pub(super) struct Fifos {
     slots: u8,
@@ -56,6 +65,8 @@ pub(super) struct Fifos {
     /// For each queue the times at which its slots are visible, then those at which they
     /// are free: in one cache line with up to four slots, else in one each.
     times: Vec<Line>,
+    /// The same of deep queues.
+    deep: Vec<Time>,
     lens: Vec<u32>,
     /// Actors from this one on prepare a slice, once it is there, for up to `preparing` before it
     /// moves: so long a time that is over matters at their queues.
@@ -82,6 +93,7 @@ impl Fifos {
             slots,
             all: Vec::new(),
             times: Vec::new(),
+            deep: Vec::new(),
             lens: Vec::new(),
             preparers: ActorId::MAX,
             preparing: Time::ZERO,
@@ -131,14 +143,28 @@ impl Fifos {
             receiver_waits: false,
             sender_waits: false,
             far: false,
+            slots: self.slots,
             post_slot: 0,
             take_slot: 0,
+            deep_at: SHALLOW,
             lens_at,
             latency,
             credit_latency,
             bytes: 0,
         });
         self.all.len() as u32 - 1
+    }
+
+    /// Gives a queue, of which nothing has been used yet, so many slots more.
+    pub(super) fn deepen(&mut self, id: FifoId, more: u32) {
+        let slots = (u32::from(self.slots) + more).min(MOST_SLOTS) as u8;
+        let fifo = &mut self.all[id as usize];
+        debug_assert!(fifo.posted == 0 && fifo.taken == 0);
+        if more > 0 {
+            (fifo.slots, fifo.deep_at) = (slots, self.deep.len() as u32);
+            let times = self.deep.len() + 2 * usize::from(slots);
+            self.deep.resize(times, Time::ZERO);
+        }
     }
 
     /// True if a line holds both kinds of times.
@@ -154,6 +180,10 @@ impl Fifos {
 
     #[inline]
     fn visible(&mut self, id: FifoId, slot: u8) -> &mut Time {
+        let at = self.all[id as usize].deep_at;
+        if at != SHALLOW {
+            return &mut self.deep[at as usize + usize::from(slot)];
+        }
         let line = if self.halves() {
             id as usize
         } else {
@@ -164,6 +194,11 @@ impl Fifos {
 
     #[inline]
     fn freed(&mut self, id: FifoId, slot: u8) -> &mut Time {
+        let fifo = &self.all[id as usize];
+        if fifo.deep_at != SHALLOW {
+            return &mut self.deep
+                [fifo.deep_at as usize + usize::from(fifo.slots) + usize::from(slot)];
+        }
         if self.halves() {
             &mut self.times[id as usize].0[MAX_SLOTS / 2 + usize::from(slot)]
         } else {
@@ -221,7 +256,7 @@ impl Fifos {
     #[inline]
     pub(super) fn credit_or_wait(&mut self, id: FifoId) -> Option<Time> {
         let fifo = &mut self.all[id as usize];
-        if fifo.posted - fifo.taken < u64::from(self.slots) {
+        if fifo.posted - fifo.taken < u64::from(fifo.slots) {
             let slot = fifo.post_slot;
             Some(*self.freed(id, slot))
         } else {
@@ -283,10 +318,9 @@ impl Fifos {
     /// A slice is in the queue, visible from `at` on; returns the receiver if it waits for it.
     #[inline]
     fn put(&mut self, id: FifoId, at: Time, len: u32) -> Option<ActorId> {
-        let slots = self.slots;
         let fifo = &mut self.all[id as usize];
         let slot = fifo.post_slot;
-        fifo.post_slot = if slot + 1 == slots { 0 } else { slot + 1 };
+        fifo.post_slot = if slot + 1 == fifo.slots { 0 } else { slot + 1 };
         fifo.posted += 1;
         if fifo.lens_at != NO_LENS {
             self.lens[fifo.lens_at as usize + usize::from(slot)] = len;
@@ -299,10 +333,9 @@ impl Fifos {
     /// A slot is free from `at` on; returns the sender if it waits for it.
     #[inline]
     fn give_back(&mut self, id: FifoId, at: Time) -> Option<ActorId> {
-        let slots = self.slots;
         let fifo = &mut self.all[id as usize];
         let slot = fifo.take_slot;
-        fifo.take_slot = if slot + 1 == slots { 0 } else { slot + 1 };
+        fifo.take_slot = if slot + 1 == fifo.slots { 0 } else { slot + 1 };
         fifo.taken += 1;
         let wakes = std::mem::take(&mut fifo.sender_waits).then_some(fifo.from);
         *self.freed(id, slot) = at;
@@ -335,7 +368,9 @@ impl Fifos {
         debug_assert!(whole.posted == 0 && whole.taken == 0);
         let ends = (whole.from, whole.to);
         let latencies = (whole.latency, whole.credit_latency);
+        let more = whole.slots - self.slots;
         let other = self.add(ends, latencies, self.is_sized(id));
+        self.deepen(other, u32::from(more));
         self.part(id);
         self.part(other);
         other
@@ -350,10 +385,17 @@ impl Fifos {
             from: own.from,
             to: own.to,
             far: own.far,
+            deep_at: own.deep_at,
             lens_at: own.lens_at,
             bytes: own.bytes,
             ..then
         };
+        if own.deep_at != SHALLOW {
+            let (own, then) = (own.deep_at as usize, then.deep_at as usize);
+            let times = 2 * usize::from(self.all[to].slots);
+            self.deep.copy_within(then..then + times, own);
+        }
+        let own = &self.all[to];
         if own.lens_at != NO_LENS {
             let (own, slots) = (own.lens_at as usize, usize::from(self.slots));
             let then = then.lens_at as usize;
@@ -405,9 +447,11 @@ impl Fifos {
         {
             return false;
         }
-        let slot = |first: u8, k: u8| (first + k) % self.slots;
+        // Queues of one kind have as many slots.
+        let slot =
+            |first: u8, k: u8| ((u16::from(first) + u16::from(k)) % u16::from(a.slots)) as u8;
         let still = self.preparing(a.from.max(a.to));
-        (0..self.slots).all(|k| {
+        (0..a.slots).all(|k| {
             if u64::from(k) < held {
                 let (x, y) = (slot(a.take_slot, k), slot(b.take_slot, k));
                 let lens = |fifos: &Self, fifo: &Fifo, slot: u8| {
@@ -427,11 +471,19 @@ impl Fifos {
     }
 
     fn visible_at(&self, id: usize, slot: u8) -> Time {
+        let at = self.all[id].deep_at;
+        if at != SHALLOW {
+            return self.deep[at as usize + usize::from(slot)];
+        }
         let line = if self.halves() { id } else { 2 * id };
         self.times[line].0[usize::from(slot)]
     }
 
     fn freed_at(&self, id: usize, slot: u8) -> Time {
+        let fifo = &self.all[id];
+        if fifo.deep_at != SHALLOW {
+            return self.deep[fifo.deep_at as usize + usize::from(fifo.slots) + usize::from(slot)];
+        }
         if self.halves() {
             self.times[id].0[MAX_SLOTS / 2 + usize::from(slot)]
         } else {
@@ -441,9 +493,8 @@ impl Fifos {
 
     /// Lets all that is in the queues come so much later.
     pub(super) fn shift(&mut self, by: Time) {
-        for time in self.times.iter_mut().flat_map(|line| &mut line.0) {
-            *time += by;
-        }
+        let shallow = self.times.iter_mut().flat_map(|line| &mut line.0);
+        shallow.chain(&mut self.deep).for_each(|time| *time += by);
     }
 
     /// What went through between two states of these queues does so many times more.
@@ -466,6 +517,7 @@ impl Fifos {
             };
         }
         self.times.clone_from(&then.times);
+        self.deep.clone_from(&then.deep);
         self.lens.clone_from(&then.lens);
         self.shift(by);
     }

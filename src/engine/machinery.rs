@@ -157,7 +157,7 @@ impl Machinery {
             let puts = (connections + second.len()) as u32;
             m.fifos
                 .add((from, proxy), (leg.post_latency, leg.post_latency), true);
-            second.push(((proxy, to), arrival));
+            second.push(((proxy, to), arrival, leg.ahead));
             m.incoming[id] = puts;
             let load = m.load_path[id].take();
             m.load_path.push(load);
@@ -171,8 +171,9 @@ impl Machinery {
                 later: leg.later,
             });
         }
-        for (ends, arrival) in second {
-            m.fifos.add(ends, arrival, false);
+        for (ends, arrival, ahead) in second {
+            let queue = m.fifos.add(ends, arrival, false);
+            m.fifos.deepen(queue, ahead);
         }
         let most = m.proxies.iter().map(|proxy| proxy.message.most()).max();
         m.fifos.set_preparing(workers, most.unwrap_or(Time::ZERO));

@@ -300,6 +300,7 @@ fn network_plan(chunk: u64, slots: u32, overhead: Time, latency: Time) -> Plan {
         message: MessageCost::flat(overhead),
         later: Later::NEVER,
         rate: INSTANT,
+        ahead: 0,
     };
     let first = Transport {
         network: Some(leg),
@@ -331,6 +332,20 @@ fn too_few_slots_leave_the_wire_idle() {
     // P8: one slot, credit back after 2 x 10 us: 2 + 20 us a message.
     let plan = network_plan(100_000, 1, Time::ZERO, us(10));
     close(time_of(&plan, gb(50)), 80.0 * 22.0 - 10.0);
+}
+
+#[test]
+fn a_transport_that_keeps_what_is_under_way_does_not() {
+    // The same with room for 11 messages more, of 2 us each: the wire is never idle.
+    let mut plan = network_plan(100_000, 1, Time::ZERO, us(10));
+    let deepened = plan.transports.iter().map(|mut transport| {
+        if let Some(leg) = transport.network.as_mut() {
+            leg.ahead = 11;
+        }
+        transport
+    });
+    plan.transports = deepened.collect();
+    close(time_of(&plan, gb(50)), 80.0 * 2.0 + 10.0);
 }
 
 #[test]

@@ -143,6 +143,7 @@ impl Communicator<'_> {
                         message: MessageCost::flat(message_overhead),
                         later: Later::NEVER,
                         rate: software.stream_rate.value,
+                        ahead: 0,
                     }),
                     latency: wires + software.transfer_latency.value,
                     // Kernels acknowledge; no process waits for the other one to take the data.

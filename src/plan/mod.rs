@@ -151,6 +151,9 @@ pub struct NetworkLeg {
     pub later: Later,
     /// The fastest that one connection goes, whatever the links allow.
     pub rate: Bandwidth,
+    /// So many slices more than the receiver's buffer holds may be under way: the transport's own
+    /// software keeps them.
+    pub ahead: u32,
 }
 
 /// Messages with more payload than each of these arrive later by what belongs to it.

@@ -170,6 +170,7 @@ mod tests {
                 message: MessageCost::flat(us(3)),
                 later: Later::NEVER,
                 rate: Bandwidth::from_gb_per_sec(50),
+                ahead: 0,
             }),
             ..local
         };

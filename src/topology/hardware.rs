@@ -378,8 +378,8 @@ pub struct NicModel {
     /// before they are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendezvous: Option<Box<RendezvousModel>>,
-    /// What software takes on the receiving side after the last byte has arrived; it holds
-    /// back what is received, but not the buffers that are offered for more.
+    /// What software takes on the receiving side after the last byte has arrived; it keeps what it
+    /// has yet to deliver, so that neither side's buffers are held back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Sourced<Time>>,
 }

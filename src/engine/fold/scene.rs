@@ -146,7 +146,8 @@ impl<'s> Scene<'s> {
                 let small = mix_in(message.inline.0.get(), message.inline.1.picos());
                 let work = mix_in(message.large.0.get(), message.large.1.picos());
                 let sizes = mix_in(mix_in(small, large), work);
-                mix_in(mix_in(times, sizes), leg.rate.bytes_per_sec())
+                let ways = mix_in(leg.rate.bytes_per_sec(), u64::from(leg.ahead));
+                mix_in(mix_in(times, sizes), ways)
             });
             mix_in(times, leg)
         });

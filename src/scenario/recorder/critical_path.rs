@@ -85,7 +85,8 @@ pub(super) struct Chain {
     counts: Vec<Counts>,
     posted: Vec<u32>,
     taken: Vec<u32>,
-    slots: usize,
+    /// Where each queue's slots begin among those of all, and where the last one's end.
+    slots: Vec<usize>,
     /// The last slice of each actor, or that which let its kernel start.
     last: Vec<u32>,
     /// Of each rank, the slice that ended last, when, and whose.
@@ -94,8 +95,15 @@ pub(super) struct Chain {
 
 impl Chain {
     pub(super) fn new(cast: &Cast, plan: &Plan, most: usize) -> Self {
+        let legs = plan.transports.iter().filter_map(|t| t.network);
+        let ahead = std::iter::repeat_n(0, plan.transports.len()).chain(legs.map(|leg| leg.ahead));
+        let mut slots = vec![0];
+        slots.extend(ahead.scan(0, |end, ahead| {
+            *end += (plan.protocol.fifo_slices + ahead).max(1) as usize;
+            Some(*end)
+        }));
         let fifos = cast.connection.len();
-        let slots = plan.protocol.fifo_slices.max(1) as usize;
+        let all = slots[fifos];
         Chain {
             most: most.min(MIXED as usize),
             full: false,
@@ -104,8 +112,8 @@ impl Chain {
             mixtures: Vec::new(),
             stretches: Vec::new(),
             counts: vec![Counts::default(); fifos],
-            posted: vec![NONE; fifos * slots],
-            taken: vec![NONE; fifos * slots],
+            posted: vec![NONE; all],
+            taken: vec![NONE; all],
             slots,
             last: vec![NONE; cast.place.len()],
             latest: vec![(Time::ZERO, 0, NONE); plan.program.ranks() as usize],
@@ -113,7 +121,8 @@ impl Chain {
     }
 
     fn slot(&self, fifo: FifoId, index: u64) -> usize {
-        fifo as usize * self.slots + (index % self.slots as u64) as usize
+        let (first, end) = (self.slots[fifo as usize], self.slots[fifo as usize + 1]);
+        first + (index % (end - first) as u64) as usize
     }
 
     pub(super) fn launch(&mut self, cast: &Cast, worker: ActorId) {

@@ -142,6 +142,7 @@ fn network_plan(topology: &Topology, chunk: u64, overhead: Time, costs: Costs) -
         message: MessageCost::flat(overhead),
         later: Later::NEVER,
         rate: INSTANT,
+        ahead: 0,
     };
     let transports = plan.transports.iter().enumerate();
     plan.transports = transports
