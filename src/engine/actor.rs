@@ -97,8 +97,8 @@ pub(super) struct Cold {
     pub(super) done_at: Time,
     /// Who waits for this worker to get on.
     pub(super) waiters: SmallVec<[ActorId; 2]>,
-    /// Proxies: when the last message was handed to the interface.
-    pub(super) handed: Time,
+    /// Proxies: when the thread has time for the next message.
+    pub(super) busy_until: Time,
     /// Streaming limited by resources other than the last.
     pub(super) limited: SmallVec<[(ResourceId, Time); 2]>,
     /// Waiting for other workers of the rank, between operations.
@@ -121,7 +121,7 @@ impl Default for Cold {
             done_before: 0,
             done_at: Time::ZERO,
             waiters: SmallVec::new(),
-            handed: Time::ZERO,
+            busy_until: Time::ZERO,
             limited: SmallVec::new(),
             idle: Time::ZERO,
             free: Time::ZERO,

@@ -5,7 +5,7 @@ use super::algorithm::Algorithm;
 use super::env::Env;
 use super::error::NcclError;
 use super::graphs::Graphs;
-use super::hosts::{Host, believed_rate, hosts, reach, worst_nic_path};
+use super::hosts::{Host, believed_rate, cables_rate, hosts, originals, reach, worst_nic_path};
 use super::mesh;
 use super::registration;
 use super::rings::{RingGraph, forced_rings, search};
@@ -16,7 +16,7 @@ use crate::collective::{Collective, Tree};
 use crate::plan::{Plan, ProtocolKind};
 use crate::topology::hardware::CpuVendor;
 use crate::topology::{
-    Architecture, DeviceId, DeviceKind, DeviceModel, LinkFamily, NodeId, PathType, Router, Topology,
+    Architecture, DeviceId, DeviceKind, DeviceModel, NodeId, PathType, Router, Topology,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -127,13 +127,15 @@ impl<'t> Communicator<'t> {
             &hosts,
             (compute_capability, env.version),
         )?;
-        let mesh = if hosts.len() == 1 && !reach.nvswitch {
-            mesh::capacities(topology, &gpus, |link| {
+        let meshes = originals(&hosts).filter(|_| !reach.nvswitch).map(|host| {
+            let gpus = host.ranks.iter().map(|&rank| gpus[rank as usize]);
+            mesh::capacities(topology, &gpus.collect::<Vec<_>>(), |link| {
                 believed_rate(topology, link, compute_capability)
             })
-        } else {
-            Vec::new()
-        };
+        });
+        // Where hosts differ nothing is looked for.
+        let mesh = meshes.reduce(|first, next| if first == next { first } else { Vec::new() });
+        let mesh = mesh.unwrap_or_default();
         let graph = match &env.graph {
             Some(file) => forced_rings(topology, &gpus, &hosts, file)?,
             None => None,
@@ -169,6 +171,11 @@ impl<'t> Communicator<'t> {
         } else {
             PathType::Pxb
         };
+        let nics = originals(&hosts).flat_map(|h| h.doors.iter().map(|d| d.nic));
+        let reported = nics.filter_map(|nic| topology.nic_model(nic)?.reported_latency.as_ref());
+        let net_latency = reported
+            .map(|latency| latency.value.micros())
+            .fold(0.0, f64::max);
         let setup = Setup {
             ranks: gpus.len() as u32,
             hosts: hosts.len() as u32,
@@ -177,6 +184,7 @@ impl<'t> Communicator<'t> {
             graphs,
             amd: cpus().any(|v| v == CpuVendor::Amd),
             net_overhead: env.net_overhead,
+            net_latency,
             ll128: compute_capability >= 70
                 && !(compute_capability >= 80 && env.version.before(18))
                 && graph.nvlink
@@ -308,11 +316,7 @@ impl<'t> Communicator<'t> {
         let nic = (self.setup.hosts > 1)
             .then(|| self.own_nic(0).ok())
             .flatten();
-        let links = nic.into_iter().flat_map(|n| self.topology.links_from(n));
-        links
-            .filter(|(l, _)| self.topology.family(*l) == LinkFamily::Network)
-            .map(|(l, _)| self.topology.raw_rate(l).gb_per_sec())
-            .sum()
+        nic.map_or(0.0, |nic| cables_rate(self.topology, nic))
     }
 
     pub(super) fn no_nic(&self, rank: u32) -> NcclError {

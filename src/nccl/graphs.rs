@@ -52,6 +52,11 @@ impl Graphs {
             plain_tree: false,
         };
         let tree = tree(hosts, reach, ring);
+        let tree = Graph {
+            // Of a mesh's paths the second GPU is not near.
+            plain_tree: rings.meshed || tree.plain_tree,
+            ..tree
+        };
         let heads = heads(hosts);
         Graphs {
             ring,

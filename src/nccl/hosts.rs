@@ -5,7 +5,7 @@ use super::error::NcclError;
 use super::version::Version;
 use crate::topology::hardware::{CpuVendor, DeviceModel};
 use crate::topology::{
-    DeviceId, DeviceKind, Hop, LinkFamily, LinkId, PathType, RouteError, Router, Topology,
+    DeviceId, DeviceKind, Hop, LinkFamily, LinkId, NodeId, PathType, RouteError, Router, Topology,
 };
 use rustc_hash::FxHashMap;
 
@@ -40,6 +40,20 @@ impl Host {
     pub(super) fn door(&self, channel: u32) -> Option<Door> {
         let doors = self.doors.len().max(1);
         self.doors.get(channel as usize % doors).copied()
+    }
+
+    /// Interfaces that are a local rank's own.
+    pub(super) fn own_nics(&self, local: usize) -> usize {
+        self.doors.iter().filter(|d| d.local == local).count()
+    }
+
+    /// The interface by which a local rank sends and receives on a channel: one of its own after
+    /// the other.
+    pub(super) fn nic_of(&self, local: usize, channel: usize) -> Option<DeviceId> {
+        let own = self.own_nics(local).max(1);
+        let mut doors = self.doors.iter().filter(|d| d.local == local);
+        let door = doors.nth(channel % own).map(|door| door.nic);
+        door.or(self.nics[local])
     }
 
     /// A device of this host, by that of the host that it is like.
@@ -220,6 +234,24 @@ pub(super) fn originals(hosts: &[Host]) -> impl Iterator<Item = &Host> {
     hosts.iter().enumerate().filter(own).map(|(_, host)| host)
 }
 
+/// What NCCL takes for interfaces: of those that a transport drives as one the first.
+pub(super) fn interfaces(topology: &Topology, node: NodeId) -> Vec<DeviceId> {
+    let nics = topology.nodes[node.index()].nics.iter();
+    let first = |nic: &&DeviceId| topology.rails(**nic).first() == Some(*nic);
+    nics.filter(first).copied().collect()
+}
+
+/// GB/s of an interface's cables.
+pub(super) fn cables_rate(topology: &Topology, nic: DeviceId) -> f64 {
+    let links = topology.rails(nic).iter();
+    let links = links.flat_map(|&rail| topology.links_from(rail));
+    links
+        .map(|(link, _)| link)
+        .filter(|&link| topology.family(link) == LinkFamily::Network)
+        .map(|link| topology.raw_rate(link).gb_per_sec())
+        .sum()
+}
+
 /// The usable interfaces of a GPU's node, as NCCL prefers them.
 pub(super) fn usable_nics(
     topology: &Topology,
@@ -227,15 +259,15 @@ pub(super) fn usable_nics(
     gpu: DeviceId,
     env: &Env,
 ) -> Vec<(PathType, DeviceId)> {
-    let nics = topology
-        .node_of(gpu)
-        .map(|n| topology.nodes[n.index()].nics.as_slice())
-        .unwrap_or_default();
+    let nics = topology.node_of(gpu).map(|n| interfaces(topology, n));
+    let nics = nics.unwrap_or_default();
     let allowed = |nic: DeviceId| {
+        let Some(position) = nics.iter().position(|&n| n == nic) else {
+            return false;
+        };
         if env.nics.is_none() {
             return true;
         }
-        let position = nics.iter().position(|&n| n == nic).unwrap_or(0);
         let name = topology.device_name(nic);
         let name = name.rsplit('/').next().unwrap_or_default();
         env.allows_nic(name, position)
@@ -388,15 +420,16 @@ pub(super) fn reach(
     }
     let way_out = |rank: u32, nic| -> Result<f64, RouteError> {
         let local = router.local(gpus[rank as usize], nic)?.hops;
-        let ports = topology.links_from(nic).into_iter().map(|(l, _)| l);
-        let cables: f64 = ports
-            .filter(|&l| topology.family(l) == LinkFamily::Network)
-            .map(believed)
-            .sum();
+        let rails = topology.rails(nic).len().max(1) as f64;
+        // Each rail has a link of its own to what it is attached to.
+        let of_hop = |hop: &Hop| {
+            let own = topology.ends(hop.link).1 == nic;
+            believed(hop.link) * if own { rails } else { 1.0 }
+        };
         Ok(local
             .iter()
-            .map(|h| believed(h.link))
-            .fold(cables, f64::min))
+            .map(of_hop)
+            .fold(cables_rate(topology, nic), f64::min))
     };
     let (mut inter, mut doors) = (f64::INFINITY, f64::INFINITY);
     for host in originals(hosts).filter(|_| hosts.len() > 1) {

@@ -6,13 +6,13 @@ use super::chunks::{Sizing, protocol, slot};
 use super::communicator::{Communicator, Planned};
 use super::costs::{Setting, UNLIMITED, hop, kernel_start, role_costs};
 use super::error::NcclError;
+use super::gates::start_of;
 use super::hosts::{by_nvlink, nic_path};
-use super::rings::start_of;
 use super::transport::{Leg, Way};
 use super::turns::{Turn, Turns};
 use crate::collective::{
     ChainProgram, Chains, Collective, ConnId, MscclAlgorithm, Part, Program, Rank, RingProgram,
-    Rings, Role, Tree, TreeProgram, binary_parent,
+    Rings, Role, Tree, TreeProgram, WorkerId, binary_parent,
 };
 use crate::plan::{Issue, Plan, Protocol, ProtocolKind, RoleCosts, Transports};
 use crate::topology::{DeviceId, DeviceModel, PathType};
@@ -260,6 +260,7 @@ impl Communicator<'_> {
             counts.then(|| self.gpus[rank.index()])
         };
         let turns = Turns::new(program, ways, algorithm, receiver);
+        let slices = slices_of_message(program, &protocol);
         let mut transports = Transports::with_capacity(ways.len());
         let mut known: FxHashMap<(u32, u16, Turn), u32> = FxHashMap::default();
         for (way, conn) in ways.iter().zip(0..) {
@@ -274,7 +275,7 @@ impl Communicator<'_> {
             };
             let kind = *known.entry((way.kind(), model, turn)).or_insert_with(|| {
                 let hop = hops[usize::from(model)];
-                transports.kind(self.ways.transport(way, hop, &protocol, turn))
+                transports.kind(self.ways.transport(way, hop, (&protocol, slices), turn))
             });
             transports.push_of(kind, way.routes());
         }
@@ -424,6 +425,12 @@ impl Communicator<'_> {
                 .order((channel % u32::from(rings)) as u16)
                 .to_vec();
         }
+        if self.graph.meshed {
+            let rings = u32::from(self.graph.rings.channels());
+            let order = self.graph.rings.order((channel % rings) as u16);
+            let before: usize = self.hosts[..host].iter().map(|h| h.ranks.len()).sum();
+            return order[before..before + self.hosts[host].ranks.len()].to_vec();
+        }
         let host = &self.hosts[host];
         let (g, start) = (host.ranks.len(), start_of(host, channel));
         let mut locals: Vec<usize> = (0..g).map(|i| (start + i) % g).collect();
@@ -518,4 +525,21 @@ impl Communicator<'_> {
         }
         Ok((Arc::new(program), ways))
     }
+}
+
+/// Slices that are one message: with LL128 a slot holds a chunk, of which slices are what its warps
+/// move while others are on their way.
+fn slices_of_message(program: &dyn Program, protocol: &Protocol) -> u32 {
+    if protocol.kind != ProtocolKind::Ll128 {
+        return 1;
+    }
+    // Chunks of all ranks are the same.
+    let of_rank = 0..program.workers() / program.ranks().max(1);
+    let chunk = of_rank
+        .map(WorkerId)
+        .filter(|&worker| program.steps(worker) > 0)
+        .map(|worker| program.step(worker, 0).len)
+        .max();
+    let slices = chunk.map_or(1, |chunk| chunk.div_ceil(protocol.slice_len(chunk)));
+    slices.max(1) as u32
 }

@@ -29,22 +29,36 @@ pub(super) fn capacities(
     all
 }
 
-/// The best rings over all GPUs: their orders, and the speed of each. `None` if NVLinks
-/// alone make no ring.
-pub(super) fn rings(
+/// Ways past all GPUs, by their orders, and the speed of each.
+pub(super) type Found = (Vec<Vec<u32>>, f64);
+
+/// The best rings over all GPUs. `None` if NVLinks alone make no ring.
+pub(super) fn rings(capacities: &[Vec<f64>], speeds: &[f64], most: usize) -> Option<Found> {
+    best(capacities, speeds, most, None)
+}
+
+/// The best ways through a host from interface to interface: the k-th begins and ends at two of the
+/// GPUs `near[k]`, to which the k-th interface is near, or begins at the only one and ends anywhere.
+/// `None` if NVLinks alone make none.
+pub(super) fn paths(capacities: &[Vec<f64>], speeds: &[f64], near: &[Vec<u32>]) -> Option<Found> {
+    best(capacities, speeds, near.len(), Some(near))
+}
+
+fn best(
     capacities: &[Vec<f64>],
     speeds: &[f64],
     most: usize,
-) -> Option<(Vec<Vec<u32>>, f64)> {
+    near: Option<&[Vec<u32>]>,
+) -> Option<Found> {
     let n = capacities.len();
     if n < 2 {
         return None;
     }
     let widest = capacities.iter().flatten().copied().fold(0.0, f64::max);
-    let mut best: Option<(Vec<Vec<u32>>, f64)> = None;
-    let worth = |b: &Option<(Vec<Vec<u32>>, f64)>| {
+    let mut best: Option<Found> = None;
+    let worth = |b: &Option<Found>| {
         b.as_ref()
-            .map_or(0.0, |(rings, speed)| rings.len() as f64 * speed)
+            .map_or(0.0, |(found, speed)| found.len() as f64 * speed)
     };
     for &speed in speeds.iter().filter(|&&s| s <= widest) {
         if let Some((_, found)) = &best
@@ -54,7 +68,10 @@ pub(super) fn rings(
         }
         let out: Vec<f64> = capacities.iter().map(|row| row.iter().sum()).collect();
         let least = out.iter().copied().fold(f64::INFINITY, f64::min);
-        let bound = ((least / speed) as usize).min(most);
+        let bound = match near {
+            Some(near) => near.len().min(most),
+            None => ((least / speed) as usize).min(most),
+        };
         if bound as f64 * speed <= worth(&best) {
             continue;
         }
@@ -64,12 +81,13 @@ pub(super) fn rings(
                 .iter()
                 .map(|row| row.iter().map(|c| (c / speed) as u32).collect())
                 .collect(),
+            near,
             bound,
-            rings: Vec::new(),
+            found: Vec::new(),
             best: Vec::new(),
             steps: MOST_STEPS,
         };
-        search.ring(&mut vec![0]);
+        search.another();
         if search.best.len() as f64 * speed > worth(&best) {
             best = Some((search.best, speed));
         }
@@ -77,46 +95,59 @@ pub(super) fn rings(
     best
 }
 
-struct Search {
+struct Search<'n> {
     left: Vec<Vec<u32>>,
+    /// Of paths; rings begin and end at the first GPU.
+    near: Option<&'n [Vec<u32>]>,
     bound: usize,
-    rings: Vec<Vec<u32>>,
+    found: Vec<Vec<u32>>,
     best: Vec<Vec<u32>>,
     steps: u32,
 }
 
-impl Search {
+impl Search<'_> {
+    /// Looks for one more; true if there is nothing better to be found.
+    fn another(&mut self) -> bool {
+        let starts = self.near.map_or(&[0][..], |near| &near[self.found.len()]);
+        starts.iter().any(|&start| self.go_on(&mut vec![start]))
+    }
+
     /// Goes on from the last GPU of `order`; true if there is nothing better to be found.
-    fn ring(&mut self, order: &mut Vec<u32>) -> bool {
+    fn go_on(&mut self, order: &mut Vec<u32>) -> bool {
         if self.steps == 0 {
             return true;
         }
         self.steps -= 1;
         let n = self.left.len();
-        let at = order[order.len() - 1] as usize;
+        let (first, at) = (order[0] as usize, order[order.len() - 1] as usize);
         if order.len() == n {
-            if self.left[at][0] == 0 {
+            let closed = u32::from(self.near.is_none());
+            let ends = match self.near.map(|near| &near[self.found.len()]) {
+                Some(near) => near.len() < 2 || near.contains(&(at as u32)),
+                None => self.left[at][first] > 0,
+            };
+            if !ends {
                 return false;
             }
-            self.left[at][0] -= 1;
-            self.rings.push(order.clone());
-            if self.rings.len() > self.best.len() {
-                self.best.clone_from(&self.rings);
+            self.left[at][first] -= closed;
+            self.found.push(order.clone());
+            if self.found.len() > self.best.len() {
+                self.best.clone_from(&self.found);
             }
-            let done = self.best.len() >= self.bound || self.ring(&mut vec![0]);
-            self.rings.pop();
-            self.left[at][0] += 1;
+            let done = self.best.len() >= self.bound || self.another();
+            self.found.pop();
+            self.left[at][first] += closed;
             return done;
         }
         // The widest links first: narrow ones are what runs out.
-        let mut next: Vec<usize> = (1..n)
+        let mut next: Vec<usize> = (0..n)
             .filter(|&to| self.left[at][to] > 0 && !order.contains(&(to as u32)))
             .collect();
         next.sort_by_key(|&to| std::cmp::Reverse(self.left[at][to]));
         for to in next {
             self.left[at][to] -= 1;
             order.push(to as u32);
-            let done = self.ring(order);
+            let done = self.go_on(order);
             order.pop();
             self.left[at][to] += 1;
             if done {
@@ -180,6 +211,29 @@ mod tests {
                 sorted.sort_unstable();
                 assert_eq!(sorted, (0..gpus as u32).collect::<Vec<_>>());
             }
+        }
+    }
+
+    /// Each pair of GPUs has an interface: every path goes from one of the two to the other, past all
+    /// of them, and no link is in more of them than it carries.
+    #[test]
+    fn the_cube_mesh_has_a_path_for_each_interface() {
+        let all = dgx1(8);
+        let near: Vec<Vec<u32>> = (0..4).map(|k| vec![2 * k, 2 * k + 1]).collect();
+        let (found, speed) = paths(&all, &[15., 12., 10.], &near).unwrap();
+        assert_eq!((found.len(), speed), (4, 15.0));
+        let mut used = vec![vec![0.0; 8]; 8];
+        for (path, near) in found.iter().zip(&near) {
+            let mut sorted = path.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, (0..8).collect::<Vec<_>>());
+            assert!(near.contains(&path[0]) && near.contains(&path[7]));
+            for pair in path.windows(2) {
+                used[pair[0] as usize][pair[1] as usize] += speed;
+            }
+        }
+        for (used, all) in used.iter().flatten().zip(all.iter().flatten()) {
+            assert!(used <= all);
         }
     }
 

@@ -11,6 +11,7 @@ mod communicator;
 mod costs;
 mod env;
 mod error;
+mod gates;
 mod graph_file;
 mod graphs;
 mod heads;

@@ -5,9 +5,10 @@ use super::error::NcclError;
 use super::transport::Ways;
 use crate::plan::{ProtocolKind, RouteId};
 use crate::topology::hardware::RendezvousModel;
-use crate::topology::{DeviceId, Route, Share, Shift};
+use crate::topology::{DeviceId, Hop, Route, Share, Shift};
 use crate::units::{Bandwidth, Time};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A GPU at one end of a network connection, and its interface there, in the first node of its
@@ -97,7 +98,7 @@ pub(super) struct Crossing {
     pub(super) route: RouteId,
     /// Of its network part.
     pub(super) latency: Time,
-    /// Of the narrowest link.
+    /// As much as its narrowest link can take.
     pub(super) wire: Bandwidth,
 }
 
@@ -161,8 +162,11 @@ impl Ways<'_> {
         let handshake = model.and_then(|m| m.rendezvous.as_deref());
         let architecture = topology.architecture(gpu).filter(|_| direct);
         let pair = architecture.and_then(|m| Some(m.queue_pair_rate.as_ref()?.value));
+        let rails = topology.rails(nic).len().max(1) as u64;
         let rate = match (pair, self.queue_pairs()) {
-            (Some(pair), Some(count)) => pair.bytes_per_sec().saturating_mul(u64::from(count)),
+            (Some(pair), Some(count)) => pair
+                .bytes_per_sec()
+                .saturating_mul(u64::from(count) * rails),
             _ => u64::MAX,
         };
         let delivery = model.and_then(|m| Some(m.delivery.as_ref()?.value));
@@ -215,11 +219,47 @@ impl Ways<'_> {
         route
     }
 
+    /// Pairs of interfaces over which a transport splits each message, if it does.
+    fn rails(&self, out: DeviceId, into: DeviceId) -> SmallVec<[(DeviceId, DeviceId); 4]> {
+        let [from, to] = [out, into].map(|nic| self.topology().rails(nic));
+        if from.len() == to.len() && from.len() > 1 {
+            from.iter().copied().zip(to.iter().copied()).collect()
+        } else {
+            SmallVec::new()
+        }
+    }
+
+    /// A route that splits evenly over pairs of interfaces, and the latency of the longest.
+    fn over_rails(
+        &mut self,
+        (source, target): (DeviceId, DeviceId),
+        rails: &[(DeviceId, DeviceId)],
+        flow: u64,
+    ) -> Result<(RouteId, Time), NcclError> {
+        let mut latency = Time::ZERO;
+        let mut parts: Vec<Vec<Hop>> = Vec::with_capacity(3 * rails.len());
+        for &(out, into) in rails {
+            let sender = self.port(source, out, End::Sends)?;
+            let receiver = self.port(target, into, End::Receives)?;
+            let middle = self.router_mut().network(out, into, flow)?;
+            latency = latency.max(middle.latency);
+            let (from, to) = (self.ports.of(sender), self.ports.of(receiver));
+            parts.push(sender.shift.hops(&from.data.hops).collect());
+            parts.push(middle.hops);
+            parts.push(receiver.shift.hops(&to.data.hops).collect());
+        }
+        for hop in parts.iter_mut().flatten() {
+            hop.share = hop.share.part(rails.len() as u64);
+        }
+        let routes = Arc::make_mut(&mut self.routes);
+        Ok((routes.push_joined(parts, Share::WHOLE), latency))
+    }
+
     /// A route from memory to memory over a network; one for all connections that take it.
     pub(super) fn crossing(
         &mut self,
-        (sender, out): (PortId, DeviceId),
-        (receiver, into): (PortId, DeviceId),
+        (source, sender, out): (DeviceId, PortId, DeviceId),
+        (target, receiver, into): (DeviceId, PortId, DeviceId),
         flow: u64,
     ) -> Result<Crossing, NcclError> {
         let [from, to] = [sender, receiver].map(|id| id.shift.device(self.ports.of(id).memory));
@@ -227,21 +267,27 @@ impl Ways<'_> {
         if let Some(&known) = self.ports.crossings.get(&key) {
             return Ok(known);
         }
-        let middle = self.router_mut().network(out, into, flow)?;
-        let (from, to) = (self.ports.of(sender), self.ports.of(receiver));
-        let parts = [
-            sender.shift.hops(&from.data.hops),
-            Shift::default().hops(&middle.hops),
-            receiver.shift.hops(&to.data.hops),
-        ];
-        let route = Arc::make_mut(&mut self.routes).push_joined(parts, Share::WHOLE);
+        let rails = self.rails(out, into);
+        let (route, latency) = if rails.is_empty() {
+            let middle = self.router_mut().network(out, into, flow)?;
+            let (from, to) = (self.ports.of(sender), self.ports.of(receiver));
+            let parts = [
+                sender.shift.hops(&from.data.hops),
+                Shift::default().hops(&middle.hops),
+                receiver.shift.hops(&to.data.hops),
+            ];
+            let routes = Arc::make_mut(&mut self.routes);
+            (routes.push_joined(parts, Share::WHOLE), middle.latency)
+        } else {
+            self.over_rails((source, target), &rails, flow)?
+        };
         let rates = self.topology().rates();
         let hops = self.routes.get(route).hops.iter();
-        let narrowest = hops.map(|hop| rates(hop.link)).min();
+        let wire = hops.map(|hop| hop.share.carried_by(rates(hop.link))).min();
         let known = Crossing {
             route,
-            latency: middle.latency,
-            wire: narrowest.unwrap_or(Bandwidth::from_bytes_per_sec(u64::MAX)),
+            latency,
+            wire: wire.unwrap_or(Bandwidth::from_bytes_per_sec(u64::MAX)),
         };
         self.ports.crossings.insert(key, known);
         Ok(known)

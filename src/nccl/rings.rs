@@ -2,12 +2,12 @@
 //!
 //! Restates what NCCL's graph search (2.30.7, `search.cc`) ends with on machines where
 //! every GPU of a host reaches its index neighbours equally well: behind NVSwitches, or
-//! over PCIe. Not covered: machines whose NVLinks form a mesh (DGX-1), where the search has
-//! to look for rings link by link.
+//! over PCIe. Where NVLinks form a mesh (DGX-1), [`mesh`] looks for rings link by link.
 
 use super::error::NcclError;
+use super::gates::{CrossNic, Gate, leaves_apart, pairs, through};
 use super::graph_file::{GraphFile, GraphGpu};
-use super::hosts::{Door, Host, Reach, originals};
+use super::hosts::{Door, Host, Reach, interfaces, originals};
 use super::mesh;
 use super::version::Version;
 use crate::collective::Rings;
@@ -31,24 +31,8 @@ pub(super) struct RingGraph {
     pub(super) same_channels: bool,
     /// Inside hosts they go over NVLink only.
     pub(super) nvlink: bool,
-}
-
-/// By which interface a ring leaves a host that it entered by another (`NCCL_CROSS_NIC`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CrossNic {
-    /// By the same.
-    Same,
-    /// By that of its last GPU.
-    Any,
-    /// Channels in pairs: the second is the first backwards.
-    Paired,
-}
-
-/// Where a ring enters and leaves a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Gate {
-    pub(super) enter: Option<DeviceId>,
-    pub(super) leave: Option<DeviceId>,
+    /// Of several hosts, through each along the links of a mesh.
+    pub(super) meshed: bool,
 }
 
 /// Speeds that the search tries, highest first.
@@ -129,7 +113,64 @@ pub(super) fn search(
         _ if near => CrossNic::Same,
         _ => CrossNic::Paired,
     };
-    several_hosts(hosts, reach, mode, near || !pxn)
+    let plain = several_hosts(hosts, reach, mode, near || !pxn)?;
+    Ok(match through_meshes(hosts, mesh, reach) {
+        Some(meshed) if meshed.worth() > plain.worth() => meshed,
+        _ => plain,
+    })
+}
+
+/// The rings of hosts whose GPUs are joined without switches, and not each with each.
+fn through_meshes(hosts: &[Host], mesh: &[Vec<f64>], reach: Reach) -> Option<RingGraph> {
+    if reach.nvswitch || reach.meshed {
+        return None;
+    }
+    let near_door = |door: &Door| {
+        let both = std::iter::once(door.local).chain(door.mate);
+        both.map(|local| local as u32).collect()
+    };
+    let of_host = |host: &Host| host.doors.iter().map(near_door).collect();
+    let near: Vec<Vec<u32>> = of_host(&hosts[0]);
+    // They all have to be like the first.
+    if originals(hosts).any(|host| of_host(host) != near) {
+        return None;
+    }
+    let mut speeds = speeds(reach.compute_capability, reach.version).inter;
+    speeds.retain(|&speed| speed <= reach.doors);
+    let (paths, speed) = mesh::paths(mesh, &speeds, &near)?;
+    let found = paths.len() as u32;
+    let (channels, speed) = duplicate(found, speed, reach.compute_capability);
+    let past = |host: &Host, path: &[u32]| -> Vec<u32> {
+        path.iter()
+            .map(|&local| host.ranks[local as usize])
+            .collect()
+    };
+    let orders = paths.iter().map(|path| {
+        let hosts = hosts.iter();
+        hosts.flat_map(|host| past(host, path)).collect()
+    });
+    let gates = (0..found).map(|channel| {
+        let gate = |host: &Host| {
+            let nic = host.door(channel).map(|door| door.nic);
+            Gate {
+                enter: nic,
+                leave: nic,
+            }
+        };
+        hosts.iter().map(gate).collect()
+    });
+    let users = (0..channels * 2).map(|c| (c % found) as u16).collect();
+    let rings = Rings::new(orders.collect(), users).expect("each path visits each GPU once");
+    Some(RingGraph {
+        channels,
+        intra: speed,
+        inter: speed,
+        rings: Arc::new(rings),
+        gates: gates.collect(),
+        same_channels: found == 1,
+        nvlink: true,
+        meshed: true,
+    })
 }
 
 fn one_host(host: &Host, reach: Reach) -> RingGraph {
@@ -164,6 +205,7 @@ fn one_host(host: &Host, reach: Reach) -> RingGraph {
         gates,
         same_channels: true,
         nvlink: reach.nvlink,
+        meshed: false,
     }
 }
 
@@ -189,6 +231,7 @@ fn meshed(mesh: &[Vec<f64>], reach: Reach) -> Option<RingGraph> {
         }]],
         same_channels: found == 1,
         nvlink: true,
+        meshed: false,
     })
 }
 
@@ -295,132 +338,8 @@ fn several_hosts(
         gates,
         same_channels: search_channels == 1,
         nvlink: reach.nvlink,
+        meshed: false,
     })
-}
-
-/// A channel's way through a host, by local ranks. If `Paired`, channels come in pairs: the second
-/// is the first backwards, entering where the first leaves (NCCL's crossNic 2). Hosts of odd index
-/// swap the two, so that every hop between hosts stays on one rail.
-fn through(
-    host: &Host,
-    odd: bool,
-    (channel, channels): (u32, u32),
-    mode: CrossNic,
-    meshed: bool,
-) -> (Vec<usize>, Gate) {
-    let g = host.ranks.len();
-    let run = |start: usize| (0..g).map(move |i| (start + i) % g).collect::<Vec<usize>>();
-    let pairs = if mode == CrossNic::Paired {
-        pairs(host, meshed)
-    } else {
-        Vec::new()
-    };
-    let paired = channel / 2 * 2 + 1 < channels;
-    let role = if paired && odd { channel ^ 1 } else { channel };
-    let (locals, enter, leave) = match (pairs.get((role / 2) as usize), host.door(channel)) {
-        (Some(&(first, last)), _) if paired => {
-            let mut locals = ending(run(first.local), last.local);
-            let (mut enter, mut leave) = (first.nic, last.nic);
-            if role % 2 == 1 {
-                locals.reverse();
-                std::mem::swap(&mut enter, &mut leave);
-            }
-            (locals, Some(enter), Some(leave))
-        }
-        (_, None) => (run(0), None, None),
-        (_, Some(door)) => {
-            let mut locals = run(door.local);
-            // The other way round, if that ends at a GPU that is near.
-            if g > 1 && door.mate == Some((door.local + 1) % g) {
-                locals[1..].reverse();
-            }
-            // The search gives up crossing where rings would meet at an interface.
-            let leave = match mode {
-                CrossNic::Any if leaves_apart(host, meshed) => {
-                    if door.mate.is_none() {
-                        locals = ending(locals, last_of(host, door, meshed));
-                    }
-                    host.nics[locals[g - 1]]
-                }
-                _ => Some(door.nic),
-            };
-            (locals, Some(door.nic), leave)
-        }
-    };
-    (locals, Gate { enter, leave })
-}
-
-/// The same GPUs with one of them last.
-fn ending(mut locals: Vec<usize>, last: usize) -> Vec<usize> {
-    locals.retain(|&local| local != last);
-    locals.push(last);
-    locals
-}
-
-/// Where a ring that enters by a door leaves the host: at the GPU before its first, or at one with
-/// a door if they can be passed in any order.
-fn last_of(host: &Host, door: Door, meshed: bool) -> usize {
-    let g = host.ranks.len();
-    let before = (door.local + g - 1) % g;
-    let owners = host.owners();
-    match owners.iter().position(|&o| o == door.local) {
-        Some(at) if meshed && owners.len() > 1 && !owners.contains(&before) => {
-            owners[(at + 1) % owners.len()]
-        }
-        _ => before,
-    }
-}
-
-/// Rings that leave by the interface of the GPU where they end all leave by different ones.
-fn leaves_apart(host: &Host, meshed: bool) -> bool {
-    let mut seen: Vec<DeviceId> = Vec::new();
-    host.doors.iter().all(|&door| {
-        let last = host.nics[last_of(host, door, meshed)];
-        last.is_some_and(|nic| {
-            let new = !seen.contains(&nic);
-            seen.push(nic);
-            new
-        })
-    })
-}
-
-/// Doors by which pairs of rings enter and leave: of a rank, and of the one before it, where
-/// a run of neighbours from the first ends; of any two where GPUs can be passed in any order. Each
-/// door is in one pair.
-fn pairs(host: &Host, meshed: bool) -> Vec<(Door, Door)> {
-    let g = host.ranks.len();
-    let mut free = host.doors.clone();
-    let mut pairs = Vec::new();
-    let mut take = |local: usize, other: usize| {
-        let first = free.iter().position(|d| d.local == local)?;
-        free.iter().position(|d| d.local == other)?;
-        let first = free.remove(first);
-        let second = free.iter().position(|d| d.local == other)?;
-        Some((first, free.remove(second)))
-    };
-    if g < 2 {
-        return pairs;
-    }
-    // Each round takes at most one pair from a place.
-    for _ in 0..host.doors.len() {
-        let before = pairs.len();
-        for local in 0..g {
-            pairs.extend(take(local, (local + g - 1) % g));
-        }
-        if pairs.len() == before {
-            break;
-        }
-    }
-    while meshed && let Some(other) = free.iter().position(|d| d.local != free[0].local) {
-        let second = free.remove(other);
-        pairs.push((free.remove(0), second));
-    }
-    pairs
-}
-
-/// The local rank at which a channel begins: that with the channel's door.
-pub(super) fn start_of(host: &Host, channel: u32) -> usize {
-    host.door(channel).map_or(0, |door| door.local)
 }
 
 /// The rings that a graph file forces (NCCL: `NCCL_GRAPH_FILE`), if it has any. Every host has
@@ -465,7 +384,7 @@ pub(super) fn forced_rings(
                 .ranks
                 .first()
                 .and_then(|&r| topology.node_of(gpus[r as usize]));
-            let nics = node.map_or(&[][..], |n| topology.nodes[n.index()].nics.as_slice());
+            let nics = node.map_or(Vec::new(), |n| interfaces(topology, n));
             let nic = |dev: Option<u64>| match dev {
                 None => Ok(None),
                 Some(dev) => nics.get(dev as usize).copied().map(Some).ok_or_else(|| {
@@ -495,5 +414,6 @@ pub(super) fn forced_rings(
         gates,
         same_channels: graph.same_channels,
         nvlink: graph.type_intra <= PathType::Nvl,
+        meshed: false,
     }))
 }

@@ -5,7 +5,7 @@ use super::chunks::slot;
 use super::communicator::{Communicator, Planned};
 use super::costs::lane_costs;
 use super::error::NcclError;
-use super::hosts::{believed_path, believed_rate, by_nvlink, nic_path, usable_nics};
+use super::hosts::{believed_path, believed_rate, by_nvlink, cables_rate, nic_path, usable_nics};
 use super::p2p::{self, BaseChunks, ChannelInputs, Channels, PartInputs, PeerPath, Schedule};
 use super::registration::LONGEST_MESSAGE;
 use super::transport::{Leg, Way};
@@ -14,7 +14,7 @@ use crate::collective::{
 };
 use crate::plan::{ProtocolKind, RoleCosts};
 use crate::topology::hardware::CpuVendor;
-use crate::topology::{DeviceId, LinkFamily, PathType};
+use crate::topology::{DeviceId, PathType};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -141,14 +141,9 @@ impl Communicator<'_> {
             let best = near.first().map(|c| c.0);
             let nics = near.iter().filter(|c| Some(c.0) == best).count();
             let sharing = host.ranks.len().max(1);
-            let distinct = host.owners().len().max(1);
-            let rate = near.first().map_or(0.0, |&(_, nic)| {
-                let links = self.topology.links_from(nic).into_iter();
-                links
-                    .filter(|(l, _)| self.topology.family(*l) == LinkFamily::Network)
-                    .map(|(l, _)| self.topology.raw_rate(l).gb_per_sec())
-                    .sum()
-            });
+            let distinct = host.doors.len().max(1);
+            let rate = |&(_, nic): &(PathType, DeviceId)| cables_rate(self.topology, nic);
+            let rate = near.first().map_or(0.0, rate);
             paths.push(PeerPath::Network {
                 interfaces: nics.min(distinct.div_ceil(sharing)).max(1) as u32,
                 rate,
@@ -215,8 +210,10 @@ impl Communicator<'_> {
     /// Over the network, the sender takes the interface of the receiver's rail, through the
     /// GPU of its own host that is near to it (`NCCL_P2P_PXN_LEVEL` 2).
     fn send_ways(&mut self, program: &P2pProgram) -> Result<Vec<Way>, NcclError> {
-        // Many connections ask the same: it depends on the sender and the receiver's place only.
-        let mut mates: FxHashMap<(u32, u32), Option<(DeviceId, DeviceId)>> = FxHashMap::default();
+        // Many connections ask the same: it depends on the sender, the receiver's place, and which of
+        // the interfaces there.
+        type Mate = Option<(DeviceId, DeviceId)>;
+        let mut mates: FxHashMap<(u32, u32, usize), Mate> = FxHashMap::default();
         (0..program.connections())
             .map(|c| {
                 let ends = program.connection(ConnId(c));
@@ -225,18 +222,21 @@ impl Communicator<'_> {
                 if self.same_host(a, b) {
                     return self.way(a, b, None, 0);
                 }
+                let channel = usize::from(from.channel);
                 let there = self.place_of[b as usize].1;
+                let host = &self.hosts[self.place_of[a as usize].0 as usize];
+                let which = channel % host.own_nics(there as usize).max(1);
                 let mate = *mates
-                    .entry((a, there))
-                    .or_insert_with(|| self.rail_mate(a, there));
+                    .entry((a, there, which))
+                    .or_insert_with(|| self.rail_mate(a, there, which));
                 let (out, relay) = match mate {
                     Some((nic, relay)) => (nic, Some(relay)),
-                    None => (self.own_nic(a)?, None),
+                    None => (self.nic_of(a, channel)?, None),
                 };
                 self.ways.find(Leg {
                     from: self.gpus[a as usize],
                     to: self.gpus[b as usize],
-                    nics: Some((out, self.own_nic(b)?)),
+                    nics: Some((out, self.nic_of(b, channel)?)),
                     relay,
                     flow: u64::from(from.channel),
                 })
@@ -244,9 +244,16 @@ impl Communicator<'_> {
             .collect()
     }
 
+    /// The interface by which a rank sends and receives on a channel.
+    fn nic_of(&self, rank: u32, channel: usize) -> Result<DeviceId, NcclError> {
+        let (host, local) = self.place_of[rank as usize];
+        let nic = self.hosts[host as usize].nic_of(local as usize, channel);
+        nic.ok_or_else(|| self.no_nic(rank))
+    }
+
     /// The GPU of the sender's host at the place `there`, and its interface, if the sender
     /// reaches that GPU by NVLink.
-    fn rail_mate(&self, from: u32, there: u32) -> Option<(DeviceId, DeviceId)> {
+    fn rail_mate(&self, from: u32, there: u32, channel: usize) -> Option<(DeviceId, DeviceId)> {
         let env = self.env();
         if env.pxn_disable || env.p2p_pxn < 2 {
             return None;
@@ -254,8 +261,8 @@ impl Communicator<'_> {
         let (host, local) = self.place_of[from as usize];
         let host = &self.hosts[host as usize];
         let mate = *host.ranks.get(there as usize)?;
-        let nic = host.nics[there as usize]?;
-        if there == local || host.nics[local as usize] == Some(nic) {
+        let nic = host.nic_of(there as usize, channel)?;
+        if there == local || host.nic_of(local as usize, channel) == Some(nic) {
             return None;
         }
         let (gpu, relay) = (self.gpus[from as usize], self.gpus[mate as usize]);

@@ -23,6 +23,8 @@ pub(super) struct Setup {
     pub(super) amd: bool,
     /// What posting to the network costs the proxy, in microseconds, if not the default.
     pub(super) net_overhead: Option<f64>,
+    /// What the network's plugin says of its latency, in microseconds.
+    pub(super) net_latency: f64,
     /// LL128 is safe: its 128-byte stores arrive whole.
     pub(super) ll128: bool,
     /// Switches of the network reduce, and NCCL may use them.
@@ -301,6 +303,8 @@ impl Setup {
         } else {
             own.net[p]
         };
+        // Once more for reading back what Simple has received.
+        let net = net + self.net_latency * if simple { 2.0 } else { 1.0 };
         let post = match (self.hosts > 1, self.net_overhead) {
             (false, _) => 0.0,
             (true, given) => {

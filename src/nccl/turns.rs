@@ -14,6 +14,7 @@ use super::transport::Way;
 use crate::collective::{ConnId, Program, Rank, Role, WorkerId};
 use crate::topology::DeviceId;
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 /// Connections that are moved on at once.
 pub(super) struct Turns {
@@ -26,7 +27,14 @@ pub(super) struct Turns {
 
 /// By the GPU of the process and the parts of the thread blocks that send and receive: the root of
 /// a tree sends down when others have long sent up.
-type Counts = FxHashMap<(DeviceId, Role, Role), u32>;
+type Counts = FxHashMap<(DeviceId, Role, Role), Count>;
+
+#[derive(Debug, Default)]
+struct Count {
+    connections: u32,
+    /// The interfaces that they leave by.
+    nics: SmallVec<[DeviceId; 4]>,
+}
 
 /// What a message costs a connection, in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,6 +47,8 @@ pub(super) struct Turn {
     pub(super) works: u32,
     /// Handshakes that one of its threads goes through meanwhile.
     pub(super) handles: u32,
+    /// Interfaces by which what the thread sends leaves.
+    pub(super) nics: u32,
 }
 
 impl Turn {
@@ -48,6 +58,7 @@ impl Turn {
         readies: 0,
         works: 1,
         handles: 0,
+        nics: 1,
     };
 }
 
@@ -80,7 +91,13 @@ impl Turns {
                 if let Some((thread, worker)) = side
                     && (all || seen.insert((thread, worker)))
                 {
-                    *count.entry((thread, from, to)).or_default() += 1;
+                    let count = count.entry((thread, from, to)).or_default();
+                    count.connections += 1;
+                    if let Some(nic) = way.leaves_by()
+                        && !count.nics.contains(&nic)
+                    {
+                        count.nics.push(nic);
+                    }
                 }
             }
         }
@@ -105,9 +122,12 @@ impl Turns {
         (from, to): (Role, Role),
         receiver: Option<DeviceId>,
     ) -> Turn {
-        let count = |counts: &Counts, thread| counts.get(&(thread, from, to)).copied();
-        let of_thread = |thread| count(&self.sent, thread);
-        let turns = way.thread().and_then(of_thread).unwrap_or(1);
+        let of_thread = |thread| self.sent.get(&(thread, from, to));
+        let (turns, nics) = way
+            .thread()
+            .and_then(of_thread)
+            .map_or((1, 1), |count| (count.connections, count.nics.len() as u32));
+        let count = |counts: &Counts, thread| Some(counts.get(&(thread, from, to))?.connections);
         let both = |thread| {
             let [sent, received] = [&self.sent, &self.received].map(|c| count(c, thread));
             if self.in_turn {
@@ -127,6 +147,7 @@ impl Turns {
             readies,
             works,
             handles,
+            nics,
         }
     }
 }

@@ -208,13 +208,26 @@ impl MessageCost {
         self.each + self.others + self.inline.1 + self.large.1
     }
 
-    /// Of a message with so much payload.
+    /// From a message with so much payload being there to its leaving, by a thread that is free.
     #[must_use]
     pub fn of(&self, len: Bytes) -> Time {
-        let mut time = self.each;
-        if self.others > Time::ZERO {
-            time += self.others.saturating_sub(self.wire.time_for(len));
-        }
+        let others = if self.others > Time::ZERO {
+            self.others.saturating_sub(self.wire.time_for(len))
+        } else {
+            Time::ZERO
+        };
+        self.with(others, len)
+    }
+
+    /// What the thread does for it and for those of its other connections, also while the wire is
+    /// busy: the next one comes so much later at least.
+    #[must_use]
+    pub fn work(&self, len: Bytes) -> Time {
+        self.with(self.others, len)
+    }
+
+    fn with(&self, others: Time, len: Bytes) -> Time {
+        let mut time = self.each + others;
         if len <= self.inline.0 {
             time += self.inline.1;
         }
@@ -421,5 +434,7 @@ mod tests {
         assert_eq!(cost.of(Bytes::new(50_000)), us(1));
         assert_eq!(cost.of(Bytes::new(1 << 19)), us(1));
         assert_eq!(cost.of(Bytes::new(1 << 20)), us(1) + us(7));
+        // It has its turn with each of them all the same.
+        assert_eq!(cost.work(Bytes::new(50_000)), us(5));
     }
 }

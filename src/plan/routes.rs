@@ -77,7 +77,7 @@ impl Routes {
     /// Adds a route over one after the other; a link that several of them cross counts as often.
     pub fn push_joined(
         &mut self,
-        parts: [impl ExactSizeIterator<Item = Hop>; 3],
+        parts: impl IntoIterator<Item = impl IntoIterator<Item = Hop>>,
         load: Share,
     ) -> RouteId {
         let start = self.hops.len();
@@ -125,10 +125,9 @@ impl FromIterator<Route> for Routes {
 }
 
 fn add(a: Share, b: Share) -> Share {
-    Share {
-        num: a.num * b.den + b.num * a.den,
-        den: a.den * b.den,
-    }
+    let [(n, d), (m, e)] = [a, b].map(|s| (u64::from(s.num), u64::from(s.den)));
+    // Denominators are products of few small numbers: of rails, leaves, spines.
+    Share::reduced(n * e + m * d, d * e).unwrap_or(a)
 }
 
 #[cfg(test)]

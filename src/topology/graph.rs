@@ -384,6 +384,25 @@ impl Topology {
         }
     }
 
+    /// The NICs of its node that the transport drives as one with this one
+    /// ([`NicModel::rails`]), itself among them; empty if it is none's.
+    #[must_use]
+    pub fn rails(&self, nic: DeviceId) -> &[DeviceId] {
+        let nics = self.node_of(nic).map(|n| &*self.nodes[n.index()].nics);
+        let nics = nics.unwrap_or_default();
+        let Some(at) = nics.iter().position(|&other| other == nic) else {
+            return &[];
+        };
+        let rails = self.nic_model(nic).and_then(|m| m.rails.as_ref());
+        let rails = rails.map_or(1, |rails| rails.value.max(1) as usize);
+        let first = at - at % rails;
+        let alike = |&other: &DeviceId| self.device(other).model == self.device(nic).model;
+        match nics.get(first..first + rails) {
+            Some(all) if all.iter().all(alike) => all,
+            _ => &nics[at..=at],
+        }
+    }
+
     /// The model of an NVSwitch or a network switch.
     #[must_use]
     pub fn switch_model(&self, id: DeviceId) -> Option<&SwitchModel> {

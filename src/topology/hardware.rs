@@ -382,6 +382,14 @@ pub struct NicModel {
     /// has yet to deliver, so that neither side's buffers are held back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Sourced<Time>>,
+    /// What its transport's plugin says to NCCL of its latency, by which NCCL chooses algorithms;
+    /// none if absent (InfiniBand).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported_latency: Option<Sourced<Time>>,
+    /// So many neighbours of a node are one interface to NCCL: the transport splits each message over
+    /// them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rails: Option<Sourced<u32>>,
 }
 
 /// Small messages of a network interface, which travel in their descriptors.

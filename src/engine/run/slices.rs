@@ -121,13 +121,15 @@ impl<P: Probe> Run<'_, '_, P> {
         let ready = data.0.max(credit.0).max(after.0);
         let mut start = free.max(ready);
         if id >= self.workers {
-            // The proxy's work on a message overlaps with the one before leaving.
+            // The proxy's work on a message overlaps with the one before leaving, and part of it
+            // with this one's.
             actor.slice = fifos.next_len(actor.recv);
             let class = &self.classes[usize::from(actor.class)];
             let cold = &mut self.cold[id as usize];
-            let message = class.message.of(Bytes::new(u64::from(actor.slice)));
-            cold.handed = ready.max(cold.handed) + message;
-            start = free.max(cold.handed);
+            let len = Bytes::new(u64::from(actor.slice));
+            let begun = ready.max(cold.busy_until);
+            cold.busy_until = begun + class.message.work(len);
+            start = free.max(begun + class.message.of(len));
         }
         // Waiting counts up to the later of data and credit: until the other side acted,
         // then for the news to arrive.

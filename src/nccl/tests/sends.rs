@@ -3,7 +3,7 @@
 use super::*;
 use crate::collective::{ConnId, Matrix, Rank, Role, WorkerId};
 use crate::topology::catalogue::hardware;
-use crate::topology::{DeviceKind, DeviceModel, Topology};
+use crate::topology::{DeviceKind, DeviceModel, Topology, catalogue, expand};
 
 fn machine(nodes: u32) -> Topology {
     load("dgx-h100", &Overrides { nodes: Some(nodes) }).unwrap()
@@ -152,4 +152,38 @@ fn ports_lose_where_several_send_through_them() {
     assert_eq!(kept(2, Collective::AllToAll, switch, nic), [part(0.0)]);
     let three = part(2.0 * merging("quantum-2") * 2.0 / 3.0);
     assert_eq!(kept(4, Collective::AllToAll, switch, nic), [three]);
+}
+
+/// Four interfaces of a GPU that NCCL takes for one carry a fourth of each message; of two that it
+/// knows, channels take one after the other.
+#[test]
+fn sends_use_all_interfaces_of_a_gpu() {
+    let carried = |name: &str, rails: bool| {
+        let mut hardware = hardware().clone();
+        for model in hardware.devices.values_mut() {
+            if let DeviceModel::Nic(nic) = model {
+                nic.rails = nic.rails.take().filter(|_| rails);
+            }
+        }
+        let spec = catalogue::find(name).unwrap();
+        let topology = expand(&spec, &hardware, &Overrides { nodes: Some(2) }).unwrap();
+        let mut comm = Communicator::new(&topology, Some(1), &Env::default(), 1).unwrap();
+        let planned = comm
+            .plan(Collective::SendRecv, 64 * MIB, Forced::default())
+            .unwrap();
+        let outcome = simulate(&planned.plan, |l| topology.rate(l), Options::default()).unwrap();
+        let carried = outcome.link_bytes(&planned.plan).into_iter();
+        let of = carried.filter(|(link, _)| {
+            let (from, to) = topology.ends(*link);
+            let kind = |d| topology.device(d).kind;
+            kind(from) == DeviceKind::Nic && kind(to) == DeviceKind::Switch
+        });
+        let bytes = of.map(|(_, bytes)| bytes.get()).filter(|&b| b > 0);
+        bytes.collect::<Vec<_>>()
+    };
+    assert_eq!(carried("aws-p5", true), vec![16 * MIB; 8]);
+    // Of a GPU that is alone below its switch all are.
+    assert_eq!(carried("aws-p5en", true), vec![16 * MIB; 8]);
+    let alone = carried("aws-p5", false);
+    assert_eq!((alone.len(), alone.iter().sum::<u64>()), (8, 128 * MIB));
 }

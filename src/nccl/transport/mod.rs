@@ -30,8 +30,9 @@ use std::sync::Arc;
 pub(super) struct Way {
     store: Option<RouteId>,
     load: Option<RouteId>,
-    /// Over a network: its route, and the GPU whose process's proxy thread sends.
-    network: Option<(RouteId, DeviceId)>,
+    /// Over a network: its route, the GPU whose process's proxy thread sends, and the interface that
+    /// it leaves by.
+    network: Option<(RouteId, DeviceId, DeviceId)>,
     /// An index into [`Ways::kinds`].
     kind: u32,
 }
@@ -228,7 +229,7 @@ impl<'t> Ways<'t> {
         let source = leg.relay.unwrap_or(leg.from);
         let from = self.port(source, out, End::Sends)?;
         let to = self.port(leg.to, into, End::Receives)?;
-        let crossing = self.crossing((from, out), (to, into), leg.flow)?;
+        let crossing = self.crossing((source, from, out), (leg.to, to, into), leg.flow)?;
         let (sender, receiver) = (self.ports.of(from), self.ports.of(to));
         let interfaces = sender.transit + receiver.transit;
         let latency = sender.data.latency + interfaces + crossing.latency + receiver.data.latency;
@@ -264,7 +265,7 @@ impl<'t> Ways<'t> {
         Ok(Way {
             store,
             load,
-            network: Some((crossing.route, source)),
+            network: Some((crossing.route, source, out)),
             kind,
         })
     }
@@ -338,12 +339,17 @@ impl Way {
 
     /// Its routes: stored over, loaded over, of the network.
     pub(super) fn routes(&self) -> [Option<RouteId>; 3] {
-        [self.store, self.load, self.network.map(|(route, _)| route)]
+        [self.store, self.load, self.network.map(|(route, ..)| route)]
     }
 
     /// The GPU whose process's proxy thread sends over a network.
     pub(super) fn thread(&self) -> Option<DeviceId> {
-        self.network.map(|(_, thread)| thread)
+        self.network.map(|(_, thread, _)| thread)
+    }
+
+    /// The interface by which it leaves a host.
+    pub(super) fn leaves_by(&self) -> Option<DeviceId> {
+        self.network.map(|(.., nic)| nic)
     }
 }
 
@@ -354,30 +360,35 @@ impl Ways<'_> {
         network.is_some_and(|n| n.handshake.work > Time::ZERO)
     }
 
-    /// A way with a protocol's `hop`: what noticing a slice costs beyond the wires. The proxy
-    /// thread that sends moves a number of connections on at once.
+    /// A way with a protocol's `hop`: what noticing a slice costs beyond the wires. So many `slices`
+    /// are one message, and lie in one slot of a buffer. The proxy thread that sends moves a number
+    /// of connections on at once.
     pub(super) fn transport(
         &self,
         way: &Way,
         hop: &HopModel,
-        protocol: &Protocol,
+        (protocol, slices): (&Protocol, u32),
         turn: Turn,
     ) -> Transport {
         let wire = protocol.wire;
         let kind = &self.kinds[way.kind as usize];
         let hop = if kind.pcie { &hop.pcie } else { &hop.nvlink }.value;
         let payload = |bytes: u64| Bytes::new(bytes * u64::from(wire.1) / u64::from(wire.0));
-        let payload_rate = |rate: Bandwidth, messages: u64| {
-            let rate = payload(rate.bytes_per_sec() / messages.max(1));
-            Bandwidth::from_bytes_per_sec(rate.get())
+        // How fast messages of a thread's other connections leave together.
+        let together = |wire: Bandwidth| {
+            let all = wire.bytes_per_sec() * u64::from(turn.nics);
+            let others = u64::from(turn.works - 1).max(1);
+            Bandwidth::from_bytes_per_sec(payload(all / others).get())
         };
-        let network = |((route, _), n): ((RouteId, DeviceId), Net)| {
+        let network = |((route, ..), n): ((RouteId, DeviceId, DeviceId), Net)| {
             let (handshake, above) = (n.handshake, payload(n.handshake.above(protocol.kind)));
+            let of_slice = |time: Time| Time::from_picos(time.picos() / u64::from(slices));
+            let each = of_slice(n.message_overhead);
             NetworkLeg {
                 message: MessageCost {
-                    each: n.message_overhead,
-                    others: n.message_overhead * (turn.works - 1),
-                    wire: payload_rate(n.wire, u64::from(turn.works - 1)),
+                    each,
+                    others: of_slice(n.message_overhead * (turn.works - 1)),
+                    wire: together(n.wire),
                     // What LL sends lies in host memory.
                     inline: if protocol.kind != ProtocolKind::Ll {
                         (payload(n.inline.0), n.inline.1 * (turn.waits + turn.works))
@@ -387,12 +398,18 @@ impl Ways<'_> {
                     large: (above, handshake.work * turn.handles),
                 },
                 route,
+                // A message's first slice leaves no sooner for that.
                 post_latency: n.post_latency
                     + hop
-                    + n.message_overhead * (turn.waits + turn.readies),
+                    + n.message_overhead * (turn.waits + turn.readies)
+                    + (n.message_overhead - each),
                 later: Later([(payload(n.fetch.0), n.fetch.1), (above, handshake.time)]),
                 rate: n.rate,
-                ahead: if n.keeps { KEPT } else { 0 },
+                ahead: if n.keeps {
+                    KEPT
+                } else {
+                    protocol.fifo_slices * (slices - 1)
+                },
             }
         };
         Transport {

@@ -64,6 +64,18 @@ impl Share {
         })
     }
 
+    /// One of `parts` equal parts of it.
+    pub(crate) fn part(self, parts: u64) -> Share {
+        let den = u64::from(self.den) * parts;
+        Share::reduced(u64::from(self.num), den).unwrap_or(self)
+    }
+
+    /// How fast a transfer can be of which a link carries this.
+    pub(crate) fn carried_by(self, link: Bandwidth) -> Bandwidth {
+        let rate = u128::from(link.bytes_per_sec()) * u128::from(self.den) / u128::from(self.num);
+        Bandwidth::from_bytes_per_sec(rate.try_into().unwrap_or(u64::MAX))
+    }
+
     /// As a floating-point number, for reports and solvers.
     #[must_use]
     pub fn as_f64(self) -> f64 {

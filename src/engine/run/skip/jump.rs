@@ -142,7 +142,7 @@ fn limited(actor: &Actor, cold: &Cold, resource: ResourceId) -> Time {
 }
 
 fn shift_times(actor: &mut Actor, cold: &mut Cold, shift: Time) {
-    for time in [&mut actor.free, &mut actor.mark, &mut cold.handed] {
+    for time in [&mut actor.free, &mut actor.mark, &mut cold.busy_until] {
         *time += shift;
     }
 }

@@ -115,9 +115,9 @@ impl<P: Probe> Run<'_, '_, P> {
             _ => exactly(a.free, b.free),
         };
         let still = self.machinery.fifos.preparing(id);
-        let handed = roughly(c.handed + still, d.handed + still);
+        let busy = roughly(c.busy_until + still, d.busy_until + still);
         let streams = a.phase == Phase::Streams;
-        free && handed
+        free && busy
             && (a.slice, a.slice_len, a.left, a.cap) == (b.slice, b.slice_len, b.left, b.cap)
             && (!streams || a.remaining == b.remaining && exactly(a.mark, b.mark))
     }
