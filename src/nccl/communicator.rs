@@ -13,7 +13,7 @@ use super::sharp;
 use super::transport::{Way, Ways};
 use super::tuner::Setup;
 use crate::collective::{Collective, Tree};
-use crate::plan::{Plan, ProtocolKind};
+use crate::plan::{Plan, ProtocolKind, Routes};
 use crate::topology::hardware::CpuVendor;
 use crate::topology::{
     Architecture, DeviceId, DeviceKind, DeviceModel, NodeId, PathType, Router, Topology,
@@ -209,6 +209,12 @@ impl<'t> Communicator<'t> {
             architectures,
             rank_models,
         })
+    }
+
+    /// The routes of all that was planned: those of an earlier plan keep their numbers.
+    #[must_use]
+    pub fn routes(&self) -> Arc<Routes> {
+        Arc::clone(&self.ways.routes)
     }
 
     /// The router, with all that it has found: for another communicator.

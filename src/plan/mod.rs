@@ -14,6 +14,7 @@ pub use bound::bound;
 pub use job::Job;
 pub use merged::Merged;
 pub use routes::{Laid, Routes};
+pub use side_by_side::Joined;
 pub use transports::Transports;
 
 use crate::collective::{Program, Role, Worker};
@@ -37,7 +38,7 @@ pub struct Plan {
     pub gpus: Vec<DeviceId>,
     /// How chunks are cut and flagged.
     pub protocol: Protocol,
-    /// Every route in use, once.
+    /// Every route in use, once; others may be among them.
     pub routes: Arc<Routes>,
     /// Links that keep less than their rates.
     pub merged: Arc<Merged>,

@@ -1,8 +1,32 @@
 //! Several plans at once: the same collective in groups of ranks that share a machine.
 
-use super::{Plan, Transports};
+use super::{Plan, Routes, Transports};
 use crate::collective::SideBySide;
 use std::sync::Arc;
+
+/// Tables of routes that were joined: plans of the same groups have them in common.
+#[derive(Debug, Default)]
+pub struct Joined(Vec<(Vec<Arc<Routes>>, Arc<Routes>)>);
+
+impl Joined {
+    /// These tables one after the other.
+    fn of(&mut self, tables: Vec<Arc<Routes>>) -> Arc<Routes> {
+        let same = |(known, _): &&(Vec<Arc<Routes>>, Arc<Routes>)| {
+            let pairs = known.iter().zip(&tables);
+            known.len() == tables.len() && pairs.into_iter().all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        if let Some((_, joined)) = self.0.iter().find(same) {
+            return Arc::clone(joined);
+        }
+        let mut joined = Routes::default();
+        for table in &tables {
+            joined.append(table);
+        }
+        let joined = Arc::new(joined);
+        self.0.push((tables, Arc::clone(&joined)));
+        joined
+    }
+}
 
 impl Plan {
     /// These plans at the same time, each on ranks of its own, sharing the machine's links.
@@ -11,7 +35,7 @@ impl Plan {
     ///
     /// `None` if there are no plans, or if their protocols differ, which no one plan can hold.
     #[must_use]
-    pub fn side_by_side(plans: Vec<Plan>) -> Option<Plan> {
+    pub fn side_by_side(plans: Vec<Plan>, joined: &mut Joined) -> Option<Plan> {
         let first = plans.first()?;
         if plans.len() == 1 {
             return plans.into_iter().next();
@@ -25,17 +49,18 @@ impl Plan {
             program: Arc::clone(&first.program),
             gpus: Vec::new(),
             protocol,
-            routes: Arc::default(),
+            routes: joined.of(plans.iter().map(|p| Arc::clone(&p.routes)).collect()),
             merged: Arc::default(),
             transports: Transports::default(),
             costs: Vec::new(),
             rank_costs: Vec::new(),
             issue,
         };
+        let mut routes = 0;
         for plan in plans {
-            let (routes, costs) = (all.routes.len() as u32, all.costs.len() as u16);
+            let costs = all.costs.len() as u16;
             all.transports.append(&plan.transports, routes);
-            Arc::make_mut(&mut all.routes).append(&plan.routes);
+            routes += plan.routes.len() as u32;
             Arc::make_mut(&mut all.merged).append(&plan.merged);
             // Most groups have the same GPUs, and workers with the same costs can be folded.
             let known = |c: &super::RoleCosts| all.costs.iter().position(|k| k == c);

@@ -8,7 +8,9 @@ use crate::plan::job::{Exchange, Job};
 use crate::threads;
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Time};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A communication as it is when nothing else goes on.
 #[derive(Debug, Clone, Default)]
@@ -73,17 +75,25 @@ pub fn rehearse(
         })?;
         outcomes.insert(exchange.alike, outcome);
     }
+    // The same connections of those that are alike load the same links, or those in their stead.
+    let mut in_place: FxHashMap<(u32, &[Range<u32>]), Vec<Load>> = FxHashMap::default();
     let rehearsed = job.exchanges.iter().enumerate().map(|(index, exchange)| {
         let known = exchange.plan.as_ref().zip(outcomes.get(&exchange.alike));
-        known.map_or_else(Rehearsed::default, |(plan, outcome)| Rehearsed {
-            time: outcome.end(),
-            launch: first_launch(plan),
-            loads: loads(exchange, plan, outcome),
-            events: if first.get(&exchange.alike).is_some_and(|f| f.0 == index) {
-                outcome.events
-            } else {
-                0
-            },
+        known.map_or_else(Rehearsed::default, |(plan, outcome)| {
+            let key = (exchange.alike, &*exchange.own);
+            let loads = in_place
+                .entry(key)
+                .or_insert_with(|| loads(&exchange.own, plan, outcome));
+            Rehearsed {
+                time: outcome.end(),
+                launch: first_launch(plan),
+                loads: moved(loads, exchange),
+                events: if first.get(&exchange.alike).is_some_and(|f| f.0 == index) {
+                    outcome.events
+                } else {
+                    0
+                },
+            }
         })
     });
     Ok(rehearsed.collect())
@@ -112,14 +122,27 @@ fn first_launch(plan: &Plan) -> Time {
     launches.min().unwrap_or(Time::ZERO)
 }
 
-/// What an exchange's own connections do on each link.
-fn loads(exchange: &Exchange, plan: &Plan, outcome: &Outcome) -> Vec<Load> {
+/// Loads of the links in whose stead an exchange has its own.
+fn moved(loads: &[Load], exchange: &Exchange) -> Vec<Load> {
+    let link = |link: LinkId| match &exchange.moved {
+        None => Some(link),
+        Some(moved) => moved.get(&link).copied(),
+    };
+    let load = |load: &Load| {
+        let link = link(load.link)?;
+        Some(Load { link, ..*load })
+    };
+    loads.iter().filter_map(load).collect()
+}
+
+/// What the connections in these ranges do on each link.
+fn loads(ranges: &[Range<u32>], plan: &Plan, outcome: &Outcome) -> Vec<Load> {
     let mut own = outcome.connection_bytes.clone();
     if own.len() != plan.transports.len() {
         return Vec::new();
     }
     for (id, bytes) in own.iter_mut().enumerate() {
-        if !exchange.own.iter().any(|r| r.contains(&(id as u32))) {
+        if !ranges.iter().any(|r| r.contains(&(id as u32))) {
             *bytes = 0;
         }
     }
@@ -130,19 +153,12 @@ fn loads(exchange: &Exchange, plan: &Plan, outcome: &Outcome) -> Vec<Load> {
     Outcome::bytes_of_links(plan, &own)
         .zip(Outcome::bytes_of_links(plan, &streams))
         .zip(Outcome::bytes_of_links(plan, &paces))
-        .filter_map(|(((link, bytes), (_, streams)), (_, pace))| {
-            let kept = plan.merged.part(link);
-            let link = match &exchange.moved {
-                None => link,
-                Some(moved) => *moved.get(&link)?,
-            };
-            Some(Load {
-                link,
-                bytes,
-                kept,
-                pace: Bandwidth::from_bytes_per_sec(pace as u64),
-                streams: streams * unit,
-            })
+        .map(|(((link, bytes), (_, streams)), (_, pace))| Load {
+            link,
+            bytes,
+            kept: plan.merged.part(link),
+            pace: Bandwidth::from_bytes_per_sec(pace as u64),
+            streams: streams * unit,
         })
         .collect()
 }

@@ -10,7 +10,7 @@ use super::classes::{Classes, Kind};
 use crate::collective::{Collective, Matrix, MatrixError};
 use crate::nccl::{Communicator, Env, Forced, NcclError, Planned};
 use crate::plan::job::{Exchange, TwinLinks};
-use crate::plan::{Plan, Protocol};
+use crate::plan::{Joined, Plan, Protocol};
 use crate::topology::{DeviceId, LinkId, NodeId, Router, Topology};
 use crate::units::Bytes;
 use places::Places;
@@ -219,10 +219,18 @@ impl<'t> Exchanges<'t> {
             for (parts, operation) in all.iter_mut().zip(operations) {
                 parts.push(planned(kind, &mut communicator, operation)?);
             }
+            // All have the table that the last one left, in which nothing has moved.
+            for part in all
+                .iter_mut()
+                .filter_map(|parts| parts.last_mut()?.as_mut())
+            {
+                part.plan.routes = communicator.routes();
+            }
             self.router = Some(communicator.into_router());
         }
+        let mut joined = Joined::default();
         for (operation, parts) in operations.iter().zip(all) {
-            let known = Known::new(nodes, parts, &mut self.unlike);
+            let known = Known::new(nodes, parts, (&mut self.unlike, &mut joined));
             self.known.insert(key(place, operation), known);
         }
         Ok(())
@@ -260,8 +268,13 @@ struct Member {
 }
 
 impl Known {
-    /// From what the groups' communicators planned; `unlike` counts what is not alike.
-    fn new(nodes: &Arc<[NodeId]>, planned: Vec<Option<Planned>>, unlike: &mut u32) -> Self {
+    /// From what the groups' communicators planned; `unlike` counts what is not alike, and `joined`
+    /// has the routes of operations before.
+    fn new(
+        nodes: &Arc<[NodeId]>,
+        planned: Vec<Option<Planned>>,
+        (unlike, joined): (&mut u32, &mut Joined),
+    ) -> Self {
         let mut apart: Vec<(Protocol, Vec<Plan>, u32)> = Vec::new();
         let mut parts = Vec::with_capacity(planned.len());
         for planned in planned {
@@ -288,7 +301,7 @@ impl Known {
             plans.push(planned.plan);
         }
         let together = apart.into_iter().filter_map(|(_, plans, _)| {
-            let plan = Arc::new(Plan::side_by_side(plans)?);
+            let plan = Arc::new(Plan::side_by_side(plans, joined)?);
             *unlike += 1;
             let alike = *unlike - 1;
             Some(Together { plan, alike })
