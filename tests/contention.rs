@@ -10,7 +10,7 @@ use fabricsim::plan::job::{
     Actor, Exchange, ExchangeId, Group, GroupId, Job, Script, StreamId, Tag, Task, Undisturbed,
     Work,
 };
-use fabricsim::plan::{Plan, ProtocolKind};
+use fabricsim::plan::{Joined, Plan, ProtocolKind};
 use fabricsim::topology::{DeviceId, Overrides, Router, Topology, catalogue, expand};
 use fabricsim::units::{Bytes, Time};
 use smallvec::SmallVec;
@@ -274,7 +274,7 @@ fn ends(case: &Case) -> [[Time; 2]; 3] {
     for costs in &mut plans[1].costs {
         costs.launch += case.later;
     }
-    let both = Plan::side_by_side(plans.to_vec()).unwrap();
+    let both = Plan::side_by_side(plans.to_vec(), &mut Joined::default()).unwrap();
     let outcome = simulate_folded(&both, rate, options).unwrap();
     let last = |times: &[Time]| times.iter().copied().max().unwrap();
     let finish = &outcome.finish[0];
