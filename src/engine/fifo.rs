@@ -14,7 +14,7 @@ pub type FifoId = u32;
 /// Most slots that a connection's buffer has (NCCL: 8 steps).
 pub(super) const MAX_SLOTS: usize = 8;
 
-/// Most slots that a queue has, those of a transport that keeps what is under way included.
+/// Most slots that a queue has, where more than its buffer's may be under way.
 pub(super) const MOST_SLOTS: u32 = u8::MAX as u32;
 
 /// A bounded queue of slices between two actors; its slots' times are in [`Fifos`].
@@ -160,6 +160,8 @@ impl Fifos {
         let slots = (u32::from(self.slots) + more).min(MOST_SLOTS) as u8;
         let fifo = &mut self.all[id as usize];
         debug_assert!(fifo.posted == 0 && fifo.taken == 0);
+        // There is room for as many sizes as others have slots.
+        debug_assert!(more == 0 || fifo.lens_at == NO_LENS);
         if more > 0 {
             (fifo.slots, fifo.deep_at) = (slots, self.deep.len() as u32);
             let times = self.deep.len() + 2 * usize::from(slots);

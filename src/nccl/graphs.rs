@@ -51,12 +51,9 @@ impl Graphs {
             same_channels: rings.same_channels,
             plain_tree: false,
         };
-        let tree = tree(hosts, reach, ring);
-        let tree = Graph {
-            // Of a mesh's paths the second GPU is not near.
-            plain_tree: rings.meshed || tree.plain_tree,
-            ..tree
-        };
+        let mut tree = tree(hosts, reach, ring);
+        // Of a mesh's paths the second GPU is not near.
+        tree.plain_tree |= rings.meshed;
         let heads = heads(hosts);
         Graphs {
             ring,

@@ -190,8 +190,13 @@ impl Communicator<'_> {
 
     /// The interface that a rank prefers.
     pub(super) fn own_nic(&self, rank: u32) -> Result<DeviceId, NcclError> {
+        self.nic_of(rank, 0)
+    }
+
+    /// The interface by which a rank sends and receives on a channel.
+    pub(super) fn nic_of(&self, rank: u32, channel: usize) -> Result<DeviceId, NcclError> {
         let (host, local) = self.place_of[rank as usize];
-        let nic = self.hosts[host as usize].nics[local as usize];
+        let nic = self.hosts[host as usize].nic_of(local as usize, channel);
         nic.ok_or_else(|| self.no_nic(rank))
     }
 
@@ -416,20 +421,12 @@ impl Communicator<'_> {
 
     /// The chain of a channel through a host: from the GPU with the channel's interface.
     fn chain_of(&self, host: usize, channel: u32) -> Vec<u32> {
-        // One host: the ways that rings found.
-        if self.hosts.len() == 1 {
-            let rings = self.graph.rings.channels();
-            return self
-                .graph
-                .rings
-                .order((channel % u32::from(rings)) as u16)
-                .to_vec();
-        }
-        if self.graph.meshed {
+        // The ways that rings found; on several hosts, which are alike, one after the other.
+        if self.hosts.len() == 1 || self.graph.meshed {
             let rings = u32::from(self.graph.rings.channels());
             let order = self.graph.rings.order((channel % rings) as u16);
-            let before: usize = self.hosts[..host].iter().map(|h| h.ranks.len()).sum();
-            return order[before..before + self.hosts[host].ranks.len()].to_vec();
+            let g = self.hosts[host].ranks.len();
+            return order[host * g..][..g].to_vec();
         }
         let host = &self.hosts[host];
         let (g, start) = (host.ranks.len(), start_of(host, channel));

@@ -244,13 +244,6 @@ impl Communicator<'_> {
             .collect()
     }
 
-    /// The interface by which a rank sends and receives on a channel.
-    fn nic_of(&self, rank: u32, channel: usize) -> Result<DeviceId, NcclError> {
-        let (host, local) = self.place_of[rank as usize];
-        let nic = self.hosts[host as usize].nic_of(local as usize, channel);
-        nic.ok_or_else(|| self.no_nic(rank))
-    }
-
     /// The GPU of the sender's host at the place `there`, and its interface, if the sender
     /// reaches that GPU by NVLink.
     fn rail_mate(&self, from: u32, there: u32, channel: usize) -> Option<(DeviceId, DeviceId)> {

@@ -152,8 +152,8 @@ pub struct NetworkLeg {
     pub later: Later,
     /// The fastest that one connection goes, whatever the links allow.
     pub rate: Bandwidth,
-    /// So many slices more than the receiver's buffer holds may be under way: the transport's own
-    /// software keeps them.
+    /// So many slices more than the receiver's buffer has slots may be under way: a slot holds
+    /// several, or the transport's own software keeps them.
     pub ahead: u32,
 }
 

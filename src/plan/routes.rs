@@ -87,7 +87,11 @@ impl Routes {
             for hop in part {
                 let known = &mut self.hops[start..before];
                 match known.iter_mut().find(|h| h.link == hop.link) {
-                    Some(known) => known.share = add(known.share, hop.share),
+                    Some(known) => {
+                        // Denominators are products of few small numbers: of rails, leaves, spines.
+                        let both = known.share.plus(hop.share);
+                        known.share = both.unwrap_or(known.share);
+                    }
                     None => self.hops.push(hop),
                 }
             }
@@ -122,12 +126,6 @@ impl FromIterator<Route> for Routes {
         }
         all
     }
-}
-
-fn add(a: Share, b: Share) -> Share {
-    let [(n, d), (m, e)] = [a, b].map(|s| (u64::from(s.num), u64::from(s.den)));
-    // Denominators are products of few small numbers: of rails, leaves, spines.
-    Share::reduced(n * e + m * d, d * e).unwrap_or(a)
 }
 
 #[cfg(test)]

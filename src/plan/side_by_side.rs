@@ -11,11 +11,11 @@ pub struct Joined(Vec<(Vec<Arc<Routes>>, Arc<Routes>)>);
 impl Joined {
     /// These tables one after the other.
     fn of(&mut self, tables: Vec<Arc<Routes>>) -> Arc<Routes> {
-        let same = |(known, _): &&(Vec<Arc<Routes>>, Arc<Routes>)| {
-            let pairs = known.iter().zip(&tables);
-            known.len() == tables.len() && pairs.into_iter().all(|(a, b)| Arc::ptr_eq(a, b))
+        let same = |known: &[Arc<Routes>]| {
+            let mut pairs = known.iter().zip(&tables);
+            known.len() == tables.len() && pairs.all(|(a, b)| Arc::ptr_eq(a, b))
         };
-        if let Some((_, joined)) = self.0.iter().find(same) {
+        if let Some((_, joined)) = self.0.iter().find(|(known, _)| same(known)) {
             return Arc::clone(joined);
         }
         let mut joined = Routes::default();

@@ -64,6 +64,11 @@ impl Share {
         })
     }
 
+    /// This one and another; `None` if in lowest terms that is too large.
+    pub(crate) fn plus(self, other: Share) -> Option<Share> {
+        spread::sum(self, other)
+    }
+
     /// One of `parts` equal parts of it.
     pub(crate) fn part(self, parts: u64) -> Share {
         let den = u64::from(self.den) * parts;

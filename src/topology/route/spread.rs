@@ -261,6 +261,15 @@ impl Fraction {
     }
 }
 
+/// Both together; `None` if in lowest terms that is too large.
+pub(super) fn sum(a: Share, b: Share) -> Option<Share> {
+    let [a, b] = [a, b].map(|share| Fraction {
+        num: u64::from(share.num),
+        den: u64::from(share.den),
+    });
+    a.plus(b)?.share()
+}
+
 /// The greatest common divisor; the other number if one is 0.
 pub(super) fn gcd(a: u64, b: u64) -> u64 {
     let (mut a, mut b) = (a, b);
