@@ -9,7 +9,8 @@
 #   -m  most memory of a row, in MiB of address space (default 8192)
 #   -g  numbers of GPUs, multiples of 8
 #   -c  cases: ring, tree, nvls-tree (all-reduce of 1 GiB), ring-1M, tree-1M, nvls-tree-1M (of
-#       1 MiB), ring-odd (of 1 GB), all-to-all (1 GiB); step (the shipped Llama 3 405B on 16,384
+#       1 MiB), ring-odd (of 1 GB), ring-late and ring-late-1M (each kernel of each rank late by 5 us in
+#       the mean, and its work 2 % longer, give or take 5 %), all-to-all (1 GiB); step (the shipped Llama 3 405B on 16,384
 #       GPUs), stragglers (Llama 3 70B with FSDP, each kernel of each of 1,024 and 8,192 GPUs 2 %
 #       longer, give or take 5 %)
 #   -x  simulate every worker and every step of collectives (--exact-full)
@@ -18,7 +19,7 @@ set -euo pipefail
 limit=60
 memory=8192
 gpus="8 64 512 1024 4096 8192 16384 65536 131072"
-cases="ring ring-1M ring-odd tree tree-1M nvls-tree nvls-tree-1M all-to-all step stragglers"
+cases="ring ring-1M ring-odd ring-late ring-late-1M tree tree-1M nvls-tree nvls-tree-1M all-to-all step stragglers"
 more=()
 while getopts "l:m:g:c:x" option; do
     case "$option" in
@@ -36,7 +37,14 @@ program="${1:-${CARGO_TARGET_DIR:-$(dirname "$0")/../target}/release/fabricsim}"
 out="$(mktemp)"
 used="$(mktemp)"
 scenario="$(mktemp --suffix .json)"
-trap 'rm -f "$out" "$used" "$scenario"' EXIT
+faults="$(mktemp --suffix .json)"
+trap 'rm -f "$out" "$used" "$scenario" "$faults"' EXIT
+cat > "$faults" << JSON
+[{"jitter": {
+  "ranks": "all", "per": "kernel", "add": {"exponential": {"mean": "5us"}},
+  "stretch": {"normal": {"mean": 0.02, "sd": 0.05}}
+}}]
+JSON
 
 # The number that a field of the only row has.
 field() { sed -n "s/^ *\"$1\": \([0-9.]*\),*\$/\1/p" "$out" | head -n 1; }
@@ -84,7 +92,8 @@ for name in $cases; do
     algorithm="${name%-1M}"
     [ "$name" = "$algorithm" ] || size=1M
     [ "$name" != ring-odd ] || { algorithm=ring && size=1GB; }
-    collective=(all-reduce --algo "$algorithm")
+    collective=(all-reduce --algo "${algorithm%-late}")
+    [ "$algorithm" = "${algorithm%-late}" ] || collective+=(--faults "$faults")
     case "$name" in
         all-to-all) collective=(all-to-all) ;;
         step)

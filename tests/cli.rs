@@ -654,3 +654,105 @@ fn no_color_is_honoured() {
     let plain = done(command(&small(&[])).env("NO_COLOR", "1"));
     assert!(!plain.out.contains('\u{1b}'));
 }
+
+/// A folder with a file of faults in it, whose path comes along.
+fn faults(text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("faults.json");
+    fs::write(&path, text).unwrap();
+    let path = path.display().to_string();
+    (folder, path)
+}
+
+/// An all-reduce of two nodes over rings.
+fn with_faults<'a>(path: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let base = "collective all-reduce -t dgx-h100 -n 2 --algo ring --proto simple --faults";
+    base.split(' ')
+        .chain([path])
+        .chain(more.iter().copied())
+        .collect()
+}
+
+#[test]
+fn a_link_at_half_its_rate_doubles_a_large_ring_and_is_named() {
+    let (_folder, path) =
+        faults(r#"[{"link": {"links": "node[1]/nic[2] <> compute", "factor": 0.5}}]"#);
+    let out = succeeds(&with_faults(&path, &["-s", "1G", "--json"]));
+    let json: Value = serde_json::from_str(&out).unwrap();
+    let row = &json["rows"][0];
+    let [time, healthy] = ["time_us", "healthy_us"].map(|name| row[name].as_f64().unwrap());
+    assert!((1.9..2.05).contains(&(time / healthy)), "{time} {healthy}");
+    let bottleneck = row["bottleneck"].as_str().unwrap();
+    assert!(bottleneck.contains("node1/nic2"), "{bottleneck}");
+    assert_eq!(
+        json["faults"][0],
+        "node[1]/nic[2] <> compute: link at 0.5 of its rate"
+    );
+    let table = succeeds(&with_faults(&path, &["-s", "1G"]));
+    assert!(table.contains("  healthy  slower  bottleneck"), "{table}");
+    assert!(table.contains("x  network "), "{table}");
+}
+
+#[test]
+fn a_nic_that_flaps_holds_up_what_it_carries() {
+    // Down for 2 ms of the first of three operations.
+    let (_folder, path) =
+        faults(r#"[{"flap": {"links": "node[1]/nic[2]", "from": "1ms", "down": "2ms"}}]"#);
+    let out = succeeds(&with_faults(&path, &["-s", "1G", "--json"]));
+    let json: Value = serde_json::from_str(&out).unwrap();
+    let row = &json["rows"][0];
+    let [time, healthy] = ["time_us", "healthy_us"].map(|name| row[name].as_f64().unwrap());
+    let lost = 3.0 * (time - healthy);
+    assert!((1_800.0..2_200.0).contains(&lost), "{lost}");
+    // Operations that are over before do not meet it.
+    let done = fabricsim(&with_faults(&path, &["-s", "1K", "--json"]));
+    assert_eq!(done.code, 0);
+    assert!(done.err.contains("not before all is over"), "{}", done.err);
+}
+
+#[test]
+fn jitter_of_every_rank_is_reproducible_and_depends_on_the_seed() {
+    let (_folder, path) = faults(
+        r#"[{"jitter": {"ranks": "all", "per": "kernel", "add": {"exponential": {"mean": "20us"}}}}]"#,
+    );
+    let run = |seed: &'static str| {
+        let args = with_faults(&path, &["-s", "1M", "--csv", "--seed", seed]);
+        succeeds(&args)
+    };
+    assert_eq!(run("1"), run("1"));
+    assert_ne!(run("1"), run("2"));
+}
+
+#[test]
+fn what_is_gone_before_is_planned_around_and_what_dies_later_is_a_hang() {
+    let (_folder, path) = faults(r#"[{"failed": {"devices": "node1/nic2", "at": "0ns"}}]"#);
+    let out = succeeds(&with_faults(&path, &["-s", "64M"]));
+    assert!(
+        out.contains("# Fault                : node1/nic2: failed"),
+        "{out}"
+    );
+    let (_folder, path) = faults(r#"[{"failed": {"devices": "node1/nic2", "at": "100us"}}]"#);
+    let done = fabricsim(&with_faults(&path, &["-s", "64M"]));
+    assert_eq!(done.code, 1, "{}", done.err);
+    for part in ["wait for ever", "node1/nic2: failed"] {
+        assert!(done.err.contains(part), "{}", done.err);
+    }
+}
+
+#[test]
+fn faults_that_cannot_be_are_refused_by_their_place() {
+    let (_folder, path) = faults(r#"[{"slow_gpu": {"ranks": 99, "speed": 0.5}}]"#);
+    refuses(
+        &with_faults(&path, &["-s", "1M"]),
+        &["faults[0].slow_gpu.ranks", "99"],
+    );
+    let (_folder, path) = faults(r#"[{"slow_gpus": {"ranks": 1, "speed": 0.5}}]"#);
+    refuses(
+        &with_faults(&path, &["-s", "1M"]),
+        &["--faults", "unknown variant `slow_gpus`", "`slow_gpu`"],
+    );
+    refuses(
+        &with_faults("no-such-file.json", &["-s", "1M"]),
+        &["no-such-file.json"],
+    );
+}

@@ -5,7 +5,7 @@
 use fabricsim::collective::{Collective, Matrix, WorkerId};
 use fabricsim::engine::{Options, Outcome, simulate, simulate_folded};
 use fabricsim::nccl::{Algorithm, Communicator, Env, Forced, Planned};
-use fabricsim::plan::ProtocolKind;
+use fabricsim::plan::{ProtocolKind, Stretch};
 use fabricsim::topology::{LinkId, Overrides, Topology, load};
 use fabricsim::units::{Bandwidth, Time};
 use proptest::prelude::*;
@@ -152,6 +152,33 @@ fn planned(topology: &Topology, case: &Case) -> Option<Planned> {
     (steps * u64::from(case.operations) < MOST_STEPS).then_some(planned)
 }
 
+/// A rank (any), by how many microseconds its kernels start late, and by how much its thread blocks
+/// are slow: 0.9, 1 or twice as long.
+type Slow = Option<(prop::sample::Index, u64, f64)>;
+
+fn slow() -> impl Strategy<Value = Slow> {
+    let times = (
+        any::<prop::sample::Index>(),
+        0u64..4,
+        prop::sample::select(vec![0.9, 1.0, 2.0]),
+    );
+    prop::option::of(times)
+}
+
+fn slowed(planned: &mut Planned, slow: Slow) {
+    if let Some((rank, late, stretch)) = slow {
+        let slow = rank.index(planned.plan.gpus.len());
+        let plan = planned.plan.with_slow_ranks(|rank| {
+            if rank.index() == slow {
+                (Time::from_micros(late), Stretch::new(stretch))
+            } else {
+                (Time::ZERO, Stretch::NONE)
+            }
+        });
+        planned.plan = plan.unwrap();
+    }
+}
+
 /// Times, bytes and where time went are the same.
 fn same(full: &Outcome, folded: &Outcome, planned: &Planned) -> Result<(), TestCaseError> {
     prop_assert_eq!(&full.finish, &folded.finish);
@@ -166,9 +193,10 @@ proptest! {
     #![proptest_config(ProptestConfig::default())]
 
     #[test]
-    fn folded_is_full(case in case()) {
+    fn folded_is_full(case in case(), slow in slow()) {
         let topology = load(case.machine, &Overrides { nodes: Some(case.nodes) }).unwrap();
-        let Some(planned) = planned(&topology, &case) else { return Ok(()) };
+        let Some(mut planned) = planned(&topology, &case) else { return Ok(()) };
+        slowed(&mut planned, slow);
         let (full, folded) = both(&topology, &planned, case.operations);
         same(&full, &folded, &planned)?;
         prop_assert!(folded.events <= full.events);
@@ -211,9 +239,10 @@ proptest! {
     #![proptest_config(ProptestConfig::default())]
 
     #[test]
-    fn skipped_is_full(case in ring_case()) {
+    fn skipped_is_full(case in ring_case(), slow in slow()) {
         let topology = load(case.machine, &Overrides { nodes: Some(case.nodes) }).unwrap();
-        let Some(planned) = planned(&topology, &case) else { return Ok(()) };
+        let Some(mut planned) = planned(&topology, &case) else { return Ok(()) };
+        slowed(&mut planned, slow);
         let (full, folded) = both(&topology, &planned, case.operations);
         same(&full, &folded, &planned)?;
         prop_assert_eq!(full.skipped, 0);
@@ -255,25 +284,18 @@ fn uneven_ring_case() -> impl Strategy<Value = Case> {
 proptest! {
     #![proptest_config(ProptestConfig::default())]
 
-    /// Some link or none is half as fast, and some rank starts its kernels later.
+    /// Some link or none is half as fast, and some rank or none is slow.
     #[test]
     fn herds_are_full(
         case in uneven_ring_case(),
-        slow in prop::option::of(any::<prop::sample::Index>()),
-        late in prop::option::of(any::<prop::sample::Index>()),
+        link in prop::option::of(any::<prop::sample::Index>()),
+        rank in slow(),
     ) {
         let topology = load(case.machine, &Overrides { nodes: Some(case.nodes) }).unwrap();
         let Some(mut planned) = planned(&topology, &case) else { return Ok(()) };
-        if let Some(late) = late {
-            let plan = &mut planned.plan;
-            let rank = late.index(plan.rank_costs.len());
-            let mut costs = plan.costs[usize::from(plan.rank_costs[rank])].clone();
-            costs.launch += Time::from_micros(3);
-            plan.costs.push(costs);
-            plan.rank_costs[rank] = plan.costs.len() as u16 - 1;
-        }
+        slowed(&mut planned, rank);
         let links = planned.plan.routes.links().max(1);
-        let slow = slow.map(|link| link.index(links));
+        let slow = link.map(|link| link.index(links));
         let rate = |link: LinkId| {
             let rate = topology.rate(link);
             let part = if slow == Some(link.index()) { 2 } else { 1 };

@@ -8,7 +8,7 @@ use crate::plan::ProtocolKind;
 use crate::report::record::{Row, Summary};
 use crate::report::{check_target, decision_tables, rows_csv, table_footer, write_run};
 use crate::scenario::{
-    CollectiveSpec, EnvValue, JobSpec, Scenario, ScenarioError, ScenarioSpec, SizesSpec,
+    CollectiveSpec, EnvValue, FaultSpec, JobSpec, Scenario, ScenarioError, ScenarioSpec, SizesSpec,
     TopologyRef, run as run_scenario, validate,
 };
 use crate::topology::{TopologyError, catalogue};
@@ -90,6 +90,9 @@ pub(super) struct Args {
     /// other [default: 1]
     #[arg(long, value_name = "COUNT")]
     ranks_per_process: Option<u32>,
+    /// What goes wrong: a JSON file with a list of faults, as a scenario's `faults`
+    #[arg(long, value_name = "FILE.json")]
+    faults: Option<PathBuf>,
     /// Also prints NCCL's decision table: what it expects of each algorithm and protocol, and
     /// why some are excluded
     #[arg(long)]
@@ -197,6 +200,12 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
         nccl_version: args.nccl_version.clone(),
         ranks_per_process: args.ranks_per_process,
         seed: args.seed,
+        faults: args
+            .faults
+            .as_deref()
+            .map(faults)
+            .transpose()?
+            .unwrap_or_default(),
         ..ScenarioSpec::new(name, topology(&args.topology), job)
     };
     let json = serde_json::to_value(&spec)
@@ -217,6 +226,19 @@ fn matrix(path: &Path) -> Result<Vec<Vec<f64>>, CliError> {
     };
     let text = std::fs::read_to_string(path).map_err(|e| refused(e.to_string()))?;
     serde_json::from_str(&text).map_err(|e| refused(e.to_string()))
+}
+
+fn faults(path: &Path) -> Result<FaultSpec, CliError> {
+    let refused = |problem: String| {
+        CliError::Usage(format!(
+            "--faults {}: {problem}; expected a list, such as \
+             [{{\"slow_gpu\": {{\"ranks\": [3], \"speed\": 0.8}}}}]",
+            path.display()
+        ))
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| refused(e.to_string()))?;
+    let mut reader = serde_json::Deserializer::from_str(&text);
+    serde_path_to_error::deserialize(&mut reader).map_err(|e| refused(e.to_string()))
 }
 
 /// A path if it looks like one or only a file is called that, else a shipped name.
@@ -267,6 +289,9 @@ fn document(summary: &Summary) -> String {
         "version": summary.version,
         "seed": summary.seed,
     });
+    if !summary.faults.is_empty() {
+        document["faults"] = json!(summary.faults);
+    }
     if !summary.decisions.is_empty() {
         document["decisions"] = json!(summary.decisions);
     }
@@ -274,7 +299,7 @@ fn document(summary: &Summary) -> String {
 }
 
 fn row(row: &Row) -> serde_json::Value {
-    json!({
+    let mut document = json!({
         "bytes": row.bytes,
         "time_us": row.time_us,
         "algbw_gbs": row.algbw_gbs,
@@ -289,5 +314,9 @@ fn row(row: &Row) -> serde_json::Value {
         "events": row.events,
         "skipped": row.skipped,
         "wall_ms": row.wall_ms,
-    })
+    });
+    if let Some(healthy) = row.healthy_us {
+        document["healthy_us"] = json!(healthy);
+    }
+    document
 }

@@ -4,8 +4,8 @@ use super::fifo::{FifoId, Fifos};
 use super::probe::ActorId;
 use super::resources::{PathId, Resource, ResourceId, Resources};
 use super::sharing::Limit;
-use crate::collective::ConnId;
-use crate::plan::{Later, MessageCost, Plan, RouteId, Transport, WorkerCosts};
+use crate::collective::{ConnId, Rank};
+use crate::plan::{Later, MessageCost, Plan, RouteId, Stretch, Transport, WorkerCosts};
 use crate::units::{Bandwidth, Time};
 
 /// The parts that a plan is executed by.
@@ -61,6 +61,8 @@ pub(super) struct Wire<'p> {
     pub(super) ends: (ActorId, ActorId),
     /// What their steps cost.
     pub(super) costs: [&'p WorkerCosts; 2],
+    /// How much longer these take, at least.
+    pub(super) stretch: [Stretch; 2],
     pub(super) transport: Transport,
     pub(super) paths: Paths,
 }
@@ -73,22 +75,30 @@ pub(super) struct Paths {
     pub(super) network: Option<PathId>,
 }
 
-/// Every connection of a plan by itself; the paths are those of the routes.
-pub(super) fn wires(plan: &Plan) -> impl Iterator<Item = Wire<'_>> + Clone {
-    (0..).zip(plan.transports.iter()).map(|(id, transport)| {
-        let ends = plan.program.connection(ConnId(id));
-        let path = |route: Option<RouteId>| route.map(|r| r.0);
-        Wire {
-            ends: (ends.from.0, ends.to.0),
-            costs: [ends.from, ends.to].map(|w| plan.costs_of(plan.program.worker(w))),
-            transport,
-            paths: Paths {
-                store: path(transport.store),
-                load: path(transport.load),
-                network: path(transport.network.map(|leg| leg.route)),
-            },
-        }
-    })
+/// Every connection of a plan by itself; the paths are those of the routes. What ranks do takes at
+/// least so much longer.
+pub(super) fn wires(
+    plan: &Plan,
+    stretch: impl Fn(Rank) -> Stretch + Clone,
+) -> impl Iterator<Item = Wire<'_>> + Clone {
+    (0..)
+        .zip(plan.transports.iter())
+        .map(move |(id, transport)| {
+            let ends = plan.program.connection(ConnId(id));
+            let workers = [ends.from, ends.to].map(|w| plan.program.worker(w));
+            let path = |route: Option<RouteId>| route.map(|r| r.0);
+            Wire {
+                ends: (ends.from.0, ends.to.0),
+                costs: workers.map(|w| plan.costs_of(w)),
+                stretch: workers.map(|w| stretch(w.rank)),
+                transport,
+                paths: Paths {
+                    store: path(transport.store),
+                    load: path(transport.load),
+                    network: path(transport.network.map(|leg| leg.route)),
+                },
+            }
+        })
 }
 
 /// Finds the resources that no combination of transfers can fill: those that could give
@@ -103,20 +113,23 @@ pub(super) fn roomy<'p>(resources: &Resources, wires: impl Iterator<Item = Wire<
             most[u.resource as usize] += u128::from(own) * u128::from(u.weight);
         }
     };
-    let own = |costs: &WorkerCosts, rate| costs.slice.at_most(rate).bytes_per_sec();
+    let own = |(costs, stretch): (&WorkerCosts, Stretch), rate| {
+        stretch.rate(costs.slice.at_most(rate).bytes_per_sec())
+    };
     for wire in wires {
         let [from, to] = wire.costs;
+        let [sender, receiver] = [0, 1].map(|end| (wire.costs[end], wire.stretch[end]));
         if let Some(path) = wire.paths.store {
-            add(path, own(from, from.send_rate));
+            add(path, own(sender, from.send_rate));
         }
         if let Some(path) = wire.paths.load {
-            add(path, own(to, to.send_rate.max(to.local_rate)));
+            add(path, own(receiver, to.send_rate.max(to.local_rate)));
         }
         if let (Some(path), Some(leg)) = (wire.paths.network, wire.transport.network) {
             add(path, leg.rate.bytes_per_sec().max(1));
         }
     }
-    let has_room = |(r, &most): (&Resource, &u128)| most <= u128::from(r.capacity);
+    let has_room = |(r, &most): (&Resource, &u128)| !r.changes && most <= u128::from(r.capacity);
     resources.all.iter().zip(&most).map(has_room).collect()
 }
 
@@ -260,9 +273,14 @@ impl Machinery {
     /// If transfers over `path` never have to share: how one with this cap goes, whose bytes are
     /// moved in passes at `passes` at most, or in none.
     #[inline]
-    pub(super) fn unshared(&self, path: PathId, cap: u64, passes: Option<u64>) -> Option<Unshared> {
+    pub(super) fn unshared(
+        &self,
+        path: PathId,
+        cap: u64,
+        passes: impl FnOnce() -> Option<u64>,
+    ) -> Option<Unshared> {
         let Alone { rate, by } = self.free[path as usize]?;
-        Some(if passes.is_some_and(|passes| passes <= rate.min(cap)) {
+        Some(if passes().is_some_and(|passes| passes <= rate.min(cap)) {
             // Nothing holds them up: they move as the passes do.
             Unshared::InPasses
         } else if rate < cap {

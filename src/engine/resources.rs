@@ -20,6 +20,8 @@ pub struct Resource {
     pub links: SmallVec<[LinkId; 4]>,
     /// Capacity in units of which each transfer takes `weight` for each byte per second.
     pub capacity: u64,
+    /// Its links' rate may be less at times.
+    pub changes: bool,
 }
 
 /// A resource, an index into [`Resources::all`].
@@ -60,6 +62,17 @@ impl Resources {
     /// what a link can carry.
     #[must_use]
     pub fn new(routes: &Routes, wire: (u32, u32), rate: impl Fn(LinkId) -> Bandwidth) -> Self {
+        Self::with_changing(routes, wire, rate, |_| false)
+    }
+
+    /// As [`Resources::new`]; each link that `changes` is a resource of its own.
+    #[must_use]
+    pub fn with_changing(
+        routes: &Routes,
+        wire: (u32, u32),
+        rate: impl Fn(LinkId) -> Bandwidth,
+        changes: impl Fn(LinkId) -> bool,
+    ) -> Self {
         let crossings = Crossings::new(routes);
         // Links with the same transfers in the same proportion of their rates are one.
         let mut merged = Merged::default();
@@ -73,9 +86,10 @@ impl Resources {
         let mut before = [(nobody, 0, 0); 2];
         for (link, crossed_by) in crossings.by_link() {
             let capacity = rate(link).bytes_per_sec();
+            let changes = changes(link);
             let known = before
                 .iter()
-                .find(|b| b.1 == capacity && b.0 == crossed_by)
+                .find(|b| !changes && b.1 == capacity && b.0 == crossed_by)
                 .map(|b| b.2);
             let resource = known.unwrap_or_else(|| {
                 group.clear();
@@ -87,7 +101,11 @@ impl Resources {
                     merged.add(route, ratio);
                 }
                 let next = all.len() as u32;
-                let resource = merged.find_or(next);
+                let resource = if changes {
+                    merged.add_alone(next)
+                } else {
+                    merged.find_or(next)
+                };
                 if resource == next {
                     let own = integer_weights(capacity, &group, |route, weight| {
                         uses_of.push((route, Use { resource, weight }));
@@ -95,12 +113,15 @@ impl Resources {
                     all.push(Resource {
                         links: SmallVec::new(),
                         capacity: own,
+                        changes,
                     });
                 }
                 resource
             });
             all[resource as usize].links.push(link);
-            before = [before[1], (crossed_by, capacity, resource)];
+            if !changes {
+                before = [before[1], (crossed_by, capacity, resource)];
+            }
         }
         let (ranges, uses) = by_route(routes.len(), &uses_of);
         Resources { all, ranges, uses }
@@ -235,6 +256,12 @@ impl Merged {
     /// It is crossed by a route, in this proportion to its rate.
     fn add(&mut self, route: u32, ratio: u32) {
         self.crossings.push((route, ratio));
+    }
+
+    /// The link is the resource `next`, and none that is crossed as it is will be.
+    fn add_alone(&mut self, next: ResourceId) -> ResourceId {
+        self.same_hash.push(None);
+        next
     }
 
     /// The resource that is crossed as the link is: `next` if there is none.

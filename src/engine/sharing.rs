@@ -178,6 +178,12 @@ impl Sharing {
         &self.groups.all[group as usize].members
     }
 
+    /// One of those who use a resource, if there is any.
+    pub(super) fn user_of(&self, resource: ResourceId) -> Option<FlowId> {
+        let &(_, group) = self.pools[resource as usize].active.first()?;
+        self.members(group).first().copied()
+    }
+
     /// Reads a transfer's state, so that it is in the cache.
     #[inline]
     pub(super) fn touch(&self, flow: FlowId) -> u64 {

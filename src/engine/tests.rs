@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 mod herds;
 mod turns;
+mod upset;
 
 const INSTANT: Bandwidth = Bandwidth::from_bytes_per_sec(1_000_000_000_000_000_000);
 

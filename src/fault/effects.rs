@@ -62,6 +62,12 @@ pub(super) struct Item {
     pub(super) effect: Effect,
 }
 
+impl Item {
+    fn told(&self) -> String {
+        format!("{}: {}", self.place, self.what)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Effect {
     Slow {
@@ -109,6 +115,16 @@ impl Effect {
         }
     }
 
+    /// Whether it is the same at any time and in any step.
+    fn is_steady(&self) -> bool {
+        let steps = match self {
+            Effect::Jitter { draws, .. } => &draws.steps,
+            Effect::Stall { steps, .. } => steps,
+            Effect::Slow { .. } | Effect::Link { .. } | Effect::Failed { .. } => &(0..u64::MAX),
+        };
+        !self.is_random() && *steps == (0..u64::MAX) && self.windows().is_none_or(Windows::always)
+    }
+
     fn windows(&self) -> Option<&Windows> {
         match self {
             Effect::Slow { windows, .. }
@@ -147,6 +163,30 @@ impl Faults {
         self.items.is_empty()
     }
 
+    /// Whether what faults do depends on the rank or link alone: not on the time, on the step, or on a
+    /// draw.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        self.items.iter().all(|item| item.effect.is_steady())
+    }
+
+    /// Each fault in a few words, in the order of the file.
+    pub fn told(&self) -> impl Iterator<Item = String> {
+        self.items.iter().map(Item::told)
+    }
+
+    /// Faults that are not on before `end`, in a few words.
+    pub fn not_before(&self, end: Time) -> impl Iterator<Item = String> {
+        let late = move |item: &&Item| {
+            let windows = item.effect.windows();
+            windows.is_some_and(|w| {
+                w.at_or_after(Time::ZERO)
+                    .is_none_or(|(from, _)| from >= end)
+            })
+        };
+        self.items.iter().filter(late).map(Item::told)
+    }
+
     /// Whether no fault touches the rank. Links that it uses may still have some.
     #[must_use]
     pub fn is_plain(&self, rank: usize) -> bool {
@@ -164,6 +204,16 @@ impl Faults {
     #[must_use]
     pub fn speed(&self, rank: usize, time: Time) -> f64 {
         self.parts(rank, time) as f64 / PARTS as f64
+    }
+
+    /// The fastest that a rank ever computes, as a share of its normal speed; or faster than it does.
+    #[must_use]
+    pub fn most_speed(&self, rank: usize) -> f64 {
+        let always = self.of_rank(rank).map(|(_, effect)| match effect {
+            Effect::Slow { windows, parts } if windows.always() => *parts as f64 / PARTS as f64,
+            _ => 1.0,
+        });
+        always.product()
     }
 
     /// When [`Faults::speed`] next changes (or may) after `time`.
@@ -323,9 +373,23 @@ impl Faults {
         windows.filter_map(|w| w.next_change(time)).min()
     }
 
+    /// Whether any fault touches the link.
+    #[must_use]
+    pub fn touches(&self, link: LinkId) -> bool {
+        self.by_link.contains_key(&link)
+    }
+
     /// The links that any fault touches, in order of id.
     pub fn touched_links(&self) -> impl Iterator<Item = LinkId> {
         self.by_link.keys().copied()
+    }
+
+    /// The links that are gone for good before anything begins.
+    pub fn gone_links(&self) -> impl Iterator<Item = LinkId> {
+        self.touched_links().filter(|&link| {
+            let left = self.link_factor(link, Time::ZERO);
+            left == 0.0 && self.next_link_change(link, Time::ZERO).is_none()
+        })
     }
 
     /// When the speed of any rank or the rate of any link next changes (or may) after `time`.

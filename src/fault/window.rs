@@ -32,6 +32,11 @@ impl Windows {
         }
     }
 
+    /// On at any time.
+    pub(super) fn always(&self) -> bool {
+        (self.from, self.until, self.repeat) == (Time::ZERO, Time::MAX, None)
+    }
+
     /// The window that `time` is in or, if it is in none, the next one.
     pub(super) fn at_or_after(&self, time: Time) -> Option<(Time, Time)> {
         let start = match self.repeat {

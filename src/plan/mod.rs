@@ -4,6 +4,7 @@
 //! engine's.
 
 mod bound;
+mod disturbed;
 pub mod job;
 mod merged;
 mod routes;
@@ -11,17 +12,20 @@ mod side_by_side;
 mod transports;
 
 pub use bound::bound;
+pub use disturbed::{Disturbances, Stretch};
 pub use job::Job;
 pub use merged::Merged;
 pub use routes::{Laid, Routes};
 pub use side_by_side::Joined;
 pub use transports::Transports;
 
-use crate::collective::{Program, Role, Worker};
+use crate::collective::{Program, Rank, Role, Worker};
 use crate::topology::DeviceId;
 use crate::units::{Bandwidth, Bytes, Time};
+use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 
@@ -53,6 +57,42 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// How much longer than its costs say what a rank does always takes.
+    #[must_use]
+    pub fn stretch_of(&self, rank: Rank) -> Stretch {
+        self.costs[usize::from(self.rank_costs[rank.index()])].stretch
+    }
+
+    /// The same where each rank's kernels start so much later, always, and what their thread blocks
+    /// do takes so much longer; `None` if more kinds of ranks come of that than there can be.
+    #[must_use]
+    pub fn with_slow_ranks(&self, of: impl Fn(Rank) -> (Time, Stretch)) -> Option<Plan> {
+        let mut plan = self.clone();
+        let mut known: FxHashMap<(u16, Time, Stretch), u16> = FxHashMap::default();
+        for (rank, kind) in (0..).map(Rank).zip(&mut plan.rank_costs) {
+            let (late, stretch) = of(rank);
+            if (late, stretch) == (Time::ZERO, Stretch::NONE) {
+                continue;
+            }
+            let next = plan.costs.len();
+            let slow = known.entry((*kind, late, stretch));
+            *kind = match slow {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => {
+                    let costs = &plan.costs[usize::from(*kind)];
+                    plan.costs.push(RoleCosts {
+                        late,
+                        stretch,
+                        ..costs.clone()
+                    });
+                    *new.insert(u16::try_from(next).ok()?)
+                }
+            };
+        }
+        // Parts of thread blocks are told apart by numbers of this size, too.
+        (plan.costs.len() * Role::ALL.len() <= usize::from(u16::MAX)).then_some(plan)
+    }
+
     /// What steps cost a worker.
     #[must_use]
     pub fn costs_of(&self, worker: Worker) -> &WorkerCosts {
@@ -244,6 +284,10 @@ impl MessageCost {
 pub struct RoleCosts {
     /// Start and end of the kernel, which has all parts; once an operation.
     pub launch: Time,
+    /// How much later than it could it starts each time.
+    pub late: Time,
+    /// How much longer what thread blocks do takes than these costs say.
+    pub stretch: Stretch,
     roles: [WorkerCosts; Role::ALL.len()],
 }
 
@@ -253,6 +297,8 @@ impl RoleCosts {
     pub fn same(launch: Time, costs: WorkerCosts) -> Self {
         RoleCosts {
             launch,
+            late: Time::ZERO,
+            stretch: Stretch::NONE,
             roles: [costs; Role::ALL.len()],
         }
     }

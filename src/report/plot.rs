@@ -78,7 +78,9 @@ fn bandwidth(summary: &Summary) -> Chart {
         row.bytes as f64 / (row.bound_us * 1e3) * factor
     };
     let value = |row: &Row| row.busbw_gbs;
-    let series = over_sizes(summary, value, bound, "limit of the topology");
+    // As much more as it takes less time; not a number if there are no faults.
+    let healthy = |row: &Row| row.busbw_gbs * row.time_us / row.healthy_us.unwrap_or(f64::NAN);
+    let series = over_sizes(summary, value, bound, healthy);
     let shown = series.iter().flat_map(|series| &series.points);
     let max = shown.map(|point| point.1).fold(0.0, f64::max);
     Chart {
@@ -93,7 +95,8 @@ fn bandwidth(summary: &Summary) -> Chart {
 fn time(summary: &Summary) -> Chart {
     let value = |row: &Row| row.time_us;
     let bound = |row: &Row| row.bound_us;
-    let series = over_sizes(summary, value, bound, "limit of the topology");
+    let healthy = |row: &Row| row.healthy_us.unwrap_or(f64::NAN);
+    let series = over_sizes(summary, value, bound, healthy);
     let shown = || {
         let points = series.iter().flat_map(|series| &series.points);
         points.map(|point| point.1).filter(|value| *value > 0.0)
@@ -119,12 +122,13 @@ fn time(summary: &Summary) -> Chart {
     }
 }
 
-/// The curve, a mark for each row by algorithm and protocol, and the bound.
+/// The curve, a mark for each row by algorithm and protocol, the bound, and what it would be without
+/// faults.
 fn over_sizes(
     summary: &Summary,
     value: impl Fn(&Row) -> f64,
     bound: impl Fn(&Row) -> f64,
-    bound_label: &str,
+    healthy: impl Fn(&Row) -> f64,
 ) -> Vec<Series> {
     let points = |of: &dyn Fn(&Row) -> f64| -> Vec<(f64, f64)> {
         let rows = summary.rows.iter().map(|row| (row.bytes as f64, of(row)));
@@ -133,10 +137,16 @@ fn over_sizes(
     };
     let mut series = vec![
         Series {
-            label: Some(bound_label.to_owned()),
+            label: Some("limit of the topology".to_owned()),
             colour: GREY,
             style: Style::Dashed,
             points: points(&bound),
+        },
+        Series {
+            label: Some("without faults".to_owned()),
+            colour: PALETTE[5],
+            style: Style::Line,
+            points: points(&healthy),
         },
         Series {
             label: None,

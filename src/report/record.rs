@@ -38,6 +38,9 @@ pub struct Summary {
     pub attribution: Option<Attribution>,
     /// Load of each link, of the traced row; only links that carried anything.
     pub links: Vec<LinkUse>,
+    /// What goes wrong, fault by fault.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
     /// Why NCCL chooses what it does, size by size, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decision>,
@@ -68,6 +71,9 @@ pub struct Row {
     pub channels: u32,
     /// No algorithm of this kind can be faster on this topology, microseconds.
     pub bound_us: f64,
+    /// What nccl-tests would time without the scenario's faults, microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy_us: Option<f64>,
     /// What limits this row, in a few words.
     pub bottleneck: String,
     /// Kinds of ranks that differ in what they do or where they are; one of each is simulated.

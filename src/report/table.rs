@@ -55,6 +55,7 @@ pub fn table_header(summary: &Summary, colour: bool) -> String {
         ),
         "#".to_owned(),
         columns(
+            summary,
             [
                 "size",
                 "count",
@@ -68,11 +69,13 @@ pub fn table_header(summary: &Summary, colour: bool) -> String {
                 "proto",
                 "channels",
                 "bound",
+                "healthy",
+                "slower",
                 "bottleneck",
             ],
-            algo_width(summary),
         ),
         columns(
+            summary,
             [
                 "(B)",
                 "(elements)",
@@ -86,9 +89,10 @@ pub fn table_header(summary: &Summary, colour: bool) -> String {
                 "",
                 "",
                 "(us)",
+                "(us)",
+                "",
                 "",
             ],
-            algo_width(summary),
         ),
     ];
     lines
@@ -104,7 +108,7 @@ pub fn table_row(summary: &Summary, row: &Row, colour: bool) -> String {
     let algo_width = algo_width(summary);
     let busbw = paint(&nccl_float(row.busbw_gbs, 6), STRONG, colour);
     format!(
-        "{:>12}  {:>12}  {:>8}  {redop:>6}  {root:>6}  {}  {}  {busbw}  {:>algo_width$}  {:>6}  {:>8}  {}  {}\n",
+        "{:>12}  {:>12}  {:>8}  {redop:>6}  {root:>6}  {}  {}  {busbw}  {:>algo_width$}  {:>6}  {:>8}  {}  {}{}\n",
         row.bytes,
         row.count,
         "float",
@@ -114,6 +118,7 @@ pub fn table_row(summary: &Summary, row: &Row, colour: bool) -> String {
         row.proto,
         row.channels,
         nccl_float(row.bound_us, 7),
+        healthy(summary, row),
         row.bottleneck,
     )
 }
@@ -127,6 +132,9 @@ pub fn table_footer(summary: &Summary, colour: bool) -> String {
         let mean = sum / summary.rows.len() as f64;
         let line = format!("# Avg bus bandwidth    : {mean:.6}");
         out += &(paint(&line, HEADER, colour) + "\n");
+    }
+    for fault in &summary.faults {
+        out += &(paint(&format!("# Fault                : {fault}"), HEADER, colour) + "\n");
     }
     if let Some(folded) = folded(summary) {
         out += &(paint(&folded, HEADER, colour) + "\n");
@@ -159,8 +167,31 @@ fn algo_width(summary: &Summary) -> usize {
     names.fold(10, usize::max)
 }
 
+/// The cells of what a size takes without faults, and how much longer it takes with them.
+fn healthy(summary: &Summary, row: &Row) -> String {
+    if summary.faults.is_empty() {
+        return String::new();
+    }
+    let time = |healthy| nccl_float(healthy, 7);
+    let (healthy, slower) = match row.healthy_us {
+        Some(healthy) => (time(healthy), slower(row.time_us, healthy)),
+        None => ("-".to_owned(), "-".to_owned()),
+    };
+    format!("{healthy:>7}  {slower:>6}  ")
+}
+
+/// How many times as long as without faults.
+pub(super) fn slower(time_us: f64, healthy_us: f64) -> String {
+    if healthy_us > 0.0 {
+        format!("{:.2}x", time_us / healthy_us)
+    } else {
+        "-".to_owned()
+    }
+}
+
 /// The header's cells, aligned with those of a row.
-fn columns(cells: [&str; 13], algo_width: usize) -> String {
+fn columns(summary: &Summary, cells: [&str; 15]) -> String {
+    let algo_width = algo_width(summary);
     let [
         size,
         count,
@@ -174,10 +205,17 @@ fn columns(cells: [&str; 13], algo_width: usize) -> String {
         proto,
         channels,
         bound,
+        healthy,
+        slower,
         bottleneck,
     ] = cells;
+    let healthy = if summary.faults.is_empty() {
+        String::new()
+    } else {
+        format!("{healthy:>7}  {slower:>6}  ")
+    };
     format!(
-        "# {size:>10}  {count:>12}  {kind:>8}  {redop:>6}  {root:>6}  {time:>7}  {algbw:>6}  {busbw:>6}  {algo:>algo_width$}  {proto:>6}  {channels:>8}  {bound:>7}  {bottleneck}"
+        "# {size:>10}  {count:>12}  {kind:>8}  {redop:>6}  {root:>6}  {time:>7}  {algbw:>6}  {busbw:>6}  {algo:>algo_width$}  {proto:>6}  {channels:>8}  {bound:>7}  {healthy}{bottleneck}"
     )
 }
 

@@ -45,7 +45,7 @@ pub enum ScenarioError {
         problem: String,
     },
     /// The simulation ended without a result.
-    #[error("{collective} of {bytes} bytes: {source}")]
+    #[error("{collective} of {bytes} bytes: {source}{}", blamed(faults))]
     Simulation {
         /// The collective.
         collective: &'static str,
@@ -53,6 +53,8 @@ pub enum ScenarioError {
         bytes: u64,
         /// What happened.
         source: SimError,
+        /// What went wrong on the machine.
+        faults: Vec<String>,
     },
     /// A training job could not be made.
     #[error(transparent)]
@@ -70,4 +72,12 @@ impl From<TrainingError> for ScenarioError {
 
 fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("\n    did you mean `{name}`?"))
+}
+
+fn blamed(faults: &[String]) -> String {
+    if faults.is_empty() {
+        String::new()
+    } else {
+        format!("; with the faults of the scenario ({})", faults.join(", "))
+    }
 }

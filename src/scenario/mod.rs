@@ -3,16 +3,19 @@
 //! [`read()`] or [`parse`] gives a [`Scenario`], [`validate`] a [`ValidSpec`] with its
 //! machine, [`run()`] the results. Only reading touches files.
 
+mod disturb;
 mod error;
 pub mod explain;
 mod read;
 pub mod recorder;
 mod run;
 mod spec;
+mod timing;
 pub mod training;
 mod valid;
 pub mod validation;
 
+pub use crate::fault::FaultSpec;
 pub use error::ScenarioError;
 pub use read::{Scenario, parse, read};
 pub use run::{Silent, Step, Watch, run};

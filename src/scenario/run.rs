@@ -1,22 +1,22 @@
 //! From a checked scenario to its results.
 //!
-//! A size is timed as nccl-tests does: operations are issued back to back, and the time of
-//! one is what it adds. Three are enough for that, since the third begins as all later ones
-//! do. Sizes of which nothing is left after nccl-tests' rounding (all-gather of 8 bytes over
+//! A size is timed as nccl-tests does (`timing.rs`). Sizes of which nothing is left after nccl-tests' rounding (all-gather of 8 bytes over
 //! 8 ranks) move nothing: their rows say 0, where nccl-tests would print the cost of a call
 //! that returns at once.
 
+use super::disturb::{Conditions, what_is_left};
 use super::error::ScenarioError;
 use super::recorder::{Limits, Recorder, short_bottleneck};
+use super::timing::{Timing, disturbed_time_of, healthy_time_of};
 use super::valid::ValidSpec;
 use crate::collective::{Collective, Matrix};
-use crate::engine::{Options, Outcome, SimError, simulate, simulate_folded, simulate_with};
+use crate::engine::{Options, Outcome, SimError, simulate_with};
 use crate::nccl::{Communicator, NcclError, Planned};
 use crate::plan::{Plan, bound};
 use crate::report::Run;
 use crate::report::record::{Candidate, Decision, Row, Summary, Timeline};
 use crate::threads::{both, processors};
-use crate::topology::{LinkId, Topology, draw};
+use crate::topology::{LinkId, Router, draw};
 use crate::units::{Bytes, Time};
 use std::collections::BTreeMap;
 use std::io;
@@ -63,17 +63,18 @@ pub struct Silent;
 
 impl Watch for Silent {}
 
-/// Operations of a size that are simulated to time the last of them.
-const BACK_TO_BACK: u32 = 3;
-
 /// Runs a scenario. But for the wall-clock times in the rows, the same scenario gives the
 /// same results.
 ///
 /// # Errors
 /// What NCCL refuses, a simulation that stalls, or what `watch` gives.
 pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError> {
-    let topology = &spec.topology;
-    let mut communicator = Communicator::new(topology, spec.gpus_per_node, &spec.env, spec.seed)?;
+    let mut communicator = communicator(spec)?;
+    // As it would be if nothing were gone.
+    let mut whole = match spec.faults.gone_links().next() {
+        Some(_) => Some(all_of(spec)?),
+        None => None,
+    };
     let mut summary = summary(spec, &communicator);
     // What NCCL refuses it refuses for all sizes; to be known before anything is shown.
     let mut first = match spec.sizes.first() {
@@ -82,6 +83,7 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
     };
     watch.begin(&summary)?;
     let count = spec.sizes.len() + usize::from(spec.traced.is_some());
+    let mut latest = Time::ZERO;
     for (index, &size) in spec.sizes.iter().enumerate() {
         let planned = match first.take() {
             Some(planned) => planned,
@@ -99,7 +101,15 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
                         steps,
                     });
                 };
-                timed_row(spec, &communicator, &planned, &mut progress)?
+                let healthy = match &mut whole {
+                    Some(whole) => communicator_plan(spec, whole, size)?,
+                    None => None,
+                };
+                let healthy = healthy.as_ref().unwrap_or(&planned);
+                let plans = (&planned, healthy);
+                let (row, end) = timed_row(spec, &communicator, plans, &mut progress)?;
+                latest = latest.max(end);
+                row
             }
         };
         if spec.why {
@@ -109,6 +119,13 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
         summary.rows.push(row.clone());
         watch.row(&summary, &row)?;
     }
+    let late = spec.faults.not_before(latest).map(|fault| {
+        format!(
+            "{fault}: not before all is over, after {}; times count from the start of each size",
+            latest.human()
+        )
+    });
+    summary.warnings.extend(late);
     let mut run = Run {
         summary,
         timeline: Timeline::default(),
@@ -142,6 +159,22 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
     Ok(run)
 }
 
+/// The ranks; NCCL does not see at all what is gone for good before it begins.
+fn communicator(spec: &ValidSpec) -> Result<Communicator<'_>, ScenarioError> {
+    let all = all_of(spec)?;
+    let gone: Vec<LinkId> = spec.faults.gone_links().collect();
+    if gone.is_empty() {
+        return Ok(all);
+    }
+    let router = Router::new(&spec.topology, spec.seed).avoiding(gone);
+    let gpus = all.gpus().to_vec();
+    Ok(Communicator::of(&spec.topology, gpus, &spec.env, router)?)
+}
+
+fn all_of(spec: &ValidSpec) -> Result<Communicator<'_>, NcclError> {
+    Communicator::new(&spec.topology, spec.gpus_per_node, &spec.env, spec.seed)
+}
+
 /// All of a summary that is known before anything is simulated.
 fn summary(spec: &ValidSpec, communicator: &Communicator<'_>) -> Summary {
     let findings = spec.findings.iter().map(ToString::to_string);
@@ -160,6 +193,7 @@ fn summary(spec: &ValidSpec, communicator: &Communicator<'_>) -> Summary {
         bottleneck: String::new(),
         attribution: None,
         links: Vec::new(),
+        faults: spec.faults.told().collect(),
         decisions: Vec::new(),
         warnings: findings.chain(spec.env.warnings.iter().cloned()).collect(),
         spec: spec.json.clone(),
@@ -235,6 +269,7 @@ fn nothing() -> Row {
         proto: "-".into(),
         channels: 0,
         bound_us: 0.0,
+        healthy_us: None,
         bottleneck: "nothing to move".into(),
         rank_classes: 0,
         worker_classes: 0,
@@ -244,49 +279,13 @@ fn nothing() -> Row {
     }
 }
 
-/// How a time is come by.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Timing {
-    /// Of one operation alone, not of what it adds to others that are issued back to back.
-    pub(super) isolated: bool,
-    /// By simulating every worker.
-    pub(super) exact_full: bool,
-    /// On so many processors, at most.
-    pub(super) threads: u32,
-}
-
-/// What an operation takes.
-pub(super) fn time_of(
-    topology: &Topology,
-    plan: &Plan,
-    timing: Timing,
-    progress: Option<&mut dyn FnMut(u64, u64)>,
-) -> Result<(Time, Outcome), SimError> {
-    let operations = if timing.isolated { 1 } else { BACK_TO_BACK };
-    let options = Options {
-        operations,
-        threads: timing.threads,
-        progress,
-    };
-    let rate = topology.rates();
-    let outcome = if timing.exact_full {
-        simulate(plan, rate, options)?
-    } else {
-        simulate_folded(plan, rate, options)?
-    };
-    let before = match operations as usize {
-        1 => Time::ZERO,
-        n => outcome.finish_of(n - 2),
-    };
-    Ok((outcome.end().saturating_sub(before), outcome))
-}
-
+/// A size's row, of what is planned and what would be without faults, and when the last of its operations was over.
 fn timed_row(
     spec: &ValidSpec,
     communicator: &Communicator<'_>,
-    planned: &Planned,
+    (planned, healthy): (&Planned, &Planned),
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Row, ScenarioError> {
+) -> Result<(Row, Time), ScenarioError> {
     let topology = &spec.topology;
     let timing = Timing {
         isolated: spec.isolated,
@@ -299,10 +298,16 @@ fn timed_row(
     let offload = planned.algorithm.offloads();
     let (bound, timed) = both(
         || bound(topology, gpus, program, offload),
-        || time_of(topology, &planned.plan, timing, Some(progress)),
+        || disturbed_time_of(spec, &planned.plan, timing, progress),
     );
     let (time, outcome) = timed.map_err(|source| stopped(spec, planned, source))?;
     let wall_ms = began.elapsed().as_secs_f64() * 1e3;
+    let healthy = if spec.faults.is_empty() {
+        None
+    } else {
+        let timed = healthy_time_of(spec, &healthy.plan, timing);
+        Some(timed.map_err(|source| stopped(spec, healthy, source))?)
+    };
     let bytes = planned.bytes;
     let algbw_gbs = if time == Time::ZERO {
         0.0
@@ -310,7 +315,7 @@ fn timed_row(
         bytes as f64 / time.seconds() / 1e9
     };
     let ranks = communicator.ranks();
-    Ok(Row {
+    let row = Row {
         bytes,
         count: elements(spec.collective, bytes, ranks),
         time_us: time.micros(),
@@ -320,13 +325,17 @@ fn timed_row(
         proto: planned.protocol.name().to_owned(),
         channels: u32::from(planned.channels),
         bound_us: bound.micros(),
-        bottleneck: short_bottleneck(topology, &planned.plan, &outcome),
+        healthy_us: healthy.map(Time::micros),
+        bottleneck: short_bottleneck(topology, &planned.plan, &outcome, |link| {
+            what_is_left(&spec.faults, topology, link, outcome.end())
+        }),
         rank_classes: outcome.folded.as_ref().map_or(ranks, |f| f.ranks),
         worker_classes: outcome.workers.len() as u32,
         events: outcome.events,
         skipped: outcome.skipped,
         wall_ms,
-    })
+    };
+    Ok((row, outcome.end()))
 }
 
 /// nccl-tests' count column for floats: of a rank's block where the size is of all blocks.
@@ -352,6 +361,7 @@ fn stopped(spec: &ValidSpec, planned: &Planned, source: SimError) -> ScenarioErr
         collective: spec.collective.name(),
         bytes: planned.bytes,
         source,
+        faults: spec.faults.told().collect(),
     }
 }
 
@@ -364,14 +374,16 @@ fn record(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), ScenarioError> {
     let topology = &spec.topology;
+    let conditions = Conditions::new(&planned.plan, &spec.faults);
     let options = Options {
         operations: 1,
+        disturbances: conditions.disturbances(),
         progress: Some(progress),
         ..Options::default()
     };
-    let plan = &planned.plan;
+    let plan = conditions.plan.as_ref();
     let mut recorder = Recorder::new(topology, plan, Limits::default());
-    let outcome = simulate_with(plan, |link| topology.rate(link), options, &mut recorder)
+    let outcome = simulate_with(plan, conditions.rates(topology), options, &mut recorder)
         .map_err(|source| stopped(spec, planned, source))?;
     let record = recorder.finish(topology, plan, &outcome);
     run.timeline = record.timeline;

@@ -60,7 +60,8 @@ pub struct ScenarioSpec {
     /// the other, which small operations wait for. 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks_per_process: Option<u32>,
-    /// Slow GPUs, jitter, links that are degraded, flap or fail; of jobs, not of collectives.
+    /// Slow GPUs, jitter, links that are degraded, flap or fail. To a collective each of its operations,
+    /// which follow each other, is a step, a micro-batch and a kernel.
     #[serde(default, skip_serializing_if = "no_faults")]
     pub faults: FaultSpec,
     /// A long run with failures and checkpoints around the step, of a job.

@@ -4,7 +4,8 @@ use super::error::ScenarioError;
 use super::read::Scenario;
 use super::spec::{CollectiveSpec, JobSpec, ScenarioSpec, SizesSpec, TopologyRef};
 use crate::collective::{Collective, MscclAlgorithm};
-use crate::nccl::{Env, Forced, GraphFile, NcclError, Registration};
+use crate::fault::{FaultError, Faults};
+use crate::nccl::{Communicator, Env, Forced, GraphFile, NcclError, Registration};
 use crate::topology::{
     Fault, Finding, Overrides, Topology, TopologyError, catalogue, expand_and_check, load,
 };
@@ -41,6 +42,8 @@ pub struct ValidSpec {
     pub matrix: Option<Vec<Vec<f64>>>,
     /// The size (an index) that is recorded.
     pub traced: Option<usize>,
+    /// What goes wrong.
+    pub faults: Faults,
     /// NCCL's variables.
     pub env: Env,
     /// The seed.
@@ -66,13 +69,6 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
         return Err(TopologyError::Faults { origin, faults }.into());
     };
     check_name("name", &spec.name, &mut faults);
-    if !spec.faults.0.is_empty() {
-        faults.push(fault(
-            "faults",
-            "faults of a collective".into(),
-            "none: they are of jobs",
-        ));
-    }
     if !spec.variants.is_empty() {
         faults.push(fault(
             "variants",
@@ -114,6 +110,7 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
         ));
         return Err(TopologyError::Faults { origin, faults }.into());
     }
+    let disturbed = disturbed(&spec, &topology, &env, &origin)?;
     let title = spec
         .title
         .unwrap_or_else(|| format!("{} on {}", job.name, topology.title));
@@ -137,11 +134,33 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
         msccl,
         matrix: job.matrix.clone(),
         traced,
+        faults: disturbed,
         env,
         seed: spec.seed,
         outputs,
         json,
     })
+}
+
+/// The faults of a collective.
+fn disturbed(
+    spec: &ScenarioSpec,
+    topology: &Topology,
+    env: &Env,
+    origin: &str,
+) -> Result<Faults, ScenarioError> {
+    let ranks;
+    let gpus = if spec.faults.0.is_empty() {
+        &[]
+    } else {
+        ranks = Communicator::new(topology, spec.gpus_per_node, env, spec.seed)?;
+        ranks.gpus()
+    };
+    let refused = |FaultError { problems }| TopologyError::Faults {
+        origin: origin.to_owned(),
+        faults: problems,
+    };
+    Ok(Faults::resolve(&spec.faults, topology, gpus, spec.seed).map_err(refused)?)
 }
 
 /// NCCL's environment of a scenario.

@@ -127,6 +127,7 @@ impl Folding {
         for (&conn, &size) in self.conns.first.iter().zip(&self.conns.size) {
             let transport = plan.transports.get(conn as usize);
             let ends = plan.program.connection(ConnId(conn));
+            let workers = [ends.from, ends.to].map(|w| plan.program.worker(w));
             let actor = |worker: WorkerId| self.workers.class_of[worker.index()];
             let ends_of_class = (actor(ends.from), actor(ends.to));
             let traces = (
@@ -148,7 +149,8 @@ impl Folding {
             };
             wires.push(Wire {
                 ends: ends_of_class,
-                costs: [ends.from, ends.to].map(|w| plan.costs_of(plan.program.worker(w))),
+                costs: workers.map(|w| plan.costs_of(w)),
+                stretch: workers.map(|w| plan.stretch_of(w.rank)),
                 transport,
                 paths: Paths {
                     store,

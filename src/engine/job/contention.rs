@@ -142,6 +142,7 @@ impl Contention {
                 uses_of[exchange as usize].push(Use { resource, weight });
             }
             resources.all.push(Resource {
+                changes: false,
                 links: links.into(),
                 capacity: WHOLE * FULL,
             });

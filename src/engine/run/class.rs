@@ -1,6 +1,6 @@
 //! What actors of a kind cost.
 
-use crate::plan::{Later, MessageCost, SliceCost};
+use crate::plan::{Later, MessageCost, SliceCost, Stretch};
 use crate::units::{Bytes, Time};
 
 /// What one kind of actor costs.
@@ -8,6 +8,8 @@ use crate::units::{Bytes, Time};
 pub(super) struct Class {
     /// After each slice of a worker.
     pub(super) slice: SliceCost,
+    /// How much longer all of a worker's work always takes; its rates know.
+    pub(super) stretch: Stretch,
     /// Before each message of a proxy.
     pub(super) message: MessageCost,
     /// What large messages of a proxy take beside.
@@ -27,9 +29,17 @@ impl Class {
     #[inline]
     pub(super) fn cost_of(&mut self, len: u64) -> Time {
         if self.last.0 != len {
-            self.last = (len, self.slice.of(len));
+            self.last = (len, self.stretch.time(self.slice.of(len)));
         }
         self.last.1
+    }
+
+    /// What that is of it which its passes take.
+    #[inline]
+    pub(super) fn passes_of(&self, len: u64) -> (Time, u64) {
+        let passes = self.slice.passes(len);
+        let time = Time::from_picos(self.slice.pass_time.picos() * passes);
+        (self.stretch.time(time), passes)
     }
 
     /// When a slice ends depends on when it began, beyond its bytes.

@@ -4,7 +4,7 @@
 
 use super::Run;
 use crate::engine::probe::{ActorId, Probe};
-use crate::engine::sharing::{Change, GroupId};
+use crate::engine::sharing::{Change, GroupId, Limit};
 use crate::units::Time;
 
 /// Marks an event as that of a group, in place of an actor.
@@ -29,7 +29,7 @@ impl<P: Probe> Run<'_, '_, P> {
         let mut changes = std::mem::take(&mut self.changes);
         self.sharing.solve(&mut changes);
         for &Change { flow, rate, limit } in &changes {
-            if rate > 0 {
+            if rate > 0 || limit != Limit::Cap {
                 self.book(flow, self.now, (rate, limit));
             }
             self.actors[flow as usize].advance(rate, self.now);

@@ -20,6 +20,7 @@ mod skip;
 mod slices;
 mod start;
 mod steps;
+mod upset;
 
 use super::actor::{Actor, Alike, Cold, Phase};
 use super::machinery::Machinery;
@@ -28,7 +29,7 @@ use super::queue::EventQueue;
 use super::resources::PathId;
 use super::sharing::{Change, Sharing};
 use crate::collective::{Role, Worker};
-use crate::plan::{Later, MessageCost, Plan, Protocol, RoleCosts, SliceCost};
+use crate::plan::{Later, MessageCost, Plan, Protocol, SliceCost, Stretch};
 use crate::units::Time;
 use cast::Cast;
 use class::Class;
@@ -38,6 +39,7 @@ use rustc_hash::FxHashMap;
 use skip::Skipper;
 use smallvec::SmallVec;
 pub use start::{Options, simulate, simulate_folded, simulate_with};
+use upset::{CHANGE, Upset};
 
 /// How often progress is told: every so many instants.
 const PROGRESS_EVERY: u64 = 1 << 14;
@@ -101,6 +103,8 @@ struct Run<'r, 'o, P: Probe> {
     waiters: u64,
     /// Events of regions that others stood for.
     herded: u64,
+    /// What goes wrong, unless nothing does.
+    upset: Option<Box<Upset<'o>>>,
     /// Jumps over what repeats itself, if that is wanted.
     skipper: Option<Box<Skipper>>,
 }
@@ -126,16 +130,17 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         let mut classes: Vec<Class> = plan
             .costs
             .iter()
-            .flat_map(RoleCosts::iter)
-            .map(|c| Class {
+            .flat_map(|costs| costs.iter().map(|c| (costs.stretch, c)))
+            .map(|(stretch, c)| Class {
                 slice: c.slice,
+                stretch,
                 message: MessageCost::flat(Time::ZERO),
                 later: Later::NEVER,
-                pass_rate: c.slice.pass_rate().map(|r| r.bytes_per_sec()),
-                send_rate: c.send_rate.bytes_per_sec(),
-                local_rate: c.local_rate.bytes_per_sec(),
+                pass_rate: c.slice.pass_rate().map(|r| stretch.rate(r.bytes_per_sec())),
+                send_rate: stretch.rate(c.send_rate.bytes_per_sec()),
+                local_rate: stretch.rate(c.local_rate.bytes_per_sec()),
                 streams: c.streams,
-                last: (0, c.slice.of(0)),
+                last: (0, stretch.time(c.slice.of(0))),
             })
             .collect();
         let mut by_rank: Vec<(u32, ActorId)> = Vec::with_capacity(workers as usize);
@@ -155,6 +160,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             let rate = proxy.rate.bytes_per_sec().max(1);
             let class = Class {
                 slice: SliceCost::default(),
+                stretch: Stretch::NONE,
                 message: proxy.message,
                 later: proxy.later,
                 pass_rate: None,
@@ -192,6 +198,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             start += own;
         }
         let operations = options.operations.max(1);
+        let upset = options
+            .disturbances
+            .map(|by| Box::new(Upset::new(by, &machinery.resources, workers)));
         Run {
             protocol: plan.protocol,
             sharing: Sharing::with_room(&machinery.resources, actors.len(), |r| {
@@ -230,6 +239,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             repeats: program.repeats() && !program.waits_inside() && !P::ACTIVE,
             waiters: 0,
             herded: 0,
+            upset,
             skipper: None,
             steps_total: steps_total * u64::from(operations),
         }
@@ -289,7 +299,11 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
     #[inline]
     fn handle(&mut self, actor: ActorId, generation: u32) {
         if actor >= GROUP {
-            return self.end_some(actor - GROUP, generation);
+            return if actor >= CHANGE {
+                self.link_changes(actor - CHANGE);
+            } else {
+                self.end_some(actor - GROUP, generation);
+            };
         }
         let a = &self.actors[actor as usize];
         // A newer event of this actor was queued since: its rate changed.

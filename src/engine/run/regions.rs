@@ -11,6 +11,7 @@
 
 use super::Run;
 use super::ends::GROUP;
+use super::upset::CHANGE;
 use crate::engine::machinery::Machinery;
 use crate::engine::probe::{ActorId, Probe};
 use crate::engine::queue::EventQueue;
@@ -257,9 +258,10 @@ impl<P: Probe> Run<'_, '_, P> {
     pub(super) fn divide(&mut self, mut regions: Box<Regions>) {
         for (time, item) in self.queue.held() {
             // An event of a group whose members have all ended is stale.
-            let actor = match item.0.checked_sub(GROUP) {
-                Some(group) => self.sharing.members(group).first().copied(),
-                None => Some(item.0),
+            let actor = match item.0 {
+                change if change >= CHANGE => self.user_of_change(change - CHANGE),
+                group if group >= GROUP => self.sharing.members(group - GROUP).first().copied(),
+                actor => Some(actor),
             };
             let Some(actor) = actor else { continue };
             let region = regions.of[actor as usize] as usize;

@@ -91,13 +91,21 @@ impl<P: Probe> Run<'_, '_, P> {
                 shards[to].from.push(receiver);
             }
         }
-        let (plan, operations) = (self.plan, self.options.operations);
+        let plan = self.plan;
+        let (operations, disturbances) = (self.options.operations, self.options.disturbances);
         let own = shards.remove(0);
         let others = shards.into_iter();
         let others: Vec<_> = others.map(|s| (s, self.machinery.clone())).collect();
         let others = thread::scope(|scope| {
             let others = others.into_iter().map(|(shard, machinery)| {
-                scope.spawn(move || apart(plan, machinery, operations, shard))
+                scope.spawn(move || {
+                    let options = Options {
+                        operations,
+                        disturbances,
+                        ..Options::default()
+                    };
+                    apart(plan, machinery, options, shard)
+                })
             });
             let others: Vec<_> = others.collect();
             self.run_shard(&own, regions);
@@ -214,11 +222,7 @@ impl<P: Probe> Run<'_, '_, P> {
 }
 
 /// Another processor's shard.
-fn apart(plan: &Plan, machinery: Machinery, operations: u32, shard: Shard) -> Done {
-    let options = Options {
-        operations,
-        ..Options::default()
-    };
+fn apart(plan: &Plan, machinery: Machinery, options: Options<'_>, shard: Shard) -> Done {
     let mut blind = Blind;
     let mut run = Run::new(plan, machinery, Cast::All, options, &mut blind);
     run.by_group = true;

@@ -17,7 +17,7 @@ impl<P: Probe> Run<'_, '_, P> {
         self.sharing.solve(&mut changes);
         for &Change { flow, rate, limit } in &changes {
             let (new_rate, _) = self.sharing.rate(flow);
-            if rate > 0 {
+            if rate > 0 || limit != Limit::Cap {
                 self.book(flow, self.now, (rate, limit));
             }
             let actor = &mut self.actors[flow as usize];
@@ -164,7 +164,10 @@ impl<P: Probe> Run<'_, '_, P> {
                 cold.cause = cause;
             }
         }
-        let passes = self.classes[usize::from(actor.class)].pass_rate;
+        let stretch = self.stretch(id);
+        let actor = &mut self.actors[id as usize];
+        let class = &self.classes[usize::from(actor.class)];
+        let passes = || class.pass_rate.map(|rate| stretch.rate(rate));
         if let Some(goes) = self.machinery.unshared(actor.path, actor.cap, passes) {
             // Nothing that happens until then can change when it ends.
             actor.phase = Phase::Streams;
@@ -232,6 +235,11 @@ impl<P: Probe> Run<'_, '_, P> {
         actor.phase = Phase::Streams;
         actor.remaining = u64::from(actor.slice) * 1_000_000;
         actor.mark = self.now;
+        let path = actor.path;
+        if self.upset.is_some() {
+            self.look_at_links(path);
+        }
+        let actor = &self.actors[id as usize];
         let resources = &self.machinery.resources;
         if self.regions.is_none() {
             // Which of several full resources is told as the limit goes by the order in which
@@ -251,7 +259,9 @@ impl<P: Probe> Run<'_, '_, P> {
     /// slot back, go on.
     pub(super) fn end(&mut self, id: ActorId, now: Time) {
         let actor = &self.actors[id as usize];
-        let passes = self.classes[usize::from(actor.class)].pass_rate;
+        let stretch = self.stretch(id);
+        let class = &self.classes[usize::from(actor.class)];
+        let passes = || class.pass_rate.map(|rate| stretch.rate(rate));
         let goes = self.machinery.unshared(actor.path, actor.cap, passes);
         match goes {
             Some(Unshared::At(rate, limit)) => self.book(id, now, (rate, limit)),
@@ -275,7 +285,7 @@ impl<P: Probe> Run<'_, '_, P> {
             let at = now + class.later.of(Bytes::new(len));
             posted = (at, at);
         } else {
-            let mut sync = class.cost_of(len);
+            let mut sync = stretch.time(class.cost_of(len));
             if class.slice.hidden {
                 let alone = Bandwidth::from_bytes_per_sec(actor.cap).time_for(Bytes::new(len));
                 done = now.max(actor.free + alone + sync);
@@ -287,8 +297,8 @@ impl<P: Probe> Run<'_, '_, P> {
                 // Passes go on while bytes move, and pass them on as they come; nobody learns of
                 // the past.
                 let start = actor.free;
-                let passes = class.slice.passes(len);
-                let lead = sync - Time::from_picos(class.slice.pass_time.picos() * passes);
+                let (in_passes, passes) = class.passes_of(len);
+                let lead = sync - stretch.time(in_passes);
                 if actor.many && class.streams > 0 {
                     let streams = self.cold[id as usize].streams.max(class.streams);
                     let picos = sync.picos() * u64::from(streams);

@@ -6,6 +6,7 @@ use super::cast::Cast;
 use super::check::check;
 use super::herds::{Herding, MARGINS};
 use super::skip::Skipper;
+use crate::collective::Rank;
 use crate::engine::error::SimError;
 use crate::engine::fold::{Folding, Traces};
 use crate::engine::machinery::{Machinery, roomy, wires};
@@ -13,7 +14,7 @@ use crate::engine::outcome::Outcome;
 use crate::engine::probe::{Blind, Probe};
 use crate::engine::resources::Resources;
 use crate::engine::run::regions::MOST_ACTORS;
-use crate::plan::Plan;
+use crate::plan::{Disturbances, Plan, Stretch};
 use crate::threads;
 use crate::topology::LinkId;
 use crate::units::Bandwidth;
@@ -28,6 +29,8 @@ pub struct Options<'a> {
     pub operations: u32,
     /// On so many processors, where that is worth it; none is as one. Results do not depend on it.
     pub threads: u32,
+    /// What goes wrong; nothing is folded or skipped then.
+    pub disturbances: Option<&'a dyn Disturbances>,
     /// Called now and then with (steps begun, steps in all).
     pub progress: Option<&'a mut dyn FnMut(u64, u64)>,
 }
@@ -56,7 +59,7 @@ pub fn simulate_with<P: Probe>(
     probe: &mut P,
 ) -> Result<Outcome, SimError> {
     check(plan)?;
-    let resources = resources(plan, rate);
+    let resources = resources(plan, rate, options.disturbances);
     full(plan, resources, options, false, probe)
 }
 
@@ -70,15 +73,18 @@ pub fn simulate_folded(
     rate: impl Fn(LinkId) -> Bandwidth,
     mut options: Options<'_>,
 ) -> Result<Outcome, SimError> {
+    if options.disturbances.is_some() {
+        return simulate(plan, rate, options);
+    }
     check(plan)?;
     let traces = || Traces::new(plan.program.as_ref());
-    let resources = || resources(plan, rate);
+    let resources = || resources(plan, rate, None);
     let (traces, resources) = if plan.program.connections() >= MANY {
         threads::both(traces, resources)
     } else {
         (traces(), resources())
     };
-    let has_room = roomy(&resources, wires(plan));
+    let has_room = roomy(&resources, wires(plan, |rank| plan.stretch_of(rank)));
     let folding = Folding::new(plan, traces, &resources, has_room);
     let wires = folding.as_ref().and_then(|f| f.wires(plan, &resources));
     if let (Some(folding), Some((shared, wires))) = (folding, wires) {
@@ -88,6 +94,7 @@ pub fn simulate_folded(
         let options = Options {
             operations: options.operations,
             threads: options.threads,
+            disturbances: None,
             progress: options.progress.as_mut().map(|p| &mut **p as _),
         };
         let outcome = go(
@@ -107,9 +114,14 @@ pub fn simulate_folded(
 }
 
 /// What transfers share.
-fn resources(plan: &Plan, rate: impl Fn(LinkId) -> Bandwidth) -> Resources {
+fn resources(
+    plan: &Plan,
+    rate: impl Fn(LinkId) -> Bandwidth,
+    disturbances: Option<&dyn Disturbances>,
+) -> Resources {
     let kept = |link| plan.merged.rate(link, rate(link));
-    Resources::new(&plan.routes, plan.protocol.wire, kept)
+    let changes = |link| disturbances.is_some_and(|d| d.changes(link));
+    Resources::with_changing(&plan.routes, plan.protocol.wire, kept, changes)
 }
 
 fn full<P: Probe>(
@@ -120,7 +132,18 @@ fn full<P: Probe>(
     probe: &mut P,
 ) -> Result<Outcome, SimError> {
     let slots = plan.protocol.fifo_slices;
-    let machinery = Machinery::new(slots, plan.program.workers(), resources, wires(plan));
+    let operations = options.operations.max(1);
+    let stretch = |rank: Rank| match options.disturbances {
+        None => plan.stretch_of(rank),
+        Some(by) => plan
+            .stretch_of(rank)
+            .times(by.least_stretch(rank, operations)),
+    };
+    let stretch: Vec<Stretch> = (0..plan.program.ranks())
+        .map(|r| stretch(Rank(r)))
+        .collect();
+    let wires = wires(plan, |rank| stretch[rank.index()]);
+    let machinery = Machinery::new(slots, plan.program.workers(), resources, wires);
     go(plan, machinery, Cast::All, options, skips, probe)
 }
 

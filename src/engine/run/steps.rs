@@ -13,7 +13,7 @@ impl<P: Probe> Run<'_, '_, P> {
     /// Starts a rank's next operation, or notes that none is left.
     pub(super) fn launch(&mut self, rank: usize) {
         loop {
-            let state = &mut self.ranks[rank];
+            let state = &self.ranks[rank];
             if state.operation as usize >= self.finish.len() {
                 return;
             }
@@ -22,10 +22,10 @@ impl<P: Probe> Run<'_, '_, P> {
             let kind =
                 &self.plan.costs[usize::from(self.plan.rank_costs[self.cast.rank(rank).index()])];
             let issued = self.plan.issue.at(self.cast.rank(rank).0, state.operation);
-            let start = idle_until.max(issued);
+            let start = idle_until.max(issued) + self.delay(rank, state.operation);
             // One kernel: all parts of its thread blocks start together.
             let free = start + kind.launch;
-            state.running = 0;
+            self.ranks[rank].running = 0;
             for i in first..last {
                 let worker = self.rank_workers[i as usize];
                 let actor = &mut self.actors[worker as usize];
@@ -38,6 +38,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 actor.next_step = 0;
                 self.alike[worker as usize].until = 0;
                 self.note_done(worker, 0);
+                self.forget_stretch(worker);
                 if self.fetch(worker) {
                     self.ranks[rank].running += 1;
                     self.actors[worker as usize].phase = Phase::Waits;
@@ -79,11 +80,16 @@ impl<P: Probe> Run<'_, '_, P> {
                 continue;
             }
             let class = &self.classes[usize::from(actor.class)];
-            actor.cap = if step.send.is_empty() {
+            let rate = if step.send.is_empty() {
                 class.local_rate
             } else {
                 class.send_rate
             };
+            let stretch = self.new_stretch(id);
+            // Who may be slower at the next step is asked at each.
+            let repeats = self.repeats && self.keeps_stretch(id);
+            let actor = &mut self.actors[id as usize];
+            actor.cap = stretch.rate(rate);
             if P::ACTIVE {
                 self.cold[id as usize].name = step.name();
             }
@@ -105,7 +111,7 @@ impl<P: Probe> Run<'_, '_, P> {
             actor.slice = slice_len.min(step.len) as u32;
             actor.left = step.len - u64::from(actor.slice);
             actor.many = false;
-            if self.repeats {
+            if repeats {
                 let at_hand = u64::from(actor.next_step - 1);
                 let same = program.same_after(worker, at_hand, 1);
                 let until = (u64::from(actor.next_step) + same).min(u64::from(actor.steps));

@@ -127,6 +127,18 @@ impl Sharing {
         }
     }
 
+    /// From the next [`Sharing::solve`] on, a resource has another capacity: at most the one that it
+    /// began with.
+    pub(in crate::engine) fn resize(&mut self, resource: ResourceId, capacity: u64) {
+        let pool = &mut self.pools[resource as usize];
+        if pool.capacity != capacity {
+            pool.capacity = capacity;
+            // It may be full now: that is to be found out.
+            self.levels[resource as usize].binding = true;
+            self.mark(resource);
+        }
+    }
+
     #[inline]
     fn mark(&mut self, resource: ResourceId) {
         let pool = &mut self.pools[resource as usize];

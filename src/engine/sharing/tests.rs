@@ -6,6 +6,7 @@ use proptest::prelude::*;
 fn resources(capacities: &[u64], paths: &[Vec<(u32, u32)>]) -> Resources {
     let mut r = Resources::default();
     r.all.extend(capacities.iter().map(|&capacity| Resource {
+        changes: false,
         links: Default::default(),
         capacity,
     }));

@@ -3,7 +3,7 @@
 
 use super::*;
 
-struct Looks;
+pub(super) struct Looks;
 
 impl probe::Probe for Looks {
     const ACTIVE: bool = true;
@@ -23,7 +23,7 @@ fn in_order(plan: &Plan) -> Outcome {
 }
 
 /// Workers that move slices in passes of 120 bytes, which take so long each.
-fn in_passes(case: Case, nanos: u64) -> Plan {
+pub(super) fn in_passes(case: Case, nanos: u64) -> Plan {
     let mut plan = plan_of(case, |r| r);
     let costs = WorkerCosts {
         slice: SliceCost {

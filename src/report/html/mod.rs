@@ -9,6 +9,7 @@ pub(super) use timeline_view::{Data, Lane, SCRIPT, canvas};
 
 use super::numbers::{grouped, micros, percent, size, three_digits};
 use super::record::{LinkUse, Row, Summary, Timeline};
+use super::table::slower;
 use super::{ReportError, plot};
 use maud::{Markup, html};
 
@@ -34,6 +35,12 @@ pub fn report(
     let body = html! {
         (heading(summary))
         (answer(summary))
+        @if !summary.faults.is_empty() {
+            section {
+                h2 { "What goes wrong" }
+                ul { @for fault in &summary.faults { li { (fault) } } }
+            }
+        }
         @if !summary.warnings.is_empty() {
             section.warnings {
                 h2 { "To keep in mind" }
@@ -139,6 +146,9 @@ fn answer(summary: &Summary) -> Markup {
                     (tile("bus bandwidth", &format!("{} GB/s", three_digits(row.busbw_gbs)), "comparable to a link's rate"))
                     (tile("algorithm bandwidth", &format!("{} GB/s", three_digits(row.algbw_gbs)), "size / time"))
                     (tile("limit of the topology", &micros(row.bound_us), &reached(row)))
+                    @if let Some(healthy) = row.healthy_us {
+                        (tile("without faults", &micros(healthy), &format!("{} with them", slower(row.time_us, healthy))))
+                    }
                     (tile("algorithm", &row.algo, &format!("{}, {} channels", row.proto, row.channels)))
                 }
             }
@@ -193,6 +203,7 @@ fn results(summary: &Summary) -> Markup {
                 thead { tr {
                     th.number { "size" } th.number { "time" } th.number { "algbw, GB/s" } th.number { "busbw, GB/s" }
                     th.number { "limit" } th.number { "reached" }
+                    @if !summary.faults.is_empty() { th.number { "without faults" } th.number { "slower" } }
                     th { "algorithm" } th { "protocol" } th.number { "channels" } th { "limited by" }
                 } }
                 tbody {
@@ -204,6 +215,9 @@ fn results(summary: &Summary) -> Markup {
                             td.number { b { (three_digits(row.busbw_gbs)) } }
                             td.number { (micros(row.bound_us)) }
                             td.number { @if row.time_us > 0.0 { (percent(row.bound_us / row.time_us)) } }
+                            @if let Some(healthy) = row.healthy_us {
+                                td.number { (micros(healthy)) } td.number { (slower(row.time_us, healthy)) }
+                            } @else if !summary.faults.is_empty() { td {} td {} }
                             td { (row.algo) } td { (row.proto) } td.number { (row.channels) }
                             td { (row.bottleneck) }
                         }

@@ -72,6 +72,7 @@ fn row(bytes: u64, algo: &str, proto: &str, time_us: f64) -> Row {
         proto: proto.to_owned(),
         channels: if bytes < 1 << 16 { 4 } else { 24 },
         bound_us: bytes as f64 * 1.125 / 370e3 + 0.9,
+        healthy_us: None,
         bottleneck: if bytes < 1 << 20 {
             "latency of hops".to_owned()
         } else {
@@ -101,6 +102,7 @@ fn summary(rows: Vec<Row>) -> Summary {
         bottleneck: "Sizes up to 128 KiB wait for hops, larger ones for NVLink out of each GPU."
             .to_owned(),
         attribution: None,
+        faults: Vec::new(),
         links: Vec::new(),
         decisions: Vec::new(),
         warnings: Vec::new(),

@@ -7,7 +7,7 @@ use crate::engine::resources::ResourceId;
 use crate::engine::{Bins, Outcome};
 use crate::plan::Plan;
 use crate::report::record::{Attribution, Part};
-use crate::topology::Topology;
+use crate::topology::{LinkId, Topology};
 use crate::units::{Bandwidth, Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -271,13 +271,18 @@ const BUSY: f64 = 0.6;
 /// A few words for a table row, from the outcome alone: the busiest links if they are
 /// busy indeed, otherwise what took most of the workers' time, waiting aside.
 #[must_use]
-pub fn short_bottleneck(topology: &Topology, plan: &Plan, outcome: &Outcome) -> String {
+pub fn short_bottleneck(
+    topology: &Topology,
+    plan: &Plan,
+    outcome: &Outcome,
+    left: impl Fn(LinkId) -> Option<Bandwidth>,
+) -> String {
     let mut busiest = None;
     let rate_of = topology.rates();
     // What carries no more, and no slower, than the busiest so far need not be worked out.
     let mut most = (Bytes::ZERO, Bandwidth::from_bytes_per_sec(u64::MAX));
     for (link, bytes) in outcome.carried(plan) {
-        let rate = rate_of(link);
+        let rate = left(link).unwrap_or_else(|| rate_of(link));
         if busiest.is_some() && bytes <= most.0 && rate >= most.1 {
             continue;
         }
@@ -287,14 +292,20 @@ pub fn short_bottleneck(topology: &Topology, plan: &Plan, outcome: &Outcome) -> 
             most = (bytes, rate);
         }
     }
-    let class = |links: &[_]| {
-        let class = words::describe(topology, links).class();
-        class.strip_prefix("the ").unwrap_or(&class).to_owned()
+    let bare = |name: String| {
+        name.strip_prefix("the ")
+            .map_or(name.clone(), str::to_owned)
     };
+    let class = |links: &[_]| bare(words::describe(topology, links).class());
     if let Some((time, link)) = busiest {
         let used = fraction(time, outcome.end());
         if used >= BUSY {
-            return format!("{}, {:.0} % used", class(&[link]), used.min(1.0) * 100.0);
+            let used = used.min(1.0) * 100.0;
+            if left(link).is_some() {
+                let name = bare(words::describe(topology, &[link]).name);
+                return format!("{name}, {used:.0} % used of what its fault leaves");
+            }
+            return format!("{}, {used:.0} % used", class(&[link]));
         }
     }
     let mut classes: FxHashMap<ResourceId, String> = FxHashMap::default();

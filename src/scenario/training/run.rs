@@ -8,7 +8,6 @@ use crate::engine::job::{JobOptions, rehearse, run_job};
 use crate::report::training::{JobSummary, JobTimeline, Variant, VariantResult};
 use crate::scenario::ScenarioError;
 use crate::topology::LinkId;
-use crate::units::Time;
 use crate::workload::model::parameters;
 use crate::workload::training::lower::lower;
 use std::time::Instant;
@@ -72,12 +71,7 @@ pub(super) fn run_variant(
         })
         .collect();
     // What is gone for good before the job begins NCCL does not see at all.
-    let faults = &variant.faults;
-    let gone = |l: &LinkId| {
-        faults.link_factor(*l, Time::ZERO) == 0.0
-            && faults.next_link_change(*l, Time::ZERO).is_none()
-    };
-    let dead: Vec<LinkId> = faults.touched_links().filter(gone).collect();
+    let dead: Vec<LinkId> = variant.faults.gone_links().collect();
     let lowered = lower(
         &variant.training,
         topology,

@@ -4,7 +4,7 @@ use super::measurement::{MeasuredRow, Measurement, Model};
 use crate::collective::Collective;
 use crate::nccl::{Communicator, Env, Forced, Version};
 use crate::report::validation::SkipKind;
-use crate::scenario::run::{Timing, time_of};
+use crate::scenario::timing::{Timing, time_of};
 use crate::topology::{Hardware, Overrides, Topology, catalogue, expand, load};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -24,7 +24,7 @@ fn records_of_nccls_plans_are_consistent() {
                 "{}",
                 record.bottleneck
             );
-            assert!(!short_bottleneck(&t, &planned.plan, &outcome).is_empty());
+            assert!(!short_bottleneck(&t, &planned.plan, &outcome, |_| None).is_empty());
             let again = super::record(&t, &planned.plan, 2).0;
             assert_eq!(record, again);
         }

@@ -72,7 +72,7 @@ fn a_small_message_is_all_launch() {
         "Launching kernels takes 73 % of the critical path, slice synchronisation 18 %, \
          latency 9 %."
     );
-    assert_eq!(short_bottleneck(&t, &plan, &outcome), "launch");
+    assert_eq!(short_bottleneck(&t, &plan, &outcome, |_| None), "launch");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_slow_link_is_named_and_equal_ones_are_not() {
         "{}",
         even.bottleneck
     );
-    let short = short_bottleneck(&t, &plan, &outcome);
+    let short = short_bottleneck(&t, &plan, &outcome, |_| None);
     assert!(short.starts_with("NVLink out of GPUs, "), "{short}");
     let slow: Vec<LinkId> = plan
         .routes
@@ -188,7 +188,7 @@ fn a_proxys_message_handling_is_on_its_track_and_on_the_path() {
     let streams = proxy.iter().filter(|s| s.activity == Activity::Stream);
     assert_eq!(streams.map(|s| s.bytes.get()).sum::<u64>(), 16_000_000);
     assert_eq!(
-        short_bottleneck(&t, &plan, &outcome),
+        short_bottleneck(&t, &plan, &outcome, |_| None),
         "waiting for the network"
     );
 }

@@ -1,0 +1,152 @@
+//! A scenario's faults, as the execution of one operation after the other asks for them.
+//!
+//! Each operation is a step, a micro-batch and a kernel: jitter of any of these is drawn for each. What
+//! slows a GPU down slows down what its thread blocks do, not the start of kernels, which is the
+//! driver's. Faults that are always the same are told by the plan and by the links' rates, so that
+//! ranks and links they do not tell apart are still simulated once.
+
+use crate::collective::Rank;
+use crate::fault::{Faults, Work};
+use crate::plan::{Disturbances, Plan, Stretch};
+use crate::topology::{LinkId, Topology};
+use crate::units::{Bandwidth, Time};
+use std::borrow::Cow;
+
+/// What a plan is executed under.
+pub(super) struct Conditions<'c> {
+    pub(super) plan: Cow<'c, Plan>,
+    faults: &'c Faults,
+    /// Faults are always the same.
+    steady: bool,
+}
+
+impl<'c> Conditions<'c> {
+    pub(super) fn new(plan: &'c Plan, faults: &'c Faults) -> Self {
+        let mut conditions = Conditions {
+            plan: Cow::Borrowed(plan),
+            faults,
+            steady: faults.is_steady(),
+        };
+        if conditions.steady && !faults.is_empty() {
+            let always = |rank: Rank| {
+                let (delay, stretch) = (conditions.delay(rank, 0), conditions.own(rank, 0));
+                (delay, stretch.0)
+            };
+            match plan.with_slow_ranks(always) {
+                Some(slow) => conditions.plan = Cow::Owned(slow),
+                None => conditions.steady = false,
+            }
+        }
+        conditions
+    }
+
+    /// What is asked for while the plan is executed, if anything is.
+    pub(super) fn disturbances(&self) -> Option<&dyn Disturbances> {
+        (!self.steady).then_some(self as &dyn Disturbances)
+    }
+
+    /// What a link can carry, as far as that never changes.
+    pub(super) fn rates(&self, topology: &'c Topology) -> impl Fn(LinkId) -> Bandwidth {
+        let (rate, steady, faults) = (topology.rates(), self.steady, self.faults);
+        move |link| {
+            let whole = rate(link);
+            if !steady || faults.is_empty() {
+                return whole;
+            }
+            let left = faults.link_factor(link, Time::ZERO);
+            if left == 1.0 {
+                return whole;
+            }
+            Bandwidth::from_bytes_per_sec((whole.bytes_per_sec() as f64 * left) as u64)
+        }
+    }
+
+    /// How much longer a rank's work takes in an operation, without regard to the time.
+    fn own(&self, rank: Rank, operation: u32) -> (Stretch, Time) {
+        self.stretch(rank, operation, Time::ZERO)
+    }
+}
+
+/// More changes of one link than this are not looked at for its mean rate.
+const MOST_CHANGES: usize = 10_000;
+
+/// What faults leave of a link's rate, in the mean until `end`; `None` if none touches it.
+pub(super) fn what_is_left(
+    faults: &Faults,
+    topology: &Topology,
+    link: LinkId,
+    end: Time,
+) -> Option<Bandwidth> {
+    if !faults.touches(link) {
+        return None;
+    }
+    let (mut sum, mut at) = (0.0, Time::ZERO);
+    for _ in 0..MOST_CHANGES {
+        let next = faults.next_link_change(link, at);
+        let until = next.map_or(end, |next| next.min(end));
+        sum += faults.link_factor(link, at) * until.saturating_sub(at).seconds();
+        at = until;
+        if at >= end {
+            break;
+        }
+    }
+    let mean = if at > Time::ZERO {
+        sum / at.seconds()
+    } else {
+        1.0
+    };
+    let whole = topology.rate(link).bytes_per_sec() as f64;
+    Some(Bandwidth::from_bytes_per_sec((whole * mean) as u64))
+}
+
+fn work(operation: u32) -> Work {
+    Work {
+        step: u64::from(operation),
+        micro_batch: 0,
+        kernel: 0,
+    }
+}
+
+impl Disturbances for Conditions<'_> {
+    fn delay(&self, rank: Rank, operation: u32) -> Time {
+        let stall = self.faults.loader_stall(rank.index(), u64::from(operation));
+        self.faults.delay(rank.index(), work(operation)) + stall
+    }
+
+    fn stretch(&self, rank: Rank, operation: u32, at: Time) -> (Stretch, Time) {
+        let index = rank.index();
+        if self.faults.is_plain(index) {
+            return (Stretch::NONE, Time::MAX);
+        }
+        // The links of a GPU that has failed carry nothing: that holds it up.
+        let speed = match self.faults.speed(index, at) {
+            0.0 => 1.0,
+            speed => speed,
+        };
+        let longer = self.faults.stretch(index, work(operation)) / speed;
+        let until = self.faults.next_speed_change(index, at);
+        (Stretch::new(longer), until.unwrap_or(Time::MAX))
+    }
+
+    fn least_stretch(&self, rank: Rank, operations: u32) -> Stretch {
+        let index = rank.index();
+        if self.faults.is_plain(index) {
+            return Stretch::NONE;
+        }
+        let draws = (0..operations).map(|op| self.faults.stretch(index, work(op)));
+        let drawn = draws.fold(f64::INFINITY, f64::min);
+        Stretch::new(drawn / self.faults.most_speed(index))
+    }
+
+    fn changes(&self, link: LinkId) -> bool {
+        self.faults.touches(link)
+    }
+
+    fn link(&self, link: LinkId, at: Time) -> f64 {
+        self.faults.link_factor(link, at)
+    }
+
+    fn next_link_change(&self, link: LinkId, after: Time) -> Option<Time> {
+        self.faults.next_link_change(link, after)
+    }
+}
