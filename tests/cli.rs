@@ -704,6 +704,12 @@ fn a_nic_that_flaps_holds_up_what_it_carries() {
     let [time, healthy] = ["time_us", "healthy_us"].map(|name| row[name].as_f64().unwrap());
     let lost = 3.0 * (time - healthy);
     assert!((1_800.0..2_200.0).contains(&lost), "{lost}");
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("run").display().to_string();
+    fabricsim(&with_faults(&path, &["-s", "256M", "-o", &target]));
+    let timeline = fs::read_to_string(Path::new(&target).join("timeline.json")).unwrap();
+    assert!(timeline.contains(r#""args":{"name":"disturbances"}"#));
+    assert!(timeline.contains(r#""name":"link down","cat":"disturbance","ts":1000,"#));
     // Operations that are over before do not meet it.
     let done = fabricsim(&with_faults(&path, &["-s", "1K", "--json"]));
     assert_eq!(done.code, 0);

@@ -40,7 +40,11 @@ fn write_events(timeline: &Timeline, out: impl Write) -> io::Result<()> {
             span.bytes.get(),
         )?;
     }
-    family_counters(timeline, &mut events)?;
+    let links = links_process(timeline);
+    let faults = timeline.faults.iter();
+    let faults = faults.map(|f| (f.place.as_str(), f.what.as_str(), f.start, f.end));
+    events.disturbances(links + 1, faults)?;
+    family_counters(timeline, links, &mut events)?;
     gpu_counters(timeline, &mut events)?;
     events.finish()
 }
@@ -89,6 +93,36 @@ impl<W: Write> Events<W> {
             self.out,
             "{{\"ph\":\"M\",\"pid\":{pid},\"tid\":{thread},\"name\":\"{kind}\",\"args\":{{\"sort_index\":{index}}}}}"
         )
+    }
+
+    /// A process of what was wrong where, from when to when: a thread each, since they may overlap.
+    pub(super) fn disturbances<'a>(
+        &mut self,
+        process: u64,
+        all: impl Iterator<Item = (&'a str, &'a str, Time, Time)>,
+    ) -> io::Result<()> {
+        for (index, (place, what, from, to)) in all.enumerate() {
+            if index == 0 {
+                self.name("process_name", process, 0, "disturbances")?;
+                self.sort("process_sort_index", process, 0, 0)?;
+            }
+            let thread = index as u32 + 1;
+            self.name("thread_name", process, thread, place)?;
+            self.sort("thread_sort_index", process, thread, u64::from(thread))?;
+            self.next()?;
+            write!(
+                self.out,
+                "{{\"ph\":\"X\",\"pid\":{process},\"tid\":{thread},\"name\":"
+            )?;
+            text(&mut self.out, what)?;
+            write!(
+                self.out,
+                ",\"cat\":\"disturbance\",\"ts\":{},\"dur\":{}}}",
+                exact_micros(from),
+                exact_micros(to - from)
+            )?;
+        }
+        Ok(())
     }
 
     /// A counter track: the value of each bin from its start, and zero at the end.
@@ -202,14 +236,22 @@ fn name_processes<W: Write>(timeline: &Timeline, events: &mut Events<W>) -> io::
     Ok(())
 }
 
-fn family_counters<W: Write>(timeline: &Timeline, events: &mut Events<W>) -> io::Result<()> {
+/// The process of the links' counters: after those of ranks.
+fn links_process(timeline: &Timeline) -> u64 {
+    let spans = timeline.spans.iter().map(|span| span.rank);
+    let ranks = timeline.ranks.iter().map(|track| track.rank).chain(spans);
+    pid(ranks.max().unwrap_or(0)) + 1
+}
+
+fn family_counters<W: Write>(
+    timeline: &Timeline,
+    links: u64,
+    events: &mut Events<W>,
+) -> io::Result<()> {
     let families = bins::families(timeline);
     if families.is_empty() {
         return Ok(());
     }
-    let spans = timeline.spans.iter().map(|span| span.rank);
-    let ranks = timeline.ranks.iter().map(|track| track.rank).chain(spans);
-    let links = pid(ranks.max().unwrap_or(0)) + 1;
     events.name("process_name", links, 0, "links")?;
     events.sort("process_sort_index", links, 0, 0)?;
     for family in families {

@@ -165,12 +165,28 @@ pub struct Timeline {
     pub spans: Vec<Span>,
     /// Use of each link over time.
     pub links: Vec<LinkSeries>,
+    /// What was wrong, and when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultSpan>,
     /// Width of the bins of `links`.
     pub bin: Time,
     /// When the operation ended.
     pub end: Time,
     /// Ranks that were left out to keep the file small.
     pub ranks_omitted: u32,
+}
+
+/// A fault, as long as it was on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultSpan {
+    /// The ranks, links or devices.
+    pub place: String,
+    /// What was wrong, such as `link down`.
+    pub what: String,
+    /// From.
+    pub start: Time,
+    /// To.
+    pub end: Time,
 }
 
 /// One GPU of a timeline.

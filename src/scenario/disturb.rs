@@ -8,6 +8,7 @@
 use crate::collective::Rank;
 use crate::fault::{Faults, Work};
 use crate::plan::{Disturbances, Plan, Stretch};
+use crate::report::record::FaultSpan;
 use crate::topology::{LinkId, Topology};
 use crate::units::{Bandwidth, Time};
 use std::borrow::Cow;
@@ -97,6 +98,17 @@ pub(super) fn what_is_left(
     };
     let whole = topology.rate(link).bytes_per_sec() as f64;
     Some(Bandwidth::from_bytes_per_sec((whole * mean) as u64))
+}
+
+/// When faults are on until `end`.
+pub(super) fn spans(faults: &Faults, end: Time) -> Vec<FaultSpan> {
+    let spans = faults.windows(end).into_iter().map(|window| FaultSpan {
+        place: window.place,
+        what: window.what,
+        start: window.from,
+        end: window.to,
+    });
+    spans.collect()
 }
 
 fn work(operation: u32) -> Work {

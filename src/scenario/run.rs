@@ -4,7 +4,7 @@
 //! 8 ranks) move nothing: their rows say 0, where nccl-tests would print the cost of a call
 //! that returns at once.
 
-use super::disturb::{Conditions, what_is_left};
+use super::disturb::{self, Conditions, what_is_left};
 use super::error::ScenarioError;
 use super::recorder::{Limits, Recorder, short_bottleneck};
 use super::timing::{Timing, disturbed_time_of, healthy_time_of};
@@ -314,6 +314,8 @@ fn timed_row(
     } else {
         bytes as f64 / time.seconds() / 1e9
     };
+    let end = outcome.end();
+    let left = |link| what_is_left(&spec.faults, topology, link, end);
     let ranks = communicator.ranks();
     let row = Row {
         bytes,
@@ -326,16 +328,14 @@ fn timed_row(
         channels: u32::from(planned.channels),
         bound_us: bound.micros(),
         healthy_us: healthy.map(Time::micros),
-        bottleneck: short_bottleneck(topology, &planned.plan, &outcome, |link| {
-            what_is_left(&spec.faults, topology, link, outcome.end())
-        }),
+        bottleneck: short_bottleneck(topology, &planned.plan, &outcome, left),
         rank_classes: outcome.folded.as_ref().map_or(ranks, |f| f.ranks),
         worker_classes: outcome.workers.len() as u32,
         events: outcome.events,
         skipped: outcome.skipped,
         wall_ms,
     };
-    Ok((row, outcome.end()))
+    Ok((row, end))
 }
 
 /// nccl-tests' count column for floats: of a rank's block where the size is of all blocks.
@@ -387,6 +387,7 @@ fn record(
         .map_err(|source| stopped(spec, planned, source))?;
     let record = recorder.finish(topology, plan, &outcome);
     run.timeline = record.timeline;
+    run.timeline.faults = disturb::spans(&spec.faults, outcome.end());
     run.topology_svg = Some(drawing(spec, plan, &outcome));
     let summary = &mut run.summary;
     summary.traced_row = Some(index);

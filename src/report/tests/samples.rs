@@ -189,6 +189,7 @@ fn ring_timeline() -> Timeline {
     spans.sort_by_key(|span| (span.start, span.rank, span.track));
     let bin = Time::from_micros(5);
     Timeline {
+        faults: Vec::new(),
         ranks: (0..GPUS)
             .map(|rank| RankTrack {
                 rank,

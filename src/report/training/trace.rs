@@ -29,7 +29,11 @@ fn write_events(timeline: &JobTimeline, out: impl Write) -> io::Result<()> {
     let ranks = timeline.ranks.iter().map(|(rank, _, _)| *rank);
     let next = pid(ranks.max().unwrap_or(0)) + 1;
     write_steps(timeline, next, &mut events)?;
-    write_disturbances(timeline, next + 1, &mut events)?;
+    let disturbances = timeline.disturbances.iter().filter_map(|d| {
+        let (from, to) = disturbed(d, timeline.end)?;
+        Some((d.place.as_str(), d.what.as_str(), from, to))
+    });
+    events.disturbances(next + 1, disturbances)?;
     name_ranks(timeline, &mut events)?;
     // Where each thread is: events of a thread must not overlap.
     let mut ends: BTreeMap<(u32, u8), Time> = BTreeMap::new();
@@ -178,39 +182,6 @@ fn write_steps<W: Write>(
             events.out,
             "{{\"ph\":\"i\",\"s\":\"g\",\"pid\":{process},\"tid\":0,\"ts\":{},\"name\":\"end of step {step}\"}}",
             exact_micros(*at)
-        )?;
-    }
-    Ok(())
-}
-
-/// A thread each: they may overlap.
-fn write_disturbances<W: Write>(
-    timeline: &JobTimeline,
-    process: u64,
-    events: &mut Events<W>,
-) -> io::Result<()> {
-    let shown = timeline.disturbances.iter();
-    let shown = shown.filter_map(|d| Some((d, disturbed(d, timeline.end)?)));
-    for (index, (disturbance, (from, to))) in shown.enumerate() {
-        if index == 0 {
-            events.name("process_name", process, 0, "disturbances")?;
-            events.sort("process_sort_index", process, 0, 0)?;
-        }
-        let thread = index as u32 + 1;
-        events.name("thread_name", process, thread, &disturbance.place)?;
-        events.sort("thread_sort_index", process, thread, u64::from(thread))?;
-        events.next()?;
-        let out = &mut events.out;
-        write!(
-            out,
-            "{{\"ph\":\"X\",\"pid\":{process},\"tid\":{thread},\"name\":"
-        )?;
-        text(out, &disturbance.what)?;
-        write!(
-            out,
-            ",\"cat\":\"disturbance\",\"ts\":{},\"dur\":{}}}",
-            exact_micros(from),
-            exact_micros(to - from)
         )?;
     }
     Ok(())

@@ -249,6 +249,7 @@ impl Recorder {
             spans,
             bin: links.width,
             links: links.series(topology),
+            faults: Vec::new(),
             end,
             ranks_omitted,
         };
