@@ -84,6 +84,11 @@ pub(super) struct Sizing<'a> {
     pub(super) heads: u32,
 }
 
+/// From this minor release on trees of Simple move whole slots. A table of two nodes of A100, of before
+/// Hopper, shows that they once did not; one of 2.23 (GH200) that they do, and those of 2.18 (A100 on
+/// Slingshot) are nearer so: which one was the first is a guess.
+const TREES_WHOLE: u16 = 18;
+
 impl Sizing<'_> {
     fn several(&self) -> bool {
         self.setup.hosts > 1
@@ -243,6 +248,15 @@ impl Sizing<'_> {
                 halved(&mut chunk, 1, 16.0 * steps / local, 32_768);
                 let grain = LL128_WARP.get();
                 chunk = (chunk / grain).max(1) * grain;
+            }
+            // As computeColl in src/enqueue.cc did.
+            Algorithm::Tree
+                if self.kind == ProtocolKind::Simple && self.env.version.before(TREES_WHOLE) =>
+            {
+                let depth = local - 1.0 + f64::from(hosts.ilog2());
+                halved(&mut chunk, 1, 8.0 * depth, 128 << 10);
+                halved(&mut chunk, 1, 4.0 * depth, 64 << 10);
+                halved(&mut chunk, 1, depth, 32 << 10);
             }
             Algorithm::CollnetDirect => {
                 let depth = 1.0 + f64::from(hosts.ilog2());

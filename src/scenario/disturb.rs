@@ -30,8 +30,8 @@ impl<'c> Conditions<'c> {
         };
         if conditions.steady && !faults.is_empty() {
             let always = |rank: Rank| {
-                let (delay, stretch) = (conditions.delay(rank, 0), conditions.own(rank, 0));
-                (delay, stretch.0)
+                let (stretch, _) = conditions.stretch(rank, 0, Time::ZERO);
+                (conditions.delay(rank, 0), stretch)
             };
             match plan.with_slow_ranks(always) {
                 Some(slow) => conditions.plan = Cow::Owned(slow),
@@ -60,11 +60,6 @@ impl<'c> Conditions<'c> {
             }
             Bandwidth::from_bytes_per_sec((whole.bytes_per_sec() as f64 * left) as u64)
         }
-    }
-
-    /// How much longer a rank's work takes in an operation, without regard to the time.
-    fn own(&self, rank: Rank, operation: u32) -> (Stretch, Time) {
-        self.stretch(rank, operation, Time::ZERO)
     }
 }
 

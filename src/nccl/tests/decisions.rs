@@ -337,3 +337,31 @@ fn switches_of_the_network_halve_its_traffic() {
         );
     }
 }
+
+#[test]
+fn trees_of_old_releases_move_smaller_chunks() {
+    let topology = load("dgx-a100", &Overrides { nodes: Some(2) }).unwrap();
+    let chunk = |version: &str, bytes: u64| {
+        let env = Env {
+            version: version.parse().unwrap(),
+            ..Env::default()
+        };
+        let mut comm = Communicator::new(&topology, None, &env, 1).unwrap();
+        let forced = Forced {
+            algorithm: Some(Algorithm::Tree),
+            protocol: Some(ProtocolKind::Simple),
+        };
+        let planned = comm.plan(Collective::AllReduce, bytes, forced).unwrap();
+        let program = planned.plan.program;
+        let workers = (0..program.workers()).map(crate::collective::WorkerId);
+        let steps = workers.flat_map(|w| (0..program.steps(w)).map(move |s| (w, s)));
+        let longest = steps.map(|(w, s)| program.step(w, s).len).max();
+        (planned.channels, longest.unwrap())
+    };
+    // A chain of eight GPUs and one level of hosts: eight deep. 512 KiB a channel are not eight times
+    // as many chunks of 128 KiB, nor four times as many of 64.
+    assert_eq!(chunk("2.14.3", 8 << 20), (16, 64 << 10));
+    assert_eq!(chunk("2.23.4", 8 << 20), (16, 512 << 10));
+    // With enough of them they are as large.
+    assert_eq!(chunk("2.14.3", 1 << 30), (16, 512 << 10));
+}
