@@ -75,8 +75,6 @@ pub(super) struct Contention {
     /// What each group is doing, if it meets others there.
     active: Vec<Option<ExchangeId>>,
     changed: Vec<Change>,
-    /// Links changed: every speed is to be told anew.
-    renewed: bool,
 }
 
 impl Contention {
@@ -160,7 +158,6 @@ impl Contention {
             pulls,
             active: vec![None; job.groups.len()],
             changed: Vec::new(),
-            renewed: false,
         };
         contention.links_changed(disturbances, Time::ZERO);
         contention
@@ -175,7 +172,11 @@ impl Contention {
     /// [`Contention::speeds`].
     pub(super) fn start(&mut self, group: GroupId, exchange: ExchangeId) {
         self.active[group.0 as usize] = Some(exchange);
-        self.share(group.0);
+        if let Some(path) = self.paths[exchange.0 as usize] {
+            // At most it gets what makes it go as if alone.
+            let cap = (WHOLE as f64 / self.pulls[exchange.0 as usize]) as u64;
+            self.sharing.start(&self.resources, group.0, path, cap);
+        }
     }
 
     /// A group has moved all.
@@ -187,27 +188,11 @@ impl Contention {
 
     /// Links have other rates from now on.
     pub(super) fn links_changed(&mut self, disturbances: &dyn Disturbances, at: Time) {
-        for resource in &mut self.resources.all {
+        for (id, resource) in (0..).zip(&self.resources.all) {
             let left = resource.links.iter().map(|&l| disturbances.link(l, at));
             let left = left.fold(1.0, f64::min).max(0.0);
-            resource.capacity = (left * (WHOLE * FULL) as f64) as u64;
-        }
-        self.sharing = Sharing::new(&self.resources, self.active.len());
-        self.renewed = true;
-        for group in 0..self.active.len() as u32 {
-            self.share(group);
-        }
-    }
-
-    /// From now on a group shares links, if it meets others. At most it gets what makes it go as if
-    /// alone.
-    fn share(&mut self, group: u32) {
-        let Some(exchange) = self.active[group as usize] else {
-            return;
-        };
-        if let Some(path) = self.paths[exchange.0 as usize] {
-            let cap = (WHOLE as f64 / self.pulls[exchange.0 as usize]) as u64;
-            self.sharing.start(&self.resources, group, path, cap);
+            let capacity = (left * (WHOLE * FULL) as f64) as u64;
+            self.sharing.resize(id, capacity);
         }
     }
 
@@ -226,15 +211,10 @@ impl Contention {
     /// Groups whose speed is new, each with its speed.
     pub(super) fn speeds(&mut self, told: &mut Vec<(GroupId, u64)>) {
         told.clear();
-        if !self.sharing.is_dirty() && !self.renewed {
+        if !self.sharing.is_dirty() {
             return;
         }
         self.sharing.solve(&mut self.changed);
-        if std::mem::take(&mut self.renewed) {
-            let active = (0..).zip(&self.active).filter(|(_, a)| a.is_some());
-            told.extend(active.map(|(g, _)| (GroupId(g), self.speed(g))));
-            return;
-        }
         for change in &self.changed {
             told.push((GroupId(change.flow), self.speed(change.flow)));
         }
