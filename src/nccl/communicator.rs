@@ -78,6 +78,18 @@ impl<'t> Communicator<'t> {
         env: &Env,
         seed: u64,
     ) -> Result<Self, NcclError> {
+        let gpus = Self::gpus_of(topology, gpus_per_node)?;
+        Self::of(topology, gpus, env, Router::new(topology, seed))
+    }
+
+    /// The GPUs of [`Communicator::new`], by rank.
+    ///
+    /// # Errors
+    /// A node with fewer GPUs.
+    pub fn gpus_of(
+        topology: &Topology,
+        gpus_per_node: Option<u32>,
+    ) -> Result<Vec<DeviceId>, NcclError> {
         let mut gpus = Vec::new();
         for node in &topology.nodes {
             let asked = gpus_per_node.map_or(node.gpus.len(), |g| g as usize);
@@ -90,7 +102,7 @@ impl<'t> Communicator<'t> {
             }
             gpus.extend_from_slice(&node.gpus[..asked]);
         }
-        Self::of(topology, gpus, env, Router::new(topology, seed))
+        Ok(gpus)
     }
 
     /// Ranks on these GPUs, in this order, with a router that may know the topology already.

@@ -1,7 +1,8 @@
 //! A timeline as Chrome trace events, which Perfetto and `chrome://tracing` open.
 //!
 //! One process per GPU with a thread per channel and proxy, complete events for spans,
-//! and counter tracks for the links: each family as a whole, and what leaves each GPU.
+//! counter tracks for the links (each family as a whole, and what leaves each GPU), and a process
+//! for what was wrong.
 //! Written event by event: a trace may be larger than memory would like.
 
 use super::record::{Activity, Lane, Timeline, Track};

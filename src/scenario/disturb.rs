@@ -50,15 +50,11 @@ impl<'c> Conditions<'c> {
     pub(super) fn rates(&self, topology: &'c Topology) -> impl Fn(LinkId) -> Bandwidth {
         let (rate, steady, faults) = (topology.rates(), self.steady, self.faults);
         move |link| {
-            let whole = rate(link);
-            if !steady || faults.is_empty() {
-                return whole;
+            if steady && faults.touches(link) {
+                part_of(rate(link), faults.link_factor(link, Time::ZERO))
+            } else {
+                rate(link)
             }
-            let left = faults.link_factor(link, Time::ZERO);
-            if left == 1.0 {
-                return whole;
-            }
-            Bandwidth::from_bytes_per_sec((whole.bytes_per_sec() as f64 * left) as u64)
         }
     }
 }
@@ -91,8 +87,11 @@ pub(super) fn what_is_left(
     } else {
         1.0
     };
-    let whole = topology.rate(link).bytes_per_sec() as f64;
-    Some(Bandwidth::from_bytes_per_sec((whole * mean) as u64))
+    Some(part_of(topology.rate(link), mean))
+}
+
+fn part_of(whole: Bandwidth, left: f64) -> Bandwidth {
+    Bandwidth::from_bytes_per_sec((whole.bytes_per_sec() as f64 * left) as u64)
 }
 
 /// When faults are on until `end`.

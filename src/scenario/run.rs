@@ -1,8 +1,8 @@
 //! From a checked scenario to its results.
 //!
-//! A size is timed as nccl-tests does (`timing.rs`). Sizes of which nothing is left after nccl-tests' rounding (all-gather of 8 bytes over
-//! 8 ranks) move nothing: their rows say 0, where nccl-tests would print the cost of a call
-//! that returns at once.
+//! A size is timed as nccl-tests does (`timing.rs`). Sizes of which nothing is left after
+//! nccl-tests' rounding (all-gather of 8 bytes over 8 ranks) move nothing: their rows say 0, where
+//! nccl-tests would print the cost of a call that returns at once.
 
 use super::disturb::{self, Conditions, what_is_left};
 use super::error::ScenarioError;
@@ -69,12 +69,14 @@ impl Watch for Silent {}
 /// # Errors
 /// What NCCL refuses, a simulation that stalls, or what `watch` gives.
 pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError> {
-    let mut communicator = communicator(spec)?;
+    let gone: Vec<LinkId> = spec.faults.gone_links().collect();
     // As it would be if nothing were gone.
-    let mut whole = match spec.faults.gone_links().next() {
-        Some(_) => Some(all_of(spec)?),
-        None => None,
+    let mut whole = if gone.is_empty() {
+        None
+    } else {
+        Some(ranks_around(spec, Vec::new())?)
     };
+    let mut communicator = ranks_around(spec, gone)?;
     let mut summary = summary(spec, &communicator);
     // What NCCL refuses it refuses for all sizes; to be known before anything is shown.
     let mut first = match spec.sizes.first() {
@@ -159,20 +161,14 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
     Ok(run)
 }
 
-/// The ranks; NCCL does not see at all what is gone for good before it begins.
-fn communicator(spec: &ValidSpec) -> Result<Communicator<'_>, ScenarioError> {
-    let all = all_of(spec)?;
-    let gone: Vec<LinkId> = spec.faults.gone_links().collect();
-    if gone.is_empty() {
-        return Ok(all);
+/// The ranks, which NCCL joins without seeing at all what is gone for good before it begins.
+fn ranks_around(spec: &ValidSpec, gone: Vec<LinkId>) -> Result<Communicator<'_>, NcclError> {
+    let gpus = Communicator::gpus_of(&spec.topology, spec.gpus_per_node)?;
+    let mut router = Router::new(&spec.topology, spec.seed);
+    if !gone.is_empty() {
+        router = router.avoiding(gone);
     }
-    let router = Router::new(&spec.topology, spec.seed).avoiding(gone);
-    let gpus = all.gpus().to_vec();
-    Ok(Communicator::of(&spec.topology, gpus, &spec.env, router)?)
-}
-
-fn all_of(spec: &ValidSpec) -> Result<Communicator<'_>, NcclError> {
-    Communicator::new(&spec.topology, spec.gpus_per_node, &spec.env, spec.seed)
+    Communicator::of(&spec.topology, gpus, &spec.env, router)
 }
 
 /// All of a summary that is known before anything is simulated.
@@ -279,7 +275,8 @@ fn nothing() -> Row {
     }
 }
 
-/// A size's row, of what is planned and what would be without faults, and when the last of its operations was over.
+/// A size's row, of what is planned and what would be without faults, and when the last of its
+/// operations was over.
 fn timed_row(
     spec: &ValidSpec,
     communicator: &Communicator<'_>,

@@ -110,7 +110,7 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
         ));
         return Err(TopologyError::Faults { origin, faults }.into());
     }
-    let disturbed = disturbed(&spec, &topology, &env, &origin)?;
+    let disturbed = disturbed(&spec, &topology, &origin)?;
     let title = spec
         .title
         .unwrap_or_else(|| format!("{} on {}", job.name, topology.title));
@@ -146,21 +146,18 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
 fn disturbed(
     spec: &ScenarioSpec,
     topology: &Topology,
-    env: &Env,
     origin: &str,
 ) -> Result<Faults, ScenarioError> {
-    let ranks;
     let gpus = if spec.faults.0.is_empty() {
-        &[]
+        Vec::new()
     } else {
-        ranks = Communicator::new(topology, spec.gpus_per_node, env, spec.seed)?;
-        ranks.gpus()
+        Communicator::gpus_of(topology, spec.gpus_per_node)?
     };
     let refused = |FaultError { problems }| TopologyError::Faults {
         origin: origin.to_owned(),
         faults: problems,
     };
-    Ok(Faults::resolve(&spec.faults, topology, gpus, spec.seed).map_err(refused)?)
+    Ok(Faults::resolve(&spec.faults, topology, &gpus, spec.seed).map_err(refused)?)
 }
 
 /// NCCL's environment of a scenario.

@@ -293,8 +293,8 @@ pub fn short_bottleneck(
         }
     }
     let bare = |name: String| {
-        name.strip_prefix("the ")
-            .map_or(name.clone(), str::to_owned)
+        let rest = name.strip_prefix("the ").map(str::to_owned);
+        rest.unwrap_or(name)
     };
     let class = |links: &[_]| bare(words::describe(topology, links).class());
     if let Some((time, link)) = busiest {
