@@ -727,6 +727,11 @@ fn jitter_of_every_rank_is_reproducible_and_depends_on_the_seed() {
     };
     assert_eq!(run("1"), run("1"));
     assert_ne!(run("1"), run("2"));
+    let out = run("1");
+    let lines: Vec<Vec<&str>> = out.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines[0].last(), Some(&"healthy_us"));
+    let micros = |at: usize| lines[1][at].parse::<f64>().unwrap();
+    assert!(micros(2) > micros(lines[0].len() - 1), "{out}");
 }
 
 #[test]

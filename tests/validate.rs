@@ -109,6 +109,40 @@ fn json_is_the_contract() {
 }
 
 #[test]
+fn tables_can_be_told_how_to_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let table = at(
+        "table.json",
+        r#"{"id": "mine", "collective": "all_reduce", "rows": [{"bytes": 8192, "time_us": 20}]}"#,
+    );
+    let model =
+        r#"{"topology": "dgx-h100", "nodes": 1, "gpus_per_node": 8, "collective": "all-reduce"}"#;
+    let models = |field: &str| {
+        let text =
+            format!(r#"{{"tables": [{{"ids": ["mine"], "{field}": {model}, "why": "so"}}]}}"#);
+        at("models.json", &text)
+    };
+    let predicted = |args: &[&str]| {
+        let out: Value = serde_json::from_str(&succeeds(args)).unwrap();
+        out["sets"].as_array().unwrap().len()
+    };
+    assert_eq!(predicted(&[&table, "--json"]), 0);
+    assert_eq!(
+        predicted(&[&table, "--json", "--models", &models("model")]),
+        1
+    );
+    refuses(
+        &[&table, "--models", &models("modle")],
+        &["models.json", "unknown field `modle`"],
+    );
+}
+
+#[test]
 fn tables_are_for_people() {
     let out = succeeds(&[TABLES]);
     assert!(!out.contains('\u{1b}'), "colours in a pipe");

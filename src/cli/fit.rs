@@ -3,12 +3,12 @@
 use super::{CliError, terminal};
 use crate::report::write_file;
 use crate::scenario::validation::{
-    Band, FitLog, FitSpec, PredictedSet, fit, group_errors, leave_one_out, over_groups,
+    Band, FitLog, FitSpec, Models, PredictedSet, fit, group_errors, leave_one_out, over_groups,
     read_measurements, simulated,
 };
 use crate::topology::load;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Fits the hardware files' parameters of time to published measurements.
@@ -23,6 +23,10 @@ pub(super) struct Args {
     /// What is fitted, and how
     #[arg(long, value_name = "FILE.json")]
     spec: PathBuf,
+    /// How to run tables that do not say it themselves, such as validation/models.json; they take
+    /// part, but are not among those that are left out
+    #[arg(long, value_name = "FILE.json")]
+    models: Option<PathBuf>,
     /// Leaves out the measurements on this topology; may be repeated
     #[arg(long, value_name = "TOPOLOGY")]
     without: Vec<String>,
@@ -42,6 +46,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let text = load::read_text(&args.spec)?;
     let spec: FitSpec = load::from_json(&text, &args.spec.display().to_string())?;
     let mut measurements = read_measurements(&args.paths)?;
+    let given = match &args.models {
+        Some(path) => Models::read(path)?.complete(&mut measurements),
+        None => BTreeSet::new(),
+    };
     measurements.retain(|m| {
         let own = m.model.as_ref().map(|model| &model.topology);
         own.is_none_or(|topology| !args.without.contains(topology))
@@ -56,7 +64,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             anstream::eprintln!("{text}");
         })
         .map_err(CliError::Usage)?;
-        let sets: Vec<&PredictedSet> = sets.iter().collect();
+        // Who says how to run them, which is not the source itself, may have looked at the result.
+        let sets: Vec<&PredictedSet> = sets.iter().filter(|s| !given.contains(&s.id)).collect();
         terminal::print(&bands(&sets))?;
         write(path, &groups(&sets))?;
     }

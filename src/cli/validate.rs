@@ -6,7 +6,7 @@ use crate::report::validation::{
     check_validation_target, validation_json, validation_text, write_validation,
 };
 use crate::scenario::training::{predict_steps, read_steps};
-use crate::scenario::validation::{Measurement, read_measurements, validate};
+use crate::scenario::validation::{Measurement, Models, read_measurements, validate};
 use crate::topology::{Hardware, TopologyError, catalogue};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
@@ -29,6 +29,9 @@ pub(super) struct Args {
     /// Values that `fit --values` wrote, in place of the shipped ones
     #[arg(long, value_name = "FILE.json", conflicts_with = "steps")]
     values: Option<PathBuf>,
+    /// How to run tables that do not say it themselves, such as validation/models.json
+    #[arg(long, value_name = "FILE.json", conflicts_with = "steps")]
+    models: Option<PathBuf>,
     /// Only tables whose name holds this text; may be repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
@@ -100,6 +103,9 @@ fn run_steps(path: &Path, args: &Args) -> Result<(), CliError> {
 
 fn measurements(args: &Args) -> Result<Vec<Measurement>, CliError> {
     let mut all = read_measurements(&args.paths)?;
+    if let Some(path) = &args.models {
+        Models::read(path)?.complete(&mut all);
+    }
     if args.only.is_empty() {
         return Ok(all);
     }

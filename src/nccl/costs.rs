@@ -112,7 +112,10 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
     let Setting {
         algorithm, kind, ..
     } = setting;
-    let block = block(model, kind);
+    let mut block = block(model, kind);
+    // In a ring all warps move their lines of a slice side by side, and have them at about the same
+    // time. Trees do go on with single lines, as their tables show.
+    block.slice.together = kind == ProtocolKind::Ll128 && algorithm == Algorithm::Ring;
     let switch = WorkerCosts {
         slice: SliceCost::default(),
         send_rate: setting.switch_rate,
@@ -213,10 +216,11 @@ pub(super) fn kernel_start(channels: u16, before_2_23: bool) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::catalogue;
 
     #[test]
     fn the_last_of_more_channels_takes_longer() {
-        let model = &crate::topology::catalogue::hardware().architectures["hopper"];
+        let model = &catalogue::hardware().architectures["hopper"];
         let spread = model.spread.as_ref().unwrap().value.picos() as f64;
         let late = |channels, hops| {
             let setting = Setting {
@@ -237,6 +241,26 @@ mod tests {
                 "{channels}, {hops}"
             );
         }
+    }
+
+    /// Rings with LL128 hand on whole passes of all warps, all others single lines or threads' words.
+    #[test]
+    fn only_rings_of_ll128_go_pass_by_pass() {
+        let model = &catalogue::hardware().architectures["hopper"];
+        let together = |algorithm, kind| {
+            let setting = Setting {
+                algorithm,
+                kind,
+                switch_rate: UNLIMITED,
+                members: 1,
+                channels: 1,
+                hops: 1,
+            };
+            role_costs(model, setting).of(Role::Block).slice.together
+        };
+        assert!(together(Algorithm::Ring, ProtocolKind::Ll128));
+        assert!(!together(Algorithm::Tree, ProtocolKind::Ll128));
+        assert!(!together(Algorithm::Ring, ProtocolKind::Ll));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::collective::{
 use crate::plan::{ProtocolKind, RoleCosts};
 use crate::topology::hardware::CpuVendor;
 use crate::topology::{DeviceId, PathType};
+use crate::units::Time;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -200,7 +201,12 @@ impl Communicator<'_> {
                 let lane = lane_costs(model, kind, lanes);
                 let costs = costs.with(Role::Send, lane).with(Role::Receive, lane);
                 match (kind, &model.point_to_point) {
-                    (ProtocolKind::Simple, Some(sends)) => costs.launching(sends.launch.value),
+                    (ProtocolKind::Simple, Some(sends)) => {
+                        let crosses = self.hosts.len() > 1;
+                        let network = sends.network_start.as_ref().filter(|_| crosses);
+                        let more = network.map_or(Time::ZERO, |start| start.value);
+                        costs.launching(sends.launch.value + more)
+                    }
                     _ => costs,
                 }
             })

@@ -217,7 +217,7 @@ impl Exchange {
 }
 
 /// What disturbs a job from outside. Times are since the job began.
-pub trait Disturbances: Sync {
+pub trait JobDisturbances: Sync {
     /// How fast a rank's GPU is at a time (1: as it should be, 0: not at all), and when that
     /// changes next.
     fn speed(&self, _rank: u32, _at: Time) -> (f64, Option<Time>) {
@@ -245,4 +245,4 @@ pub trait Disturbances: Sync {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Undisturbed;
 
-impl Disturbances for Undisturbed {}
+impl JobDisturbances for Undisturbed {}

@@ -339,6 +339,9 @@ pub struct SliceCost {
     pub pass: Bytes,
     /// How long each pass keeps the threads busy.
     pub pass_time: Time,
+    /// The threads move a slice's passes side by side: what they have moved is passed on at the end
+    /// of all, not pass by pass.
+    pub together: bool,
     /// Each doubling above [`SliceCost::FIRST`], up to a pass.
     pub doubling: Time,
     /// All of it is hidden where links are slower than the worker: thread blocks are out of step
@@ -361,6 +364,7 @@ impl SliceCost {
             each,
             pass: Bytes::ZERO,
             pass_time: Time::ZERO,
+            together: false,
             doubling: Time::ZERO,
             hidden: false,
             rest: Time::ZERO,

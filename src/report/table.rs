@@ -231,7 +231,7 @@ fn operation(collective: &str) -> (&'static str, &'static str) {
 }
 
 /// `rows` as CSV with a header: the fields of the JSON, without the wall-clock time, so
-/// that two runs of one spec give the same text.
+/// that two runs of one spec give the same text. With faults, the last column is the time without.
 ///
 /// # Errors
 /// None that a row in memory can cause.
@@ -241,7 +241,8 @@ pub fn rows_csv(rows: &[Row]) -> Result<String, ReportError> {
         source,
     };
     let mut csv = csv::Writer::from_writer(Vec::new());
-    csv.write_record([
+    let faulty = rows.iter().any(|row| row.healthy_us.is_some());
+    let mut head = vec![
         "bytes",
         "count",
         "time_us",
@@ -253,10 +254,11 @@ pub fn rows_csv(rows: &[Row]) -> Result<String, ReportError> {
         "bound_us",
         "bottleneck",
         "events",
-    ])
-    .map_err(failed)?;
+    ];
+    head.extend(faulty.then_some("healthy_us"));
+    csv.write_record(head).map_err(failed)?;
     for row in rows {
-        csv.write_record([
+        let mut cells = vec![
             row.bytes.to_string(),
             row.count.to_string(),
             row.time_us.to_string(),
@@ -268,8 +270,11 @@ pub fn rows_csv(rows: &[Row]) -> Result<String, ReportError> {
             row.bound_us.to_string(),
             row.bottleneck.clone(),
             row.events.to_string(),
-        ])
-        .map_err(failed)?;
+        ];
+        if faulty {
+            cells.push(row.healthy_us.map_or(String::new(), |us| us.to_string()));
+        }
+        csv.write_record(cells).map_err(failed)?;
     }
     let bytes = csv
         .into_inner()

@@ -145,6 +145,10 @@ pub struct Ll128Model {
 pub struct PointToPointModel {
     /// Start and end of the kernel.
     pub launch: Sourced<Time>,
+    /// What it takes more where some of the messages cross a network: proxies take them up, and the
+    /// receiver's flushes what came before its GPU may read it. Nothing if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_start: Option<Sourced<Time>>,
     /// While bytes move.
     pub rate: Sourced<Bandwidth>,
     /// Per chunk: waiting for a slot, fencing, telling the peer or the proxy.

@@ -433,6 +433,8 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
         rates.push(("point_to_point.rate", &sends.rate));
         times.push(("point_to_point.launch", &sends.launch));
         times.push(("point_to_point.chunk_sync", &sends.chunk_sync));
+        let start = sends.network_start.as_ref();
+        times.extend(start.map(|time| ("point_to_point.network_start", time)));
     }
     if let Some(spread) = &model.spread {
         times.push(("spread", spread));

@@ -12,7 +12,7 @@
 use super::rehearse::{Load, Rehearsed};
 use crate::engine::resources::{PathId, Resource, Resources, Use};
 use crate::engine::sharing::{Change, Limit, Sharing};
-use crate::plan::job::{Disturbances, ExchangeId, GroupId, Job};
+use crate::plan::job::{ExchangeId, GroupId, Job, JobDisturbances};
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Time};
 use rustc_hash::FxHashMap;
@@ -84,7 +84,7 @@ impl Contention {
         job: &Job,
         rehearsed: &[Rehearsed],
         rate: &impl Fn(LinkId) -> Bandwidth,
-        disturbances: &dyn Disturbances,
+        disturbances: &dyn JobDisturbances,
     ) -> Self {
         // Whoever makes a link lose takes from all who use it.
         let mut kept: FxHashMap<LinkId, f64> = FxHashMap::default();
@@ -187,7 +187,7 @@ impl Contention {
     }
 
     /// Links have other rates from now on.
-    pub(super) fn links_changed(&mut self, disturbances: &dyn Disturbances, at: Time) {
+    pub(super) fn links_changed(&mut self, disturbances: &dyn JobDisturbances, at: Time) {
         for (id, resource) in (0..).zip(&self.resources.all) {
             let left = resource.links.iter().map(|&l| disturbances.link(l, at));
             let left = left.fold(1.0, f64::min).max(0.0);

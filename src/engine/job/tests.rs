@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::job::{
-    Actor, Disturbances, Exchange, ExchangeId, Group, Job, Kernels, Script, StreamId, Tag, Task,
+    Actor, Exchange, ExchangeId, Group, Job, JobDisturbances, Kernels, Script, StreamId, Tag, Task,
     Undisturbed, Work,
 };
 use crate::topology::LinkId;
@@ -109,7 +109,7 @@ fn run(job: &Job, rehearsed: &[Rehearsed]) -> JobOutcome {
 fn run_with(
     job: &Job,
     rehearsed: &[Rehearsed],
-    disturbances: &dyn Disturbances,
+    disturbances: &dyn JobDisturbances,
     options: JobOptions,
 ) -> Result<JobOutcome, JobError> {
     run_job(job, rehearsed, gigabyte, disturbances, options, &mut Unseen)
@@ -305,7 +305,7 @@ struct Trouble {
     until: Option<Time>,
 }
 
-impl Disturbances for Trouble {
+impl JobDisturbances for Trouble {
     fn speed(&self, rank: u32, at: Time) -> (f64, Option<Time>) {
         match (rank, at) {
             (0, at) if at < micros(10) => (1.0, Some(micros(10))),

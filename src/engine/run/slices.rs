@@ -305,9 +305,13 @@ impl<P: Probe> Run<'_, '_, P> {
                     sync = Time::from_picos(picos / u64::from(class.streams));
                 }
                 done = now.max(start + sync);
-                let last = Time::from_picos((sync - lead).picos() / passes);
-                let first = now.max(start + lead);
-                posted = (first, first.max(done - last));
+                posted = if class.slice.together {
+                    (done, done)
+                } else {
+                    let last = Time::from_picos((sync - lead).picos() / passes);
+                    let first = now.max(start + lead);
+                    (first, first.max(done - last))
+                };
             }
             actor.sync += done - now;
         }

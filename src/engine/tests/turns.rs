@@ -22,13 +22,15 @@ fn in_order(plan: &Plan) -> Outcome {
     simulate_with(plan, |_| gb(50), options(1), &mut Looks).unwrap()
 }
 
-/// Workers that move slices in passes of 120 bytes, which take so long each.
+/// Workers that move slices in passes of 120 bytes, which take so long each; if that is an even
+/// number, side by side.
 pub(super) fn in_passes(case: Case, nanos: u64) -> Plan {
     let mut plan = plan_of(case, |r| r);
     let costs = WorkerCosts {
         slice: SliceCost {
             pass: Bytes::new(120),
             pass_time: Time::from_nanos(nanos),
+            together: nanos.is_multiple_of(2),
             ..SliceCost::default()
         },
         send_rate: INSTANT,
@@ -37,6 +39,25 @@ pub(super) fn in_passes(case: Case, nanos: u64) -> Plan {
     };
     plan.costs = vec![RoleCosts::same(Time::from_nanos(case.8), costs)];
     plan
+}
+
+/// A ring of four in which each block goes three hops of 700 ns as one slice of four passes: side by
+/// side, each hop waits for all of them; else for none, and only the last rank is busy with them.
+#[test]
+fn what_moves_side_by_side_is_stored_and_forwarded() {
+    let gather = Collective::KERNELS
+        .iter()
+        .position(|&c| c == Collective::AllGather);
+    let case = (gather.unwrap(), 4, 1, 4 * 480, 30, 1, 700, 0, 0);
+    let end = |nanos| {
+        let plan = in_passes(case, nanos);
+        simulate(&plan, |_| gb(50), Options::default())
+            .unwrap()
+            .end()
+    };
+    let hop = Time::from_nanos(700);
+    assert_eq!(end(100), hop * 3 + Time::from_nanos(4 * 100) * 4);
+    assert_eq!(end(101), hop * 3 + Time::from_nanos(4 * 101));
 }
 
 /// Two channels the same way round, so that two workers share each port.

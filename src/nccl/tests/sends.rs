@@ -154,6 +154,28 @@ fn ports_lose_where_several_send_through_them() {
     assert_eq!(kept(4, Collective::AllToAll, switch, nic), [three]);
 }
 
+/// What proxies take to begin is paid where messages leave the node, and not by LL.
+#[test]
+fn sends_start_later_over_a_network() {
+    let sends = hardware().architectures["hopper"].point_to_point.as_ref();
+    let (kernel, network) = (sends.unwrap().launch.value, &sends.unwrap().network_start);
+    let more = network.as_ref().unwrap().value;
+    assert!(more > Time::ZERO);
+    let starts = |nodes, bytes| {
+        let topology = machine(nodes);
+        let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
+        let planned = comm
+            .plan(Collective::SendRecv, bytes, Forced::default())
+            .unwrap();
+        (planned.protocol, planned.plan.costs[0].launch)
+    };
+    assert_eq!(starts(1, MIB), (ProtocolKind::Simple, kernel));
+    assert_eq!(starts(2, MIB), (ProtocolKind::Simple, kernel + more));
+    let (protocol, start) = starts(1, 1024);
+    assert_eq!(protocol, ProtocolKind::Ll);
+    assert!(start < kernel + more);
+}
+
 /// Four interfaces of a GPU that NCCL takes for one carry a fourth of each message; of two that it
 /// knows, channels take one after the other.
 #[test]

@@ -1,7 +1,7 @@
 //! A scenario's faults, as a job's execution asks for them.
 
 use crate::fault::{Faults, Work};
-use crate::plan::job::{Disturbances, Job, Kernels, Tag, TaskId, Work as Task};
+use crate::plan::job::{Job, JobDisturbances, Kernels, Tag, TaskId, Work as Task};
 use crate::topology::LinkId;
 use crate::units::Time;
 use rustc_hash::FxHashMap;
@@ -42,7 +42,7 @@ impl<'f> Trouble<'f> {
     }
 }
 
-impl Disturbances for Trouble<'_> {
+impl JobDisturbances for Trouble<'_> {
     fn speed(&self, rank: u32, at: Time) -> (f64, Option<Time>) {
         let rank = rank as usize;
         (

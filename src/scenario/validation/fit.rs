@@ -18,7 +18,6 @@ use super::summary::{Band, group_log_errors};
 use crate::nccl::Algorithm;
 use crate::threads;
 use crate::topology::{Hardware, TopologyError, catalogue, load};
-use crate::units::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,8 +141,11 @@ impl<'m> Fit<'m> {
         for &step in &spec.steps {
             for &parameter in free {
                 best = self.search(&[(parameter, 1)], step, best)?;
-                if let Some(start) = self.start_of(parameter).filter(|s| free.contains(s)) {
-                    best = self.search(&[(parameter, 1), (start, -1)], step, best)?;
+                for &other in free.iter().filter(|&&other| other < parameter) {
+                    if self.of_one_part(parameter, other) {
+                        best = self.search(&[(parameter, 1), (other, -1)], step, best)?;
+                        best = self.search(&[(parameter, 1), (other, 1)], step, best)?;
+                    }
                 }
             }
             for tied in self.pull.tied() {
@@ -156,19 +158,11 @@ impl<'m> Fit<'m> {
         Ok((before, best))
     }
 
-    /// What the start of a kernel takes with the protocol of whose steps a parameter is a time.
-    fn start_of(&self, parameter: usize) -> Option<usize> {
-        let path = &self.paths[parameter];
-        let of: Vec<&str> = path.splitn(4, '.').collect();
-        let [kind, generation, protocol, _] = of[..] else {
-            return None;
-        };
-        let start = format!("{kind}.{generation}.{protocol}.launch");
-        let is_time = self.starts[parameter]
-            .as_str()
-            .is_some_and(|v| Time::parse(v).is_ok());
-        let found = self.paths.iter().position(|p| *p == start);
-        found.filter(|&s| is_time && s != parameter)
+    /// Whether two parameters are of the same protocol of a generation, or the like: what one of them
+    /// takes more the other may take less.
+    fn of_one_part(&self, one: usize, other: usize) -> bool {
+        let part = |at: usize| self.paths[at].splitn(4, '.').take(3).collect::<Vec<_>>();
+        self.paths[one].split('.').count() > 3 && part(one) == part(other)
     }
 
     /// Measurements depend on a parameter.

@@ -43,7 +43,10 @@ pub struct FitSpec {
 pub struct Doubt {
     /// The measurements' ids.
     pub sets: BTreeSet<String>,
-    /// Their rows with so many bytes or fewer.
+    /// Their rows with so many bytes or more; all if absent …
+    #[serde(default)]
+    pub from: u64,
+    /// … and with so many or fewer.
     pub up_to: u64,
     /// Why.
     pub why: String,
@@ -87,9 +90,10 @@ impl FitSpec {
         if !(of.healthy && undisturbed && of.model.as_ref().is_some_and(few)) {
             return BTreeSet::new();
         }
-        let doubts = self.doubtful.iter().filter(|d| d.sets.contains(&of.id));
-        let doubtful = doubts.map(|d| d.up_to).max();
-        let known = |bytes: &u64| *bytes <= self.most_bytes && doubtful.is_none_or(|d| *bytes > d);
+        let mut doubts = self.doubtful.clone();
+        doubts.retain(|d| d.sets.contains(&of.id));
+        let doubtful = |bytes: u64| doubts.iter().any(|d| (d.from..=d.up_to).contains(&bytes));
+        let known = |bytes: &u64| *bytes <= self.most_bytes && !doubtful(*bytes);
         let steady = of.rows.iter().filter(|r| r.spread() <= self.most_spread);
         let all: Vec<u64> = steady.filter_map(|r| r.bytes).filter(known).collect();
         let step = all.len().div_ceil(self.rows_per_set.max(1)).max(1);
@@ -134,6 +138,8 @@ mod tests {
         assert_eq!(sizes(&spec(""), &table(8, ROWS)), [8, 64]);
         let doubt = r#"{"sets": ["a", "c"], "up_to": 16, "why": "nobody knows"}"#;
         assert_eq!(sizes(&spec(doubt), &table(8, ROWS)), [64, 128]);
+        let doubt = r#"{"sets": ["a"], "from": 16, "up_to": 64, "why": "nobody knows"}"#;
+        assert_eq!(sizes(&spec(doubt), &table(8, ROWS)), [8, 128]);
         let other = r#"{"sets": ["b"], "up_to": 16, "why": "nobody knows"}"#;
         assert_eq!(sizes(&spec(other), &table(8, ROWS)), [8, 64]);
     }

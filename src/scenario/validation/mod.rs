@@ -10,6 +10,7 @@ mod fit_pull;
 mod fit_spec;
 mod leave_out;
 mod measurement;
+mod models;
 mod predict;
 mod summary;
 
@@ -20,5 +21,6 @@ pub use leave_out::leave_one_out;
 pub use measurement::{
     MeasuredRow, Measurement, Model, Software, Source, parse_measurements, read_measurements,
 };
+pub use models::{Modelled, Models};
 pub use predict::{Group, Machines, PredictedRow, PredictedSet, Skip, predict};
 pub use summary::{Band, Pick, baseline, group_errors, over_groups, over_rows, simulated};

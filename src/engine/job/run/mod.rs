@@ -7,7 +7,7 @@ use super::contention::{Contention, WHOLE};
 use super::rehearse::Rehearsed;
 use super::state::{ActorState, GroupState, Kind, Outline};
 use super::{JobError, JobOutcome, JobProbe, Traffic};
-use crate::plan::job::{ActorId, Disturbances, GroupId, Job, StreamId};
+use crate::plan::job::{ActorId, GroupId, Job, JobDisturbances, StreamId};
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Time};
 use std::cmp::Reverse;
@@ -38,7 +38,7 @@ enum Event {
 struct Run<'j> {
     job: &'j Job,
     rehearsed: &'j [Rehearsed],
-    disturbances: &'j dyn Disturbances,
+    disturbances: &'j dyn JobDisturbances,
     options: JobOptions,
     outlines: Vec<Outline>,
     actors: Vec<ActorState>,
@@ -67,7 +67,7 @@ pub fn run_job(
     job: &Job,
     rehearsed: &[Rehearsed],
     rate: impl Fn(LinkId) -> Bandwidth,
-    disturbances: &dyn Disturbances,
+    disturbances: &dyn JobDisturbances,
     options: JobOptions,
     probe: &mut dyn JobProbe,
 ) -> Result<JobOutcome, JobError> {
