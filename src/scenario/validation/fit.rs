@@ -1,10 +1,10 @@
 //! Fitting the parameters of time to published tables.
 //!
 //! Coordinate search on factors: each parameter in turn is moved up and down by steps that
-//! become smaller, and what makes the objective smaller is kept; so are what a kernel's start and a
-//! step take, one up and the other down, of which a table often knows the sum best, and parameters that
-//! are tied to each other, all alike. The objective is the mean,
-//! over groups of measurements and bands of size, of |ln(predicted / measured)| (half the median and
+//! become smaller, and what makes the objective smaller is kept; so are any two parameters of one
+//! protocol of a generation, both the same way and one against the other (of a kernel's start and what
+//! a step takes a table often knows the sum best), and parameters that are tied to each other, all alike.
+//! The objective is the mean, over groups of measurements and bands of size, of |ln(predicted / measured)| (half the median and
 //! half the mean of a group's rows), where large errors count less and less: every group counts
 //! alike, and what no parameter explains bends none; and of a little for each parameter's distance
 //! from the hardware files, and from those that it is tied to. No random choice is made, so a fit with the same files gives the same
