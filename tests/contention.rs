@@ -192,7 +192,7 @@ fn cases() -> Vec<Case> {
         // Thread blocks are too slow for the network.
         case(
             "sums with LL128 over all",
-            "dgx-h100",
+            "dgx-b200",
             4,
             [0, 1].map(|_| with(ProtocolKind::Ll128, ring(AllReduce, 64, 0..32))),
         ),
@@ -343,7 +343,7 @@ fn shares_of_whole_collectives_are_near_what_their_slices_get() {
         // They do get in each other's way.
         let sum = |times: [Time; 2]| times[0] + times[1];
         assert!(
-            sum(together).seconds() > 1.05 * sum(alone).seconds(),
+            sum(together).seconds() > 1.1 * sum(alone).seconds(),
             "{}",
             case.name
         );

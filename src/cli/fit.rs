@@ -23,8 +23,8 @@ pub(super) struct Args {
     /// What is fitted, and how
     #[arg(long, value_name = "FILE.json")]
     spec: PathBuf,
-    /// How to run tables that do not say it themselves, such as validation/models.json; they take
-    /// part, but are not among those that are left out
+    /// How to run tables that do not say it themselves, such as validation/models.json; those of its
+    /// tables that have `fits` take part, but are not among those that are left out
     #[arg(long, value_name = "FILE.json")]
     models: Option<PathBuf>,
     /// Leaves out the measurements on this topology; may be repeated
@@ -46,10 +46,12 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let text = load::read_text(&args.spec)?;
     let spec: FitSpec = load::from_json(&text, &args.spec.display().to_string())?;
     let mut measurements = read_measurements(&args.paths)?;
-    let given = match &args.models {
-        Some(path) => Models::read(path)?.complete(&mut measurements),
-        None => BTreeSet::new(),
-    };
+    let mut given = BTreeSet::new();
+    if let Some(path) = &args.models {
+        let mut models = Models::read(path)?;
+        models.tables.retain(|m| m.fits);
+        given = models.complete(&mut measurements);
+    }
     measurements.retain(|m| {
         let own = m.model.as_ref().map(|model| &model.topology);
         own.is_none_or(|topology| !args.without.contains(topology))

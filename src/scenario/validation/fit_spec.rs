@@ -68,6 +68,13 @@ pub struct Parameter {
     pub tie: f64,
 }
 
+impl Doubt {
+    /// It is about a row of a measurement.
+    fn is_about(&self, id: &str, bytes: u64) -> bool {
+        self.sets.contains(id) && (self.from..=self.up_to).contains(&bytes)
+    }
+}
+
 impl FitSpec {
     /// Where a parameter is among the others.
     pub(super) fn place_of(&self, path: &str) -> Option<usize> {
@@ -90,9 +97,7 @@ impl FitSpec {
         if !(of.healthy && undisturbed && of.model.as_ref().is_some_and(few)) {
             return BTreeSet::new();
         }
-        let mut doubts = self.doubtful.clone();
-        doubts.retain(|d| d.sets.contains(&of.id));
-        let doubtful = |bytes: u64| doubts.iter().any(|d| (d.from..=d.up_to).contains(&bytes));
+        let doubtful = |bytes| self.doubtful.iter().any(|d| d.is_about(&of.id, bytes));
         let known = |bytes: &u64| *bytes <= self.most_bytes && !doubtful(*bytes);
         let steady = of.rows.iter().filter(|r| r.spread() <= self.most_spread);
         let all: Vec<u64> = steady.filter_map(|r| r.bytes).filter(known).collect();

@@ -25,6 +25,9 @@ pub struct Modelled {
     pub ids: Vec<String>,
     /// As in a measurement file.
     pub model: Model,
+    /// They take part in fits; all others are left for a look at tables that nothing was fitted to.
+    #[serde(default)]
+    pub fits: bool,
     /// What of it the source says, and what is taken to be so.
     pub why: String,
 }
