@@ -1,5 +1,6 @@
 //! What a plan is executed by: queues, proxies, and what transfers share.
 
+use super::actor::NO_FIFO;
 use super::fifo::{FifoId, Fifos};
 use super::probe::ActorId;
 use super::resources::{PathId, Resource, ResourceId, Resources};
@@ -18,6 +19,8 @@ pub(super) struct Machinery {
     /// For each queue: what its sender's and its receiver's work loads.
     pub(super) store_path: Vec<Option<PathId>>,
     pub(super) load_path: Vec<Option<PathId>>,
+    /// Proxies come after so many workers.
+    workers: u32,
     pub(super) proxies: Vec<Proxy>,
     /// The path that loads nothing.
     pub(super) nowhere: PathId,
@@ -149,6 +152,7 @@ impl Machinery {
             incoming: wires.clone().zip(0..).map(|(_, id)| id).collect(),
             store_path: wires.clone().map(|w| w.paths.store).collect(),
             load_path: wires.clone().map(|w| w.paths.load).collect(),
+            workers,
             proxies: Vec::new(),
             nowhere,
             roomy,
@@ -250,6 +254,11 @@ impl Machinery {
             }
         }
         halves
+    }
+
+    /// Whether a proxy takes what is put into a queue, if it is one.
+    pub(super) fn is_sent(&self, fifo: FifoId) -> bool {
+        fifo != NO_FIFO && self.fifos.ends(fifo).1 >= self.workers
     }
 
     /// Whether a resource has room for all who may ever use it at once.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::collective::{Collective, Part, Program, RingProgram, Rings};
+use crate::collective::{Collective, Part, Program, RingProgram, Rings, Role};
 use crate::plan::{
     Issue, Later, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId,
     Routes, SliceCost, Transport, WorkerCosts,
@@ -347,6 +347,31 @@ fn a_transport_that_keeps_what_is_under_way_does_not() {
     });
     plan.transports = deepened.collect();
     close(time_of(&plan, gb(50)), 80.0 * 2.0 + 10.0);
+}
+
+#[test]
+fn a_fence_before_a_network_keeps_its_thread_block() {
+    let fenced = |mut plan: Plan| {
+        let costs = WorkerCosts {
+            slice: SliceCost {
+                fence: us(3),
+                ..SliceCost::default()
+            },
+            ..*plan.costs[0].of(Role::Block)
+        };
+        plan.costs = vec![RoleCosts::same(Time::ZERO, costs)];
+        plan
+    };
+    // 80 messages, each told of 3 us after the one before; the last one's 2 us on the wire, and 2 more.
+    let mut plan = network_plan(100_000, 8, Time::ZERO, us(2));
+    close(time_of(&fenced(plan.clone()), gb(50)), 240.0 + 2.0 + 2.0);
+    // Once a chunk: the first half of the last one is on its way meanwhile.
+    plan.protocol.slices_per_chunk = 2;
+    close(time_of(&fenced(plan), gb(50)), 240.0 + 1.0 + 2.0);
+    // Nothing of it where nothing crosses a network.
+    let ring = ring(Collective::Broadcast, 2, 8_000_000, 100_000);
+    let inside = port_plan(ring, 1, &Costs::default());
+    close(time_of(&fenced(inside), gb(50)), 160.0);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::env::Env;
 use super::tuner::Setup;
 use crate::collective::{Collective, Part};
 use crate::plan::{Protocol, ProtocolKind};
+use crate::topology::architecture::Ll128Model;
 use crate::units::Bytes;
 
 /// Slots of a connection's buffer.
@@ -45,9 +46,9 @@ pub(super) fn protocol(
     };
     let min_slice = match (algorithm, kind) {
         (Algorithm::Ring, ProtocolKind::Simple) => slot_steps * slot / 32,
-        // 20 warps, or the 6 of them that go down a tree.
+        // All warps, or the 6 of them that go down a tree.
         (Algorithm::Tree, ProtocolKind::Ll128) => 6 * LL128_WARP.get(),
-        (_, ProtocolKind::Ll128) => 20 * LL128_WARP.get(),
+        (_, ProtocolKind::Ll128) => u64::from(Ll128Model::WARPS) * LL128_WARP.get(),
         _ => 16,
     };
     Protocol {

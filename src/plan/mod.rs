@@ -347,6 +347,9 @@ pub struct SliceCost {
     /// All of it is hidden where links are slower than the worker: thread blocks are out of step
     /// with each other, so that some move bytes while others wait.
     pub hidden: bool,
+    /// After a step's last slice, if it leaves by a network: until a fence has seen all that was
+    /// stored. Only then is the proxy told, and only then does the worker go on.
+    pub fence: Time,
     /// If its size is no multiple of `grain`; zero: no matter.
     pub rest: Time,
     /// See there.
@@ -367,6 +370,7 @@ impl SliceCost {
             together: false,
             doubling: Time::ZERO,
             hidden: false,
+            fence: Time::ZERO,
             rest: Time::ZERO,
             grain: Bytes::ZERO,
         }

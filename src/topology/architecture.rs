@@ -137,6 +137,30 @@ pub struct Ll128Model {
     pub hop: HopModel,
     /// Payload rate of one thread block towards another GPU.
     pub rate: Sourced<Bandwidth>,
+    /// Of a chunk that leaves by a network: the fence after its last store, before its proxy is told
+    /// of it. The thread block does nothing else meanwhile (NCCL 2.30.7: `postSend` in
+    /// `prims_ll128.h`). Nothing if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_fence: Option<Sourced<Time>>,
+    /// So many warps reach half of what any number of them could: w of them w / (w + this) of it.
+    /// In proportion to their number if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half_rate_warps: Option<Sourced<f64>>,
+}
+
+impl Ll128Model {
+    /// Warps of a thread block (NCCL 2.30.7: 640 threads, `NCCL_LL128_MAX_NTHREADS`).
+    pub const WARPS: u32 = 20;
+
+    /// What a part of a thread block's warps reaches of the rate of all of them.
+    #[must_use]
+    pub fn share(&self, part: f64) -> f64 {
+        let Some(half) = &self.half_rate_warps else {
+            return part;
+        };
+        let all = f64::from(Self::WARPS);
+        part * (all + half.value) / (part * all + half.value)
+    }
 }
 
 /// Sends and receives with the Simple protocol, per thread block.

@@ -418,6 +418,17 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
         ("ll128.launch", &model.ll128.launch),
     ];
     let mut sizes = vec![("ll.pass", &model.ll.pass)];
+    let fence = model.ll128.network_fence.as_ref();
+    times.extend(fence.map(|time| ("ll128.network_fence", time)));
+    if let Some(half) = &model.ll128.half_rate_warps
+        && !(half.value >= 0.0 && half.value.is_finite())
+    {
+        faults.push(Fault::new(
+            at("ll128.half_rate_warps.value"),
+            half.value.to_string(),
+            "a number of warps, at least 0",
+        ));
+    }
     for (field, hop) in [
         ("simple.hop", &model.simple.hop),
         ("ll.hop", &model.ll.hop),

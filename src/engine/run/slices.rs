@@ -281,6 +281,8 @@ impl<P: Probe> Run<'_, '_, P> {
         let mut done = now;
         // When the first part of the slice is passed on, and when all of it is.
         let posted;
+        // By how much later a proxy learns of it.
+        let mut fence = Time::ZERO;
         if proxy {
             let at = now + class.later.of(Bytes::new(len));
             posted = (at, at);
@@ -312,6 +314,17 @@ impl<P: Probe> Run<'_, '_, P> {
                     let first = now.max(start + lead);
                     (first, first.max(done - last))
                 };
+            }
+            if class.slice.fence > Time::ZERO && actor.left == 0 {
+                let sends = if actor.many {
+                    &self.cold[id as usize].send[..]
+                } else {
+                    std::slice::from_ref(&actor.send)
+                };
+                if sends.iter().any(|&fifo| self.machinery.is_sent(fifo)) {
+                    fence = stretch.time(class.slice.fence);
+                    done += fence;
+                }
             }
             actor.sync += done - now;
         }
@@ -364,6 +377,12 @@ impl<P: Probe> Run<'_, '_, P> {
                 let cold = &self.cold[id as usize];
                 let Some(&fifo) = cold.send.get(k) else { break };
                 let own = cold.last_part.filter(|_| k == last).unwrap_or(slice);
+                let late = if fence > Time::ZERO && self.machinery.is_sent(fifo) {
+                    fence
+                } else {
+                    Time::ZERO
+                };
+                let posted = (posted.0 + late, posted.1 + late);
                 let woken = self.machinery.fifos.post(fifo, posted, own);
                 self.wake(woken, posted.0);
             }
@@ -374,6 +393,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 self.wake(woken, done);
             }
             if send != NO_FIFO {
+                let posted = (posted.0 + fence, posted.1 + fence);
                 let woken = self.machinery.fifos.post(send, posted, slice);
                 self.wake(woken, posted.0);
             }
