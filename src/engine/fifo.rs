@@ -357,7 +357,7 @@ impl Fifos {
         }
     }
 
-    /// Whether the receiver has to ask for slices' sizes.
+    /// Whether the receiver has to ask for slices' sizes: a proxy, which does not know the program.
     pub(super) fn is_sized(&self, id: FifoId) -> bool {
         self.all[id as usize].lens_at != NO_LENS
     }

@@ -1,6 +1,5 @@
 //! What a plan is executed by: queues, proxies, and what transfers share.
 
-use super::actor::NO_FIFO;
 use super::fifo::{FifoId, Fifos};
 use super::probe::ActorId;
 use super::resources::{PathId, Resource, ResourceId, Resources};
@@ -19,8 +18,6 @@ pub(super) struct Machinery {
     /// For each queue: what its sender's and its receiver's work loads.
     pub(super) store_path: Vec<Option<PathId>>,
     pub(super) load_path: Vec<Option<PathId>>,
-    /// Proxies come after so many workers.
-    workers: u32,
     pub(super) proxies: Vec<Proxy>,
     /// The path that loads nothing.
     pub(super) nowhere: PathId,
@@ -152,7 +149,6 @@ impl Machinery {
             incoming: wires.clone().zip(0..).map(|(_, id)| id).collect(),
             store_path: wires.clone().map(|w| w.paths.store).collect(),
             load_path: wires.clone().map(|w| w.paths.load).collect(),
-            workers,
             proxies: Vec::new(),
             nowhere,
             roomy,
@@ -254,11 +250,6 @@ impl Machinery {
             }
         }
         halves
-    }
-
-    /// Whether a proxy takes what is put into a queue, if it is one.
-    pub(super) fn is_sent(&self, fifo: FifoId) -> bool {
-        fifo != NO_FIFO && self.fifos.ends(fifo).1 >= self.workers
     }
 
     /// Whether a resource has room for all who may ever use it at once.

@@ -135,12 +135,11 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
         // share of them: a step of a ring has three. With LL128 they wait for lines, not for
         // bytes, and store each to all who are to have it.
         Algorithm::Tree | Algorithm::CollnetChain => {
-            let up = if kind == ProtocolKind::Simple {
-                0.625
-            } else {
-                0.7
+            let (up, streams) = match kind {
+                ProtocolKind::Simple => (0.625, 3),
+                ProtocolKind::Ll => (0.7, 3),
+                ProtocolKind::Ll128 => (0.7, 0),
             };
-            let streams = if kind == ProtocolKind::Ll128 { 0 } else { 3 };
             let share = |warps| {
                 let share = match kind {
                     ProtocolKind::Ll128 => model.ll128.share(warps),
@@ -225,18 +224,27 @@ mod tests {
     use super::*;
     use crate::topology::catalogue;
 
+    /// One channel, nobody to wait for.
+    fn setting(algorithm: Algorithm, kind: ProtocolKind) -> Setting {
+        Setting {
+            algorithm,
+            kind,
+            switch_rate: UNLIMITED,
+            members: 1,
+            channels: 1,
+            hops: 1,
+        }
+    }
+
     #[test]
     fn the_last_of_more_channels_takes_longer() {
         let model = &catalogue::hardware().architectures["hopper"];
         let spread = model.spread.as_ref().unwrap().value.picos() as f64;
         let late = |channels, hops| {
             let setting = Setting {
-                algorithm: Algorithm::Ring,
-                kind: ProtocolKind::Ll,
-                switch_rate: UNLIMITED,
-                members: 1,
                 channels,
                 hops,
+                ..setting(Algorithm::Ring, ProtocolKind::Ll)
             };
             last(model, setting).picos() as f64 / spread
         };
@@ -255,15 +263,8 @@ mod tests {
     fn only_rings_of_ll128_go_pass_by_pass() {
         let model = &catalogue::hardware().architectures["hopper"];
         let together = |algorithm, kind| {
-            let setting = Setting {
-                algorithm,
-                kind,
-                switch_rate: UNLIMITED,
-                members: 1,
-                channels: 1,
-                hops: 1,
-            };
-            role_costs(model, setting).of(Role::Block).slice.together
+            let costs = role_costs(model, setting(algorithm, kind));
+            costs.of(Role::Block).slice.together
         };
         assert!(together(Algorithm::Ring, ProtocolKind::Ll128));
         assert!(!together(Algorithm::Tree, ProtocolKind::Ll128));
@@ -281,15 +282,7 @@ mod tests {
         close(model.ll128.share(1.0), 1.0);
         close(model.ll128.share(0.7), 14.0 / 24.0 * 30.0 / 20.0);
         close(model.ll128.share(0.3), 6.0 / 16.0 * 30.0 / 20.0);
-        let setting = Setting {
-            algorithm: Algorithm::Tree,
-            kind: ProtocolKind::Ll128,
-            switch_rate: UNLIMITED,
-            members: 1,
-            channels: 1,
-            hops: 1,
-        };
-        let costs = role_costs(&model, setting);
+        let costs = role_costs(&model, setting(Algorithm::Tree, ProtocolKind::Ll128));
         let rate = |role| costs.of(role).slice.pass_rate().unwrap().bytes_per_sec() as f64;
         let down = rate(Role::Down) / rate(Role::Block);
         assert!((down - 0.5625).abs() < 1e-3, "{down}");

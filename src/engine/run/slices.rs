@@ -321,7 +321,11 @@ impl<P: Probe> Run<'_, '_, P> {
                 } else {
                     std::slice::from_ref(&actor.send)
                 };
-                if sends.iter().any(|&fifo| self.machinery.is_sent(fifo)) {
+                let fifos = &self.machinery.fifos;
+                if sends
+                    .iter()
+                    .any(|&fifo| fifo != NO_FIFO && fifos.is_sized(fifo))
+                {
                     fence = stretch.time(class.slice.fence);
                     done += fence;
                 }
@@ -377,10 +381,9 @@ impl<P: Probe> Run<'_, '_, P> {
                 let cold = &self.cold[id as usize];
                 let Some(&fifo) = cold.send.get(k) else { break };
                 let own = cold.last_part.filter(|_| k == last).unwrap_or(slice);
-                let late = if fence > Time::ZERO && self.machinery.is_sent(fifo) {
-                    fence
-                } else {
-                    Time::ZERO
+                let late = match self.machinery.fifos.is_sized(fifo) {
+                    true => fence,
+                    false => Time::ZERO,
                 };
                 let posted = (posted.0 + late, posted.1 + late);
                 let woken = self.machinery.fifos.post(fifo, posted, own);
