@@ -6,13 +6,15 @@ use crate::engine::fold::Folding;
 use crate::engine::outcome::Folded;
 use crate::engine::probe::ActorId;
 use crate::units::Time;
+use std::sync::Arc;
 
 /// Who takes part.
+#[derive(Clone)]
 pub(super) enum Cast {
     /// Every worker.
     All,
     /// The first worker of each class; queues and ranks are numbered by class as well.
-    Classes(Box<Folding>),
+    Classes(Arc<Folding>),
 }
 
 impl Cast {
@@ -106,7 +108,7 @@ impl Cast {
             Cast::All => None,
             Cast::Classes(folding) => Some(Folded {
                 ranks: folding.ranks.len(),
-                workers: folding.workers.size,
+                workers: folding.workers.size.clone(),
             }),
         }
     }

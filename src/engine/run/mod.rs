@@ -251,6 +251,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         while let Some(time) = self.queue.pop_instant(&mut batch) {
             self.instant(time, &batch);
             self.skip();
+            if self.compares_in_vain() {
+                break;
+            }
             instants += 1;
             if instants.is_multiple_of(PROGRESS_EVERY) {
                 self.tell_progress();

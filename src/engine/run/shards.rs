@@ -20,6 +20,9 @@ use std::thread;
 /// With fewer actors, telling each other takes longer than simulating.
 const FEWEST_ACTORS: usize = if cfg!(test) { 2 } else { 1 << 11 };
 
+/// As it does with fewer events in a lookahead.
+const FEWEST_EVENTS: u64 = if cfg!(test) { 1 } else { 1 << 11 };
+
 /// What one processor has to tell another one after a lookahead.
 struct Letter {
     news: Vec<News>,
@@ -65,15 +68,25 @@ fn shares(regions: &Regions, threads: usize) -> Vec<u32> {
 
 impl<P: Probe> Run<'_, '_, P> {
     /// Simulates on several processors, if that is wanted and worth it; false, and nothing done,
-    /// otherwise.
-    pub(super) fn run_in_shards(&mut self) -> bool {
+    /// otherwise. `pace` tells how many events there are in how much time, if that is known.
+    pub(super) fn run_in_shards(&mut self, pace: Option<(u64, Time)>) -> bool {
         let threads = self.options.threads as usize;
-        if threads < 2 || self.actors.len() < FEWEST_ACTORS || !matches!(self.cast, Cast::All) {
+        let few = self.actors.len() < FEWEST_ACTORS;
+        // Of those who have something to do again and again, one of a class may be left.
+        let unknown = pace.is_none() && self.cast.is_folded();
+        if threads < 2 || few || unknown {
             return false;
         }
         let Some(regions) = self.regions(MOST_ACTORS) else {
             return false;
         };
+        let dense = |(events, time): (u64, Time)| {
+            let in_lookaheads = u128::from(events) * u128::from(regions.lookahead.picos());
+            in_lookaheads >= u128::from(FEWEST_EVENTS) * u128::from(time.picos())
+        };
+        if !pace.is_none_or(dense) {
+            return false;
+        }
         let threads = threads.min(regions.count());
         let of = shares(&regions, threads);
         let mut shards: Vec<Shard> = (0..threads as u32)
@@ -95,16 +108,16 @@ impl<P: Probe> Run<'_, '_, P> {
         let (operations, disturbances) = (self.options.operations, self.options.disturbances);
         let own = shards.remove(0);
         let others = shards.into_iter();
-        let others: Vec<_> = others.map(|s| (s, self.machinery.clone())).collect();
+        let others: Vec<_> = others.map(|s| (s, (self.machinery.clone(), self.cast.clone()))).collect();
         let others = thread::scope(|scope| {
-            let others = others.into_iter().map(|(shard, machinery)| {
+            let others = others.into_iter().map(|(shard, parts)| {
                 scope.spawn(move || {
                     let options = Options {
                         operations,
                         disturbances,
                         ..Options::default()
                     };
-                    apart(plan, machinery, options, shard)
+                    apart(plan, parts, options, shard)
                 })
             });
             let others: Vec<_> = others.collect();
@@ -222,9 +235,14 @@ impl<P: Probe> Run<'_, '_, P> {
 }
 
 /// Another processor's shard.
-fn apart(plan: &Plan, machinery: Machinery, options: Options<'_>, shard: Shard) -> Done {
+fn apart(
+    plan: &Plan,
+    (machinery, cast): (Machinery, Cast),
+    options: Options<'_>,
+    shard: Shard,
+) -> Done {
     let mut blind = Blind;
-    let mut run = Run::new(plan, machinery, Cast::All, options, &mut blind);
+    let mut run = Run::new(plan, machinery, cast, options, &mut blind);
     run.by_group = true;
     if let Some(regions) = run.regions(MOST_ACTORS) {
         run.run_shard(&shard, regions);

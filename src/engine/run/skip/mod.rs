@@ -43,6 +43,8 @@ pub(super) struct Skipper {
     next: u64,
     /// Events that were not simulated.
     pub(super) skipped: u64,
+    /// No state came back for so long that it is not worth it to go on comparing.
+    in_vain: bool,
 }
 
 /// So many actors are remembered, in all states together.
@@ -50,6 +52,12 @@ const MOST_ACTORS: usize = 3 << 16;
 
 /// So many states are remembered at most: each later one is compared with all of them.
 const MOST_STATES: usize = 256;
+
+/// Comparing is given up where no state has come back in this part of all steps, …
+const PATIENCE: u64 = 8;
+
+/// … and in so many events, for without comparing they would have to be simulated anew.
+const FEWEST_EVENTS: u64 = if cfg!(test) { 32 } else { 1 << 14 };
 
 /// With so many remembered states that are as this one, and from which no way leads on, others
 /// are not looked at.
@@ -69,6 +77,7 @@ impl Skipper {
             compared: 0,
             next: 1,
             skipped: 0,
+            in_vain: false,
         }
     }
 
@@ -147,7 +156,17 @@ impl<P: Probe> Run<'_, '_, P> {
             skipper.remember(state, self.most_states());
             skipper.next = skipper.compared + skipper.compared / 8 + 1;
         }
+        skipper.in_vain = skipper.skipped == 0
+            && self.events >= FEWEST_EVENTS
+            && self.steps_begun > self.steps_total / PATIENCE;
         self.skipper = Some(skipper);
+    }
+
+    /// Whether comparing states has been given up: simulating without it, which needs no order in
+    /// time, is faster from the beginning on than going on with it.
+    #[inline]
+    pub(super) fn compares_in_vain(&self) -> bool {
+        self.skipper.as_ref().is_some_and(|skipper| skipper.in_vain)
     }
 
     /// How many states may be remembered: as many as take little memory, and two in any case.
