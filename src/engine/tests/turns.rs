@@ -2,6 +2,8 @@
 //! together, threads. And how bytes move that threads move in passes.
 
 use super::*;
+use crate::collective::Rank;
+use crate::plan::Stretch;
 
 pub(super) struct Looks;
 
@@ -170,5 +172,30 @@ proptest! {
         prop_assert_eq!(&one.connection_bytes, &several.connection_bytes);
         prop_assert_eq!(&one.workers, &several.workers);
         prop_assert_eq!((one.events, one.transfers), (several.events, several.transfers));
+    }
+
+    /// Where states do not come back soon, comparing them is given up, and those who are left of a
+    /// fold go on in turns, on any number of processors: ranks that are slower, each in its way,
+    /// see to that.
+    #[test]
+    fn comparing_in_vain_changes_nothing(
+        case in case(),
+        slower in prop::collection::vec(0u32..3, 8),
+        threads in 1u32..4,
+        passes in 0u64..20,
+    ) {
+        let plan = if passes > 0 { in_passes(case, passes) } else { plan_of(case, |r| r) };
+        let slow = |rank: Rank| {
+            let times = 1.0 + f64::from(slower[rank.index()]) / 7.0;
+            (Time::ZERO, Stretch::new(times))
+        };
+        let plan = plan.with_slow_ranks(slow).unwrap();
+        let in_order = in_order(&plan);
+        let folded = simulate_folded(&plan, |_| gb(50), options(threads)).unwrap();
+        prop_assert_eq!(&folded.finish, &in_order.finish);
+        prop_assert_eq!(&folded.connection_bytes, &in_order.connection_bytes);
+        for bins in &folded.workers {
+            prop_assert_eq!(bins.total(), folded.end());
+        }
     }
 }
