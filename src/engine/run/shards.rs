@@ -108,7 +108,9 @@ impl<P: Probe> Run<'_, '_, P> {
         let (operations, disturbances) = (self.options.operations, self.options.disturbances);
         let own = shards.remove(0);
         let others = shards.into_iter();
-        let others: Vec<_> = others.map(|s| (s, (self.machinery.clone(), self.cast.clone()))).collect();
+        let others: Vec<_> = others
+            .map(|s| (s, (self.machinery.clone(), self.cast.clone())))
+            .collect();
         let others = thread::scope(|scope| {
             let others = others.into_iter().map(|(shard, parts)| {
                 scope.spawn(move || {

@@ -56,6 +56,10 @@ const MOST_STATES: usize = 256;
 /// Comparing is given up where no state has come back in this part of all steps, …
 const PATIENCE: u64 = 8;
 
+/// … or in this one where fewer than half of the ranks are as others: many stay after that, who
+/// are simulated several times as fast in turns as in order.
+const PATIENCE_WITH_MANY: u64 = 32;
+
 /// … and in so many events, for without comparing they would have to be simulated anew.
 const FEWEST_EVENTS: u64 = if cfg!(test) { 32 } else { 1 << 14 };
 
@@ -156,9 +160,11 @@ impl<P: Probe> Run<'_, '_, P> {
             skipper.remember(state, self.most_states());
             skipper.next = skipper.compared + skipper.compared / 8 + 1;
         }
+        let folded = self.ranks.len() as u32 <= self.plan.program.ranks() / 2;
+        let patience = if folded { PATIENCE } else { PATIENCE_WITH_MANY };
         skipper.in_vain = skipper.skipped == 0
             && self.events >= FEWEST_EVENTS
-            && self.steps_begun > self.steps_total / PATIENCE;
+            && self.steps_begun > self.steps_total / patience;
         self.skipper = Some(skipper);
     }
 
