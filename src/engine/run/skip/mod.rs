@@ -17,6 +17,9 @@
 //! begin or the last jump, ever farther apart, and each later one is compared with all of them:
 //! a repetition is found soon after the first one that begins after the first steps' unrest is
 //! complete, whatever its length. Most comparisons end at the first thing that they look at.
+//!
+//! Where no state comes back for long, comparing is given up, and the simulation begins anew without
+//! it: comparing needs one clock for the whole machine, and what can do without one is faster.
 
 mod along;
 mod jump;
