@@ -72,7 +72,7 @@ impl<P: Probe> Run<'_, '_, P> {
     pub(super) fn run_in_shards(&mut self, pace: Option<(u64, Time)>) -> bool {
         let threads = self.options.threads as usize;
         let few = self.actors.len() < FEWEST_ACTORS;
-        // Of those who have something to do again and again, one of a class may be left.
+        // How much those have to do who are left of a fold cannot be told by their number.
         let unknown = pace.is_none() && self.cast.is_folded();
         if threads < 2 || few || unknown {
             return false;

@@ -63,7 +63,8 @@ const PATIENCE: u64 = 8;
 /// are simulated several times as fast in turns as in order.
 const PATIENCE_WITH_MANY: u64 = 32;
 
-/// … and in so many events, for without comparing they would have to be simulated anew.
+/// … and in so many events, for without comparing they have to be simulated anew; and no more in the
+/// second half of all steps.
 const FEWEST_EVENTS: u64 = if cfg!(test) { 32 } else { 1 << 14 };
 
 /// With so many remembered states that are as this one, and from which no way leads on, others
@@ -167,7 +168,7 @@ impl<P: Probe> Run<'_, '_, P> {
         let patience = if folded { PATIENCE } else { PATIENCE_WITH_MANY };
         skipper.in_vain = skipper.skipped == 0
             && self.events >= FEWEST_EVENTS
-            && self.steps_begun > self.steps_total / patience;
+            && (self.steps_total / patience..self.steps_total / 2).contains(&self.steps_begun);
         self.skipper = Some(skipper);
     }
 
