@@ -264,7 +264,8 @@ impl Communicator<'_> {
             let counts = algorithm == Algorithm::PointToPoint || self.ways.shakes_hands(way);
             counts.then(|| self.gpus[rank.index()])
         };
-        let turns = Turns::new(program, ways, algorithm, receiver);
+        let host = |rank: Rank| self.place_of[rank.index()].0;
+        let turns = Turns::new(program, ways, algorithm, host, receiver);
         let slices = slices_of_message(program, &protocol);
         let mut transports = Transports::with_capacity(ways.len());
         let mut known: FxHashMap<(u32, u16, Turn), u32> = FxHashMap::default();
@@ -274,7 +275,8 @@ impl Communicator<'_> {
             let model = self.rank_models[from.rank.index()];
             let turn = if way.is_network() {
                 let to = program.worker(ends.to);
-                turns.of(way, (from.role, to.role), receiver(way, to.rank))
+                let receiver = receiver(way, to.rank);
+                turns.of((way, ends.from), (&from, &to), host(from.rank), receiver)
             } else {
                 Turn::ALONE
             };

@@ -8,13 +8,24 @@
 //! a thread first offers buffers for all that it will receive. Handshakes of large messages
 //! (Slingshot) are different: a thread shakes hands for what it sends and for what it receives, one
 //! after the other, unless all that it receives has come before it sends (trees of a single chunk).
+//!
+//! Thread blocks of trees do not keep step. What leaves GPUs at the same time the thread sends one
+//! by one, and what has begun one after the other goes on so: while some heads of NVLSTree send,
+//! others load. They go in [`WAVES`] here.
 
 use super::algorithm::Algorithm;
 use super::transport::Way;
-use crate::collective::{ConnId, Program, Rank, Role, WorkerId};
+use crate::collective::{ConnId, Program, Rank, Role, Worker, WorkerId};
 use crate::topology::DeviceId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+
+/// In so many parts messages of a thread leave that were there at the same time, where thread blocks
+/// do not keep step. Each for itself would be nearer to the truth, but every wave is simulated for
+/// itself, with all that it shares with the others: eight take twelve times as long as one does, and
+/// two less than three times. NVLSTree on 16 to 40 H100 takes up to 25 % less with eight than with one
+/// and up to 14 % less than with two, of 8 to 32 MiB; from 256 MiB on at most 4 % and 2 %.
+const WAVES: usize = 2;
 
 /// Connections that are moved on at once.
 pub(super) struct Turns {
@@ -23,11 +34,26 @@ pub(super) struct Turns {
     received: Counts,
     /// What is received has come before anything is sent.
     in_turn: bool,
+    /// Of trees.
+    waves: Option<Waves>,
+}
+
+/// What thread blocks send that do not keep step.
+#[derive(Debug, Default)]
+struct Waves {
+    /// Workers that a thread sends for, each with the number of its connections.
+    senders: FxHashMap<Pair, Vec<(WorkerId, u32)>>,
+    /// Connections of each thread, up and down.
+    all: FxHashMap<DeviceId, u32>,
+    /// Hosts and channels that send up what other hosts have sent them.
+    fed: FxHashSet<(u32, u16)>,
 }
 
 /// By the GPU of the process and the parts of the thread blocks that send and receive: the root of
 /// a tree sends down when others have long sent up.
-type Counts = FxHashMap<(DeviceId, Role, Role), Count>;
+type Counts = FxHashMap<Pair, Count>;
+
+type Pair = (DeviceId, (Role, Role));
 
 #[derive(Debug, Default)]
 struct Count {
@@ -43,6 +69,8 @@ pub(super) struct Turn {
     pub(super) waits: u32,
     /// … and later again, while the thread gets ready for what it will receive.
     pub(super) readies: u32,
+    /// So many leave together, each when the last one can.
+    pub(super) together: u32,
     /// The connection is busy for so long.
     pub(super) works: u32,
     /// Handshakes that one of its threads goes through meanwhile.
@@ -56,6 +84,7 @@ impl Turn {
     pub(super) const ALONE: Turn = Turn {
         waits: 0,
         readies: 0,
+        together: 1,
         works: 1,
         handles: 0,
         nics: 1,
@@ -63,16 +92,18 @@ impl Turn {
 }
 
 impl Turns {
-    /// Of a program with a way for each of its connections. `receiver` tells the GPU of the process
-    /// at a way's end, if what it receives is to be counted.
+    /// Of a program with a way for each of its connections. `host` tells the host of a rank, and
+    /// `receiver` the GPU of the process at a way's end, if what it receives is to be counted.
     pub(super) fn new(
         program: &dyn Program,
         ways: &[Way],
         algorithm: Algorithm,
+        host: impl Fn(Rank) -> u32,
         receiver: impl Fn(&Way, Rank) -> Option<DeviceId>,
     ) -> Self {
         // A worker of a tree sends to all its children at once; others to one peer after the other.
         let all = matches!(algorithm, Algorithm::Tree | Algorithm::NvlsTree);
+        let mut waves = all.then(Waves::default);
         let mut seen = [FxHashSet::default(), FxHashSet::default()];
         let mut counts = [Counts::default(), Counts::default()];
         for (way, id) in ways.iter().zip(0..) {
@@ -81,7 +112,20 @@ impl Turns {
             };
             let ends = program.connection(ConnId(id));
             let workers = [ends.from, ends.to].map(|end| program.worker(end));
-            let [from, to] = workers.map(|worker| worker.role);
+            let roles = (workers[0].role, workers[1].role);
+            if let Some(waves) = &mut waves {
+                let senders = waves.senders.entry((thread, roles)).or_default();
+                match senders.iter_mut().find(|(worker, _)| *worker == ends.from) {
+                    Some((_, connections)) => *connections += 1,
+                    None => senders.push((ends.from, 1)),
+                }
+                *waves.all.entry(thread).or_default() += 1;
+                if goes_up(roles.1) {
+                    waves
+                        .fed
+                        .insert((host(workers[1].rank), workers[1].channel));
+                }
+            }
             let receiver = receiver(way, workers[1].rank);
             let sides = [
                 Some((thread, ends.from)),
@@ -91,7 +135,7 @@ impl Turns {
                 if let Some((thread, worker)) = side
                     && (all || seen.insert((thread, worker)))
                 {
-                    let count = count.entry((thread, from, to)).or_default();
+                    let count = count.entry((thread, roles)).or_default();
                     count.connections += 1;
                     if let Some(nic) = way.leaves_by()
                         && !count.nics.contains(&nic)
@@ -107,10 +151,12 @@ impl Turns {
             in_turn: algorithm == Algorithm::Tree && !received.is_empty() && single(),
             sent,
             received,
+            waves,
         }
     }
 
-    /// For what goes a way from a part of a thread block.
+    /// For what goes a way, that of a connection, from one worker to another one. `host` is that of
+    /// the sender.
     ///
     /// Parts of rings and trees always have a message, so that each round of the thread moves one,
     /// and buffers to receive into have been offered long before. Of many sends fewer and fewer are
@@ -118,16 +164,18 @@ impl Turns {
     /// that are offered where to send. Of the two threads that shake hands the busier one counts.
     pub(super) fn of(
         &self,
-        way: &Way,
-        (from, to): (Role, Role),
+        (way, sender): (&Way, WorkerId),
+        (from, to): (&Worker, &Worker),
+        host: u32,
         receiver: Option<DeviceId>,
     ) -> Turn {
-        let of_thread = |thread| self.sent.get(&(thread, from, to));
+        let roles = (from.role, to.role);
+        let of_thread = |thread| self.sent.get(&(thread, roles));
         let (turns, nics) = way
             .thread()
             .and_then(of_thread)
             .map_or((1, 1), |count| (count.connections, count.nics.len() as u32));
-        let count = |counts: &Counts, thread| Some(counts.get(&(thread, from, to))?.connections);
+        let count = |counts: &Counts, thread| Some(counts.get(&(thread, roles))?.connections);
         let both = |thread| {
             let [sent, received] = [&self.sent, &self.received].map(|c| count(c, thread));
             if self.in_turn {
@@ -138,16 +186,54 @@ impl Turns {
         };
         let into = |thread| count(&self.received, thread).unwrap_or(0);
         let handles = receiver.map_or(0, |gpu| both(gpu).max(way.thread().map_or(0, both)));
-        let (waits, readies, works) = match from {
-            Role::Send => (turns - 1, way.thread().map_or(0, into), 1),
-            _ => (0, 0, turns),
-        };
-        Turn {
-            waits,
-            readies,
-            works,
+        let turn = Turn {
             handles,
             nics,
+            ..Turn::ALONE
+        };
+        if let Some(waves) = &self.waves {
+            let thread = way.thread();
+            let (before, together) = thread.map_or((0, 1), |t| waves.around((t, roles), sender));
+            let leaf = goes_up(to.role) && !waves.fed.contains(&(host, from.channel));
+            let all = thread.and_then(|thread| waves.all.get(&thread));
+            return Turn {
+                waits: if leaf { before } else { 0 },
+                together,
+                works: all.copied().unwrap_or(1),
+                ..turn
+            };
+        }
+        match from.role {
+            Role::Send => Turn {
+                waits: turns - 1,
+                readies: way.thread().map_or(0, into),
+                ..turn
+            },
+            _ => Turn {
+                together: turns,
+                works: turns,
+                ..turn
+            },
         }
     }
+}
+
+impl Waves {
+    /// How many connections of a thread have their turns before the wave with those of a worker, and
+    /// how many that has.
+    fn around(&self, pair: Pair, worker: WorkerId) -> (u32, u32) {
+        let senders = self.senders.get(&pair).map_or(&[][..], Vec::as_slice);
+        let wave = senders.len().div_ceil(WAVES).max(1);
+        let connections = |senders: &[(WorkerId, u32)]| senders.iter().map(|s| s.1).sum();
+        let with = |senders: &[(WorkerId, u32)]| senders.iter().any(|s| s.0 == worker);
+        let mut waves = senders.chunks(wave);
+        let at = waves.position(with).unwrap_or(0) * wave;
+        let end = senders.len().min(at + wave);
+        (connections(&senders[..at]), connections(&senders[at..end]))
+    }
+}
+
+/// Who receives sums up, or turns around what it has summed.
+fn goes_up(to: Role) -> bool {
+    to != Role::Down
 }

@@ -219,13 +219,18 @@ impl Later {
 pub struct MessageCost {
     /// On the message itself.
     pub each: Time,
-    /// On one message of each of the thread's other connections, which have their turns first.
+    /// On those of the thread's other connections that are there at the same time and leave
+    /// together with this one.
+    pub together: Time,
+    /// On one message of each of the thread's other connections, which have their turns before
+    /// the next one of this connection.
     pub others: Time,
-    /// How fast messages of the others, each as large as this one, leave together: in bytes of
+    /// How fast messages that leave together, each as large as this one, do so: in bytes of
     /// this one. What the wire is busy with anyway, the thread has time for.
     pub wire: Bandwidth,
-    /// On one with no more payload than `inline.0`, `inline.1` more.
-    pub inline: (Bytes, Time),
+    /// With no more payload than `inline.0` in a message: more before it can leave, and more
+    /// before the next one.
+    pub inline: (Bytes, [Time; 2]),
     /// On one with more payload than `large.0`, `large.1` more.
     pub large: (Bytes, Time),
 }
@@ -236,9 +241,10 @@ impl MessageCost {
     pub fn flat(each: Time) -> Self {
         MessageCost {
             each,
+            together: Time::ZERO,
             others: Time::ZERO,
             wire: Bandwidth::from_bytes_per_sec(u64::MAX),
-            inline: (Bytes::ZERO, Time::ZERO),
+            inline: (Bytes::ZERO, [Time::ZERO; 2]),
             large: (Bytes::ZERO, Time::ZERO),
         }
     }
@@ -246,31 +252,32 @@ impl MessageCost {
     /// No message takes more.
     #[must_use]
     pub fn most(&self) -> Time {
-        self.each + self.others + self.inline.1 + self.large.1
+        let [waits, works] = self.inline.1;
+        self.each + self.together.max(self.others) + waits.max(works) + self.large.1
     }
 
     /// From a message with so much payload being there to its leaving, by a thread that is free.
     #[must_use]
     pub fn of(&self, len: Bytes) -> Time {
-        let others = if self.others > Time::ZERO {
-            self.others.saturating_sub(self.wire.time_for(len))
+        let together = if self.together > Time::ZERO {
+            self.together.saturating_sub(self.wire.time_for(len))
         } else {
             Time::ZERO
         };
-        self.with(others, len)
+        self.with(together, self.inline.1[0], len)
     }
 
     /// What the thread does for it and for those of its other connections, also while the wire is
     /// busy: the next one comes so much later at least.
     #[must_use]
     pub fn work(&self, len: Bytes) -> Time {
-        self.with(self.others, len)
+        self.with(self.others, self.inline.1[1], len)
     }
 
-    fn with(&self, others: Time, len: Bytes) -> Time {
+    fn with(&self, others: Time, inline: Time, len: Bytes) -> Time {
         let mut time = self.each + others;
         if len <= self.inline.0 {
-            time += self.inline.1;
+            time += inline;
         }
         if len > self.large.0 {
             time += self.large.1;
@@ -474,22 +481,24 @@ mod tests {
 
     #[test]
     fn a_proxy_has_time_for_others_while_the_wire_is_busy() {
-        // Four other connections, 1 us a message, on 50 GB/s.
+        // Four other connections at once and nine in all, 1 us a message, on 50 GB/s.
         let us = Time::from_micros;
         let cost = MessageCost {
-            others: us(4),
+            together: us(4),
+            others: us(9),
             wire: Bandwidth::from_bytes_per_sec(50_000_000_000 / 4),
-            inline: (Bytes::new(192), us(12)),
+            inline: (Bytes::new(192), [us(12), us(15)]),
             large: (Bytes::new(1 << 19), us(7)),
             ..MessageCost::flat(us(1))
         };
         assert_eq!(cost.of(Bytes::ZERO), us(17));
-        assert_eq!(cost.most(), us(24));
+        assert_eq!(cost.most(), us(1 + 9 + 15 + 7));
         assert_eq!(cost.of(Bytes::new(12_500)), us(1) + us(3));
         assert_eq!(cost.of(Bytes::new(50_000)), us(1));
         assert_eq!(cost.of(Bytes::new(1 << 19)), us(1));
         assert_eq!(cost.of(Bytes::new(1 << 20)), us(1) + us(7));
-        // It has its turn with each of them all the same.
-        assert_eq!(cost.work(Bytes::new(50_000)), us(5));
+        // All nine have their turns before the next one all the same.
+        assert_eq!(cost.work(Bytes::new(50_000)), us(1 + 9));
+        assert_eq!(cost.work(Bytes::ZERO), us(1 + 9 + 15));
     }
 }

@@ -137,13 +137,14 @@ impl<'s> Scene<'s> {
                 let message = &leg.message;
                 let times = mix_in(leg.post_latency.picos(), message.each.picos());
                 let others = mix_in(message.others.picos(), message.wire.bytes_per_sec());
-                let times = mix_in(times, others);
+                let times = mix_in(times, mix_in(others, message.together.picos()));
                 let later = leg
                     .later
                     .0
                     .map(|(above, by)| mix_in(above.get(), by.picos()));
                 let large = mix_in(later[0], later[1]);
-                let small = mix_in(message.inline.0.get(), message.inline.1.picos());
+                let [waits, works] = message.inline.1.map(|time| time.picos());
+                let small = mix_in(message.inline.0.get(), mix_in(waits, works));
                 let work = mix_in(message.large.0.get(), message.large.1.picos());
                 let sizes = mix_in(mix_in(small, large), work);
                 let ways = mix_in(leg.rate.bytes_per_sec(), u64::from(leg.ahead));

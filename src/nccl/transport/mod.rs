@@ -377,7 +377,7 @@ impl Ways<'_> {
         // How fast messages of a thread's other connections leave together.
         let together = |wire: Bandwidth| {
             let all = wire.bytes_per_sec() * u64::from(turn.nics);
-            let others = u64::from(turn.works - 1).max(1);
+            let others = u64::from(turn.together - 1).max(1);
             Bandwidth::from_bytes_per_sec(payload(all / others).get())
         };
         let network = |((route, ..), n): ((RouteId, DeviceId, DeviceId), Net)| {
@@ -387,13 +387,15 @@ impl Ways<'_> {
             NetworkLeg {
                 message: MessageCost {
                     each,
+                    together: of_slice(n.message_overhead * (turn.together - 1)),
                     others: of_slice(n.message_overhead * (turn.works - 1)),
                     wire: together(n.wire),
                     // What LL sends lies in host memory.
                     inline: if protocol.kind != ProtocolKind::Ll {
-                        (payload(n.inline.0), n.inline.1 * (turn.waits + turn.works))
+                        let messages = [turn.waits + turn.together, turn.works];
+                        (payload(n.inline.0), messages.map(|m| n.inline.1 * m))
                     } else {
-                        (Bytes::ZERO, Time::ZERO)
+                        (Bytes::ZERO, [Time::ZERO; 2])
                     },
                     large: (above, handshake.work * turn.handles),
                 },
