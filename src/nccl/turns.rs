@@ -11,7 +11,7 @@
 //!
 //! Thread blocks of trees do not keep step. What leaves GPUs at the same time the thread sends one
 //! by one, and what has begun one after the other goes on so: while some heads of NVLSTree send,
-//! others load. They go in [`WAVES`] here.
+//! others load. They go in waves here.
 
 use super::algorithm::Algorithm;
 use super::transport::Way;
@@ -25,7 +25,11 @@ use smallvec::SmallVec;
 /// itself, with all that it shares with the others: eight take twelve times as long as one does, and
 /// two less than three times. NVLSTree on 16 to 40 H100 takes up to 25 % less with eight than with one
 /// and up to 14 % less than with two, of 8 to 32 MiB; from 256 MiB on at most 4 % and 2 %.
-const WAVES: usize = 2;
+const WAVES_OF_HEADS: usize = 2;
+
+/// In chains of GPUs a thread has messages of two channels, and no published table tells one wave
+/// from two.
+const WAVES_OF_CHAINS: usize = 1;
 
 /// Connections that are moved on at once.
 pub(super) struct Turns {
@@ -39,8 +43,10 @@ pub(super) struct Turns {
 }
 
 /// What thread blocks send that do not keep step.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Waves {
+    /// In so many of them.
+    number: usize,
     /// Workers that a thread sends for, each with the number of its connections.
     senders: FxHashMap<Pair, Vec<(WorkerId, u32)>>,
     /// Connections of each thread, up and down.
@@ -102,8 +108,12 @@ impl Turns {
         receiver: impl Fn(&Way, Rank) -> Option<DeviceId>,
     ) -> Self {
         // A worker of a tree sends to all its children at once; others to one peer after the other.
-        let all = matches!(algorithm, Algorithm::Tree | Algorithm::NvlsTree);
-        let mut waves = all.then(Waves::default);
+        let mut waves = match algorithm {
+            Algorithm::Tree => Some(Waves::new(WAVES_OF_CHAINS)),
+            Algorithm::NvlsTree => Some(Waves::new(WAVES_OF_HEADS)),
+            _ => None,
+        };
+        let all = waves.is_some();
         let mut seen = [FxHashSet::default(), FxHashSet::default()];
         let mut counts = [Counts::default(), Counts::default()];
         for (way, id) in ways.iter().zip(0..) {
@@ -219,11 +229,20 @@ impl Turns {
 }
 
 impl Waves {
+    fn new(number: usize) -> Self {
+        Waves {
+            number,
+            senders: FxHashMap::default(),
+            all: FxHashMap::default(),
+            fed: FxHashSet::default(),
+        }
+    }
+
     /// How many connections of a thread have their turns before the wave with those of a worker, and
     /// how many that has.
     fn around(&self, pair: Pair, worker: WorkerId) -> (u32, u32) {
         let senders = self.senders.get(&pair).map_or(&[][..], Vec::as_slice);
-        let wave = senders.len().div_ceil(WAVES).max(1);
+        let wave = senders.len().div_ceil(self.number).max(1);
         let connections = |senders: &[(WorkerId, u32)]| senders.iter().map(|s| s.1).sum();
         let with = |senders: &[(WorkerId, u32)]| senders.iter().any(|s| s.0 == worker);
         let mut waves = senders.chunks(wave);

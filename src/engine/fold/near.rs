@@ -3,12 +3,14 @@
 //! In two trees over many hosts each host has a place of its own, and telling that takes as many
 //! rounds as the trees are deep, each of which gives most nodes a new colour. Yet much inside a
 //! host is alike: channels that do the same, GPUs behind the same switches. So units are told
-//! apart from the start. Each node then takes in what its neighbours look like, a few times over,
-//! and those that still look the same are a class, if the proof says so.
+//! apart from the start, and so are channels whose workers and connections are not the same all in
+//! all. Each node then takes in what its neighbours look like, a few times over, and those that still
+//! look the same are a class, if the proof says so.
 
 use super::period::{Guess, proven, repeats_after};
 use super::refine::{mix, partner};
 use super::scene::Scene;
+use crate::collective::{ConnId, WorkerId};
 use crate::plan::Plan;
 use crate::topology::DeviceId;
 use rustc_hash::FxHashMap;
@@ -28,6 +30,11 @@ pub(super) fn guess(scene: &Scene<'_>, kinds: &[u64]) -> Option<Guess> {
     let of_ranks = (0..nodes.workers).chain(scene.traces.ranks.iter().copied());
     for (look, rank) in looks.iter_mut().zip(of_ranks) {
         *look = mix(*look ^ mix(u64::from(rank / unit)));
+    }
+    let of_channels = channels(scene, &looks);
+    let at = nodes.workers as usize..nodes.routes as usize;
+    for (look, channel) in looks[at].iter_mut().zip(channel_of(scene)) {
+        *look = mix(*look ^ of_channels[usize::from(channel)]);
     }
     let mut sums = vec![0u64; looks.len()];
     for sweeps in SWEEPS {
@@ -50,6 +57,31 @@ pub(super) fn guess(scene: &Scene<'_>, kinds: &[u64]) -> Option<Guess> {
         }
     }
     None
+}
+
+/// What all workers and connections of a channel look like together: what differs at one end of a
+/// chain of hosts is told at the other end, too, however long it is.
+fn channels(scene: &Scene<'_>, looks: &[u64]) -> Vec<u64> {
+    let mut sums = Vec::new();
+    for (&look, channel) in looks[scene.nodes.workers as usize..]
+        .iter()
+        .zip(channel_of(scene))
+    {
+        let channel = usize::from(channel);
+        if sums.len() <= channel {
+            sums.resize(channel + 1, 0u64);
+        }
+        sums[channel] = sums[channel].wrapping_add(mix(look));
+    }
+    sums
+}
+
+/// The channels of all workers, and then of all connections.
+fn channel_of<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = u16> + 's {
+    let program = scene.plan.program.as_ref();
+    let senders = (0..program.connections()).map(|c| program.connection(ConnId(c)).from);
+    let workers = (0..program.workers()).map(WorkerId).chain(senders);
+    workers.map(|worker| program.worker(worker).channel)
 }
 
 /// How many ranks a unit has: their GPUs lie next to each other, and from the last one it is
@@ -187,6 +219,32 @@ mod tests {
                 assert!(is_that_of_all(&colours, scene, kinds), "{hosts} hosts");
             });
         }
+    }
+
+    #[test]
+    fn what_differs_far_away_is_told_by_channels() {
+        // The last host, which is a leaf, is slower on every other channel: so all hosts above it
+        // have two kinds of channels, up to the root and down again.
+        const HOSTS: u32 = 600;
+        let mut plan = tree(HOSTS, 100, 16);
+        let sender = |c| plan.program.worker(plan.program.connection(ConnId(c)).from);
+        let slow = |c| {
+            let from = sender(c);
+            from.rank.0 / LOCAL == HOSTS - 1 && from.channel % 2 == 1
+        };
+        let transports = (0..).zip(plan.transports.iter());
+        plan.transports = transports
+            .map(|(c, transport)| Transport {
+                latency: transport.latency * if slow(c) { 2 } else { 1 },
+                ..transport
+            })
+            .collect();
+        with_scene(&plan, |scene, kinds| {
+            let guess = guess(scene, kinds).unwrap();
+            assert!(guess.saves(4));
+            let colours = guess.colours().unwrap();
+            assert!(is_that_of_all(&colours, scene, kinds));
+        });
     }
 
     #[test]
