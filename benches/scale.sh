@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How large a machine takes how long: a table of collectives on 8 to 131,072 GPUs (nodes of
-# superpod-h100), one process for each row; then steps of training jobs. A row that takes longer than
-# the limit says so.
+# superpod-h100, whose three tiers of switches join 65,536 GPUs, beyond that of hgx-h100-roce), one process
+# for each row; then steps of training jobs. A row that takes longer than the limit says so.
 #
 #   benches/scale.sh [-l SECONDS] [-m MIB] [-g "GPUS …"] [-c "CASE …"] [-x] [PROGRAM]
 #
@@ -123,7 +123,9 @@ JSON
             ;;
     esac
     for count in $gpus; do
-        run collective "${collective[@]}" -t superpod-h100 -n $((count / 8)) --size "$size" \
+        topology=superpod-h100
+        [ "$count" -le 65536 ] || topology=hgx-h100-roce
+        run collective "${collective[@]}" -t "$topology" -n $((count / 8)) --size "$size" \
             "${more[@]}"
         tell "$name" "$count" "$(field wall_ms)" "$count -> $(field rank_classes)" \
             "$(field time_us)"

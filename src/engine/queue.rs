@@ -124,20 +124,43 @@ impl<T: Copy> EventQueue<T> {
     /// As [`EventQueue::pop_instant`], if that time is before `end`.
     pub fn pop_instant_before(&mut self, end: u64, batch: &mut Vec<T>) -> Option<u64> {
         batch.clear();
-        let earliest = self.earliest().filter(|&time| time < end)?;
-        if self.buckets[0].is_empty() {
-            let bucket = self.occupied.trailing_zeros() as usize + 1;
-            self.occupied &= !(1 << (bucket - 1));
-            let mut moved = std::mem::take(&mut self.buckets[bucket]);
-            self.last = earliest;
+        if !self.buckets[0].is_empty() {
+            if self.last >= end {
+                return None;
+            }
+            self.len -= self.buckets[0].len();
+            batch.extend(self.buckets[0].drain(..).map(|(_, item)| item));
+            return Some(self.last);
+        }
+        if self.occupied == 0 {
+            return None;
+        }
+        let bucket = self.occupied.trailing_zeros() as usize + 1;
+        let held = &mut self.buckets[bucket];
+        // Mostly there is one event in it.
+        if let [(time, item)] = held[..] {
+            if time >= end {
+                return None;
+            }
+            held.clear();
+            batch.push(item);
+            self.last = time;
+        } else {
+            let earliest = held.iter().map(|&(time, _)| time).min();
+            self.last = earliest.filter(|&time| time < end)?;
+            let mut moved = std::mem::take(held);
             for (time, item) in moved.drain(..) {
-                self.put(time, item);
+                if time == self.last {
+                    batch.push(item);
+                } else {
+                    self.put(time, item);
+                }
             }
             // Keeps the allocation for the next round.
             self.buckets[bucket] = moved;
         }
-        self.len -= self.buckets[0].len();
-        batch.extend(self.buckets[0].drain(..).map(|(_, item)| item));
+        self.occupied &= !(1 << (bucket - 1));
+        self.len -= batch.len();
         Some(self.last)
     }
 }

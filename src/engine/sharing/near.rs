@@ -180,14 +180,22 @@ impl Sharing {
 
     fn judge(&self, resource: ResourceId) -> Verdict {
         let pool = &self.pools[resource as usize];
+        // Who has no rate yet would be faster.
+        let rated = |&(_, id): &(u32, GroupId)| {
+            let group = &self.groups.all[id as usize];
+            group.counted as usize == group.members.len()
+        };
+        if !pool.active.iter().all(rated) {
+            return Verdict::TooFast;
+        }
+        // Then no level is as low as the rates of those who are left.
+        if pool.used + u128::from(pool.weight) <= u128::from(pool.capacity) {
+            return Verdict::HasRoom;
+        }
         // By rate; those who are as fast as alone first.
         let mut users: SmallVec<[(u64, bool, u64); 32]> = SmallVec::new();
         for &(at, id) in &pool.active {
             let group = &self.groups.all[id as usize];
-            // Who has no rate yet would be faster.
-            if group.counted as usize != group.members.len() {
-                return Verdict::TooFast;
-            }
             let weight = u64::from(self.groups.uses[at as usize].weight);
             let weight = u64::from(group.counted) * weight;
             users.push((group.rate, group.rate != group.own, weight));
