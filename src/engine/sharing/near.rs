@@ -188,8 +188,7 @@ impl Sharing {
         if !pool.active.iter().all(rated) {
             return Verdict::TooFast;
         }
-        // Then no level is as low as the rates of those who are left.
-        if pool.used + u128::from(pool.weight) <= u128::from(pool.capacity) {
+        if !pool.is_full() {
             return Verdict::HasRoom;
         }
         // By rate; those who are as fast as alone first.
