@@ -79,6 +79,7 @@ impl Communicator<'_> {
             issue: Issue {
                 ranks_per_process: self.env().ranks_per_process,
                 each: kernel_start(channels, self.env().version.before(23)),
+                in_a_row: self.env().in_a_row,
             },
             routes: Arc::clone(&self.ways.routes),
             merged: Arc::default(),

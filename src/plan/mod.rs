@@ -443,6 +443,9 @@ pub struct Issue {
     pub ranks_per_process: u32,
     /// What each start takes the process.
     pub each: Time,
+    /// So many operations of a rank are started before those of the process's next rank: 1 where
+    /// one thread drives all of them.
+    pub in_a_row: u32,
 }
 
 impl Issue {
@@ -450,13 +453,16 @@ impl Issue {
     pub const FREE: Issue = Issue {
         ranks_per_process: 1,
         each: Time::ZERO,
+        in_a_row: 1,
     };
 
     /// When the kernel of an operation (from 0) has been started for a rank.
     #[must_use]
     pub fn at(&self, rank: u32, operation: u32) -> Time {
         let own = u64::from(self.ranks_per_process.max(1));
-        let before = u64::from(operation) * own + u64::from(rank) % own + 1;
+        let in_a_row = u64::from(self.in_a_row.max(1));
+        let (turn, at) = (u64::from(operation) / in_a_row, u64::from(operation) % in_a_row);
+        let before = (turn * own + u64::from(rank) % own) * in_a_row + at + 1;
         Time::from_picos(self.each.picos().saturating_mul(before))
     }
 }

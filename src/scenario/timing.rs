@@ -32,9 +32,19 @@ pub(super) fn time_of(
     timing: Timing,
     progress: Option<&mut dyn FnMut(u64, u64)>,
 ) -> Result<(Time, Outcome), SimError> {
-    let operations = if timing.isolated { 1 } else { BACK_TO_BACK };
+    let threads = plan.issue.in_a_row > 1 && !timing.isolated;
+    let operations = match timing.isolated {
+        true => 1,
+        false if threads => plan.issue.in_a_row,
+        false => BACK_TO_BACK,
+    };
     let outcome = outcome(plan, topology.rates(), None, (operations, timing), progress)?;
-    Ok((each(&outcome, true), outcome))
+    let time = if threads {
+        mean_of_threads(&outcome)
+    } else {
+        each(&outcome, true)
+    };
+    Ok((time, outcome))
 }
 
 fn outcome<'a>(
@@ -85,6 +95,17 @@ pub(super) fn healthy_time_of(
     };
     let (_, outcome) = time_of(&spec.topology, plan, folded, None)?;
     Ok(each(&outcome, spec.faults.is_steady()))
+}
+
+/// What nccl-tests prints of threads with a rank each: every one counts from the common start to the
+/// end of its own last operation, and the mean over all of them is told.
+fn mean_of_threads(outcome: &Outcome) -> Time {
+    let Some(last) = outcome.finish.last().filter(|last| !last.is_empty()) else {
+        return Time::ZERO;
+    };
+    let all: u128 = last.iter().map(|time| u128::from(time.picos())).sum();
+    let shares = last.len() as u128 * outcome.finish.len() as u128;
+    Time::from_picos((all / shares) as u64)
 }
 
 /// What an operation takes, or adds to those before: the last one, or the mean of all if they differ.

@@ -24,6 +24,7 @@ fn uneven(ranks: u32, bytes: u64, sync: u64, per_rank: Time) -> Plan {
     plan.issue = Issue {
         ranks_per_process: 4,
         each: per_rank,
+        in_a_row: 1,
     };
     plan
 }

@@ -26,6 +26,9 @@ pub struct Env {
     pub version: Version,
     /// Ranks that one process drives (nccl-tests' `-g`; not a variable of NCCL's).
     pub ranks_per_process: u32,
+    /// So many operations of a rank are started before those of its process's next rank: where each
+    /// rank has a thread (nccl-tests' `-t`), as many as it has to start.
+    pub in_a_row: u32,
     /// `NCCL_IB_QPS_PER_CONNECTION`.
     pub queue_pairs: u32,
     /// `NCCL_ALGO`.
@@ -132,6 +135,7 @@ impl Default for Env {
         Env {
             version: Version::DEFAULT,
             ranks_per_process: 1,
+            in_a_row: 1,
             queue_pairs: 1,
             algorithms: None,
             protocols: None,

@@ -27,6 +27,9 @@ pub struct Measurement {
     /// How to run it here; absent where nobody can tell.
     #[serde(default)]
     pub model: Option<Model>,
+    /// What else its source says, in words.
+    #[serde(default)]
+    pub notes: Option<String>,
     /// The figures.
     pub rows: Vec<MeasuredRow>,
 }
@@ -53,6 +56,32 @@ impl Measurement {
             most = most.max(time / least);
         }
         most
+    }
+}
+
+/// What nccl-tests times together unless it is told otherwise (`-n`).
+const ITERATIONS: u32 = 20;
+
+impl Measurement {
+    /// Threads of a process and operations timed together: as the model says, else as the table's
+    /// notes do (`8 threads x 1 GPU`, `iters 5`).
+    #[must_use]
+    pub fn threads(&self) -> Option<(u32, u32)> {
+        let model = self.model.as_ref()?;
+        let notes = self.notes.as_deref().unwrap_or("");
+        let words: Vec<&str> = notes.split([' ', ',', ';']).filter(|w| !w.is_empty()).collect();
+        let number = |word: &str| word.parse().ok();
+        let threads = words.windows(4).find_map(|w| match w {
+            [n, "threads", "x", _] => number(n),
+            _ => None,
+        });
+        let iterations = words.windows(2).find_map(|w| match w {
+            ["iters", n] => number(n),
+            _ => None,
+        });
+        let threads = model.threads_per_process.or(threads).filter(|&n| n > 1)?;
+        let iterations = model.iterations.or(iterations).unwrap_or(ITERATIONS);
+        Some((threads, iterations.max(1)))
     }
 }
 
@@ -89,6 +118,12 @@ pub struct Model {
     /// GPUs that one process drives; it starts their kernels one after the other.
     #[serde(default)]
     pub ranks_per_process: Option<u32>,
+    /// Threads of a process (nccl-tests' `-t`), each with `ranks_per_process` GPUs of its own.
+    #[serde(default)]
+    pub threads_per_process: Option<u32>,
+    /// Operations of a size that were timed together (nccl-tests' `-n`).
+    #[serde(default)]
+    pub iterations: Option<u32>,
     /// NCCL's variables.
     #[serde(default)]
     pub env: BTreeMap<String, EnvValue>,

@@ -141,6 +141,10 @@ pub fn predict(
         None => usual_version(&topology),
     };
     env.ranks_per_process = model.ranks_per_process.unwrap_or(1).max(1);
+    if let Some((threads, iterations)) = measurement.threads() {
+        env.ranks_per_process *= threads;
+        env.in_a_row = iterations;
+    }
     let mut communicator = Communicator::new(&topology, Some(model.gpus_per_node), &env, 0)
         .map_err(|e| e.to_string())?;
     let ranks = communicator.ranks();
