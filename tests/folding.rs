@@ -179,6 +179,16 @@ fn slowed(planned: &mut Planned, slow: Slow) {
     }
 }
 
+/// How many ranks a process drives, and how many operations of one it starts in a row.
+fn starts() -> impl Strategy<Value = (u32, u32)> {
+    prop_oneof![1 => Just((1, 1)), 1 => (1u32..9, 1u32..4)]
+}
+
+fn started(planned: &mut Planned, (ranks_per_process, in_a_row): (u32, u32)) {
+    planned.plan.issue.ranks_per_process = ranks_per_process;
+    planned.plan.issue.in_a_row = in_a_row;
+}
+
 /// Times, bytes and where time went are the same.
 fn same(full: &Outcome, folded: &Outcome, planned: &Planned) -> Result<(), TestCaseError> {
     prop_assert_eq!(&full.finish, &folded.finish);
@@ -193,10 +203,11 @@ proptest! {
     #![proptest_config(ProptestConfig::default())]
 
     #[test]
-    fn folded_is_full(case in case(), slow in slow()) {
+    fn folded_is_full(case in case(), slow in slow(), starts in starts()) {
         let topology = load(case.machine, &Overrides { nodes: Some(case.nodes) }).unwrap();
         let Some(mut planned) = planned(&topology, &case) else { return Ok(()) };
         slowed(&mut planned, slow);
+        started(&mut planned, starts);
         let (full, folded) = both(&topology, &planned, case.operations);
         same(&full, &folded, &planned)?;
         prop_assert!(folded.events <= full.events);
@@ -239,10 +250,11 @@ proptest! {
     #![proptest_config(ProptestConfig::default())]
 
     #[test]
-    fn skipped_is_full(case in ring_case(), slow in slow()) {
+    fn skipped_is_full(case in ring_case(), slow in slow(), starts in starts()) {
         let topology = load(case.machine, &Overrides { nodes: Some(case.nodes) }).unwrap();
         let Some(mut planned) = planned(&topology, &case) else { return Ok(()) };
         slowed(&mut planned, slow);
+        started(&mut planned, starts);
         let (full, folded) = both(&topology, &planned, case.operations);
         same(&full, &folded, &planned)?;
         prop_assert_eq!(full.skipped, 0);

@@ -213,10 +213,12 @@ pub(super) fn lane_costs(model: &Architecture, kind: ProtocolKind, lanes: u16) -
 ///
 /// Fitted: nccl-tests of 8 GPUs driven by one process cannot be faster than eight times this
 /// (microsoft/superbenchmark on A100, together-nccl-tests on H100). Releases from 2.23 on
-/// prepare thread blocks all at once.
-pub(super) fn kernel_start(channels: u16, before_2_23: bool) -> Time {
-    let each = if before_2_23 { 220_000 } else { 30_000 };
-    Time::from_picos(4_300_000 + each * u64::from(channels))
+/// prepare thread blocks all at once. Of threads with a GPU each only the `driver`'s part counts:
+/// the rest they do at the same time.
+pub(super) fn kernel_start(channels: u16, before_2_23: bool, driver: Option<Time>) -> Time {
+    let gpu = driver.unwrap_or(Time::from_nanos(4300));
+    let each = if before_2_23 { 220 } else { 30 };
+    gpu + Time::from_nanos(each) * u32::from(channels)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::collective::{
 };
 use crate::plan::{Issue, Plan, Protocol, ProtocolKind, RoleCosts, Transports};
 use crate::topology::{DeviceId, DeviceModel, PathType};
-use crate::units::Bandwidth;
+use crate::units::{Bandwidth, Time};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl Communicator<'_> {
             protocol,
             issue: Issue {
                 ranks_per_process: self.env().ranks_per_process,
-                each: kernel_start(channels, self.env().version.before(23)),
+                each: kernel_start(channels, self.env().version.before(23), self.driver_start()),
                 in_a_row: self.env().in_a_row,
             },
             routes: Arc::clone(&self.ways.routes),
@@ -94,6 +94,13 @@ impl Communicator<'_> {
             channels,
             bytes,
         }
+    }
+
+    /// The driver's part of a kernel's start, where only that makes ranks of a process wait for
+    /// each other.
+    fn driver_start(&self) -> Option<Time> {
+        let gpu = self.gpus.first().filter(|_| self.env().in_a_row > 1)?;
+        self.topology.driver_start(self.ways.cpu_of(*gpu).ok()?)
     }
 
     /// Plans an algorithm that was read from a file of MSCCL.

@@ -461,7 +461,10 @@ impl Issue {
     pub fn at(&self, rank: u32, operation: u32) -> Time {
         let own = u64::from(self.ranks_per_process.max(1));
         let in_a_row = u64::from(self.in_a_row.max(1));
-        let (turn, at) = (u64::from(operation) / in_a_row, u64::from(operation) % in_a_row);
+        let (turn, at) = (
+            u64::from(operation) / in_a_row,
+            u64::from(operation) % in_a_row,
+        );
         let before = (turn * own + u64::from(rank) % own) * in_a_row + at + 1;
         Time::from_picos(self.each.picos().saturating_mul(before))
     }
@@ -484,6 +487,21 @@ pub struct WorkerCosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_starts_kernels_rank_by_rank_or_thread_by_thread() {
+        let issue = |in_a_row| Issue {
+            ranks_per_process: 4,
+            each: Time::from_micros(1),
+            in_a_row,
+        };
+        let of = |issue: Issue, rank| [0, 1, 2, 3].map(|o| issue.at(rank, o).picos() / 1_000_000);
+        assert_eq!(of(issue(1), 0), [1, 5, 9, 13]);
+        assert_eq!(of(issue(1), 5), [2, 6, 10, 14]);
+        // Two each in turn: 0 0 1 1 2 2 3 3 0 0 1 1 …
+        assert_eq!(of(issue(2), 0), [1, 2, 9, 10]);
+        assert_eq!(of(issue(2), 3), [7, 8, 15, 16]);
+    }
 
     #[test]
     fn a_proxy_has_time_for_others_while_the_wire_is_busy() {

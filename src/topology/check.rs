@@ -301,6 +301,10 @@ pub(super) fn processor(make: CpuVendor, model: &ProcessorModel, faults: &mut Ve
         model.message_overhead.value,
         faults,
     );
+    if let Some(time) = &model.driver_start {
+        let at = format!("hardware.processors.{make}.driver_start");
+        latency(&at, time.value, faults);
+    }
 }
 
 /// Rates above zero, fractions in (0, 1].

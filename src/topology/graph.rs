@@ -375,6 +375,18 @@ impl Topology {
         of_nic.or_else(of_cpu).map_or(Time::ZERO, |time| time.value)
     }
 
+    /// The driver's part of starting a kernel on a CPU, if it is known by itself.
+    #[must_use]
+    pub fn driver_start(&self, cpu: DeviceId) -> Option<Time> {
+        match self.device_model(cpu) {
+            DeviceModel::Cpu(model) => {
+                let processor = self.processors.get(&model.vendor)?;
+                Some(processor.driver_start.as_ref()?.value)
+            }
+            _ => None,
+        }
+    }
+
     /// The NIC model, if the device is a NIC.
     #[must_use]
     pub fn nic_model(&self, id: DeviceId) -> Option<&NicModel> {

@@ -272,6 +272,10 @@ pub struct ProcessorModel {
     /// What a process's proxy thread spends on each message over RDMA, sending and receiving; the
     /// messages that its other connections send at the same time wait for it.
     pub message_overhead: Sourced<Time>,
+    /// The driver's part of starting a kernel, for which threads of one process wait for each other;
+    /// all that a start takes if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_start: Option<Sourced<Time>>,
 }
 
 /// A CPU socket or NUMA node.

@@ -14,6 +14,8 @@ pub(super) struct Pool {
     /// What they take at the rates last computed, and their weight.
     pub(super) used: u128,
     pub(super) weight: u64,
+    /// That of those whose rates were computed: less than all while some have none yet.
+    pub(super) rated: u64,
     pub(super) dirty: bool,
     /// The part for which it was last looked at.
     pub(super) touched: u64,

@@ -3,8 +3,8 @@
 use super::*;
 
 /// A ring over more ranks than there are herds, where a port may be shared, with blocks that
-/// are shorter at the end.
-fn uneven(ranks: u32, bytes: u64, sync: u64, per_rank: Time) -> Plan {
+/// are shorter at the end. Processes of four start kernels one after the other, so many of a rank `in_a_row`.
+fn uneven(ranks: u32, bytes: u64, sync: u64, (each, in_a_row): (Time, u32)) -> Plan {
     let costs = Costs {
         latency: us(1),
         launch: us(4),
@@ -23,8 +23,8 @@ fn uneven(ranks: u32, bytes: u64, sync: u64, per_rank: Time) -> Plan {
     plan.transports = transports.collect();
     plan.issue = Issue {
         ranks_per_process: 4,
-        each: per_rank,
-        in_a_row: 1,
+        each,
+        in_a_row,
     };
     plan
 }
@@ -66,7 +66,9 @@ fn spent(outcome: &Outcome) -> [u64; 7] {
 
 #[test]
 fn the_ranks_of_an_uneven_ring_go_on_as_few() {
-    let outcome = same(&uneven(192, 1_000_003 * 16, 500, Time::ZERO), |_| gb(50));
+    let outcome = same(&uneven(192, 1_000_003 * 16, 500, (Time::ZERO, 1)), |_| {
+        gb(50)
+    });
     assert!(
         outcome.skipped > outcome.events,
         "{} simulated, {} known from others",
@@ -77,7 +79,7 @@ fn the_ranks_of_an_uneven_ring_go_on_as_few() {
 
 #[test]
 fn so_they_do_where_processes_start_several() {
-    let outcome = same(&uneven(192, 1_000_003 * 16, 500, us(3)), |_| gb(50));
+    let outcome = same(&uneven(192, 1_000_003 * 16, 500, (us(3), 1)), |_| gb(50));
     assert!(outcome.skipped > outcome.events);
 }
 
@@ -91,8 +93,9 @@ proptest! {
         sync in 0u64..2_000,
         slow in prop::option::of(0u32..40),
         each in 0u64..4,
+        in_a_row in 1u32..4,
     ) {
-        let plan = uneven(ranks, bytes, sync, us(each));
+        let plan = uneven(ranks, bytes, sync, (us(each), in_a_row));
         same(&plan, |link| gb(if Some(link.0) == slow { 7 } else { 50 }));
     }
 }

@@ -236,9 +236,13 @@ impl<'m> Fit<'m> {
                     let topology = set.model.as_ref().map_or("", |m| m.topology.as_str());
                     let own = names.get(topology);
                     let one = set.model.as_ref().is_some_and(|m| m.nodes == 1);
-                    // Networks do not matter inside one node.
-                    let network = ["devices", "processors"].contains(&part.0.as_str()) && one;
-                    own.is_some_and(|n| n.contains(&part)) && !network
+                    let matters = if path.ends_with(".driver_start") {
+                        set.threads().is_some()
+                    } else {
+                        // Networks do not matter inside one node.
+                        !(["devices", "processors"].contains(&part.0.as_str()) && one)
+                    };
+                    own.is_some_and(|n| n.contains(&part)) && matters
                 };
                 (0..sets.len()).filter(|&i| uses(sets[i])).collect()
             })

@@ -62,6 +62,9 @@ impl Measurement {
 /// What nccl-tests times together unless it is told otherwise (`-n`).
 const ITERATIONS: u32 = 20;
 
+/// More of them change nothing.
+const MOST_ITERATIONS: u32 = 100;
+
 impl Measurement {
     /// Threads of a process and operations timed together: as the model says, else as the table's
     /// notes do (`8 threads x 1 GPU`, `iters 5`).
@@ -69,7 +72,10 @@ impl Measurement {
     pub fn threads(&self) -> Option<(u32, u32)> {
         let model = self.model.as_ref()?;
         let notes = self.notes.as_deref().unwrap_or("");
-        let words: Vec<&str> = notes.split([' ', ',', ';']).filter(|w| !w.is_empty()).collect();
+        let words: Vec<&str> = notes
+            .split([' ', ',', ';'])
+            .filter(|w| !w.is_empty())
+            .collect();
         let number = |word: &str| word.parse().ok();
         let threads = words.windows(4).find_map(|w| match w {
             [n, "threads", "x", _] => number(n),
@@ -81,7 +87,7 @@ impl Measurement {
         });
         let threads = model.threads_per_process.or(threads).filter(|&n| n > 1)?;
         let iterations = model.iterations.or(iterations).unwrap_or(ITERATIONS);
-        Some((threads, iterations.max(1)))
+        Some((threads, iterations.clamp(1, MOST_ITERATIONS)))
     }
 }
 
@@ -241,5 +247,40 @@ mod tests {
         let seen = |times: &[f64]| table(times).inversion();
         assert!((seen(&[10.0, 12.0, 20.0, 40.0]) - 1.0).abs() < 1e-12);
         assert!((seen(&[90.0, 12.0, 30.0, 20.0, 40.0]) - 7.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn threads_are_told_by_the_model_or_in_words() {
+        let threads = |notes: Option<&str>, own: serde_json::Value| {
+            let mut model = serde_json::json!({"topology": "dgx-h100", "nodes": 1,
+                "gpus_per_node": 8, "collective": "all-reduce"});
+            for (key, value) in own.as_object().unwrap() {
+                model[key] = value.clone();
+            }
+            let text = serde_json::json!({
+                "id": "x", "collective": "all_reduce", "rows": [], "model": model, "notes": notes,
+            });
+            serde_json::from_value::<Measurement>(text)
+                .unwrap()
+                .threads()
+        };
+        let words = Some("8 threads x 1 GPU, one process per size; warmup 2, iters 5");
+        let nothing = serde_json::json!({});
+        assert_eq!(threads(words, nothing.clone()), Some((8, 5)));
+        assert_eq!(
+            threads(words, serde_json::json!({"threads_per_process": 4})),
+            Some((4, 5))
+        );
+        assert_eq!(
+            threads(None, serde_json::json!({"threads_per_process": 4})),
+            Some((4, 20))
+        );
+        assert_eq!(
+            threads(words, serde_json::json!({"threads_per_process": 1})),
+            None
+        );
+        let others = Some("rank threads x; nThread 1 nGpus 1 iters 20");
+        assert_eq!(threads(others, nothing.clone()), None);
+        assert_eq!(threads(None, nothing), None);
     }
 }

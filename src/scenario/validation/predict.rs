@@ -142,7 +142,7 @@ pub fn predict(
     };
     env.ranks_per_process = model.ranks_per_process.unwrap_or(1).max(1);
     if let Some((threads, iterations)) = measurement.threads() {
-        env.ranks_per_process *= threads;
+        env.ranks_per_process = env.ranks_per_process.saturating_mul(threads);
         env.in_a_row = iterations;
     }
     let mut communicator = Communicator::new(&topology, Some(model.gpus_per_node), &env, 0)
