@@ -40,8 +40,9 @@ pub(super) fn protocol(
     let (slices_per_chunk, slot_steps) = match kind {
         ProtocolKind::Simple if pipelined => (2, 2),
         // What all warps have moved is on its way while they move the rest of a chunk, which still
-        // has to fit its queue.
-        ProtocolKind::Ll128 => (STEPS as u32, 1),
+        // has to fit its queue, with a slot to spare: a rank of a ring that has sent a chunk goes on as
+        // soon as the next one takes some of it, who waits for the same.
+        ProtocolKind::Ll128 => (STEPS as u32 - 1, 1),
         _ => (1, 1),
     };
     let min_slice = match (algorithm, kind) {

@@ -40,6 +40,25 @@ fn timed(
     (planned, time, rate * collective.bus_factor(comm.ranks()))
 }
 
+/// A chunk that fills its queue leaves nobody of a ring waiting for the next one for ever.
+#[test]
+fn rings_of_whole_chunks_go_on() {
+    for (name, bytes) in [("dgx-h100", 64 << 20), ("l40s-pcie", 3_000_000)] {
+        let topology = load(name, &Overrides { nodes: Some(1) }).unwrap();
+        for protocol in ProtocolKind::ALL {
+            let mut comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
+            let forced = Forced {
+                protocol: Some(protocol),
+                ..RING
+            };
+            let planned = comm.plan(Collective::AllReduce, bytes, forced).unwrap();
+            let outcome = simulate(&planned.plan, |l| topology.rate(l), Options::default());
+            let least = bound(&topology, comm.gpus(), planned.plan.program.as_ref(), false);
+            assert!(outcome.unwrap().end() > least, "{name}, {protocol}");
+        }
+    }
+}
+
 /// Published bus bandwidths of rings, GB/s, and how near the simulation has to come: 10 %
 /// inside a node, 20 % over a network; last, the queue pairs of a connection. Nothing is fitted to any of these tables as a whole.
 #[test]
