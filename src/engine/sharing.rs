@@ -279,12 +279,9 @@ impl Sharing {
         let members = group.members.len() as u32;
         let load = u128::from(group.own) * u128::from(members);
         let (before, own) = (group.load, group.own);
-        let more = u64::from(members - group.counted);
+        let more = members - group.counted;
         for u in uses {
-            let pool = &mut self.pools[u.resource as usize];
-            let weight = u128::from(u.weight);
-            pool.used = pool.used + load * weight - before * weight;
-            pool.rated += more * u64::from(u.weight);
+            self.pools[u.resource as usize].count(u.weight, (before, load), more);
         }
         self.note_before(id);
         let group = &mut self.groups.all[id as usize];
@@ -417,12 +414,9 @@ impl Sharing {
             if before == load && counted == members {
                 continue;
             }
-            let more = u64::from(members - counted);
             for u in self.groups.uses(id) {
                 let pool = &mut self.pools[u.resource as usize];
-                let weight = u128::from(u.weight);
-                pool.used = pool.used + load * weight - before * weight;
-                pool.rated += more * u64::from(u.weight);
+                pool.count(u.weight, (before, load), members - counted);
                 let inside = self.levels[u.resource as usize].part == self.part;
                 if !inside && pool.touched != self.part {
                     pool.touched = self.part;

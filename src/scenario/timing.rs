@@ -32,19 +32,13 @@ pub(super) fn time_of(
     timing: Timing,
     progress: Option<&mut dyn FnMut(u64, u64)>,
 ) -> Result<(Time, Outcome), SimError> {
-    let threads = plan.issue.in_a_row > 1 && !timing.isolated;
-    let operations = match timing.isolated {
-        true => 1,
-        false if threads => plan.issue.in_a_row,
-        false => BACK_TO_BACK,
+    let (operations, mean): (u32, fn(&Outcome) -> Time) = match plan.issue.in_a_row {
+        _ if timing.isolated => (1, |outcome| each(outcome, true)),
+        0 | 1 => (BACK_TO_BACK, |outcome| each(outcome, true)),
+        of_a_thread => (of_a_thread, mean_of_threads),
     };
     let outcome = outcome(plan, topology.rates(), None, (operations, timing), progress)?;
-    let time = if threads {
-        mean_of_threads(&outcome)
-    } else {
-        each(&outcome, true)
-    };
-    Ok((time, outcome))
+    Ok((mean(&outcome), outcome))
 }
 
 fn outcome<'a>(

@@ -36,9 +36,7 @@ impl Sharing {
         g.load += u128::from(own);
         g.counted += 1;
         for u in self.groups.uses(state.group) {
-            let pool = &mut self.pools[u.resource as usize];
-            pool.used += u128::from(own) * u128::from(u.weight);
-            pool.rated += u64::from(u.weight);
+            self.pools[u.resource as usize].count(u.weight, (0, u128::from(own)), 1);
         }
         (own > 0).then_some(own)
     }

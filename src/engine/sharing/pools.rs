@@ -33,6 +33,14 @@ impl Pool {
         self.is_full_with(self.used)
     }
 
+    /// A group whose members take `weight` each has so much more load than `before`, of so many `more`
+    /// of them.
+    #[inline]
+    pub(super) fn count(&mut self, weight: u32, (before, load): (u128, u128), more: u32) {
+        self.used = self.used + load * u128::from(weight) - before * u128::from(weight);
+        self.rated += u64::from(more) * u64::from(weight);
+    }
+
     /// Whether it could, if so much were taken of it.
     #[inline]
     pub(super) fn is_full_with(&self, used: u128) -> bool {

@@ -236,11 +236,12 @@ impl<'m> Fit<'m> {
                     let topology = set.model.as_ref().map_or("", |m| m.topology.as_str());
                     let own = names.get(topology);
                     let one = set.model.as_ref().is_some_and(|m| m.nodes == 1);
-                    let matters = if path.ends_with(".driver_start") {
-                        set.threads().is_some()
-                    } else {
+                    let matters = match (part.0.as_str(), path.rsplit('.').next()) {
+                        // Only threads wait for the driver alone.
+                        ("processors", Some("driver_start")) => set.threads().is_some(),
                         // Networks do not matter inside one node.
-                        !(["devices", "processors"].contains(&part.0.as_str()) && one)
+                        ("devices" | "processors", _) => !one,
+                        _ => true,
                     };
                     own.is_some_and(|n| n.contains(&part)) && matters
                 };

@@ -3,7 +3,7 @@
 use crate::collective::Collective;
 use crate::scenario::EnvValue;
 use crate::topology::{TopologyError, load};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub struct Measurement {
     #[serde(default)]
     pub model: Option<Model>,
     /// What else its source says, in words.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "words")]
     pub notes: Option<String>,
     /// The figures.
     pub rows: Vec<MeasuredRow>,
@@ -37,6 +37,18 @@ pub struct Measurement {
 fn yes() -> bool {
     true
 }
+
+/// Text; anything else that a file has there is let through, as all that is not needed is.
+fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let found = serde_json::Value::deserialize(from)?;
+    Ok(found.as_str().map(str::to_owned))
+}
+
+/// What nccl-tests times together unless it is told otherwise (`-n`).
+const ITERATIONS: u32 = 20;
+
+/// More of them hardly change a mean.
+const MOST_ITERATIONS: u32 = 100;
 
 impl Measurement {
     /// How many times as long as a larger size a size took, at most; 1 if none took longer, or
@@ -57,15 +69,7 @@ impl Measurement {
         }
         most
     }
-}
 
-/// What nccl-tests times together unless it is told otherwise (`-n`).
-const ITERATIONS: u32 = 20;
-
-/// More of them change nothing.
-const MOST_ITERATIONS: u32 = 100;
-
-impl Measurement {
     /// Threads of a process and operations timed together: as the model says, else as the table's
     /// notes do (`8 threads x 1 GPU`, `iters 5`).
     #[must_use]
@@ -282,5 +286,8 @@ mod tests {
         let others = Some("rank threads x; nThread 1 nGpus 1 iters 20");
         assert_eq!(threads(others, nothing.clone()), None);
         assert_eq!(threads(None, nothing), None);
+        // Notes that are no text say nothing.
+        let text = r#"{"id": "x", "collective": "all_reduce", "rows": [], "notes": ["iters 5"]}"#;
+        assert_eq!(parse_measurements(text, "x").unwrap()[0].notes, None);
     }
 }
