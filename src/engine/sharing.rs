@@ -279,9 +279,10 @@ impl Sharing {
         let members = group.members.len() as u32;
         let load = u128::from(group.own) * u128::from(members);
         let (before, own) = (group.load, group.own);
-        let more = members - group.counted;
         for u in uses {
-            self.pools[u.resource as usize].count(u.weight, (before, load), more);
+            let pool = &mut self.pools[u.resource as usize];
+            let weight = u128::from(u.weight);
+            pool.used = pool.used + load * weight - before * weight;
         }
         self.note_before(id);
         let group = &mut self.groups.all[id as usize];
@@ -416,7 +417,8 @@ impl Sharing {
             }
             for u in self.groups.uses(id) {
                 let pool = &mut self.pools[u.resource as usize];
-                pool.count(u.weight, (before, load), members - counted);
+                let weight = u128::from(u.weight);
+                pool.used = pool.used + load * weight - before * weight;
                 let inside = self.levels[u.resource as usize].part == self.part;
                 if !inside && pool.touched != self.part {
                     pool.touched = self.part;

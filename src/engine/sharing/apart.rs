@@ -50,7 +50,6 @@ impl Sharing {
         for (k, u) in uses.iter().enumerate() {
             let pool = &mut self.pools[u.resource as usize];
             pool.used = load * u128::from(u.weight);
-            pool.rated = u64::from(members) * u64::from(u.weight);
             if inside(part, k) {
                 pool.dirty = false;
                 self.levels[u.resource as usize].binding = pool.is_full();

@@ -36,7 +36,7 @@ impl Sharing {
         g.load += u128::from(own);
         g.counted += 1;
         for u in self.groups.uses(state.group) {
-            self.pools[u.resource as usize].count(u.weight, (0, u128::from(own)), 1);
+            self.pools[u.resource as usize].used += u128::from(own) * u128::from(u.weight);
         }
         (own > 0).then_some(own)
     }
@@ -121,7 +121,6 @@ impl Sharing {
             pool.demand -= u128::from(own) * u128::from(u.weight);
             pool.used -= u128::from(rate) * u128::from(u.weight);
             pool.weight -= u64::from(u.weight);
-            pool.rated -= if fresh { 0 } else { u64::from(u.weight) };
             if self.levels[u.resource as usize].binding {
                 self.mark(u.resource);
             }

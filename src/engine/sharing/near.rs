@@ -66,15 +66,7 @@ impl Sharing {
             }
             if right {
                 for at in 0..self.part_pools.len() {
-                    let resource = self.part_pools[at];
-                    // One with room that had it before limits nobody outside of the part.
-                    let full = self.levels[resource as usize].binding;
-                    if full || self.verdict(resource) != Verdict::HasRoom {
-                        right &= self.limit_users(resource);
-                    }
-                }
-                for at in 0..groups {
-                    right &= self.limit_group(self.part_groups[at]);
+                    right &= self.limit_users(self.part_pools[at]);
                 }
             }
             if right {
@@ -114,28 +106,20 @@ impl Sharing {
     /// Leaves to the part what those outside of it do not take of its resources.
     fn leave_to_part(&mut self) {
         for &resource in &self.part_pools {
-            let level = &mut self.levels[resource as usize];
-            (level.rest, level.rising) = (0, 0);
-        }
-        // What the part takes of each now, and its weight.
-        for &id in &self.part_groups {
-            let group = &self.groups.all[id as usize];
-            let members = group.members.len() as u64;
-            for u in self.groups.uses(id) {
-                let level = &mut self.levels[u.resource as usize];
-                if level.part == self.part {
-                    let weight = u64::from(u.weight);
-                    level.rising += members * weight;
-                    // No more than its capacity, which is as small.
-                    level.rest += group.load as u64 * weight;
+            let pool = &self.pools[resource as usize];
+            let (mut others, mut rising) = (0u128, 0);
+            for &(at, id) in &pool.active {
+                let group = &self.groups.all[id as usize];
+                let weight = self.groups.uses[at as usize].weight;
+                if self.groups.parts[id as usize] == self.part {
+                    rising += group.members.len() as u64 * u64::from(weight);
+                } else {
+                    others += group.load * u128::from(weight);
                 }
             }
-        }
-        for &resource in &self.part_pools {
-            let pool = &self.pools[resource as usize];
             let level = &mut self.levels[resource as usize];
-            let others = pool.used - u128::from(level.rest);
             level.rest = u128::from(pool.capacity).saturating_sub(others) as u64;
+            level.rising = rising;
         }
     }
 
@@ -156,43 +140,31 @@ impl Sharing {
                 Verdict::FullAt(full) if full == rate => limit <= resource,
                 _ => limit != resource,
             };
-            all &= right || self.limit_anew(id, resource);
+            if right {
+                continue;
+            }
+            let (first, last) = group.uses;
+            let full = (first..last).filter_map(|at| {
+                let resource = self.groups.uses[at as usize].resource;
+                (self.verdict(resource) == Verdict::FullAt(rate)).then_some(resource)
+            });
+            match full.min() {
+                Some(first) => {
+                    self.note_before(id);
+                    self.groups.all[id as usize].limit = first;
+                }
+                None => {
+                    all = false;
+                    if self.groups.parts[id as usize] == self.part {
+                        self.take_in_users(resource);
+                    } else {
+                        self.take_in(id);
+                        self.reach_all(id);
+                    }
+                }
+            }
         }
         all
-    }
-
-    /// As [`Sharing::limit_users`] for a group of the part, of the resource that limits it.
-    fn limit_group(&mut self, id: GroupId) -> bool {
-        let group = &self.groups.all[id as usize];
-        let (rate, limit) = (group.rate, group.limit);
-        rate == group.own
-            || self.verdict(limit) == Verdict::FullAt(rate)
-            || self.limit_anew(id, limit)
-    }
-
-    /// The first resource that is full at a group's rate becomes its limit. If there is none, it is
-    /// taken in, or whoever uses `resource` with it.
-    fn limit_anew(&mut self, id: GroupId, resource: ResourceId) -> bool {
-        let group = &self.groups.all[id as usize];
-        let (rate, (first, last)) = (group.rate, group.uses);
-        let full = (first..last).filter_map(|at| {
-            let resource = self.groups.uses[at as usize].resource;
-            (self.verdict(resource) == Verdict::FullAt(rate)).then_some(resource)
-        });
-        if let Some(first) = full.min() {
-            self.note_before(id);
-            self.groups.all[id as usize].limit = first;
-            // It may lie outside of the part, and nobody have asked it before.
-            self.levels[first as usize].binding = true;
-            return true;
-        }
-        if self.groups.parts[id as usize] == self.part {
-            self.take_in_users(resource);
-        } else {
-            self.take_in(id);
-            self.reach_all(id);
-        }
-        false
     }
 
     /// What a resource says of the rates of all transfers over it, since the last filling.
@@ -209,50 +181,16 @@ impl Sharing {
     fn judge(&self, resource: ResourceId) -> Verdict {
         let pool = &self.pools[resource as usize];
         // Who has no rate yet would be faster.
-        if pool.rated != pool.weight {
+        let rated = |&(_, id): &(u32, GroupId)| {
+            let group = &self.groups.all[id as usize];
+            group.counted as usize == group.members.len()
+        };
+        if !pool.active.iter().all(rated) {
             return Verdict::TooFast;
         }
         if !pool.is_full() {
             return Verdict::HasRoom;
         }
-        let (all, uses) = (&self.groups.all[..], &self.groups.uses[..]);
-        // The fastest, their weight, and that of those of them who are not as fast as alone; and the
-        // fastest of the others who is not.
-        let (mut fastest, mut weight, mut limited, mut slower) = (0, 0, 0, None);
-        for &(at, id) in &pool.active {
-            let group = &all[id as usize];
-            let own = u64::from(group.counted) * u64::from(uses[at as usize].weight);
-            let held = if group.rate == group.own { 0 } else { own };
-            if group.rate > fastest {
-                if limited > 0 {
-                    slower = Some(fastest);
-                }
-                (fastest, weight, limited) = (group.rate, own, held);
-            } else if group.rate == fastest {
-                weight += own;
-                limited += held;
-            } else if held > 0 {
-                slower = slower.max(Some(group.rate));
-            }
-        }
-        let Some(room) = u128::from(pool.capacity).checked_sub(pool.used) else {
-            return Verdict::TooFast;
-        };
-        // The fastest take so much more than a byte above the others that no level of those is full.
-        let above = |rate: u64| u128::from(fastest - rate - 1) * u128::from(weight);
-        if slower.is_none_or(|rate| above(rate) >= u128::from(pool.weight)) {
-            return if room < u128::from(limited) {
-                Verdict::FullAt(fastest)
-            } else {
-                Verdict::HasRoom
-            };
-        }
-        self.judge_by_levels(resource)
-    }
-
-    /// [`Sharing::judge`], level by level, of a full resource whose users all have rates.
-    fn judge_by_levels(&self, resource: ResourceId) -> Verdict {
-        let pool = &self.pools[resource as usize];
         // By rate; those who are as fast as alone first.
         let mut users: SmallVec<[(u64, bool, u64); 32]> = SmallVec::new();
         for &(at, id) in &pool.active {

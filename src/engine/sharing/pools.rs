@@ -14,8 +14,6 @@ pub(super) struct Pool {
     /// What they take at the rates last computed, and their weight.
     pub(super) used: u128,
     pub(super) weight: u64,
-    /// That of those whose rates were computed: less than all while some have none yet.
-    pub(super) rated: u64,
     pub(super) dirty: bool,
     /// The part for which it was last looked at.
     pub(super) touched: u64,
@@ -31,14 +29,6 @@ impl Pool {
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.is_full_with(self.used)
-    }
-
-    /// A group whose members take `weight` each has so much more load than `before`, of so many `more`
-    /// of them.
-    #[inline]
-    pub(super) fn count(&mut self, weight: u32, (before, load): (u128, u128), more: u32) {
-        self.used = self.used + load * u128::from(weight) - before * u128::from(weight);
-        self.rated += u64::from(more) * u64::from(weight);
     }
 
     /// Whether it could, if so much were taken of it.
