@@ -10,16 +10,20 @@ use crate::units::Time;
 /// Marks an event as that of a group, in place of an actor.
 pub(super) const GROUP: ActorId = 1 << 31;
 
-/// When the first member of a group ends, or earlier.
+/// When the first member of a group ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Due {
     at: Time,
+    /// When its event is, not later than `at`: rates fall and rise again before anything ends,
+    /// so that an event that has become too early mostly is right again when its time has come.
+    queued: Time,
     /// Events of older generations are stale.
     generation: u32,
 }
 
 const NEVER: Due = Due {
     at: Time::MAX,
+    queued: Time::MAX,
     generation: 0,
 };
 
@@ -57,9 +61,13 @@ impl<P: Probe> Run<'_, '_, P> {
         }
     }
 
-    /// Nobody waits for the end of a group any more.
+    /// Nobody waits for the end of a group any more, and its event, if it has one, is not kept.
     pub(super) fn forget(&mut self, group: GroupId) {
-        self.expect(group, Time::MAX);
+        let due = self.due(group);
+        *due = Due {
+            generation: due.generation.wrapping_add(1),
+            ..NEVER
+        };
     }
 
     /// The rate of a group is new, or some of its members have ended: the next of them to end.
@@ -85,9 +93,11 @@ impl<P: Probe> Run<'_, '_, P> {
 
     fn expect(&mut self, group: GroupId, at: Time) {
         let due = self.due(group);
-        let generation = due.generation.wrapping_add(1);
-        *due = Due { at, generation };
-        if at < Time::MAX {
+        due.at = at;
+        if at < due.queued {
+            due.queued = at;
+            due.generation = due.generation.wrapping_add(1);
+            let generation = due.generation;
             self.queue.push(at.picos(), (GROUP | group, generation));
         }
     }
@@ -102,8 +112,16 @@ impl<P: Probe> Run<'_, '_, P> {
 
     /// A group's event: whoever of it has moved all ends now.
     pub(super) fn end_some(&mut self, group: GroupId, generation: u32) {
+        let now = self.now;
         let due = self.due(group);
         if due.generation != generation {
+            return;
+        }
+        due.queued = Time::MAX;
+        if due.at > now {
+            // It was too early. If nobody is left there is nothing to come.
+            let at = due.at;
+            self.expect(group, at);
             return;
         }
         due.at = Time::MAX;

@@ -331,6 +331,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             seen ^= a.sync.picos() ^ u64::from(a.generation);
             if !self.machinery.is_free(a.path) {
                 seen ^= self.sharing.touch(actor);
+                seen ^= self.cold[actor as usize].limited.len() as u64;
             }
         }
         for actor in actors {

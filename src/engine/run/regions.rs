@@ -1,8 +1,9 @@
 //! Regions: parts of the machine that go on one after the other, each for a while.
 //!
 //! What a region does reaches another one only through queues, and not before their latency is
-//! over: so the region whose next event is the earliest may go on alone until that much later
-//! than this event, whatever the others do. All that it needs then stays in the cache, where
+//! over. So a region may go on alone until that much later than the next event of each region next
+//! to it, but no longer than what those farther away, or it itself, do could take by way of these:
+//! two latencies after the earliest event of all. All that it needs then stays in the cache, where
 //! going through the whole machine instant by instant fetches everything anew each time.
 //!
 //! Results are the same, for nothing of what a worker or proxy does depends on what the clock
@@ -59,6 +60,10 @@ pub(super) struct Region {
     pub(super) due: u64,
     /// Its actors, as ranges of their numbers.
     actors: Vec<Range<ActorId>>,
+    /// The regions that it has queues with, but for those that others simulate.
+    near: Vec<u32>,
+    /// Others simulate one that it has queues with.
+    far: bool,
     size: u64,
     /// In its last turn many of them had something to do.
     busy: bool,
@@ -114,6 +119,15 @@ impl Regions {
                 _ => region.actors.push(actor..actor + 1),
             }
         }
+        for (_, from, to) in between {
+            let (from, to) = (of[from as usize], of[to as usize]);
+            all[from as usize].near.push(to);
+            all[to as usize].near.push(from);
+        }
+        for region in &mut all {
+            region.near.sort_unstable();
+            region.near.dedup();
+        }
         Some(Regions {
             of,
             all,
@@ -166,6 +180,30 @@ impl Regions {
             self.agenda.pop();
         }
         None
+    }
+
+    /// Only regions whose actors are `own` are simulated here.
+    pub(super) fn leave_others(&mut self, own: impl Fn(ActorId) -> bool) {
+        let first = |region: &Region| region.actors.first().is_some_and(|range| own(range.start));
+        let own: Vec<bool> = self.all.iter().map(first).collect();
+        for region in &mut self.all {
+            let before = region.near.len();
+            region.near.retain(|&near| own[near as usize]);
+            region.far = region.near.len() < before;
+        }
+    }
+
+    /// How long a region can go on alone, if nothing happens anywhere before `first`.
+    fn alone_until(&self, region: u32, first: u64) -> u64 {
+        let region = &self.all[region as usize];
+        let soon = first.saturating_add(self.lookahead.picos());
+        if region.far {
+            return soon;
+        }
+        let near = region.near.iter().map(|&near| self.all[near as usize].due);
+        // What is next to it may do what those next to that make it do.
+        let next = near.fold(soon, u64::min);
+        next.saturating_add(self.lookahead.picos())
     }
 
     /// Whose turn is next, and from when on, if that is before `end`.
@@ -282,7 +320,7 @@ impl<P: Probe> Run<'_, '_, P> {
     pub(super) fn turns_until_quiet(&mut self) {
         let (mut turns, mut events) = (0, self.events);
         while let Some((time, region)) = self.next_turn(u64::MAX) {
-            self.turn(region, self.turn_end(time));
+            self.turn(region, self.alone_until(region, time));
             turns += 1;
             if turns % TURNS == 0 {
                 if self.events - events < TURNS * EVENTS_A_TURN {
@@ -295,10 +333,13 @@ impl<P: Probe> Run<'_, '_, P> {
         self.end_turns();
     }
 
-    /// The regions' turns that begin before `end`, and end then.
-    pub(super) fn turns_before(&mut self, end: u64) {
+    /// The regions' turns that begin less than a lookahead after `first`, before which nothing
+    /// happens anywhere.
+    pub(super) fn turns_from(&mut self, first: u64) {
+        let lookahead = self.regions.as_ref().map_or(Time::ZERO, |r| r.lookahead);
+        let end = first.saturating_add(lookahead.picos());
         while let Some((_, region)) = self.next_turn(end) {
-            self.turn(region, end);
+            self.turn(region, self.alone_until(region, first));
         }
     }
 
@@ -306,10 +347,10 @@ impl<P: Probe> Run<'_, '_, P> {
         self.regions.as_mut().and_then(|r| r.next(end))
     }
 
-    /// When a turn ends that begins at `time`, before all others.
-    fn turn_end(&self, time: u64) -> u64 {
-        let lookahead = self.regions.as_ref().map_or(Time::ZERO, |r| r.lookahead);
-        time.saturating_add(lookahead.picos())
+    /// How long a region can go on alone, if nothing happens anywhere before `first`.
+    fn alone_until(&self, region: u32, first: u64) -> u64 {
+        let regions = self.regions.as_ref();
+        regions.map_or(first, |r| r.alone_until(region, first))
     }
 
     /// The clock shows what the last region's does.

@@ -1,7 +1,8 @@
 //! Several processors: each simulates some of the machine's regions.
 //!
-//! The earliest event of all says how far all regions may go: until a lookahead later, for what one
-//! does reaches others no sooner. Then the processors tell each other, in one letter each, what
+//! The earliest event of all says how far regions with queues to those of other processors may go:
+//! until a lookahead later, for what one does reaches others no sooner. Others may go somewhat
+//! farther (`regions.rs`). Then the processors tell each other, in one letter each, what
 //! happened at queues between their regions, and when the next event of theirs is. Nothing of a
 //! result depends on when a region hears of what others did, as long as it is in time, so that the
 //! number of processors makes no difference to any.
@@ -139,8 +140,8 @@ impl<P: Probe> Run<'_, '_, P> {
     }
 
     /// Simulates what belongs to a shard.
-    fn run_shard(&mut self, shard: &Shard, regions: Box<Regions>) {
-        let lookahead = regions.lookahead.picos();
+    fn run_shard(&mut self, shard: &Shard, mut regions: Box<Regions>) {
+        regions.leave_others(|actor| shard.of[actor as usize] == shard.number);
         for fifo in 0..self.machinery.fifos.count() {
             let (from, to) = self.machinery.fifos.ends(fifo);
             if shard.of[from as usize] != shard.of[to as usize] {
@@ -155,7 +156,7 @@ impl<P: Probe> Run<'_, '_, P> {
             if first == u64::MAX {
                 break;
             }
-            self.turns_before(first.saturating_add(lookahead));
+            self.turns_from(first);
             if self.events - told > super::PROGRESS_EVERY {
                 told = self.events;
                 if let Some(tell) = self.options.progress.as_mut() {

@@ -256,6 +256,8 @@ impl<P: Probe> Run<'_, '_, P> {
         groups.sort_unstable();
         groups.dedup();
         for group in groups {
+            // What events it had were in the queue that is no more.
+            self.forget(group);
             self.expect_first(group);
         }
         if let Some(regions) = &mut self.regions {
