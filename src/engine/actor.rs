@@ -79,9 +79,13 @@ pub(super) struct Alike {
     pub(super) until: u32,
 }
 
-/// What only some steps, or only somebody who looks, need.
+/// What only some steps, or only somebody who looks, need; but for the first cache line, which
+/// rates that change often need too.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub(super) struct Cold {
+    /// Streaming limited by resources other than the last.
+    pub(super) limited: SmallVec<[(ResourceId, Time); 2]>,
     /// The queues of the current chunk, if it is `many`.
     pub(super) recv: SmallVec<[FifoId; 4]>,
     pub(super) send: SmallVec<[FifoId; 4]>,
@@ -99,8 +103,6 @@ pub(super) struct Cold {
     pub(super) waiters: SmallVec<[ActorId; 2]>,
     /// Proxies: when the thread has time for the next message.
     pub(super) busy_until: Time,
-    /// Streaming limited by resources other than the last.
-    pub(super) limited: SmallVec<[(ResourceId, Time); 2]>,
     /// Waiting for other workers of the rank, between operations.
     pub(super) idle: Time,
     // For a probe.

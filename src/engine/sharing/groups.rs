@@ -27,7 +27,7 @@ pub(super) struct Group {
     /// The solve that last saw it.
     pub(super) seen: u32,
     /// Those that flow.
-    pub(super) members: SmallVec<[FlowId; 4]>,
+    pub(super) members: SmallVec<[FlowId; 8]>,
 }
 
 /// What each member takes of a resource that can be full.
