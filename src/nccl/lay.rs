@@ -16,7 +16,7 @@ use crate::collective::{
 };
 use crate::plan::{Issue, Plan, Protocol, ProtocolKind, RoleCosts, Transports};
 use crate::topology::{DeviceId, DeviceModel, PathType};
-use crate::units::{Bandwidth, Time};
+use crate::units::{Bandwidth, Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -72,14 +72,20 @@ impl Communicator<'_> {
     ) -> Planned {
         let bytes = program.bytes();
         let protocol = protocol(algorithm, program.collective(), kind, self.env());
+        let transports = self.transports(program.as_ref(), ways, algorithm, protocol);
+        let apart = match algorithm {
+            Algorithm::Ring => self.apart(program.as_ref(), &transports, protocol, channels),
+            _ => Time::ZERO,
+        };
         let plan = Plan {
-            transports: self.transports(program.as_ref(), ways, algorithm, protocol),
+            transports,
             gpus: self.gpus.clone(),
             protocol,
             issue: Issue {
                 ranks_per_process: self.env().ranks_per_process,
                 each: kernel_start(channels, self.env().version.before(23), self.driver_start()),
                 in_a_row: self.env().in_a_row,
+                apart,
             },
             routes: Arc::clone(&self.ways.routes),
             merged: Arc::default(),
@@ -101,6 +107,34 @@ impl Communicator<'_> {
     fn driver_start(&self) -> Option<Time> {
         let gpu = self.gpus.first().filter(|_| self.env().in_a_row > 1)?;
         self.topology.driver_start(self.ways.cpu_of(*gpu).ok()?)
+    }
+
+    /// How far apart the channels of a ring stay where all hops go over a network: what they have
+    /// ready at the same moment leaves by their interface one message after the other.
+    ///
+    /// Each waits for its last chunk to come before it sends the next first one. If all waited at
+    /// once, as they would if interfaces shared themselves out evenly for ever, their wires would be
+    /// idle meanwhile: of two ranks for an eighth of the time. Where GPUs of a host send to each
+    /// other, too, a ring has so many steps between those pauses that nothing is seen of them.
+    fn apart(
+        &self,
+        program: &dyn Program,
+        transports: &Transports,
+        protocol: Protocol,
+        channels: u16,
+    ) -> Time {
+        let alone = self.hosts.len() > 1 && self.hosts.iter().all(|host| host.ranks.len() == 1);
+        if !alone || channels < 2 || program.workers() == 0 {
+            return Time::ZERO;
+        }
+        // A message of each of the others, at the rate of all interfaces of a rank.
+        let others = transports.kinds().iter().filter_map(|t| t.network);
+        let Some(rate) = others.map(|leg| leg.message.wire).min() else {
+            return Time::ZERO;
+        };
+        let message = protocol.slice_len(program.step(WorkerId(0), 0).len);
+        let last = rate.time_for(Bytes::new(message));
+        Time::from_picos(last.picos() / u64::from(channels - 1))
     }
 
     /// Plans an algorithm that was read from a file of MSCCL.

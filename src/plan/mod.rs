@@ -446,6 +446,8 @@ pub struct Issue {
     /// So many operations of a rank are started before those of the process's next rank: 1 where
     /// one thread drives all of them.
     pub in_a_row: u32,
+    /// Each thread block of a kernel begins so much after the one of the channel before.
+    pub apart: Time,
 }
 
 impl Issue {
@@ -454,7 +456,15 @@ impl Issue {
         ranks_per_process: 1,
         each: Time::ZERO,
         in_a_row: 1,
+        apart: Time::ZERO,
     };
+
+    /// How long after its kernel a channel's thread block begins.
+    #[must_use]
+    #[inline]
+    pub fn behind(&self, channel: u16) -> Time {
+        Time::from_picos(self.apart.picos().saturating_mul(u64::from(channel)))
+    }
 
     /// When the kernel of an operation (from 0) has been started for a rank.
     #[must_use]
@@ -494,6 +504,7 @@ mod tests {
             ranks_per_process: 4,
             each: Time::from_micros(1),
             in_a_row,
+            ..Issue::FREE
         };
         let of = |issue: Issue, rank| [0, 1, 2, 3].map(|o| issue.at(rank, o).picos() / 1_000_000);
         assert_eq!(of(issue(1), 0), [1, 5, 9, 13]);

@@ -41,7 +41,11 @@ impl Plan {
             return plans.into_iter().next();
         }
         let (protocol, issue) = (first.protocol, first.issue);
-        if plans.iter().any(|p| p.protocol != protocol) {
+        let apart = issue.apart;
+        if plans
+            .iter()
+            .any(|p| p.protocol != protocol || p.issue.apart != apart)
+        {
             return None;
         }
         let mut programs = Vec::with_capacity(plans.len());

@@ -129,6 +129,7 @@ impl<'s> Scene<'s> {
             let place = program.worker(WorkerId(w));
             let costs = u64::from(plan.rank_costs[place.rank.index()]);
             let kind = mix_in(mix_in(mix(1), costs), place.role.index() as u64);
+            let kind = mix_in(kind, plan.issue.behind(place.channel).picos());
             mix_in(kind, traces.worker[w as usize])
         }));
         let of_kind = plan.transports.kinds().iter().map(|t| {
