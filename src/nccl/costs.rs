@@ -40,6 +40,8 @@ pub(super) struct Setting {
     pub(super) channels: u16,
     /// How many ranks one after the other wait for each other on each.
     pub(super) hops: u32,
+    /// All ranks are joined by NVLink, whose ports the channels share.
+    pub(super) one_domain: bool,
 }
 
 /// Start and end of a kernel.
@@ -61,6 +63,18 @@ fn last(model: &Architecture, setting: Setting) -> Time {
     let doublings = f64::from(setting.channels.max(1)).log2();
     let picos = spread.value.picos() as f64 * f64::from(setting.hops).sqrt() * doublings;
     Time::from_picos(picos.round() as u64)
+}
+
+/// How uneven channels are, in thousandths: those of a ring of Simple begin in step, all waiting for
+/// their slices' ends at the same moments, in which ports are idle. In time they fall out of it, and
+/// larger sizes come nearer to the rate of ports. Interfaces of a network are behind buffers, which
+/// hide such moments.
+fn uneven(model: &Architecture, setting: Setting) -> u16 {
+    let ring = setting.algorithm == Algorithm::Ring && setting.kind == ProtocolKind::Simple;
+    match &model.simple.uneven {
+        Some(part) if ring && setting.one_domain => (part.value * 1000.0).round() as u16,
+        _ => 0,
+    }
 }
 
 /// What a step costs all of a thread block.
@@ -128,7 +142,9 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
         ..block
     };
     let launch = launch(model, kind) + last(model, setting);
-    let all = RoleCosts::same(launch, block).with(Role::Switch, switch);
+    let all = RoleCosts::same(launch, block)
+        .with(Role::Switch, switch)
+        .unevenly(uneven(model, setting));
     match algorithm {
         // A part of the warps goes up while the others go down: 320 of 512 threads, of LL and
         // LL128 70 of 100 (NCCL: `all_reduce.h`). Each stream of bytes in or out takes its
@@ -235,6 +251,7 @@ mod tests {
             members: 1,
             channels: 1,
             hops: 1,
+            one_domain: true,
         }
     }
 

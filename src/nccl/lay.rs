@@ -20,6 +20,9 @@ use crate::units::{Bandwidth, Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
+/// A ring pauses once in 2 (n − 1) steps: with more ranks there is nothing to gain.
+const MOST_APART: usize = 16;
+
 impl Communicator<'_> {
     /// The plan of a collective with an algorithm and protocol.
     pub(super) fn lay(
@@ -73,10 +76,11 @@ impl Communicator<'_> {
         let bytes = program.bytes();
         let protocol = protocol(algorithm, program.collective(), kind, self.env());
         let transports = self.transports(program.as_ref(), ways, algorithm, protocol);
-        let apart = match algorithm {
-            Algorithm::Ring => self.apart(program.as_ref(), &transports, protocol, channels),
-            _ => Time::ZERO,
-        };
+        let mut costs = costs;
+        if algorithm == Algorithm::Ring {
+            let apart = self.apart(program.as_ref(), &transports, protocol, channels);
+            costs.iter_mut().for_each(|costs| costs.apart = apart);
+        }
         let plan = Plan {
             transports,
             gpus: self.gpus.clone(),
@@ -85,7 +89,6 @@ impl Communicator<'_> {
                 ranks_per_process: self.env().ranks_per_process,
                 each: kernel_start(channels, self.env().version.before(23), self.driver_start()),
                 in_a_row: self.env().in_a_row,
-                apart,
             },
             routes: Arc::clone(&self.ways.routes),
             merged: Arc::default(),
@@ -114,8 +117,9 @@ impl Communicator<'_> {
     ///
     /// Each waits for its last chunk to come before it sends the next first one. If all waited at
     /// once, as they would if interfaces shared themselves out evenly for ever, their wires would be
-    /// idle meanwhile: of two ranks for an eighth of the time. Where GPUs of a host send to each
-    /// other, too, a ring has so many steps between those pauses that nothing is seen of them.
+    /// idle meanwhile: of two ranks for an eighth of the time. Of many ranks, and where GPUs of a host
+    /// send to each other, too, a ring has so many steps between those pauses that nothing is seen of
+    /// them.
     fn apart(
         &self,
         program: &dyn Program,
@@ -123,17 +127,23 @@ impl Communicator<'_> {
         protocol: Protocol,
         channels: u16,
     ) -> Time {
-        let alone = self.hosts.len() > 1 && self.hosts.iter().all(|host| host.ranks.len() == 1);
+        let few = (2..=MOST_APART).contains(&self.hosts.len());
+        let alone = few && self.hosts.iter().all(|host| host.ranks.len() == 1);
         if !alone || channels < 2 || program.workers() == 0 {
             return Time::ZERO;
         }
         // A message of each of the others, at the rate of all interfaces of a rank.
-        let others = transports.kinds().iter().filter_map(|t| t.network);
-        let Some(rate) = others.map(|leg| leg.message.wire).min() else {
+        let others = transports.kinds().iter();
+        let others = others.filter_map(|t| Some((t.network?.message.wire, t.latency)));
+        let Some((rate, latency)) = others.min() else {
             return Time::ZERO;
         };
         let message = protocol.slice_len(program.step(WorkerId(0), 0).len);
         let last = rate.time_for(Bytes::new(message));
+        // What comes later than all of them have left, nothing makes up for (TCP).
+        if latency > last {
+            return Time::ZERO;
+        }
         Time::from_picos(last.picos() / u64::from(channels - 1))
     }
 
@@ -277,6 +287,7 @@ impl Communicator<'_> {
             members: self.waited_for(algorithm),
             channels,
             hops,
+            one_domain: self.one_domain(),
         };
         let models = self.architectures.iter();
         models.map(|model| role_costs(model, setting)).collect()

@@ -90,7 +90,7 @@ impl Plan {
             };
         }
         // Parts of thread blocks are told apart by numbers of this size, too.
-        (plan.costs.len() * Role::ALL.len() <= usize::from(u16::MAX)).then_some(plan)
+        (plan.costs.len() * RoleCosts::PARTS <= usize::from(u16::MAX)).then_some(plan)
     }
 
     /// What steps cost a worker.
@@ -295,10 +295,18 @@ pub struct RoleCosts {
     pub late: Time,
     /// How much longer what thread blocks do takes than these costs say.
     pub stretch: Stretch,
+    /// How much longer those of odd channels wait after each slice than those of even ones, in
+    /// thousandths: in time they are out of step, so that some move bytes while others wait.
+    pub uneven: u16,
+    /// Each thread block begins so much after the one of the channel before.
+    pub apart: Time,
     roles: [WorkerCosts; Role::ALL.len()],
 }
 
 impl RoleCosts {
+    /// Parts of thread blocks, of even and of odd channels.
+    pub const PARTS: usize = 2 * Role::ALL.len();
+
     /// The same for every part.
     #[must_use]
     pub fn same(launch: Time, costs: WorkerCosts) -> Self {
@@ -306,6 +314,8 @@ impl RoleCosts {
             launch,
             late: Time::ZERO,
             stretch: Stretch::NONE,
+            uneven: 0,
+            apart: Time::ZERO,
             roles: [costs; Role::ALL.len()],
         }
     }
@@ -329,9 +339,38 @@ impl RoleCosts {
         &self.roles[role.index()]
     }
 
+    /// With costs that make channels fall out of step.
+    #[must_use]
+    pub fn unevenly(self, thousandths: u16) -> Self {
+        RoleCosts {
+            uneven: thousandths,
+            ..self
+        }
+    }
+
+    /// How long after its kernel a channel's thread block begins.
+    #[must_use]
+    #[inline]
+    pub fn behind(&self, channel: u16) -> Time {
+        Time::from_picos(self.apart.picos().saturating_mul(u64::from(channel)))
+    }
+
+    /// Which part a worker is of, below [`RoleCosts::PARTS`]: those whose costs differ.
+    #[must_use]
+    pub fn part_of(&self, worker: Worker) -> usize {
+        let odd = self.uneven > 0 && worker.channel % 2 == 1;
+        usize::from(odd) * Role::ALL.len() + worker.role.index()
+    }
+
     /// What steps cost, part by part.
-    pub fn iter(&self) -> impl Iterator<Item = &WorkerCosts> {
-        self.roles.iter()
+    pub fn iter(&self) -> impl Iterator<Item = WorkerCosts> + '_ {
+        let longer = |time: Time| time.picos() * u64::from(self.uneven) / 1000;
+        let odd = move |costs: &WorkerCosts| {
+            let mut costs = *costs;
+            costs.slice.each += Time::from_picos(longer(costs.slice.each));
+            costs
+        };
+        self.roles.iter().copied().chain(self.roles.iter().map(odd))
     }
 }
 
@@ -446,8 +485,6 @@ pub struct Issue {
     /// So many operations of a rank are started before those of the process's next rank: 1 where
     /// one thread drives all of them.
     pub in_a_row: u32,
-    /// Each thread block of a kernel begins so much after the one of the channel before.
-    pub apart: Time,
 }
 
 impl Issue {
@@ -456,15 +493,7 @@ impl Issue {
         ranks_per_process: 1,
         each: Time::ZERO,
         in_a_row: 1,
-        apart: Time::ZERO,
     };
-
-    /// How long after its kernel a channel's thread block begins.
-    #[must_use]
-    #[inline]
-    pub fn behind(&self, channel: u16) -> Time {
-        Time::from_picos(self.apart.picos().saturating_mul(u64::from(channel)))
-    }
 
     /// When the kernel of an operation (from 0) has been started for a rank.
     #[must_use]
@@ -504,7 +533,6 @@ mod tests {
             ranks_per_process: 4,
             each: Time::from_micros(1),
             in_a_row,
-            ..Issue::FREE
         };
         let of = |issue: Issue, rank| [0, 1, 2, 3].map(|o| issue.at(rank, o).picos() / 1_000_000);
         assert_eq!(of(issue(1), 0), [1, 5, 9, 13]);

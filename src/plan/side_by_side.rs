@@ -41,11 +41,7 @@ impl Plan {
             return plans.into_iter().next();
         }
         let (protocol, issue) = (first.protocol, first.issue);
-        let apart = issue.apart;
-        if plans
-            .iter()
-            .any(|p| p.protocol != protocol || p.issue.apart != apart)
-        {
+        if plans.iter().any(|p| p.protocol != protocol) {
             return None;
         }
         let mut programs = Vec::with_capacity(plans.len());

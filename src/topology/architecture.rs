@@ -92,6 +92,10 @@ pub struct SimpleModel {
     pub launch: Sourced<Time>,
     /// Waiting for, fencing and posting one slice; occupies the thread block.
     pub slice_sync: Sourced<Time>,
+    /// By what part of that thread blocks differ in it, so that those of a kernel fall out of step;
+    /// absent: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uneven: Option<Sourced<f64>>,
     /// More for a slice that is no multiple of what all threads copy in an unrolled loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_hunk: Option<HunkModel>,

@@ -424,6 +424,15 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
     let mut sizes = vec![("ll.pass", &model.ll.pass)];
     let fence = model.ll128.network_fence.as_ref();
     times.extend(fence.map(|time| ("ll128.network_fence", time)));
+    if let Some(part) = &model.simple.uneven
+        && !(0.0..=1.0).contains(&part.value)
+    {
+        faults.push(Fault::new(
+            at("simple.uneven.value"),
+            part.value.to_string(),
+            "a part, from 0 to 1",
+        ));
+    }
     if let Some(half) = &model.ll128.half_rate_warps
         && !(half.value >= 0.0 && half.value.is_finite())
     {

@@ -128,8 +128,9 @@ impl<'s> Scene<'s> {
         kinds.extend((0..program.workers()).map(|w| {
             let place = program.worker(WorkerId(w));
             let costs = u64::from(plan.rank_costs[place.rank.index()]);
-            let kind = mix_in(mix_in(mix(1), costs), place.role.index() as u64);
-            let kind = mix_in(kind, plan.issue.behind(place.channel).picos());
+            let of_rank = &plan.costs[costs as usize];
+            let kind = mix_in(mix_in(mix(1), costs), of_rank.part_of(place) as u64);
+            let kind = mix_in(kind, of_rank.behind(place.channel).picos());
             mix_in(kind, traces.worker[w as usize])
         }));
         let of_kind = plan.transports.kinds().iter().map(|t| {

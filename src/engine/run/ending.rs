@@ -1,11 +1,12 @@
 //! When nothing happens any more: what came of it, or why.
 
 use super::Run;
-use crate::collective::{ConnId, Role};
+use crate::collective::ConnId;
 use crate::engine::actor::{Phase, add_limited};
 use crate::engine::error::SimError;
 use crate::engine::outcome::{Bins, Outcome};
 use crate::engine::probe::{ActorId, Probe};
+use crate::plan::RoleCosts;
 use crate::units::Time;
 
 impl<P: Probe> Run<'_, '_, P> {
@@ -60,7 +61,7 @@ impl<P: Probe> Run<'_, '_, P> {
 
     fn bins(&mut self, worker: usize, operations: u64, end: Time) -> Bins {
         let (actor, cold) = (&self.actors[worker], &mut self.cold[worker]);
-        let kind = usize::from(actor.class) / Role::ALL.len();
+        let kind = usize::from(actor.class) / RoleCosts::PARTS;
         let launch = self.plan.costs[kind].launch;
         if actor.limited > Time::ZERO {
             add_limited(&mut cold.limited, actor.limited_by, actor.limited);

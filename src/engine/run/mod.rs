@@ -28,8 +28,7 @@ use super::probe::{ActorId, Probe};
 use super::queue::EventQueue;
 use super::resources::PathId;
 use super::sharing::{Change, Sharing};
-use crate::collective::{Role, Worker};
-use crate::plan::{Later, MessageCost, Plan, Protocol, SliceCost, Stretch};
+use crate::plan::{Later, MessageCost, Plan, Protocol, RoleCosts, SliceCost, Stretch};
 use crate::units::Time;
 use cast::Cast;
 use class::Class;
@@ -148,9 +147,10 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         let mut steps_total = 0;
         for actor in 0..workers {
             let worker = cast.worker(actor);
-            let Worker { rank, role, .. } = program.worker(worker);
+            let place = program.worker(worker);
+            let rank = place.rank;
             let kind = usize::from(plan.rank_costs[rank.index()]);
-            let class = kind * Role::ALL.len() + role.index();
+            let class = kind * RoleCosts::PARTS + plan.costs[kind].part_of(place);
             let steps = program.steps(worker);
             steps_total += steps;
             actors.push(Actor::new(class as u16, steps as u32));

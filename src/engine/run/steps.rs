@@ -23,17 +23,17 @@ impl<P: Probe> Run<'_, '_, P> {
                 &self.plan.costs[usize::from(self.plan.rank_costs[self.cast.rank(rank).index()])];
             let issued = self.plan.issue.at(self.cast.rank(rank).0, state.operation);
             let start = idle_until.max(issued) + self.delay(rank, state.operation);
-            let (apart, begins) = (self.plan.issue.apart, start);
+            let begins = start;
             // One kernel: all parts of its thread blocks start together.
             let free = begins + kind.launch;
             self.ranks[rank].running = 0;
             for i in first..last {
                 let worker = self.rank_workers[i as usize];
-                let behind = if apart == Time::ZERO {
+                let behind = if kind.apart == Time::ZERO {
                     Time::ZERO
                 } else {
-                    let channel = self.plan.program.worker(self.cast.worker(worker)).channel;
-                    self.plan.issue.behind(channel)
+                    let worker = self.cast.worker(worker);
+                    kind.behind(self.plan.program.worker(worker).channel)
                 };
                 let (start, free) = (begins + behind, free + behind);
                 let actor = &mut self.actors[worker as usize];

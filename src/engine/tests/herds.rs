@@ -25,7 +25,6 @@ fn uneven(ranks: u32, bytes: u64, sync: u64, (each, in_a_row): (Time, u32)) -> P
         ranks_per_process: 4,
         each,
         in_a_row,
-        ..Issue::FREE
     };
     plan
 }

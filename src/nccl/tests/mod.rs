@@ -233,6 +233,7 @@ fn asking_for_too_much_is_an_error() {
     }
 }
 
+mod apart;
 mod copies;
 mod decisions;
 mod handshakes;
