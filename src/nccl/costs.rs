@@ -142,9 +142,8 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
         ..block
     };
     let launch = launch(model, kind) + last(model, setting);
-    let all = RoleCosts::same(launch, block)
-        .with(Role::Switch, switch)
-        .unevenly(uneven(model, setting));
+    let mut all = RoleCosts::same(launch, block).with(Role::Switch, switch);
+    all.uneven = uneven(model, setting);
     match algorithm {
         // A part of the warps goes up while the others go down: 320 of 512 threads, of LL and
         // LL128 70 of 100 (NCCL: `all_reduce.h`). Each stream of bytes in or out takes its

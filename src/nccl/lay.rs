@@ -20,7 +20,8 @@ use crate::units::{Bandwidth, Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// A ring pauses once in 2 (n − 1) steps: with more ranks there is nothing to gain.
+/// Channels are kept apart in rings of up to so many ranks: a ring pauses once in 2 (n − 1) steps,
+/// and with more of them there is nothing to gain.
 const MOST_APART: usize = 16;
 
 impl Communicator<'_> {
@@ -70,13 +71,12 @@ impl Communicator<'_> {
         program: Arc<dyn Program>,
         ways: &[Way],
         (algorithm, kind): (Algorithm, ProtocolKind),
-        costs: Vec<RoleCosts>,
+        mut costs: Vec<RoleCosts>,
         channels: u16,
     ) -> Planned {
         let bytes = program.bytes();
         let protocol = protocol(algorithm, program.collective(), kind, self.env());
         let transports = self.transports(program.as_ref(), ways, algorithm, protocol);
-        let mut costs = costs;
         if algorithm == Algorithm::Ring {
             let apart = self.apart(program.as_ref(), &transports, protocol, channels);
             costs.iter_mut().for_each(|costs| costs.apart = apart);

@@ -93,7 +93,8 @@ impl Plan {
         (plan.costs.len() * RoleCosts::PARTS <= usize::from(u16::MAX)).then_some(plan)
     }
 
-    /// What steps cost a worker.
+    /// What steps cost a worker, but for what those of odd channels wait longer
+    /// ([`RoleCosts::uneven`]).
     #[must_use]
     pub fn costs_of(&self, worker: Worker) -> &WorkerCosts {
         self.costs[usize::from(self.rank_costs[worker.rank.index()])].of(worker.role)
@@ -333,19 +334,10 @@ impl RoleCosts {
         self
     }
 
-    /// What steps cost that part.
+    /// What steps cost that part, of an even channel.
     #[must_use]
     pub fn of(&self, role: Role) -> &WorkerCosts {
         &self.roles[role.index()]
-    }
-
-    /// With costs that make channels fall out of step.
-    #[must_use]
-    pub fn unevenly(self, thousandths: u16) -> Self {
-        RoleCosts {
-            uneven: thousandths,
-            ..self
-        }
     }
 
     /// How long after its kernel a channel's thread block begins.
@@ -362,15 +354,14 @@ impl RoleCosts {
         usize::from(odd) * Role::ALL.len() + worker.role.index()
     }
 
-    /// What steps cost, part by part.
+    /// What steps cost, part by part, as [`RoleCosts::part_of`] numbers them.
     pub fn iter(&self) -> impl Iterator<Item = WorkerCosts> + '_ {
-        let longer = |time: Time| time.picos() * u64::from(self.uneven) / 1000;
-        let odd = move |costs: &WorkerCosts| {
-            let mut costs = *costs;
-            costs.slice.each += Time::from_picos(longer(costs.slice.each));
+        let odd = self.roles.map(|mut costs| {
+            let longer = costs.slice.each.picos() * u64::from(self.uneven) / 1000;
+            costs.slice.each += Time::from_picos(longer);
             costs
-        };
-        self.roles.iter().copied().chain(self.roles.iter().map(odd))
+        });
+        self.roles.into_iter().chain(odd)
     }
 }
 

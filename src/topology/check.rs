@@ -424,23 +424,22 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
     let mut sizes = vec![("ll.pass", &model.ll.pass)];
     let fence = model.ll128.network_fence.as_ref();
     times.extend(fence.map(|time| ("ll128.network_fence", time)));
-    if let Some(part) = &model.simple.uneven
-        && !(0.0..=1.0).contains(&part.value)
-    {
-        faults.push(Fault::new(
-            at("simple.uneven.value"),
-            part.value.to_string(),
-            "a part, from 0 to 1",
-        ));
+    let mut figure = |field: &str, value: f64, right: bool, expected: &str| {
+        if !right {
+            let at = at(&format!("{field}.value"));
+            faults.push(Fault::new(at, value.to_string(), expected));
+        }
+    };
+    if let Some(part) = &model.simple.uneven {
+        let value = part.value;
+        let right = (0.0..=1.0).contains(&value);
+        figure("simple.uneven", value, right, "a part, from 0 to 1");
     }
-    if let Some(half) = &model.ll128.half_rate_warps
-        && !(half.value >= 0.0 && half.value.is_finite())
-    {
-        faults.push(Fault::new(
-            at("ll128.half_rate_warps.value"),
-            half.value.to_string(),
-            "a number of warps, at least 0",
-        ));
+    if let Some(half) = &model.ll128.half_rate_warps {
+        let value = half.value;
+        let right = value >= 0.0 && value.is_finite();
+        let expected = "a number of warps, at least 0";
+        figure("ll128.half_rate_warps", value, right, expected);
     }
     for (field, hop) in [
         ("simple.hop", &model.simple.hop),
@@ -472,23 +471,14 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
             ("nvls.launch", &nvls.launch),
             ("nvls.loop_sync", &nvls.loop_sync),
         ]);
-        if let Some(crowding) = &nvls.crowding
-            && !(0.0..1.0).contains(&crowding.value)
-        {
-            faults.push(Fault::new(
-                at("nvls.crowding.value"),
-                crowding.value.to_string(),
-                "at least 0, less than 1",
-            ));
+        if let Some(crowding) = &nvls.crowding {
+            let value = crowding.value;
+            let right = (0.0..1.0).contains(&value);
+            figure("nvls.crowding", value, right, "at least 0, less than 1");
         }
         let share = nvls.port_share.value;
-        if !(share > 0.0 && share <= 1.0) {
-            faults.push(Fault::new(
-                at("nvls.port_share.value"),
-                share.to_string(),
-                "more than 0, at most 1",
-            ));
-        }
+        let right = share > 0.0 && share <= 1.0;
+        figure("nvls.port_share", share, right, "more than 0, at most 1");
     }
     for (field, value) in rates {
         rate(&at(field), value.value, faults);

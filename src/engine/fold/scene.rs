@@ -127,10 +127,13 @@ impl<'s> Scene<'s> {
         }));
         kinds.extend((0..program.workers()).map(|w| {
             let place = program.worker(WorkerId(w));
-            let costs = u64::from(plan.rank_costs[place.rank.index()]);
-            let of_rank = &plan.costs[costs as usize];
-            let kind = mix_in(mix_in(mix(1), costs), of_rank.part_of(place) as u64);
-            let kind = mix_in(kind, of_rank.behind(place.channel).picos());
+            let of_rank = plan.rank_costs[place.rank.index()];
+            let costs = &plan.costs[usize::from(of_rank)];
+            let kind = mix_in(
+                mix_in(mix(1), u64::from(of_rank)),
+                costs.part_of(place) as u64,
+            );
+            let kind = mix_in(kind, costs.behind(place.channel).picos());
             mix_in(kind, traces.worker[w as usize])
         }));
         let of_kind = plan.transports.kinds().iter().map(|t| {

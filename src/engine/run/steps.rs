@@ -22,9 +22,8 @@ impl<P: Probe> Run<'_, '_, P> {
             let kind =
                 &self.plan.costs[usize::from(self.plan.rank_costs[self.cast.rank(rank).index()])];
             let issued = self.plan.issue.at(self.cast.rank(rank).0, state.operation);
-            let start = idle_until.max(issued) + self.delay(rank, state.operation);
-            let begins = start;
-            // One kernel: all parts of its thread blocks start together.
+            let begins = idle_until.max(issued) + self.delay(rank, state.operation);
+            // One kernel: all parts of a thread block start together.
             let free = begins + kind.launch;
             self.ranks[rank].running = 0;
             for i in first..last {

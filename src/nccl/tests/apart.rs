@@ -19,7 +19,7 @@ fn ring(topology: &str, nodes: u32, gpus: u32, bytes: u64, kind: ProtocolKind) -
 
 #[test]
 fn rings_of_single_gpus_begin_a_message_apart() {
-    // Two channels of two ranks, whose first slice of 1 MiB takes 335 us of 25 Gb/s and more.
+    // Two channels of two ranks, whose first slices of 1 MiB take 335 us each at 25 Gb/s.
     let (topology, plan) = ring("t4-pcie", 2, 1, 1 << 30, ProtocolKind::Simple);
     let network = plan.transports.iter().find_map(|t| t.network).unwrap();
     let hops = plan.routes.get(network.route).hops;
