@@ -132,6 +132,11 @@ impl Communicator<'_> {
         if !alone || channels < 2 || program.workers() == 0 {
             return Time::ZERO;
         }
+        // Of one loop, of at most 2 n - 1 steps, all channels start with the kernel.
+        let steps = program.steps(WorkerId(0));
+        if steps < 2 * u64::from(program.ranks()) {
+            return Time::ZERO;
+        }
         // A message of each of the others, at the rate of all interfaces of a rank.
         let others = transports.kinds().iter();
         let others = others.filter_map(|t| Some((t.network?.message.wire, t.latency)));

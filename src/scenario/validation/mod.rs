@@ -6,18 +6,13 @@
 
 mod all;
 mod fit;
-mod fit_pull;
-mod fit_spec;
-mod leave_out;
 mod measurement;
 mod models;
 mod predict;
 mod summary;
 
 pub use all::validate;
-pub use fit::{FitLog, FittedValue, fit};
-pub use fit_spec::{Doubt, FitSpec, Parameter};
-pub use leave_out::leave_one_out;
+pub use fit::{Doubt, FitLog, FitSpec, FittedValue, Parameter, fit, leave_one_out};
 pub use measurement::{
     MeasuredRow, Measurement, Model, Software, Source, parse_measurements, read_measurements,
 };

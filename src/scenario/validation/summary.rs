@@ -117,6 +117,34 @@ fn counted(error: f64) -> f64 {
     LARGE_ERROR * (rounded / LARGE_ERROR).ln_1p()
 }
 
+/// How fast [`counted`] grows, over the error.
+fn counted_slope(error: f64) -> f64 {
+    let hypot = error.hypot(SMALL_ERROR);
+    1.0 / (hypot * (1.0 + (hypot - SMALL_ERROR) / LARGE_ERROR))
+}
+
+/// What the square of each row's ln(predicted / measured) counts for in the objective near the
+/// present predictions, in the order of sets and rows: each band's groups count alike, and a
+/// group's rows.
+#[must_use]
+pub(super) fn weights(predicted: &[Option<PredictedSet>]) -> Vec<f64> {
+    let mut rows: BTreeMap<(&Group, Band), usize> = BTreeMap::new();
+    let all = || {
+        let sets = predicted.iter().flatten();
+        sets.flat_map(|set| set.rows.iter().map(move |row| (&set.group, row)))
+    };
+    for (group, row) in all() {
+        *rows.entry((group, Band::of(row.bytes))).or_default() += 1;
+    }
+    let groups = rows.len().max(1) as f64;
+    all()
+        .map(|(group, row)| {
+            let error = (row.predicted_us / row.measured_us).ln().abs();
+            counted_slope(error) / (groups * rows[&(group, Band::of(row.bytes))] as f64)
+        })
+        .collect()
+}
+
 /// What each group's |ln(predicted / measured)| in a band counts for: half the median, which is what
 /// reports show and what single rows do not sway, and half the mean, in which each row counts.
 #[must_use]
@@ -156,7 +184,7 @@ pub fn over_rows(set: &PredictedSet, band: Band, pick: Pick) -> Option<Spread> {
 
 #[cfg(test)]
 mod tests {
-    use super::counted;
+    use super::{counted, counted_slope};
 
     #[test]
     fn large_errors_pull_less_but_always() {
@@ -166,5 +194,9 @@ mod tests {
         assert!(slope(0.1) > 0.6);
         assert!(slope(0.5) < 0.5 * slope(0.1));
         assert!(slope(2.0) > 0.05);
+        for error in [0.003, 0.05, 0.4, 2.0] {
+            let known = counted_slope(error) * error;
+            assert!((slope(error) / known - 1.0).abs() < 0.03, "{error}");
+        }
     }
 }

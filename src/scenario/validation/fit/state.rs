@@ -1,124 +1,38 @@
-//! Fitting the parameters of time to published tables.
-//!
-//! Coordinate search on factors: each parameter in turn is moved up and down by steps that
-//! become smaller, and what makes the objective smaller is kept; so are any two parameters of one
-//! protocol of a generation, both the same way and one against the other (of a kernel's start and what
-//! a step takes a table often knows the sum best), and parameters that are tied to each other, all alike.
-//! The objective is the mean, over groups of measurements and bands of size, of |ln(predicted / measured)| (half the median and
-//! half the mean of a group's rows), where large errors count less and less: every group counts
-//! alike, and what no parameter explains bends none; and of a little for each parameter's distance
-//! from the hardware files, and from those that it is tied to. No random choice is made, so a fit with the same files gives the same
-//! values.
+//! What a fit knows: parameters and their values so far, the measurements that depend on each, and
+//! what is predicted of them.
 
-use super::fit_pull::{Pull, scaled};
-use super::fit_spec::FitSpec;
-use super::measurement::Measurement;
-use super::predict::{Machines, PredictedRow, PredictedSet, predict};
-use super::summary::{Band, group_log_errors};
+use super::pull::{Pull, scaled};
+use super::spec::FitSpec;
 use crate::nccl::Algorithm;
+use crate::scenario::validation::measurement::Measurement;
+use crate::scenario::validation::predict::{Machines, PredictedRow, PredictedSet, predict};
+use crate::scenario::validation::summary::{Band, group_log_errors};
 use crate::threads;
 use crate::topology::{Hardware, TopologyError, catalogue, load};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A parameter's value, before and after.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FittedValue {
-    /// Its place in the hardware files.
-    pub path: String,
-    /// As the hardware files have it.
-    pub before: Value,
-    /// As fitted.
-    pub after: Value,
-    /// How many measurements depend on it; 0: it was taken from another parameter.
-    pub sets: usize,
-    /// How far it can be moved alone until the objective is 1 % worse, as factors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub range: Option<(f64, f64)>,
-}
-
-/// What a fit did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FitLog {
-    /// Measurements that took part.
-    pub sets: Vec<String>,
-    /// The objective before and after.
-    pub objective: (f64, f64),
-    /// How many predictions of a row it took.
-    pub evaluations: usize,
-    /// The values.
-    pub values: Vec<FittedValue>,
-}
+/// How many times its first value a parameter has at least and at most.
+pub(super) const FACTORS: (f64, f64) = (0.02, 50.0);
 
 /// The name of sends and receives.
 const SENDS: &str = Algorithm::PointToPoint.name();
 
 pub(super) struct Fit<'m> {
-    base: Value,
-    paths: Vec<String>,
-    starts: Vec<Value>,
-    factors: Vec<f64>,
-    sets: Vec<&'m Measurement>,
+    pub(super) base: Value,
+    pub(super) paths: Vec<String>,
+    pub(super) starts: Vec<Value>,
+    pub(super) factors: Vec<f64>,
+    pub(super) sets: Vec<&'m Measurement>,
     /// The rows of each that take part, by size.
-    rows: Vec<BTreeSet<u64>>,
+    pub(super) rows: Vec<BTreeSet<u64>>,
     /// Which sets a parameter can change.
-    touched: Vec<Vec<usize>>,
-    predicted: Vec<Option<PredictedSet>>,
-    evaluations: usize,
-    pull: Pull,
+    pub(super) touched: Vec<Vec<usize>>,
+    pub(super) predicted: Vec<Option<PredictedSet>>,
+    pub(super) evaluations: usize,
+    pub(super) pull: Pull,
     /// The part of the objective that a move has to take away to be kept.
-    noticeable: f64,
-}
-
-/// Fits what `spec` names on `measurements`; `tell` hears of every round and parameter.
-///
-/// # Errors
-/// A parameter that is not in the hardware files, or has no unit.
-pub fn fit(
-    spec: &FitSpec,
-    measurements: &[Measurement],
-    tell: &mut dyn FnMut(&str),
-) -> Result<FitLog, String> {
-    let mut fit = Fit::new(spec, measurements)?;
-    tell(&format!(
-        "{} measurements, {} parameters",
-        fit.sets.len(),
-        fit.paths.len()
-    ));
-    let all: Vec<usize> = (0..fit.paths.len()).collect();
-    let (before, best) = fit.run(spec, &all)?;
-    tell(&format!("objective {before:.5} -> {best:.5}"));
-    let mut values = Vec::new();
-    for p in 0..fit.paths.len() {
-        let range = fit.range(p, best)?;
-        values.push(FittedValue {
-            path: fit.paths[p].clone(),
-            before: fit.starts[p].clone(),
-            after: fit.value(p).unwrap_or(Value::Null),
-            sets: fit.touched[p].len(),
-            range,
-        });
-    }
-    inherit(spec, &mut values);
-    Ok(FitLog {
-        sets: fit.sets.iter().map(|m| m.id.clone()).collect(),
-        objective: (before, best),
-        evaluations: fit.evaluations,
-        values,
-    })
-}
-
-/// Parameters on which no measurement depends take the value of those that they are like.
-fn inherit(spec: &FitSpec, values: &mut [FittedValue]) {
-    for p in (0..values.len())
-        .filter(|&p| values[p].sets == 0)
-        .collect::<Vec<_>>()
-    {
-        if let Some(like) = spec.like_of(p, |&q| values[q].sets > 0) {
-            values[p].after = values[like].after.clone();
-        }
-    }
+    pub(super) noticeable: f64,
 }
 
 /// The mean over groups and bands of the mean of |ln(predicted / measured)|.
@@ -132,37 +46,29 @@ fn objective(predicted: &[Option<PredictedSet>]) -> f64 {
 }
 
 impl<'m> Fit<'m> {
-    /// Moves the parameters `free`, step by step; the objective before and after.
-    pub(super) fn run(&mut self, spec: &FitSpec, free: &[usize]) -> Result<(f64, f64), String> {
+    /// Predicts all rows with the values so far; the objective.
+    pub(super) fn begin(&mut self) -> Result<f64, String> {
         let everything: Vec<_> = self.rows.iter().cloned().enumerate().collect();
         self.predicted = self.predict(&everything, &self.factors.clone())?;
-        let before = objective(&self.predicted) + self.pull.cost(&self.starts, &self.factors);
-        let mut best = before;
-        for &step in &spec.steps {
-            for &parameter in free {
-                best = self.search(&[(parameter, 1)], step, best)?;
-                for &other in free.iter().filter(|&&other| other < parameter) {
-                    if self.of_one_part(parameter, other) {
-                        best = self.search(&[(parameter, 1), (other, -1)], step, best)?;
-                        best = self.search(&[(parameter, 1), (other, 1)], step, best)?;
-                    }
-                }
-            }
-            for tied in self.pull.tied() {
-                let all: Vec<_> = tied.into_iter().map(|p| (p, 1)).collect();
-                if all.iter().all(|(p, _)| free.contains(p)) {
-                    best = self.search(&all, step, best)?;
-                }
-            }
-        }
-        Ok((before, best))
+        Ok(objective(&self.predicted) + self.pull.cost(&self.starts, &self.factors))
     }
 
-    /// Whether two parameters are of the same protocol of a generation, or the like: what one of them
-    /// takes more the other may take less.
-    fn of_one_part(&self, one: usize, other: usize) -> bool {
-        let part = |at: usize| self.paths[at].splitn(4, '.').take(3).collect::<Vec<_>>();
-        self.paths[one].split('.').count() > 3 && part(one) == part(other)
+    /// An objective is enough below the `best` one so far to move for it.
+    pub(super) fn is_better(&self, objective: f64, best: f64) -> bool {
+        objective < best * (1.0 - self.noticeable)
+    }
+
+    /// Leaves parameters where they were moved to.
+    pub(super) fn settle(&mut self, moves: &[(usize, f64)], predicted: Vec<Option<PredictedSet>>) {
+        for &(parameter, factor) in moves {
+            self.factors[parameter] = factor;
+        }
+        self.predicted = predicted;
+    }
+
+    /// How many times its first value a parameter has.
+    pub(super) fn factor(&self, parameter: usize) -> f64 {
+        self.factors[parameter]
     }
 
     /// Measurements depend on a parameter.
@@ -295,7 +201,7 @@ impl<'m> Fit<'m> {
     }
 
     /// The objective with some parameters moved, and the predictions that change.
-    fn moved(
+    pub(super) fn moved(
         &mut self,
         moves: &[(usize, f64)],
     ) -> Result<(f64, Vec<Option<PredictedSet>>), String> {
@@ -333,59 +239,6 @@ impl<'m> Fit<'m> {
             objective(&all) + self.pull.cost(&self.starts, &factors),
             all,
         ))
-    }
-
-    /// Moves parameters, each up or down, as long as that helps, or all of them the other way.
-    fn search(&mut self, which: &[(usize, i32)], step: f64, mut best: f64) -> Result<f64, String> {
-        if which.iter().any(|&(p, _)| self.touched[p].is_empty()) {
-            return Ok(best);
-        }
-        for direction in [step, 1.0 / step] {
-            let mut moves = 0;
-            while moves < 3 {
-                let moved = |&(p, sign): &(usize, i32)| (p, self.factors[p] * direction.powi(sign));
-                let moved: Vec<(usize, f64)> = which.iter().map(moved).collect();
-                if moved
-                    .iter()
-                    .any(|(_, factor)| !(0.02..=50.0).contains(factor))
-                {
-                    break;
-                }
-                let (objective, all) = self.moved(&moved)?;
-                if objective >= best * (1.0 - self.noticeable) {
-                    break;
-                }
-                best = objective;
-                for (parameter, factor) in moved {
-                    self.factors[parameter] = factor;
-                }
-                self.predicted = all;
-                moves += 1;
-            }
-            if moves > 0 {
-                break;
-            }
-        }
-        Ok(best)
-    }
-
-    /// How well the measurements know a parameter.
-    fn range(&mut self, parameter: usize, best: f64) -> Result<Option<(f64, f64)>, String> {
-        if self.touched[parameter].is_empty() {
-            return Ok(None);
-        }
-        let mut ends = [1.0f64; 2];
-        for (end, sign) in ends.iter_mut().zip([-1.0, 1.0]) {
-            for power in 1..=5 {
-                *end = 1.1f64.powi(power * power).powf(sign);
-                let factor = self.factors[parameter] * *end;
-                if self.moved(&[(parameter, factor)])?.0 > best * 1.01 {
-                    break;
-                }
-            }
-        }
-        let digits = |x: f64| (x * 100.0).round() / 100.0;
-        Ok(Some((digits(ends[0]), digits(ends[1]))))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Cross-validation: each machine predicted with parameters that never saw it.
 
-use super::fit::{Fit, FitLog};
-use super::fit_pull::with_tied;
-use super::fit_spec::FitSpec;
-use super::measurement::Measurement;
-use super::predict::{Machines, PredictedSet, predict};
+use super::FitLog;
+use super::pull::with_tied;
+use super::spec::FitSpec;
+use super::state::Fit;
+use crate::scenario::validation::measurement::Measurement;
+use crate::scenario::validation::predict::{Machines, PredictedSet, predict};
 use crate::threads;
 use std::collections::BTreeSet;
 

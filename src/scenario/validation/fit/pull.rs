@@ -1,7 +1,8 @@
 //! What keeps fitted values near what is known without measurements: the hardware files' values,
 //! and what the same thing takes on other generations.
 
-use super::fit_spec::FitSpec;
+use super::quadratic::Quadratic;
+use super::spec::FitSpec;
 use crate::units::{Bandwidth, Time};
 use petgraph::unionfind::UnionFind;
 use serde_json::Value;
@@ -47,6 +48,34 @@ impl Pull {
         let value = |at: usize| logarithm(&starts[at]) + factors[at].ln();
         let apart = |tie: &Tie| tie.cost * (value(tie.one) - value(tie.like)).abs();
         self.from_start * moved.sum::<f64>() + self.ties.iter().map(apart).sum::<f64>()
+    }
+}
+
+/// What is nearer than this factor's logarithm to where it is pulled counts as that far, so that
+/// the pull, which is as strong at any distance, is smooth there.
+const NEAR: f64 = 0.05;
+
+impl Pull {
+    /// Adds the pull to `form`, of which the unknowns are `free`.
+    pub(super) fn add(
+        &self,
+        (starts, factors): (&[Value], &[f64]),
+        free: &[usize],
+        form: &mut Quadratic,
+    ) {
+        let place = |p: usize| free.iter().position(|&q| q == p);
+        for (at, &parameter) in free.iter().enumerate() {
+            let off = factors[parameter].ln();
+            form.add(&[(at, 1.0)], off, self.from_start / off.abs().max(NEAR));
+        }
+        let value = |at: usize| logarithm(&starts[at]) + factors[at].ln();
+        for tie in &self.ties {
+            let ends = [(tie.one, 1.0), (tie.like, -1.0)];
+            let ends = ends.iter().filter_map(|&(p, sign)| Some((place(p)?, sign)));
+            let off = value(tie.one) - value(tie.like);
+            let ends: Vec<_> = ends.collect();
+            form.add(&ends, off, tie.cost / off.abs().max(NEAR));
+        }
     }
 }
 
