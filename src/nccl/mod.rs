@@ -5,6 +5,7 @@
 //! NCCL's own variable ([`Env`]) or by the caller ([`Forced`]).
 
 mod algorithm;
+mod apart;
 mod choice;
 mod chunks;
 mod communicator;

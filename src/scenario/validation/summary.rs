@@ -117,6 +117,11 @@ fn counted(error: f64) -> f64 {
     LARGE_ERROR * (rounded / LARGE_ERROR).ln_1p()
 }
 
+/// |ln(predicted / measured)|.
+fn log_error(row: &PredictedRow) -> f64 {
+    (row.predicted_us / row.measured_us).ln().abs()
+}
+
 /// How fast [`counted`] grows, over the error.
 fn counted_slope(error: f64) -> f64 {
     let hypot = error.hypot(SMALL_ERROR);
@@ -139,7 +144,7 @@ pub(super) fn weights(predicted: &[Option<PredictedSet>]) -> Vec<f64> {
     let groups = rows.len().max(1) as f64;
     all()
         .map(|(group, row)| {
-            let error = (row.predicted_us / row.measured_us).ln().abs();
+            let error = log_error(row);
             counted_slope(error) / (groups * rows[&(group, Band::of(row.bytes))] as f64)
         })
         .collect()
@@ -152,7 +157,7 @@ pub(super) fn group_log_errors(sets: &[&PredictedSet], band: Band) -> Vec<f64> {
     let mut rows: BTreeMap<&Group, Vec<f64>> = BTreeMap::new();
     for set in sets {
         for row in set.rows.iter().filter(|row| Band::of(row.bytes) == band) {
-            let error = (row.predicted_us / row.measured_us).ln().abs();
+            let error = log_error(row);
             let errors = rows.entry(&set.group).or_default();
             errors.push(counted(error));
         }

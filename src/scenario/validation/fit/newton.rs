@@ -8,7 +8,7 @@
 
 use super::quadratic::Quadratic;
 use super::state::{FACTORS, Fit};
-use crate::scenario::validation::predict::PredictedSet;
+use crate::scenario::validation::predict::{PredictedRow, PredictedSet};
 use crate::scenario::validation::summary::weights;
 use nalgebra::{DMatrix, DVector};
 
@@ -59,18 +59,18 @@ impl Fit<'_> {
 
     /// The objective near the present values, as a quadratic form of the logarithms of `free`.
     fn slope(&mut self, free: &[usize]) -> Result<Quadratic, String> {
-        let now = self.predicted.clone();
-        let rows = logarithms(&now);
-        let weights = DVector::from_vec(weights(&now));
+        let rows = logarithms(&self.predicted, |row| row.predicted_us);
+        let off = &rows - logarithms(&self.predicted, |row| row.measured_us);
+        let weights = weights(&self.predicted);
         let mut changes = DMatrix::zeros(rows.len(), free.len());
         for (column, &parameter) in free.iter().enumerate() {
-            let (objective, moved) = self.moved(&[(parameter, self.factor(parameter) * NUDGE)])?;
+            let (objective, moved) = self.moved(&[(parameter, self.factors[parameter] * NUDGE)])?;
             if objective.is_finite() {
-                let by = (logarithms(&moved) - &rows) / NUDGE.ln();
+                let moved = logarithms(&moved, |row| row.predicted_us);
+                let by = (moved - &rows) / NUDGE.ln();
                 changes.set_column(column, &by);
             }
         }
-        let off = rows - measured(&now);
         let weighted = DMatrix::from_fn(changes.nrows(), changes.ncols(), |row, column| {
             weights[row] * changes[(row, column)]
         });
@@ -88,7 +88,7 @@ impl Fit<'_> {
         let by = slope.lowest(damping)?;
         let limit = FARTHEST.ln();
         let moves = free.iter().zip(by.iter()).filter_map(|(&parameter, by)| {
-            let factor = self.factor(parameter) * by.clamp(-limit, limit).exp();
+            let factor = self.factors[parameter] * by.clamp(-limit, limit).exp();
             let factor = factor.clamp(FACTORS.0, FACTORS.1);
             by.is_finite().then_some((parameter, factor))
         });
@@ -97,14 +97,11 @@ impl Fit<'_> {
     }
 }
 
-/// ln of each predicted time.
-fn logarithms(predicted: &[Option<PredictedSet>]) -> DVector<f64> {
+/// ln of a time of each row.
+fn logarithms(
+    predicted: &[Option<PredictedSet>],
+    time: impl Fn(&PredictedRow) -> f64,
+) -> DVector<f64> {
     let rows = predicted.iter().flatten().flat_map(|set| &set.rows);
-    DVector::from_vec(rows.map(|row| row.predicted_us.ln()).collect())
-}
-
-/// ln of each measured time.
-fn measured(predicted: &[Option<PredictedSet>]) -> DVector<f64> {
-    let rows = predicted.iter().flatten().flat_map(|set| &set.rows);
-    DVector::from_vec(rows.map(|row| row.measured_us.ln()).collect())
+    DVector::from_vec(rows.map(|row| time(row).ln()).collect())
 }

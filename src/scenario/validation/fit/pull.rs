@@ -23,6 +23,18 @@ struct Tie {
     cost: f64,
 }
 
+impl Tie {
+    /// ln of how many times the other the one is.
+    fn off(&self, starts: &[Value], factors: &[f64]) -> f64 {
+        let value = |at: usize| logarithm(&starts[at]) + factors[at].ln();
+        value(self.one) - value(self.like)
+    }
+}
+
+/// What is nearer than this factor's logarithm to where it is pulled counts as that far, so that
+/// the pull, which is as strong at any distance, is smooth there.
+const NEAR: f64 = 0.05;
+
 impl Pull {
     /// Those that no measurement knows are tied to none: they follow others anyway.
     ///
@@ -45,17 +57,11 @@ impl Pull {
     /// What it costs that each value is so many times the one it started from.
     pub(super) fn cost(&self, starts: &[Value], factors: &[f64]) -> f64 {
         let moved = factors.iter().map(|f| f.ln().abs());
-        let value = |at: usize| logarithm(&starts[at]) + factors[at].ln();
-        let apart = |tie: &Tie| tie.cost * (value(tie.one) - value(tie.like)).abs();
-        self.from_start * moved.sum::<f64>() + self.ties.iter().map(apart).sum::<f64>()
+        let ties = self.ties.iter();
+        let apart = ties.map(|tie| tie.cost * tie.off(starts, factors).abs());
+        self.from_start * moved.sum::<f64>() + apart.sum::<f64>()
     }
-}
 
-/// What is nearer than this factor's logarithm to where it is pulled counts as that far, so that
-/// the pull, which is as strong at any distance, is smooth there.
-const NEAR: f64 = 0.05;
-
-impl Pull {
     /// Adds the pull to `form`, of which the unknowns are `free`.
     pub(super) fn add(
         &self,
@@ -68,11 +74,10 @@ impl Pull {
             let off = factors[parameter].ln();
             form.add(&[(at, 1.0)], off, self.from_start / off.abs().max(NEAR));
         }
-        let value = |at: usize| logarithm(&starts[at]) + factors[at].ln();
         for tie in &self.ties {
             let ends = [(tie.one, 1.0), (tie.like, -1.0)];
             let ends = ends.iter().filter_map(|&(p, sign)| Some((place(p)?, sign)));
-            let off = value(tie.one) - value(tie.like);
+            let off = tie.off(starts, factors);
             let ends: Vec<_> = ends.collect();
             form.add(&ends, off, tie.cost / off.abs().max(NEAR));
         }

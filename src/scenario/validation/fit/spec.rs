@@ -1,6 +1,6 @@
 //! What is fitted, and on which rows of which measurements.
 
-use crate::scenario::validation::measurement::Measurement;
+use crate::scenario::validation::measurement::{Measurement, Model};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
@@ -92,9 +92,7 @@ impl FitSpec {
     /// The sizes of a measurement that take part; none if it does not.
     #[must_use]
     pub fn sizes(&self, of: &Measurement) -> BTreeSet<u64> {
-        let few = |model: &crate::scenario::validation::Model| {
-            model.nodes * model.gpus_per_node <= self.most_ranks
-        };
+        let few = |model: &Model| model.nodes * model.gpus_per_node <= self.most_ranks;
         let undisturbed = of.inversion() <= self.most_inversion;
         if !(of.healthy && undisturbed && of.model.as_ref().is_some_and(few)) {
             return BTreeSet::new();

@@ -19,20 +19,21 @@ pub(super) const FACTORS: (f64, f64) = (0.02, 50.0);
 const SENDS: &str = Algorithm::PointToPoint.name();
 
 pub(super) struct Fit<'m> {
-    pub(super) base: Value,
+    base: Value,
     pub(super) paths: Vec<String>,
     pub(super) starts: Vec<Value>,
+    /// How many times its first value each parameter has.
     pub(super) factors: Vec<f64>,
     pub(super) sets: Vec<&'m Measurement>,
     /// The rows of each that take part, by size.
-    pub(super) rows: Vec<BTreeSet<u64>>,
+    rows: Vec<BTreeSet<u64>>,
     /// Which sets a parameter can change.
     pub(super) touched: Vec<Vec<usize>>,
     pub(super) predicted: Vec<Option<PredictedSet>>,
     pub(super) evaluations: usize,
     pub(super) pull: Pull,
     /// The part of the objective that a move has to take away to be kept.
-    pub(super) noticeable: f64,
+    noticeable: f64,
 }
 
 /// The mean over groups and bands of the mean of |ln(predicted / measured)|.
@@ -64,11 +65,6 @@ impl<'m> Fit<'m> {
             self.factors[parameter] = factor;
         }
         self.predicted = predicted;
-    }
-
-    /// How many times its first value a parameter has.
-    pub(super) fn factor(&self, parameter: usize) -> f64 {
-        self.factors[parameter]
     }
 
     /// Measurements depend on a parameter.
