@@ -2,7 +2,7 @@
 
 use super::algorithm::Algorithm;
 use crate::collective::Role;
-use crate::plan::{ProtocolKind, RoleCosts, SliceCost, WorkerCosts};
+use crate::plan::{ProtocolKind, RoleCosts, Rounds, SliceCost, WorkerCosts};
 use crate::topology::Architecture;
 use crate::topology::architecture::HopModel;
 use crate::units::{Bandwidth, Bytes, Time};
@@ -13,6 +13,9 @@ pub(super) const UNLIMITED: Bandwidth = Bandwidth::from_bytes_per_sec(1 << 50);
 /// What a warp moves at a time with LL128: 32 threads, eight times eight bytes each, a sixteenth
 /// of them flags (NCCL 2.30.7: `prims_ll128.h`).
 pub(super) const LL128_WARP: Bytes = Bytes::new(1920);
+
+/// Warps of a thread block that move data with Simple: 512 threads (NCCL: `NCCL_SIMPLE_MAX_NTHREADS`).
+const WARPS: u64 = 16;
 
 /// From one thread block to another one, beyond the wires.
 pub(super) fn hop(model: &Architecture, kind: ProtocolKind) -> &HopModel {
@@ -83,9 +86,13 @@ fn block(model: &Architecture, kind: ProtocolKind) -> WorkerCosts {
         ProtocolKind::Simple => {
             let simple = &model.simple;
             let mut slice = SliceCost::flat(simple.slice_sync.value);
-            if let Some(hunk) = &simple.partial_hunk {
-                slice.grain = hunk.size.value;
-                slice.rest = hunk.time.value;
+            if let Some(rounds) = &simple.rounds {
+                slice.rounds = Rounds {
+                    hunk: rounds.hunk.value,
+                    warps: WARPS,
+                    time: rounds.time.value,
+                    rest: rounds.rest.value,
+                };
             }
             WorkerCosts {
                 slice,

@@ -46,6 +46,7 @@ impl Communicator<'_> {
         };
         let parts = sizing.parts(bytes);
         let channels = parts.len() as u16;
+        let started = sizing.started(bytes, channels);
         let (program, ways): (Arc<dyn Program>, Vec<Way>) = match algorithm {
             Algorithm::Ring => self.ring(collective, bytes, parts)?,
             Algorithm::Tree => self.tree(bytes, parts)?,
@@ -58,7 +59,15 @@ impl Communicator<'_> {
         let hops = self.hops(collective, algorithm);
         let costs = self.costs(algorithm, kind, channels, hops);
         let costs = self.without_copies(collective, algorithm, kind, &ways, costs);
-        Ok(self.planned(program, &ways, (algorithm, kind), costs, channels))
+        let mut planned = self.planned(program, &ways, (algorithm, kind), costs, channels);
+        planned.channels = started;
+        planned.plan.issue.each = self.kernel_start(started);
+        Ok(planned)
+    }
+
+    /// What it takes a process to start a kernel of so many thread blocks.
+    fn kernel_start(&self, channels: u16) -> Time {
+        kernel_start(channels, self.env().version.before(23), self.driver_start())
     }
 
     /// A program with a way for each of its connections, as a plan.
@@ -83,7 +92,7 @@ impl Communicator<'_> {
             protocol,
             issue: Issue {
                 ranks_per_process: self.env().ranks_per_process,
-                each: kernel_start(channels, self.env().version.before(23), self.driver_start()),
+                each: self.kernel_start(channels),
                 in_a_row: self.env().in_a_row,
             },
             routes: Arc::clone(&self.ways.routes),

@@ -9,6 +9,7 @@ pub mod job;
 mod merged;
 mod routes;
 mod side_by_side;
+mod slice;
 mod transports;
 
 pub use bound::bound;
@@ -17,6 +18,7 @@ pub use job::Job;
 pub use merged::Merged;
 pub use routes::{Laid, Routes};
 pub use side_by_side::Joined;
+pub use slice::{Rounds, SliceCost};
 pub use transports::Transports;
 
 use crate::collective::{Program, Rank, Role, Worker};
@@ -362,106 +364,6 @@ impl RoleCosts {
             costs
         });
         self.roles.into_iter().chain(odd)
-    }
-}
-
-/// What a slice costs a worker beside moving its bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SliceCost {
-    /// Whatever its size.
-    pub each: Time,
-    /// Threads move the slice in passes of so many bytes, while it moves over the links; zero:
-    /// not so. Each thread passes on what it has as soon as that has come: the next worker can go
-    /// on with it while the threads are still busy with the pass.
-    pub pass: Bytes,
-    /// How long each pass keeps the threads busy.
-    pub pass_time: Time,
-    /// The threads move a slice's passes side by side: what they have moved is passed on at the end
-    /// of all, not pass by pass.
-    pub together: bool,
-    /// Each doubling above [`SliceCost::FIRST`], up to a pass.
-    pub doubling: Time,
-    /// All of it is hidden where links are slower than the worker: thread blocks are out of step
-    /// with each other, so that some move bytes while others wait.
-    pub hidden: bool,
-    /// After a step's last slice, if it leaves by a network: until a fence has seen all that was
-    /// stored. Only then is the proxy told, and only then does the worker go on.
-    pub fence: Time,
-    /// If its size is no multiple of `grain`; zero: no matter.
-    pub rest: Time,
-    /// See there.
-    pub grain: Bytes,
-}
-
-impl SliceCost {
-    /// Below this, sizes make no difference.
-    pub const FIRST: u64 = 64;
-
-    /// The same for slices of any size.
-    #[must_use]
-    pub const fn flat(each: Time) -> Self {
-        SliceCost {
-            each,
-            pass: Bytes::ZERO,
-            pass_time: Time::ZERO,
-            together: false,
-            doubling: Time::ZERO,
-            hidden: false,
-            fence: Time::ZERO,
-            rest: Time::ZERO,
-            grain: Bytes::ZERO,
-        }
-    }
-
-    /// The same passes with a part of the threads.
-    #[must_use]
-    pub fn with_share(self, share: f64) -> Self {
-        SliceCost {
-            pass: Bytes::new((self.pass.get() as f64 * share) as u64),
-            ..self
-        }
-    }
-
-    /// Of a slice of `len` bytes.
-    #[must_use]
-    #[inline]
-    pub fn of(&self, len: u64) -> Time {
-        let mut picos = self.each.picos();
-        let (pass, grain) = (self.pass.get(), self.grain.get());
-        if pass > 0 {
-            let first = len.min(pass).div_ceil(Self::FIRST).max(1);
-            picos += self.doubling.picos() * u64::from(first.next_power_of_two().ilog2());
-            picos += self.pass_time.picos() * self.passes(len);
-        }
-        if grain > 0 && !len.is_multiple_of(grain) {
-            picos += self.rest.picos();
-        }
-        Time::from_picos(picos)
-    }
-
-    /// The most that threads move in passes, of slices of any length; `None` if bytes do not move
-    /// with the passes.
-    #[must_use]
-    pub fn pass_rate(&self) -> Option<Bandwidth> {
-        if self.pass == Bytes::ZERO || self.hidden || self.pass_time == Time::ZERO {
-            return None;
-        }
-        let bytes = u128::from(self.pass.get()) * 1_000_000_000_000;
-        let rate = bytes.div_ceil(u128::from(self.pass_time.picos()));
-        u64::try_from(rate).ok().map(Bandwidth::from_bytes_per_sec)
-    }
-
-    /// How fast bytes move that could go at `rate`, if they do not move with the passes.
-    #[must_use]
-    pub fn at_most(&self, rate: Bandwidth) -> Bandwidth {
-        self.pass_rate().map_or(rate, |passes| passes.min(rate))
-    }
-
-    /// In how many passes a slice of `len` bytes moves.
-    #[must_use]
-    #[inline]
-    pub fn passes(&self, len: u64) -> u64 {
-        len.div_ceil(self.pass.get().max(1)).max(1)
     }
 }
 

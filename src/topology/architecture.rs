@@ -96,23 +96,25 @@ pub struct SimpleModel {
     /// absent: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uneven: Option<Sourced<f64>>,
-    /// More for a slice that is no multiple of what all threads copy in an unrolled loop.
+    /// What is lost in the last round in which warps move a slice; absent: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub partial_hunk: Option<HunkModel>,
+    pub rounds: Option<RoundsModel>,
     /// Between two thread blocks.
     pub hop: HopModel,
     /// Payload rate of one thread block towards another GPU.
     pub rate: Sourced<Bandwidth>,
 }
 
-/// The end of a slice that does not fill the threads' unrolled loop.
+/// Rounds in which a thread block's warps move a slice, each a hunk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct HunkModel {
-    /// What all threads copy in one round.
-    pub size: Sourced<Bytes>,
-    /// What a smaller rest takes more.
+pub struct RoundsModel {
+    /// What a warp moves in a round, in unrolled loads and stores.
+    pub hunk: Sourced<Bytes>,
+    /// A round, however many warps take part in it.
     pub time: Sourced<Time>,
+    /// What less than a hunk takes more, where no warp is idle in the last round.
+    pub rest: Sourced<Time>,
 }
 
 /// What the LL protocol costs a thread block: it moves data in passes of 8 bytes a thread.

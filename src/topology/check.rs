@@ -448,9 +448,10 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
     ] {
         times.extend([(field, &hop.nvlink), (field, &hop.pcie)]);
     }
-    if let Some(hunk) = &model.simple.partial_hunk {
-        sizes.push(("simple.partial_hunk.size", &hunk.size));
-        times.push(("simple.partial_hunk.time", &hunk.time));
+    if let Some(rounds) = &model.simple.rounds {
+        sizes.push(("simple.rounds.hunk", &rounds.hunk));
+        times.push(("simple.rounds.time", &rounds.time));
+        times.push(("simple.rounds.rest", &rounds.rest));
     }
     if let Some(sends) = &model.point_to_point {
         rates.push(("point_to_point.rate", &sends.rate));

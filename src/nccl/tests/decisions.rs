@@ -365,3 +365,40 @@ fn trees_of_old_releases_move_smaller_chunks() {
     // With enough of them they are as large.
     assert_eq!(chunk("2.14.3", 1 << 30), (16, 512 << 10));
 }
+
+#[test]
+fn channels_of_old_releases_share_each_loop() {
+    let topology = load("dgx-a100", &Overrides { nodes: Some(1) }).unwrap();
+    let laid = |version: &str, collective, protocol, bytes: u64| {
+        let env = Env {
+            version: version.parse().unwrap(),
+            ranks_per_process: 8,
+            ..Env::default()
+        };
+        let mut comm = Communicator::new(&topology, None, &env, 1).unwrap();
+        let forced = Forced {
+            protocol: Some(protocol),
+            ..RING
+        };
+        let planned = comm.plan(collective, bytes, forced).unwrap();
+        let program = &planned.plan.program;
+        let workers = (0..program.workers()).map(crate::collective::WorkerId);
+        let first = workers.map(|w| program.step(w, 0).len).collect::<Vec<_>>();
+        let (most, least) = (first.iter().max(), first.iter().min());
+        let starts = planned.plan.issue.each.picos() / 1000;
+        (planned.channels, *most.unwrap(), *least.unwrap(), starts)
+    };
+    use {Collective::Broadcast, ProtocolKind::Ll, ProtocolKind::Simple};
+    // 24 channels take 4 KiB of each of 512 threads as often as it needs for all: eleven times. The last
+    // one of them has what is left, 12 KiB. Cells of 32 KiB make 16 channels of two.
+    let old = laid("2.14.3", Broadcast, Simple, 1 << 20);
+    assert_eq!(old, (24, 44 << 10, 12 << 10, 4400 + 23 * 210));
+    let new = laid("2.21.5", Broadcast, Simple, 1 << 20);
+    assert_eq!(new, (16, 64 << 10, 64 << 10, 4400 + 15 * 210));
+    // With LL an all-gather's blocks of 128 KiB are two passes each for sixteen of the channels; the
+    // others start and have nothing to do.
+    let old = laid("2.14.3", Collective::AllGather, Ll, 1 << 20);
+    assert_eq!(old, (24, 8 << 10, 8 << 10, 4400 + 23 * 210));
+    let new = laid("2.21.5", Collective::AllGather, Ll, 1 << 20);
+    assert_eq!((new.0, new.1), (22, 6 << 10));
+}

@@ -102,19 +102,30 @@ pub fn group_errors(sets: &[&PredictedSet], band: Band, pick: Pick) -> BTreeMap<
         .collect()
 }
 
-/// From here on a row's error counts less and less in a fit: a table that no parameter can
-/// explain must not bend those that explain the others, but one that a parameter would explain
-/// has to be heard however far off it still is.
-const LARGE_ERROR: f64 = 0.2;
+/// How much a row's error counts for in a fit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counting {
+    /// From here on errors count less and less: a table that no parameter can explain must not
+    /// bend those that explain the others, but one that a parameter would explain has to be heard
+    /// however far off it still is.
+    pub(super) large: f64,
+    /// Below this, errors hardly differ: a search must not be held at a corner where a single row
+    /// is met exactly.
+    pub(super) small: f64,
+}
 
-/// Below this, errors hardly differ: a search that moves one parameter at a time must not be held
-/// at a corner where a single row is met exactly.
-const SMALL_ERROR: f64 = 0.02;
+impl Counting {
+    /// What a row counts for that is off by `error`, |ln(predicted / measured)|.
+    fn of(self, error: f64) -> f64 {
+        let rounded = error.hypot(self.small) - self.small;
+        self.large * (rounded / self.large).ln_1p()
+    }
 
-/// What a row counts for in a fit that is off by `error`, |ln(predicted / measured)|.
-fn counted(error: f64) -> f64 {
-    let rounded = error.hypot(SMALL_ERROR) - SMALL_ERROR;
-    LARGE_ERROR * (rounded / LARGE_ERROR).ln_1p()
+    /// How fast that grows, over the error.
+    fn slope(self, error: f64) -> f64 {
+        let hypot = error.hypot(self.small);
+        1.0 / (hypot * (1.0 + (hypot - self.small) / self.large))
+    }
 }
 
 /// |ln(predicted / measured)|.
@@ -122,17 +133,11 @@ fn log_error(row: &PredictedRow) -> f64 {
     (row.predicted_us / row.measured_us).ln().abs()
 }
 
-/// How fast [`counted`] grows, over the error.
-fn counted_slope(error: f64) -> f64 {
-    let hypot = error.hypot(SMALL_ERROR);
-    1.0 / (hypot * (1.0 + (hypot - SMALL_ERROR) / LARGE_ERROR))
-}
-
 /// What the square of each row's ln(predicted / measured) counts for in the objective near the
 /// present predictions, in the order of sets and rows: each band's groups count alike, and a
 /// group's rows.
 #[must_use]
-pub(super) fn weights(predicted: &[Option<PredictedSet>]) -> Vec<f64> {
+pub(super) fn weights(predicted: &[Option<PredictedSet>], counting: Counting) -> Vec<f64> {
     let mut rows: BTreeMap<(&Group, Band), usize> = BTreeMap::new();
     let all = || {
         let sets = predicted.iter().flatten();
@@ -145,7 +150,7 @@ pub(super) fn weights(predicted: &[Option<PredictedSet>]) -> Vec<f64> {
     all()
         .map(|(group, row)| {
             let error = log_error(row);
-            counted_slope(error) / (groups * rows[&(group, Band::of(row.bytes))] as f64)
+            counting.slope(error) / (groups * rows[&(group, Band::of(row.bytes))] as f64)
         })
         .collect()
 }
@@ -153,13 +158,13 @@ pub(super) fn weights(predicted: &[Option<PredictedSet>]) -> Vec<f64> {
 /// What each group's |ln(predicted / measured)| in a band counts for: half the median, which is what
 /// reports show and what single rows do not sway, and half the mean, in which each row counts.
 #[must_use]
-pub(super) fn group_log_errors(sets: &[&PredictedSet], band: Band) -> Vec<f64> {
+pub(super) fn group_log_errors(sets: &[&PredictedSet], band: Band, counting: Counting) -> Vec<f64> {
     let mut rows: BTreeMap<&Group, Vec<f64>> = BTreeMap::new();
     for set in sets {
         for row in set.rows.iter().filter(|row| Band::of(row.bytes) == band) {
             let error = log_error(row);
             let errors = rows.entry(&set.group).or_default();
-            errors.push(counted(error));
+            errors.push(counting.of(error));
         }
     }
     rows.into_values()
@@ -189,18 +194,22 @@ pub fn over_rows(set: &PredictedSet, band: Band, pick: Pick) -> Option<Spread> {
 
 #[cfg(test)]
 mod tests {
-    use super::{counted, counted_slope};
+    use super::Counting;
 
     #[test]
     fn large_errors_pull_less_but_always() {
-        assert!(counted(0.0).abs() < 1e-12);
-        let slope = |error: f64| (counted(error + 1e-4) - counted(error)) / 1e-4;
+        let counting = Counting {
+            large: 0.2,
+            small: 0.02,
+        };
+        assert!(counting.of(0.0).abs() < 1e-12);
+        let slope = |error: f64| (counting.of(error + 1e-4) - counting.of(error)) / 1e-4;
         assert!(slope(0.001) < 0.1);
         assert!(slope(0.1) > 0.6);
         assert!(slope(0.5) < 0.5 * slope(0.1));
         assert!(slope(2.0) > 0.05);
         for error in [0.003, 0.05, 0.4, 2.0] {
-            let known = counted_slope(error) * error;
+            let known = counting.slope(error) * error;
             assert!((slope(error) / known - 1.0).abs() < 0.03, "{error}");
         }
     }

@@ -20,7 +20,11 @@ const FARTHEST: f64 = 2.0;
 /// How much steps are damped, from what is tried first to what is tried last.
 const DAMPING: [f64; 4] = [0.001, 0.03, 0.3, 3.0];
 /// Steps after which it is enough for now.
-const STEPS: usize = 4;
+const STEPS: usize = 8;
+/// How often slopes are seen anew at most; between, steps tell how they change, which costs nothing.
+const SEEN: usize = 2;
+/// The square of a step that is too short to tell slopes from rounded times.
+const SHORTEST: f64 = 1e-6;
 
 /// The best step so far.
 struct Found {
@@ -33,35 +37,42 @@ struct Found {
 impl Fit<'_> {
     /// Moves the parameters `free` together as long as that helps; the objective then.
     pub(super) fn together(&mut self, free: &[usize], mut best: f64) -> Result<f64, String> {
+        let mut slopes = self.slopes(free)?;
+        let (mut seen, mut learnt) = (1, false);
         for _ in 0..STEPS {
-            let slope = self.slope(free)?;
-            let mut found: Option<Found> = None;
-            for damping in DAMPING {
-                let Some(moves) = self.step(free, &slope, damping) else {
-                    continue;
-                };
-                let (objective, predicted) = self.moved(&moves)?;
-                let least = found.as_ref().map_or(best, |found| found.objective);
-                if self.is_better(objective, least) {
-                    found = Some(Found {
-                        objective,
-                        moves,
-                        predicted,
-                    });
-                }
+            let mut found = self.step(free, &slopes, best)?;
+            if found.is_none() && learnt && seen < SEEN {
+                slopes = self.slopes(free)?;
+                seen += 1;
+                found = self.step(free, &slopes, best)?;
             }
             let Some(found) = found else { break };
             best = found.objective;
+            let before = (self.at(free), self.times());
             self.settle(&found.moves, found.predicted);
+            learn(
+                &mut slopes,
+                &(self.at(free) - before.0),
+                &(self.times() - before.1),
+            );
+            learnt = true;
         }
         Ok(best)
     }
 
-    /// The objective near the present values, as a quadratic form of the logarithms of `free`.
-    fn slope(&mut self, free: &[usize]) -> Result<Quadratic, String> {
-        let rows = logarithms(&self.predicted, |row| row.predicted_us);
-        let off = &rows - logarithms(&self.predicted, |row| row.measured_us);
-        let weights = weights(&self.predicted);
+    /// ln of the factor that each parameter has.
+    fn at(&self, free: &[usize]) -> DVector<f64> {
+        DVector::from_iterator(free.len(), free.iter().map(|&p| self.factors[p].ln()))
+    }
+
+    /// ln of the time that each row is predicted to take.
+    fn times(&self) -> DVector<f64> {
+        logarithms(&self.predicted, |row| row.predicted_us)
+    }
+
+    /// How the logarithm of each row's time changes with that of each parameter.
+    fn slopes(&mut self, free: &[usize]) -> Result<DMatrix<f64>, String> {
+        let rows = self.times();
         let mut changes = DMatrix::zeros(rows.len(), free.len());
         for (column, &parameter) in free.iter().enumerate() {
             let (objective, moved) = self.moved(&[(parameter, self.factors[parameter] * NUDGE)])?;
@@ -71,20 +82,55 @@ impl Fit<'_> {
                 changes.set_column(column, &by);
             }
         }
-        let weighted = DMatrix::from_fn(changes.nrows(), changes.ncols(), |row, column| {
-            weights[row] * changes[(row, column)]
+        Ok(changes)
+    }
+
+    /// The objective near the present values, as a quadratic form of the logarithms of `free`.
+    fn form(&self, free: &[usize], slopes: &DMatrix<f64>) -> Quadratic {
+        let off = self.times() - logarithms(&self.predicted, |row| row.measured_us);
+        let weights = weights(&self.predicted, self.counting);
+        let weighted = DMatrix::from_fn(slopes.nrows(), slopes.ncols(), |row, column| {
+            weights[row] * slopes[(row, column)]
         });
         let mut form = Quadratic {
-            curvature: weighted.tr_mul(&changes),
+            curvature: weighted.tr_mul(slopes),
             gradient: weighted.tr_mul(&off),
         };
         self.pull
             .add((&self.starts, &self.factors), free, &mut form);
-        Ok(form)
+        form
+    }
+
+    /// The step that leads lowest, damped more and more as long as that is better.
+    fn step(
+        &mut self,
+        free: &[usize],
+        slopes: &DMatrix<f64>,
+        best: f64,
+    ) -> Result<Option<Found>, String> {
+        let form = self.form(free, slopes);
+        let mut found: Option<Found> = None;
+        for damping in DAMPING {
+            let Some(moves) = self.led(free, &form, damping) else {
+                continue;
+            };
+            let (objective, predicted) = self.moved(&moves)?;
+            let least = found.as_ref().map_or(best, |found| found.objective);
+            if self.is_better(objective, least) {
+                found = Some(Found {
+                    objective,
+                    moves,
+                    predicted,
+                });
+            } else if found.is_some() {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// Where a step leads with so much damping; `None` if that has no answer.
-    fn step(&self, free: &[usize], slope: &Quadratic, damping: f64) -> Option<Vec<(usize, f64)>> {
+    fn led(&self, free: &[usize], slope: &Quadratic, damping: f64) -> Option<Vec<(usize, f64)>> {
         let by = slope.lowest(damping)?;
         let limit = FARTHEST.ln();
         let moves = free.iter().zip(by.iter()).filter_map(|(&parameter, by)| {
@@ -97,6 +143,26 @@ impl Fit<'_> {
     }
 }
 
+/// Corrects slopes by what a step of parameters changed of each row's time.
+///
+/// Of all slopes that would have told the change, the nearest ones (Broyden's update), where those
+/// of parameters that do not matter to a row stay zero (Schubert, *Mathematics of Computation* 24,
+/// 1970).
+fn learn(slopes: &mut DMatrix<f64>, step: &DVector<f64>, change: &DVector<f64>) {
+    for (mut row, change) in slopes.row_iter_mut().zip(change) {
+        let (mut told, mut length) = (0.0, 0.0);
+        for (slope, by) in row.iter().zip(step).filter(|(slope, _)| **slope != 0.0) {
+            told += slope * by;
+            length += by * by;
+        }
+        if length > SHORTEST {
+            let off = (change - told) / length;
+            let matter = row.iter_mut().zip(step).filter(|(slope, _)| **slope != 0.0);
+            matter.for_each(|(slope, by)| *slope += off * by);
+        }
+    }
+}
+
 /// ln of a time of each row.
 fn logarithms(
     predicted: &[Option<PredictedSet>],
@@ -104,4 +170,25 @@ fn logarithms(
 ) -> DVector<f64> {
     let rows = predicted.iter().flatten().flat_map(|set| &set.rows);
     DVector::from_vec(rows.map(|row| time(row).ln()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_tell_slopes_of_parameters_that_matter() {
+        let mut slopes = DMatrix::from_row_slice(3, 2, &[1.0, 0.0, 0.5, 0.5, 0.2, 0.3]);
+        let step = DVector::from_row_slice(&[0.1, -0.2]);
+        let change = DVector::from_row_slice(&[0.2, 0.05, -0.04]);
+        learn(&mut slopes, &step, &change);
+        assert!((&slopes * &step - change).norm() < 1e-12);
+        // The first row alone hears only one of them, the last was right before.
+        assert!((slopes[(0, 0)] - 2.0).abs() < 1e-12 && slopes[(0, 1)] == 0.0);
+        assert!((slopes[(2, 0)] - 0.2).abs() < 1e-12 && (slopes[(2, 1)] - 0.3).abs() < 1e-12);
+        // What hardly moved tells nothing.
+        let before = slopes.clone();
+        learn(&mut slopes, &(step * 1e-4), &DVector::from_element(3, 1.0));
+        assert_eq!(slopes, before);
+    }
 }

@@ -6,7 +6,7 @@ use super::spec::FitSpec;
 use crate::nccl::Algorithm;
 use crate::scenario::validation::measurement::Measurement;
 use crate::scenario::validation::predict::{Machines, PredictedRow, PredictedSet, predict};
-use crate::scenario::validation::summary::{Band, group_log_errors};
+use crate::scenario::validation::summary::{Band, Counting, group_log_errors};
 use crate::threads;
 use crate::topology::{Hardware, TopologyError, catalogue, load};
 use serde_json::Value;
@@ -17,6 +17,12 @@ pub(super) const FACTORS: (f64, f64) = (0.02, 50.0);
 
 /// The name of sends and receives.
 const SENDS: &str = Algorithm::PointToPoint.name();
+
+/// What errors count for where a search ends.
+pub(super) const NEAR: Counting = Counting {
+    large: 0.2,
+    small: 0.02,
+};
 
 pub(super) struct Fit<'m> {
     base: Value,
@@ -32,16 +38,25 @@ pub(super) struct Fit<'m> {
     pub(super) predicted: Vec<Option<PredictedSet>>,
     pub(super) evaluations: usize,
     pub(super) pull: Pull,
+    /// What errors count for.
+    pub(super) counting: Counting,
     /// The part of the objective that a move has to take away to be kept.
     noticeable: f64,
 }
 
+/// Where the parameters of a fit once were.
+#[derive(Clone)]
+pub(super) struct Place {
+    factors: Vec<f64>,
+    predicted: Vec<Option<PredictedSet>>,
+}
+
 /// The mean over groups and bands of the mean of |ln(predicted / measured)|.
-fn objective(predicted: &[Option<PredictedSet>]) -> f64 {
+fn objective(predicted: &[Option<PredictedSet>], counting: Counting) -> f64 {
     let sets: Vec<&PredictedSet> = predicted.iter().flatten().collect();
     let errors: Vec<f64> = Band::ALL
         .iter()
-        .flat_map(|&band| group_log_errors(&sets, band))
+        .flat_map(|&band| group_log_errors(&sets, band, counting))
         .collect();
     errors.iter().sum::<f64>() / errors.len().max(1) as f64
 }
@@ -51,7 +66,26 @@ impl<'m> Fit<'m> {
     pub(super) fn begin(&mut self) -> Result<f64, String> {
         let everything: Vec<_> = self.rows.iter().cloned().enumerate().collect();
         self.predicted = self.predict(&everything, &self.factors.clone())?;
-        Ok(objective(&self.predicted) + self.pull.cost(&self.starts, &self.factors))
+        Ok(self.present())
+    }
+
+    /// The objective with the values so far.
+    pub(super) fn present(&self) -> f64 {
+        objective(&self.predicted, self.counting) + self.pull.cost(&self.starts, &self.factors)
+    }
+
+    /// Where the parameters are, and what is predicted there.
+    pub(super) fn place(&self) -> Place {
+        Place {
+            factors: self.factors.clone(),
+            predicted: self.predicted.clone(),
+        }
+    }
+
+    /// Moves all parameters to where they were.
+    pub(super) fn back_to(&mut self, place: Place) {
+        self.factors = place.factors;
+        self.predicted = place.predicted;
     }
 
     /// An objective is enough below the `best` one so far to move for it.
@@ -157,6 +191,7 @@ impl<'m> Fit<'m> {
             predicted: Vec::new(),
             evaluations: 0,
             pull,
+            counting: NEAR,
             noticeable: spec.noticeable,
             paths,
             starts,
@@ -232,7 +267,7 @@ impl<'m> Fit<'m> {
             }
         }
         Ok((
-            objective(&all) + self.pull.cost(&self.starts, &factors),
+            objective(&all, self.counting) + self.pull.cost(&self.starts, &factors),
             all,
         ))
     }
