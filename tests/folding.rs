@@ -448,7 +448,7 @@ fn a_long_pipeline_is_mostly_skipped() {
             8,
             Collective::AllReduce,
             Some(Algorithm::NvlsTree),
-            1 << 32,
+            1 << 34,
         ),
     ] {
         let nodes = Some(nodes);

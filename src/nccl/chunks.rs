@@ -146,8 +146,8 @@ impl Sizing<'_> {
 
     /// Whether channels share each loop over the data.
     fn looped(&self) -> bool {
-        let shared = [Algorithm::Ring, Algorithm::Tree].contains(&self.algorithm);
-        shared && self.env.version.before(CELLS)
+        use Algorithm::{Nvls, NvlsTree, Ring, Tree};
+        [Ring, Tree, Nvls, NvlsTree].contains(&self.algorithm) && self.env.version.before(CELLS)
     }
 
     /// How many channels' thread blocks an operation of `bytes` starts, of which `used` have data.
@@ -250,13 +250,16 @@ impl Sizing<'_> {
             .collect()
     }
 
-    /// `len` bytes in loops of a chunk of each channel (of all-reduces on rings one for each rank);
-    /// of what is left for the last one each takes as much as the others, in whole passes of its
-    /// threads, until nothing is left (`runRing` and `runTreeSplit` of releases before cells).
+    /// `len` bytes in loops of a chunk of each channel, of all-reduces on rings one for each rank and
+    /// with NVLS one for each head.
+    ///
+    /// What is left for the last loop goes to one channel after the other until nothing is left: by
+    /// chunks, but on rings, and of a tree's only loop, as much to each as to the others in whole
+    /// passes of its threads (`all_reduce.h` and others of releases before cells).
     fn loops(&self, len: u64, channels: u64) -> Vec<Part> {
-        let tree = self.algorithm == Algorithm::Tree;
-        let blocks = match self.collective {
-            Collective::AllReduce if !tree => u64::from(self.setup.ranks),
+        let blocks = match (self.collective, self.algorithm) {
+            (Collective::AllReduce, Algorithm::Ring) => u64::from(self.setup.ranks),
+            (Collective::AllReduce, Algorithm::Nvls | Algorithm::NvlsTree) => u64::from(self.heads),
             _ => 1,
         };
         let pass = match self.kind {
@@ -264,13 +267,18 @@ impl Sizing<'_> {
             // Half of what they move at once.
             ProtocolKind::Ll128 => LL128_WARP.get() * self.threads() / 64,
         };
-        let chunk = self.chunk(len.div_ceil(channels), 1);
+        let chunk = self.chunk(len, channels);
         let one = blocks * chunk;
         let (full, rest) = (len / (channels * one) * one, len % (channels * one));
-        let share = if tree && full > 0 {
-            chunk
-        } else {
+        let even = match self.algorithm {
+            Algorithm::Ring => true,
+            Algorithm::Tree => full == 0,
+            _ => false,
+        };
+        let share = if even {
             chunk.min(rest.div_ceil(channels * blocks).next_multiple_of(pass))
+        } else {
+            chunk
         };
         let mut offset = 0;
         let part = |c| {

@@ -1,10 +1,10 @@
 //! Fitting the parameters of time to published tables.
 //!
-//! Coordinate search on factors: each parameter in turn is moved up and down by steps that
-//! become smaller, and what makes the objective smaller is kept; so are any two parameters of one
-//! protocol of a generation, both the same way and one against the other (of a kernel's start and
-//! what a step takes a table often knows the sum best), and parameters that are tied to each other,
-//! all alike (`search.rs`); after each round all of them move at once (`newton.rs`).
+//! Coordinate search on factors: each parameter in turn, and all those that are tied to each other,
+//! are moved up and down by steps that become smaller, and what makes the objective smaller is kept
+//! (`search.rs`); after each round all of them move at once (`newton.rs`): of a kernel's start and
+//! what a step takes a table often knows the sum best. The first round is made from two places.
+//!
 //! The objective is the mean, over groups of measurements and bands of size, of
 //! |ln(predicted / measured)| (half the median and half the mean of a group's rows), where large
 //! errors count less and less: every group counts alike, and what no parameter explains bends none;
