@@ -59,31 +59,25 @@ impl Communicator<'_> {
         let hops = self.hops(collective, algorithm);
         let costs = self.costs(algorithm, kind, channels, hops);
         let costs = self.without_copies(collective, algorithm, kind, &ways, costs);
-        let mut planned = self.planned(program, &ways, (algorithm, kind), costs, channels);
-        planned.channels = started;
-        planned.plan.issue.each = self.kernel_start(started);
-        Ok(planned)
+        let choice = (algorithm, kind);
+        Ok(self.planned(program, &ways, choice, costs, (started, channels)))
     }
 
-    /// What it takes a process to start a kernel of so many thread blocks.
-    fn kernel_start(&self, channels: u16) -> Time {
-        kernel_start(channels, self.env().version.before(23), self.driver_start())
-    }
-
-    /// A program with a way for each of its connections, as a plan.
+    /// A program with a way for each of its connections, as a plan. Of the channels that are
+    /// `started` only those `used` have data.
     pub(super) fn planned(
         &self,
         program: Arc<dyn Program>,
         ways: &[Way],
         (algorithm, kind): (Algorithm, ProtocolKind),
         mut costs: Vec<RoleCosts>,
-        channels: u16,
+        (started, used): (u16, u16),
     ) -> Planned {
         let bytes = program.bytes();
         let protocol = protocol(algorithm, program.collective(), kind, self.env());
         let transports = self.transports(program.as_ref(), ways, algorithm, protocol);
         if algorithm == Algorithm::Ring {
-            let apart = self.apart(program.as_ref(), &transports, protocol, channels);
+            let apart = self.apart(program.as_ref(), &transports, protocol, used);
             costs.iter_mut().for_each(|costs| costs.apart = apart);
         }
         let plan = Plan {
@@ -92,7 +86,7 @@ impl Communicator<'_> {
             protocol,
             issue: Issue {
                 ranks_per_process: self.env().ranks_per_process,
-                each: self.kernel_start(channels),
+                each: kernel_start(started, self.env().version.before(23), self.driver_start()),
                 in_a_row: self.env().in_a_row,
             },
             routes: Arc::clone(&self.ways.routes),
@@ -105,7 +99,7 @@ impl Communicator<'_> {
             plan,
             algorithm,
             protocol: kind,
-            channels,
+            channels: started,
             bytes,
         }
     }
@@ -151,9 +145,16 @@ impl Communicator<'_> {
             )));
         }
         let ways = self.ways_of(&program, |comm, a, b, _| comm.own_nics(a, b))?;
-        let costs = self.costs(Algorithm::Msccl, kind, algorithm.channels, 0);
+        let channels = algorithm.channels;
+        let costs = self.costs(Algorithm::Msccl, kind, channels, 0);
         let choice = (Algorithm::Msccl, kind);
-        Ok(self.planned(Arc::new(program), &ways, choice, costs, algorithm.channels))
+        Ok(self.planned(
+            Arc::new(program),
+            &ways,
+            choice,
+            costs,
+            (channels, channels),
+        ))
     }
 
     /// An algorithm of message passing: each rank by its own interface.

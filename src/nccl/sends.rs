@@ -105,7 +105,13 @@ impl Communicator<'_> {
             program = built(Some(LONGEST_MESSAGE));
         }
         let choice = (Algorithm::PointToPoint, kind);
-        let mut planned = self.planned(Arc::new(program), &ways, choice, costs, lanes.channels);
+        let mut planned = self.planned(
+            Arc::new(program),
+            &ways,
+            choice,
+            costs,
+            (lanes.channels, lanes.channels),
+        );
         planned.plan.merged = Arc::new(self.merged(&ways));
         Ok(planned)
     }

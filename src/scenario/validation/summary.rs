@@ -115,6 +115,12 @@ pub(super) struct Counting {
 }
 
 impl Counting {
+    /// Where a search ends.
+    pub(super) const AT_LAST: Counting = Counting {
+        large: 0.2,
+        small: 0.02,
+    };
+
     /// What a row counts for that is off by `error`, |ln(predicted / measured)|.
     fn of(self, error: f64) -> f64 {
         let rounded = error.hypot(self.small) - self.small;
@@ -198,10 +204,7 @@ mod tests {
 
     #[test]
     fn large_errors_pull_less_but_always() {
-        let counting = Counting {
-            large: 0.2,
-            small: 0.02,
-        };
+        let counting = Counting::AT_LAST;
         assert!(counting.of(0.0).abs() < 1e-12);
         let slope = |error: f64| (counting.of(error + 1e-4) - counting.of(error)) / 1e-4;
         assert!(slope(0.001) < 0.1);

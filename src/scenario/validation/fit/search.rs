@@ -1,7 +1,7 @@
 //! Moving one parameter at a time, and from where a fit begins to where it ends.
 
 use super::spec::FitSpec;
-use super::state::{FACTORS, Fit, NEAR};
+use super::state::{FACTORS, Fit};
 use crate::scenario::validation::summary::Counting;
 
 /// What errors count for on the way from afar: first hardly anything below 30 %, and large ones are
@@ -25,23 +25,30 @@ impl Fit<'_> {
     /// objectives lead: either may end in a valley that the other does not find.
     pub(super) fn run(&mut self, spec: &FitSpec, free: &[usize]) -> Result<(f64, f64), String> {
         let before = self.begin()?;
-        let start = self.place();
         let mut best = before;
-        for (round, &step) in spec.steps.iter().enumerate() {
+        let mut steps = spec.steps.iter();
+        if let Some(&first) = steps.next() {
+            best = self.first_round(free, first, best)?;
+        }
+        for &step in steps {
             best = self.round(free, step, best)?;
-            if round == 0 {
-                let near = self.place();
-                self.back_to(start.clone());
-                self.approach(free)?;
-                let far = self.round(free, step, self.present())?;
-                if self.is_better(far, best) {
-                    best = far;
-                } else {
-                    self.back_to(near);
-                }
-            }
         }
         Ok((before, best))
+    }
+
+    /// A round from either place; the objective where the better one ends.
+    fn first_round(&mut self, free: &[usize], step: f64, best: f64) -> Result<f64, String> {
+        let start = self.place();
+        let best = self.round(free, step, best)?;
+        let near = self.place();
+        self.back_to(start);
+        self.approach(free)?;
+        let far = self.round(free, step, self.present())?;
+        if self.is_better(far, best) {
+            return Ok(far);
+        }
+        self.back_to(near);
+        Ok(best)
     }
 
     /// Moves parameters to where smoother objectives lead.
@@ -50,7 +57,7 @@ impl Fit<'_> {
             self.counting = counting;
             self.together(free, self.present())?;
         }
-        self.counting = NEAR;
+        self.counting = Counting::AT_LAST;
         Ok(())
     }
 

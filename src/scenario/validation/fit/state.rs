@@ -18,12 +18,6 @@ pub(super) const FACTORS: (f64, f64) = (0.02, 50.0);
 /// The name of sends and receives.
 const SENDS: &str = Algorithm::PointToPoint.name();
 
-/// What errors count for where a search ends.
-pub(super) const NEAR: Counting = Counting {
-    large: 0.2,
-    small: 0.02,
-};
-
 pub(super) struct Fit<'m> {
     base: Value,
     pub(super) paths: Vec<String>,
@@ -45,7 +39,6 @@ pub(super) struct Fit<'m> {
 }
 
 /// Where the parameters of a fit once were.
-#[derive(Clone)]
 pub(super) struct Place {
     factors: Vec<f64>,
     predicted: Vec<Option<PredictedSet>>,
@@ -191,7 +184,7 @@ impl<'m> Fit<'m> {
             predicted: Vec::new(),
             evaluations: 0,
             pull,
-            counting: NEAR,
+            counting: Counting::AT_LAST,
             noticeable: spec.noticeable,
             paths,
             starts,
