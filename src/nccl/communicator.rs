@@ -197,8 +197,9 @@ impl<'t> Communicator<'t> {
             amd: cpus().any(|v| v == CpuVendor::Amd),
             net_overhead: env.net_overhead,
             net_latency,
+            // Before 2.18 tables of A100 and V100 follow Simple where it would have been chosen.
             ll128: compute_capability >= 70
-                && !(compute_capability >= 80 && env.version.before(18))
+                && !env.version.before(18)
                 && graph.nvlink
                 && (hosts.len() == 1 || near <= far),
             collnet: sharp::collnet(topology, &mut router, &hosts, env),
