@@ -61,6 +61,12 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     })
     .map_err(CliError::Usage)?;
     terminal::print(&table(&log))?;
+    if let Some(path) = &args.values {
+        write(path, &values(&log))?;
+    }
+    if let Some(path) = &args.log {
+        write(path, &json!(log))?;
+    }
     if let Some(path) = &args.leave_one_out {
         let sets = leave_one_out(&spec, &measurements, &log, &mut |text| {
             anstream::eprintln!("{text}");
@@ -70,12 +76,6 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         let sets: Vec<&PredictedSet> = sets.iter().filter(|s| !given.contains(&s.id)).collect();
         terminal::print(&bands(&sets))?;
         write(path, &groups(&sets))?;
-    }
-    if let Some(path) = &args.values {
-        write(path, &values(&log))?;
-    }
-    if let Some(path) = &args.log {
-        write(path, &json!(log))?;
     }
     Ok(())
 }
