@@ -184,10 +184,7 @@ mod tests {
 
     #[test]
     fn less_than_a_round_loses_what_its_hunks_have_of_it() {
-        assert_eq!(
-            [4, 32, 60].map(|kib| lost(kib, 16)),
-            [100, 800, 1500],
-        );
+        assert_eq!([4, 32, 60].map(|kib| lost(kib, 16)), [100, 800, 1500],);
         assert_eq!(lost(20, 10), 800);
     }
 
