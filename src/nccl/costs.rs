@@ -231,19 +231,6 @@ pub(super) fn lane_costs(model: &Architecture, kind: ProtocolKind, lanes: u16) -
     }
 }
 
-/// What starting a kernel takes a process: for each GPU with a thread block, and for each more of
-/// these.
-///
-/// Read off: nccl-tests of 8 GPUs driven by one process cannot be faster than eight times this
-/// (35.2 us with one thread block and 88 with 32 in microsoft/superbenchmark on A100, 35.1 in
-/// together-nccl-tests on H100). Releases from 2.23 on prepare thread blocks all at once. Of threads
-/// with a GPU each only the `driver`'s part counts: the rest they do at the same time.
-pub(super) fn kernel_start(channels: u16, before_2_23: bool, driver: Option<Time>) -> Time {
-    let gpu = driver.unwrap_or(Time::from_nanos(4400));
-    let more = if before_2_23 { 210 } else { 30 };
-    gpu + Time::from_nanos(more) * u32::from(channels.saturating_sub(1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@
 
 mod bound;
 mod disturbed;
+mod issue;
 pub mod job;
 mod merged;
 mod routes;
@@ -14,6 +15,7 @@ mod transports;
 
 pub use bound::bound;
 pub use disturbed::{Disturbances, Stretch};
+pub use issue::Issue;
 pub use job::Job;
 pub use merged::Merged;
 pub use routes::{Laid, Routes};
@@ -367,41 +369,6 @@ impl RoleCosts {
     }
 }
 
-/// When the kernels of a rank can start: a process starts those of all its ranks one after
-/// the other, operation by operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Issue {
-    /// Ranks that one process drives.
-    pub ranks_per_process: u32,
-    /// What each start takes the process.
-    pub each: Time,
-    /// So many operations of a rank are started before those of the process's next rank: 1 where
-    /// one thread drives all of them.
-    pub in_a_row: u32,
-}
-
-impl Issue {
-    /// Nobody waits for a process.
-    pub const FREE: Issue = Issue {
-        ranks_per_process: 1,
-        each: Time::ZERO,
-        in_a_row: 1,
-    };
-
-    /// When the kernel of an operation (from 0) has been started for a rank.
-    #[must_use]
-    pub fn at(&self, rank: u32, operation: u32) -> Time {
-        let own = u64::from(self.ranks_per_process.max(1));
-        let in_a_row = u64::from(self.in_a_row.max(1));
-        let (turn, at) = (
-            u64::from(operation) / in_a_row,
-            u64::from(operation) % in_a_row,
-        );
-        let before = (turn * own + u64::from(rank) % own) * in_a_row + at + 1;
-        Time::from_picos(self.each.picos().saturating_mul(before))
-    }
-}
-
 /// What steps cost a worker on one kind of GPU, with the plan's protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerCosts {
@@ -419,21 +386,6 @@ pub struct WorkerCosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_process_starts_kernels_rank_by_rank_or_thread_by_thread() {
-        let issue = |in_a_row| Issue {
-            ranks_per_process: 4,
-            each: Time::from_micros(1),
-            in_a_row,
-        };
-        let of = |issue: Issue, rank| [0, 1, 2, 3].map(|o| issue.at(rank, o).picos() / 1_000_000);
-        assert_eq!(of(issue(1), 0), [1, 5, 9, 13]);
-        assert_eq!(of(issue(1), 5), [2, 6, 10, 14]);
-        // Two each in turn: 0 0 1 1 2 2 3 3 0 0 1 1 …
-        assert_eq!(of(issue(2), 0), [1, 2, 9, 10]);
-        assert_eq!(of(issue(2), 3), [7, 8, 15, 16]);
-    }
 
     #[test]
     fn a_proxy_has_time_for_others_while_the_wire_is_busy() {

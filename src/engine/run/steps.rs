@@ -21,8 +21,9 @@ impl<P: Probe> Run<'_, '_, P> {
             let idle_until = state.latest;
             let kind =
                 &self.plan.costs[usize::from(self.plan.rank_costs[self.cast.rank(rank).index()])];
-            let issued = self.plan.issue.at(self.cast.rank(rank).0, state.operation);
-            let begins = idle_until.max(issued) + self.delay(rank, state.operation);
+            let issue = &self.plan.issue;
+            let ready = issue.begins(self.cast.rank(rank).0, state.operation, idle_until);
+            let begins = ready + self.delay(rank, state.operation);
             // One kernel: all parts of a thread block start together.
             let free = begins + kind.launch;
             self.ranks[rank].running = 0;

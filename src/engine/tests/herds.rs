@@ -25,6 +25,7 @@ fn uneven(ranks: u32, bytes: u64, sync: u64, (each, in_a_row): (Time, u32)) -> P
         ranks_per_process: 4,
         each,
         in_a_row,
+        between: each,
     };
     plan
 }

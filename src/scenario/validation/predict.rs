@@ -218,7 +218,7 @@ fn usual_version(topology: &Topology) -> Version {
         patch,
     };
     match oldest {
-        Some(0..90) => of(14, 3),
+        Some(0..90) => of(12, 12),
         Some(90..100) => of(23, 4),
         _ => Version::DEFAULT,
     }

@@ -143,8 +143,8 @@ impl<P: Probe> Run<'_, '_, P> {
         // To another operation, or several: the same steps lead to it, it is not the last one's
         // end, and kernels wait for those before them, not for their processes.
         let waits = |rank: usize, operation: u32, end: Time| {
-            let issued = self.plan.issue.at(self.cast.rank(rank).0, operation);
-            issued <= end
+            let issue = &self.plan.issue;
+            issue.begins(self.cast.rank(rank).0, operation, end) == end + issue.between
         };
         later > 0
             && (0..self.workers as usize)
