@@ -16,12 +16,13 @@ mod valid;
 pub mod validation;
 
 pub use crate::fault::FaultSpec;
+pub use crate::fault::goodput::LongRunSpec;
 pub use error::ScenarioError;
 pub use read::{Scenario, parse, read};
 pub use run::{Silent, Step, Watch, run};
 pub use spec::{
-    CollectiveSpec, EnvValue, JobSpec, LongRunSpec, ScenarioSpec, SizesSpec, TopologyRef,
-    VariantSpec, scenario_schema,
+    CollectiveSpec, EnvValue, JobSpec, ScenarioSpec, SizesSpec, TopologyRef, VariantSpec,
+    scenario_schema,
 };
 pub use valid::{ValidSpec, validate};
 

@@ -5,12 +5,11 @@
 
 use crate::collective::Collective;
 use crate::fault::FaultSpec;
-use crate::fault::goodput::CheckpointSpec;
-use crate::fault::published::Component;
+use crate::fault::goodput::LongRunSpec;
 use crate::nccl::{Algorithm, Registration};
 use crate::plan::ProtocolKind;
 use crate::topology::{TopologySpec, unique};
-use crate::units::{Bytes, Span};
+use crate::units::Bytes;
 use crate::workload::training::spec::TrainingSpec;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::de::{Deserializer, Error, Visitor};
@@ -127,44 +126,6 @@ pub enum JobSpec {
     Collective(CollectiveSpec),
     /// Steps of a training job.
     Training(Box<TrainingSpec>),
-}
-
-/// A long run with failures and checkpoints. Nodes, GPUs and the step are the job's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LongRunSpec {
-    /// Free text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// How long the run is on the cluster, all told.
-    pub duration: Span,
-    /// When checkpoints are made, and what they cost.
-    pub checkpoint: CheckpointSpec,
-    /// Nodes that stand by for those that are out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spares: Option<u32>,
-    /// Published rates of failures by name; `llama3-405b` if absent, `none` for those in `mtbf`
-    /// only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rates: Option<String>,
-    /// The mean time between failures of one part of a kind, in place of what is published.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub mtbf: BTreeMap<Component, Span>,
-    /// From a failure until it is noticed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detection: Option<Span>,
-    /// From having all nodes until the first step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restart: Option<Span>,
-    /// How long a node is out that has to be repaired.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repair: Option<Span>,
-    /// Share of failures after which a node is out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drained: Option<f64>,
-    /// How often the run is simulated; 100 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replicas: Option<u32>,
 }
 
 /// A variant of a scenario, to be compared with others.

@@ -1,6 +1,6 @@
 //! Goodput: what share of a long run is progress, when parts fail and checkpoints cost time.
 //!
-//! A file ([`GoodputSpec`]) becomes a [`Job`]; [`goodput`] simulates many replicas of it, which
+//! A [`LongRunSpec`] on a [`Cluster`] becomes a [`Job`]; [`goodput`] simulates many replicas of it, which
 //! differ in their failures only ([`replica`]), and [`formulas`] say what to expect.
 //!
 //! Left out: checkpoints written while training goes on (only the time that training stands
@@ -16,7 +16,7 @@ mod tests;
 
 pub use replica::{Ledger, Replica};
 pub use search::{BestInterval, best_interval};
-pub use spec::{CheckpointSpec, CostSpec, GoodputSpec, IntervalSpec};
+pub use spec::{CheckpointSpec, Cluster, CostSpec, IntervalSpec, LongRunSpec};
 
 use super::error::{FaultError, problem};
 use super::published::{Component, published};
@@ -88,8 +88,13 @@ const MOST_FAILURES: f64 = 10e6;
 ///
 /// # Errors
 /// Everything that is wrong with the job, with paths that start at its own fields.
-pub fn goodput(spec: &GoodputSpec, seed: u64, threads: usize) -> Result<Goodput, FaultError> {
-    let job = Job::new(spec)?;
+pub fn goodput(
+    cluster: &Cluster,
+    spec: &LongRunSpec,
+    seed: u64,
+    threads: usize,
+) -> Result<Goodput, FaultError> {
+    let job = Job::new(cluster, spec)?;
     let mut search = None;
     let interval = match spec.checkpoint.interval {
         IntervalSpec::Steps(steps) => steps,
@@ -147,10 +152,13 @@ impl Job {
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub fn new(spec: &GoodputSpec) -> Result<Job, FaultError> {
+    pub fn new(cluster: &Cluster, spec: &LongRunSpec) -> Result<Job, FaultError> {
         let mut problems = Vec::new();
         let defaults = &published().defaults;
-        let counts = [("nodes", spec.nodes), ("gpus_per_node", spec.gpus_per_node)];
+        let counts = [
+            ("nodes", cluster.nodes),
+            ("gpus_per_node", cluster.gpus_per_node),
+        ];
         for (name, count) in counts {
             if count == 0 {
                 problems.push(problem(name, "0", "1 or more"));
@@ -160,7 +168,7 @@ impl Job {
         if !(1..=1_000_000).contains(&replicas) {
             problems.push(problem("replicas", replicas.to_string(), "1 to 1000000"));
         }
-        for (name, span) in [("step", spec.step), ("duration", spec.duration)] {
+        for (name, span) in [("step", cluster.step), ("duration", spec.duration)] {
             if span == Span::ZERO {
                 problems.push(problem(name, span.to_string(), "more than 0"));
             }
@@ -186,11 +194,11 @@ impl Job {
                 formulas::write_time(size, rate)
             }
         };
-        let rates = rates(spec, &mut problems);
+        let rates = rates(cluster, spec, &mut problems);
         let job = Job {
             rates,
             spares: spec.spares.unwrap_or(0),
-            step: spec.step,
+            step: cluster.step,
             cost,
             detection: spec.detection.unwrap_or(defaults.detection.value),
             restart: spec.restart.unwrap_or(defaults.restart.value),
@@ -237,7 +245,7 @@ impl Job {
 }
 
 /// Failures per second of each kind of part.
-fn rates(spec: &GoodputSpec, problems: &mut Vec<Problem>) -> [f64; 6] {
+fn rates(cluster: &Cluster, spec: &LongRunSpec, problems: &mut Vec<Problem>) -> [f64; 6] {
     const NONE: &str = "none";
     let shipped = &published().rates;
     let name = spec.rates.as_deref().unwrap_or(&shipped[0].name);
@@ -258,10 +266,10 @@ fn rates(spec: &GoodputSpec, problems: &mut Vec<Problem>) -> [f64; 6] {
             return 0.0;
         }
         let count = component.count(
-            spec.nodes,
-            spec.gpus_per_node,
-            spec.nics_per_node.unwrap_or(spec.gpus_per_node),
-            spec.nvswitches_per_node.unwrap_or(0),
+            cluster.nodes,
+            cluster.gpus_per_node,
+            cluster.nics_per_node,
+            cluster.nvswitches_per_node,
         );
         let mtbf = own.or_else(|| base?.mtbf(component));
         mtbf.map_or(0.0, |mtbf| count as f64 / mtbf.seconds())

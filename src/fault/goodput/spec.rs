@@ -1,4 +1,4 @@
-//! A goodput job: a cluster that fails, and what is done about it.
+//! A long run: a cluster that fails, and what is done about it.
 
 use crate::fault::published::Component;
 use crate::units::{Bandwidth, Bytes, Span};
@@ -6,23 +6,32 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A long training run on a cluster that fails.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GoodputSpec {
-    /// Free text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
+/// What runs for long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cluster {
     /// Nodes that the job runs on.
     pub nodes: u32,
     /// GPUs of each node.
     pub gpus_per_node: u32,
-    /// NICs of each node; as many as GPUs if absent.
+    /// NICs of each node.
+    pub nics_per_node: u32,
+    /// NVSwitches of each node.
+    pub nvswitches_per_node: u32,
+    /// How long a step takes.
+    pub step: Span,
+}
+
+/// A long run with failures and checkpoints. Nodes, GPUs and the step are the job's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LongRunSpec {
+    /// Free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nics_per_node: Option<u32>,
-    /// NVSwitches of each node; 0 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nvswitches_per_node: Option<u32>,
+    pub comment: Option<String>,
+    /// How long the run is on the cluster, all told.
+    pub duration: Span,
+    /// When checkpoints are made, and what they cost.
+    pub checkpoint: CheckpointSpec,
     /// Nodes that stand by for those that are out; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spares: Option<u32>,
@@ -33,10 +42,6 @@ pub struct GoodputSpec {
     /// The mean time between failures of one part of a kind, in place of what is published.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mtbf: BTreeMap<Component, Span>,
-    /// How long a step takes.
-    pub step: Span,
-    /// When checkpoints are made, and what they cost.
-    pub checkpoint: CheckpointSpec,
     /// From a failure until it is noticed, such as NCCL's timeout; as published if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detection: Option<Span>,
@@ -51,8 +56,6 @@ pub struct GoodputSpec {
     /// Share of failures, 0 to 1, after which a node is out; as published if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drained: Option<f64>,
-    /// How long the run is on the cluster, all told.
-    pub duration: Span,
     /// How often the run is simulated, each time with other failures; 100 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,

@@ -1,18 +1,33 @@
 use super::*;
 use proptest::prelude::*;
 
-fn spec(json: &str) -> GoodputSpec {
+fn spec(json: &str) -> LongRunSpec {
     serde_json::from_str(json).unwrap()
+}
+
+/// Nodes of so many GPUs, each with a NIC of its own.
+fn cluster(nodes: u32, gpus: u32, step: Span) -> Cluster {
+    Cluster {
+        nodes,
+        gpus_per_node: gpus,
+        nics_per_node: gpus,
+        nvswitches_per_node: 0,
+        step,
+    }
+}
+
+/// 16,384 GPUs.
+fn meta() -> Cluster {
+    cluster(2048, 8, Span::from_secs(6))
 }
 
 /// Llama 3 405B on 16,384 GPUs for 54 days. Published are the failures and that more than 90 %
 /// of the time was effective; a blocking checkpoint is taken as R4 of the formulas (5.67 TB at
 /// 2 TB/s), a restart as ten minutes with two until the failure is seen, by no more than the
 /// order of size that others publish.
-fn llama(interval: &str) -> GoodputSpec {
+fn llama(interval: &str) -> LongRunSpec {
     spec(&format!(
-        r#"{{"nodes": 2048, "gpus_per_node": 8, "step": "6s", "duration": "54d",
-            "checkpoint": {{"interval": {interval},
+        r#"{{"duration": "54d", "checkpoint": {{"interval": {interval},
                 "cost": {{"write": {{"size": "5.67TB", "rate": "2TB/s"}}}}}},
             "detection": "2min", "restart": "10min", "replicas": 50}}"#
     ))
@@ -41,7 +56,7 @@ fn mean(job: &Job, interval: u64) -> f64 {
 
 #[test]
 fn llama_3_was_effective_for_more_than_90_percent() {
-    let result = goodput(&llama("\"young\""), 1, 2).unwrap();
+    let result = goodput(&meta(), &llama("\"young\""), 1, 2).unwrap();
     let failures = result.mean_of(|replica| replica.failure_count() as f64);
     // Nothing fails during detection, which is 1 % of the time; the deviation of the mean over
     // 50 runs of √419 is 2.9.
@@ -59,11 +74,11 @@ fn llama_3_was_effective_for_more_than_90_percent() {
         "{gpu} of GPUs"
     );
     // With NCCL's timeout of ten minutes for every failure it would have been less than 90 %.
-    let slow = GoodputSpec {
+    let slow = LongRunSpec {
         detection: None,
         ..llama("\"young\"")
     };
-    assert!(goodput(&slow, 1, 2).unwrap().mean < 0.89);
+    assert!(goodput(&meta(), &slow, 1, 2).unwrap().mean < 0.89);
 }
 
 #[test]
@@ -127,10 +142,9 @@ fn a_run_without_failures_only_makes_checkpoints() {
     assert_eq!(replicas[0].ledger.checkpointing, Span::from_secs(200));
     assert_eq!((replicas[0].steps, replicas[0].goodput()), (800, 0.8));
     let none = spec(
-        r#"{"nodes": 1, "gpus_per_node": 1, "rates": "none", "step": "1s", "duration": "1h",
-            "checkpoint": {"interval": "daly", "cost": {"blocking": "1min"}}}"#,
+        r#"{"rates": "none", "duration": "1h", "checkpoint": {"interval": "daly", "cost": {"blocking": "1min"}}}"#,
     );
-    let result = goodput(&none, 0, 1).unwrap();
+    let result = goodput(&cluster(1, 1, Span::from_secs(1)), &none, 0, 1).unwrap();
     assert_eq!(
         (result.mean, result.mtbf, result.interval),
         (1.0, None, 3600)
@@ -185,19 +199,23 @@ fn intervals_are_as_the_file_says() {
         // With 720 s of recovery: √(2 × 2.835 × (11,135 + 720)) = 259.3 s.
         ("\"recovery\"", 43),
     ] {
-        let short = GoodputSpec {
+        let short = LongRunSpec {
             duration: Span::from_secs(3600),
             replicas: Some(1),
             ..llama(interval)
         };
-        assert_eq!(goodput(&short, 0, 1).unwrap().interval, steps, "{interval}");
+        assert_eq!(
+            goodput(&meta(), &short, 0, 1).unwrap().interval,
+            steps,
+            "{interval}"
+        );
     }
-    let best = GoodputSpec {
+    let best = LongRunSpec {
         duration: Span::parse("5d").unwrap(),
         replicas: Some(20),
         ..llama("\"best\"")
     };
-    let best = goodput(&best, 0, 2).unwrap();
+    let best = goodput(&meta(), &best, 0, 2).unwrap();
     let search = best.search.unwrap();
     assert_eq!(best.interval, search.steps);
     assert_eq!(best.mean, search.goodput);
@@ -206,12 +224,11 @@ fn intervals_are_as_the_file_says() {
 #[test]
 fn bad_jobs_are_told_with_all_their_problems() {
     let bad = spec(
-        r#"{"nodes": 0, "gpus_per_node": 8, "rates": "lama3-405b", "step": "0s", "drained": 2,
-            "mtbf": {"nic": "0s"}, "replicas": 0, "duration": "1h",
+        r#"{"rates": "lama3-405b", "drained": 2, "mtbf": {"nic": "0s"}, "replicas": 0, "duration": "1h",
             "checkpoint": {"interval": {"steps": 0},
                 "cost": {"write": {"size": "1TB", "rate": "0B/s"}}}}"#,
     );
-    let error = Job::new(&bad).unwrap_err();
+    let error = Job::new(&cluster(0, 8, Span::ZERO), &bad).unwrap_err();
     let paths: Vec<&str> = error.problems.iter().map(|p| p.path.as_str()).collect();
     let expected = [
         "nodes",
@@ -230,15 +247,21 @@ fn bad_jobs_are_told_with_all_their_problems() {
         "{error}"
     );
     let frail = spec(
-        r#"{"nodes": 1000000, "gpus_per_node": 8, "mtbf": {"gpu": "1s"}, "step": "1s",
-            "duration": "1d", "checkpoint": {"interval": "best", "cost": {"blocking": "1s"}}}"#,
+        r#"{"mtbf": {"gpu": "1s"}, "duration": "1d",
+            "checkpoint": {"interval": "best", "cost": {"blocking": "1s"}}}"#,
     );
-    assert_eq!(Job::new(&frail).unwrap_err().problems[0].path, "duration");
+    assert_eq!(
+        Job::new(&cluster(1_000_000, 8, Span::from_secs(1)), &frail)
+            .unwrap_err()
+            .problems[0]
+            .path,
+        "duration"
+    );
     for (json, expected) in [
-        (r#"{"nodes": 1, "gpus": 8}"#, "unknown field `gpus`"),
+        (r#"{"nodes": 1}"#, "unknown field `nodes`"),
         (r#"{"mtbf": {"gpus": "1d"}}"#, "unknown variant `gpus`"),
     ] {
-        let error = serde_json::from_str::<GoodputSpec>(json)
+        let error = serde_json::from_str::<LongRunSpec>(json)
             .unwrap_err()
             .to_string();
         assert!(error.contains(expected), "{error}");
@@ -247,12 +270,12 @@ fn bad_jobs_are_told_with_all_their_problems() {
 
 #[test]
 fn the_schema_takes_what_is_written() {
-    let schema = serde_json::to_value(schemars::schema_for!(GoodputSpec)).unwrap();
+    let schema = serde_json::to_value(schemars::schema_for!(LongRunSpec)).unwrap();
     for interval in ["\"best\"", r#"{"every": "5min"}"#] {
         let written = serde_json::to_value(llama(interval)).unwrap();
         assert!(jsonschema::is_valid(&schema, &written), "{written}");
         assert_eq!(
-            serde_json::from_value::<GoodputSpec>(written).unwrap(),
+            serde_json::from_value::<LongRunSpec>(written).unwrap(),
             llama(interval)
         );
     }

@@ -1,9 +1,9 @@
 //! What a job's execution comes down to, for the report.
 
-use super::valid::{ValidVariant, goodput_spec};
+use super::valid::{ValidVariant, cluster};
 use crate::engine::job::{Done, JobError, JobOutcome, JobProbe, Ledger, Rehearsed};
 use crate::fault::FaultError;
-use crate::fault::goodput::{self, Goodput};
+use crate::fault::goodput::{self, Goodput, LongRunSpec};
 use crate::plan::job::{Job, Tag, Work};
 use crate::report::training::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline, MemoryUse, RankUse,
@@ -489,15 +489,18 @@ fn long_run(
     };
     let gpus = variant.gpus.len() as u32;
     let step = Span::from_seconds(step_s);
-    let mut spec = goodput_spec(long, &variant.topology, gpus, step);
-    let run = |spec: &goodput::GoodputSpec| -> Result<Goodput, ScenarioError> {
-        goodput::goodput(spec, seed, threads::processors()).map_err(|FaultError { problems }| {
-            TopologyError::Faults {
-                origin: "long_run".into(),
-                faults: problems,
-            }
-            .into()
-        })
+    let cluster = cluster(&variant.topology, gpus, step);
+    let mut spec = long.clone();
+    let run = |spec: &LongRunSpec| -> Result<Goodput, ScenarioError> {
+        goodput::goodput(&cluster, spec, seed, threads::processors()).map_err(
+            |FaultError { problems }| {
+                TopologyError::Faults {
+                    origin: "long_run".into(),
+                    faults: problems,
+                }
+                .into()
+            },
+        )
     };
     let own = run(&spec)?;
     let mut intervals = Vec::new();

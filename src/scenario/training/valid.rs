@@ -1,11 +1,11 @@
 //! A training scenario whose every part has been checked, ready to run.
 
-use crate::fault::goodput::GoodputSpec;
+use crate::fault::goodput::{Cluster, LongRunSpec};
 use crate::fault::{FaultError, Faults};
 use crate::nccl::Env;
 use crate::scenario::ScenarioError;
 use crate::scenario::read::{Scenario, changed};
-use crate::scenario::spec::{JobSpec, LongRunSpec, ScenarioSpec};
+use crate::scenario::spec::{JobSpec, ScenarioSpec};
 use crate::scenario::valid::{check_name, environment, fault, machine};
 use crate::topology::{DeviceId, Fault, Topology, TopologyError};
 use crate::units::Span;
@@ -164,8 +164,8 @@ pub(super) fn variant(
         .map_err(|FaultError { problems }| refusal(origin, problems))?;
     if let Some(long) = &spec.long_run {
         // What is wrong with it is to be known before the step is simulated.
-        let trial = goodput_spec(long, &topology, gpus.len() as u32, Span::from_secs(1));
-        if let Err(FaultError { mut problems }) = crate::fault::goodput::Job::new(&trial) {
+        let cluster = cluster(&topology, gpus.len() as u32, Span::from_secs(1));
+        if let Err(FaultError { mut problems }) = crate::fault::goodput::Job::new(&cluster, long) {
             for problem in &mut problems {
                 problem.path = format!("long_run.{}", problem.path);
             }
@@ -202,31 +202,16 @@ fn refused(origin: &str, error: TrainingError) -> ScenarioError {
     }
 }
 
-/// The long run of a job whose step takes so long.
-pub(super) fn goodput_spec(
-    long: &LongRunSpec,
-    topology: &Topology,
-    gpus: u32,
-    step: Span,
-) -> GoodputSpec {
+/// What a job's long run is of, if a step takes so long.
+pub(super) fn cluster(topology: &Topology, gpus: u32, step: Span) -> Cluster {
     let nodes = topology.nodes.len() as u32;
-    let nics = topology.nodes.first().map(|n| n.nics.len() as u32);
-    GoodputSpec {
-        comment: None,
+    let gpus_per_node = gpus / nodes.max(1);
+    let first = topology.nodes.first();
+    Cluster {
         nodes,
-        gpus_per_node: gpus / nodes.max(1),
-        nics_per_node: nics,
-        nvswitches_per_node: None,
-        spares: long.spares,
-        rates: long.rates.clone(),
-        mtbf: long.mtbf.clone(),
+        gpus_per_node,
+        nics_per_node: first.map_or(gpus_per_node, |node| node.nics.len() as u32),
+        nvswitches_per_node: 0,
         step,
-        checkpoint: long.checkpoint.clone(),
-        detection: long.detection,
-        restart: long.restart,
-        repair: long.repair,
-        drained: long.drained,
-        duration: long.duration,
-        replicas: long.replicas,
     }
 }
