@@ -262,6 +262,7 @@ fn in_flags(mut error: ScenarioError) -> CliError {
         ("job.collective.sizes", "sizes"),
         ("nccl_version", "--nccl-version"),
         ("ranks_per_process", "--ranks-per-process"),
+        ("gpus_per_node", "-g"),
     ];
     if let ScenarioError::Input(TopologyError::Faults { origin, faults }) = &mut error
         && origin == "command line"

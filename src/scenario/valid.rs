@@ -7,7 +7,7 @@ use crate::collective::{Collective, MscclAlgorithm};
 use crate::fault::{FaultError, Faults};
 use crate::nccl::{Communicator, Env, Forced, GraphFile, NcclError, Registration};
 use crate::topology::{
-    Fault, Finding, Overrides, Topology, TopologyError, catalogue, expand_and_check, load,
+    DeviceId, Fault, Finding, Overrides, Topology, TopologyError, catalogue, expand_and_check, load,
 };
 use crate::units::Bytes;
 use serde_json::Value;
@@ -110,7 +110,13 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
         ));
         return Err(TopologyError::Faults { origin, faults }.into());
     }
-    let disturbed = disturbed(&spec, &topology, &origin)?;
+    let gpus = gpus(&topology, spec.gpus_per_node, &origin)?;
+    let disturbed = Faults::resolve(&spec.faults, &topology, &gpus, spec.seed).map_err(
+        |FaultError { problems }| TopologyError::Faults {
+            origin: origin.clone(),
+            faults: problems,
+        },
+    )?;
     let title = spec
         .title
         .unwrap_or_else(|| format!("{} on {}", job.name, topology.title));
@@ -142,22 +148,24 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
     })
 }
 
-/// The faults of a collective.
-fn disturbed(
-    spec: &ScenarioSpec,
+/// The GPUs of a scenario, by rank.
+///
+/// # Errors
+/// A node with fewer.
+pub(super) fn gpus(
     topology: &Topology,
+    gpus_per_node: Option<u32>,
     origin: &str,
-) -> Result<Faults, ScenarioError> {
-    let gpus = if spec.faults.0.is_empty() {
-        Vec::new()
-    } else {
-        Communicator::gpus_of(topology, spec.gpus_per_node)?
-    };
-    let refused = |FaultError { problems }| TopologyError::Faults {
-        origin: origin.to_owned(),
-        faults: problems,
-    };
-    Ok(Faults::resolve(&spec.faults, topology, &gpus, spec.seed).map_err(refused)?)
+) -> Result<Vec<DeviceId>, ScenarioError> {
+    Communicator::gpus_of(topology, gpus_per_node).map_err(|error| match error {
+        NcclError::GpusPerNode { asked, node, has } => {
+            let expected = format!("1 to {has}, the GPUs of {node}");
+            let fault = fault("gpus_per_node", asked.to_string(), expected);
+            let (origin, faults) = (origin.to_owned(), vec![fault]);
+            TopologyError::Faults { origin, faults }.into()
+        }
+        other => other.into(),
+    })
 }
 
 /// NCCL's environment of a scenario.

@@ -6,7 +6,7 @@ use crate::nccl::Env;
 use crate::scenario::ScenarioError;
 use crate::scenario::read::{Scenario, changed};
 use crate::scenario::spec::{JobSpec, ScenarioSpec};
-use crate::scenario::valid::{check_name, environment, fault, machine};
+use crate::scenario::valid::{check_name, environment, fault, gpus, machine};
 use crate::topology::{DeviceId, Fault, Topology, TopologyError};
 use crate::units::Span;
 use crate::workload::training::resolve::{Training, TrainingError};
@@ -149,16 +149,7 @@ pub(super) fn variant(
     }
     refuse(origin, faults)?;
     let (topology, findings) = machine(&spec.topology, spec.nodes, folder, origin)?;
-    let mut gpus = Vec::new();
-    for node in &topology.nodes {
-        let count = spec.gpus_per_node.map_or(node.gpus.len(), |g| g as usize);
-        if count == 0 || count > node.gpus.len() {
-            let found = count.to_string();
-            let most = format!("1 to {}, the GPUs of {}", node.gpus.len(), node.name);
-            refuse(origin, vec![fault("gpus_per_node", found, most)])?;
-        }
-        gpus.extend_from_slice(&node.gpus[..count]);
-    }
+    let gpus = gpus(&topology, spec.gpus_per_node, origin)?;
     let training = Training::new(job, gpus.len() as u32).map_err(|e| refused(origin, e))?;
     let resolved = Faults::resolve(&spec.faults, &topology, &gpus, spec.seed)
         .map_err(|FaultError { problems }| refusal(origin, problems))?;
