@@ -163,12 +163,11 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
 
 /// The ranks, which NCCL joins without seeing at all what is gone for good before it begins.
 fn ranks_around(spec: &ValidSpec, gone: Vec<LinkId>) -> Result<Communicator<'_>, NcclError> {
-    let gpus = Communicator::gpus_of(&spec.topology, spec.gpus_per_node)?;
     let mut router = Router::new(&spec.topology, spec.seed);
     if !gone.is_empty() {
         router = router.avoiding(gone);
     }
-    Communicator::of(&spec.topology, gpus, &spec.env, router)
+    Communicator::of(&spec.topology, spec.gpus.clone(), &spec.env, router)
 }
 
 /// All of a summary that is known before anything is simulated.

@@ -22,8 +22,8 @@ pub struct ValidSpec {
     pub topology: Topology,
     /// What is odd about the machine.
     pub findings: Vec<Finding>,
-    /// GPUs of each node that take part; all if `None`.
-    pub gpus_per_node: Option<u32>,
+    /// The GPUs that take part, by rank.
+    pub gpus: Vec<DeviceId>,
     /// The collective.
     pub collective: Collective,
     /// Sizes as asked for, all above zero and none larger than a GPU's memory.
@@ -65,8 +65,8 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
     let Scenario { spec, json, origin } = scenario;
     let mut faults = Vec::new();
     let JobSpec::Collective(job) = &spec.job else {
-        faults.push(fault("job", "another job".into(), "`collective`"));
-        return Err(TopologyError::Faults { origin, faults }.into());
+        let wrong = fault("job", "another job".into(), "`collective`");
+        return Err(refusal(&origin, vec![wrong]));
     };
     check_name("name", &spec.name, &mut faults);
     if !spec.variants.is_empty() {
@@ -78,14 +78,11 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
     }
     let sizes = sizes(&job.sizes, "job.collective.sizes", &mut faults);
     let traced = traced(job, &sizes, &mut faults);
-    if !faults.is_empty() {
-        return Err(TopologyError::Faults { origin, faults }.into());
-    }
+    refuse(&origin, faults)?;
+    let mut faults = Vec::new();
     let env = environment(&spec, job.registered, folder, &mut faults)?;
     check_matrix(job, &mut faults);
-    if !faults.is_empty() {
-        return Err(TopologyError::Faults { origin, faults }.into());
-    }
+    refuse(&origin, faults)?;
     let msccl = match &job.algorithm_file {
         None => None,
         Some(file) => Some(msccl(&folder.join(file), job.name)?),
@@ -100,23 +97,17 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
     if let Some(memory) = memory
         && let Some(&large) = sizes.iter().find(|&&size| size > memory.get())
     {
-        faults.push(fault(
+        let most = memory.get() as f64 / 1e9;
+        let wrong = fault(
             "job.collective.sizes",
             Bytes::new(large).to_string(),
-            format!(
-                "sizes that fit a GPU's memory of {:.0} GB",
-                memory.get() as f64 / 1e9
-            ),
-        ));
-        return Err(TopologyError::Faults { origin, faults }.into());
+            format!("sizes that fit a GPU's memory of {most:.0} GB"),
+        );
+        return Err(refusal(&origin, vec![wrong]));
     }
     let gpus = gpus(&topology, spec.gpus_per_node, &origin)?;
-    let disturbed = Faults::resolve(&spec.faults, &topology, &gpus, spec.seed).map_err(
-        |FaultError { problems }| TopologyError::Faults {
-            origin: origin.clone(),
-            faults: problems,
-        },
-    )?;
+    let disturbed = Faults::resolve(&spec.faults, &topology, &gpus, spec.seed)
+        .map_err(|FaultError { problems }| refusal(&origin, problems))?;
     let title = spec
         .title
         .unwrap_or_else(|| format!("{} on {}", job.name, topology.title));
@@ -127,7 +118,7 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
         title,
         findings,
         topology,
-        gpus_per_node: spec.gpus_per_node,
+        gpus,
         collective: job.name,
         sizes,
         forced: Forced {
@@ -160,9 +151,8 @@ pub(super) fn gpus(
     Communicator::gpus_of(topology, gpus_per_node).map_err(|error| match error {
         NcclError::GpusPerNode { asked, node, has } => {
             let expected = format!("1 to {has}, the GPUs of {node}");
-            let fault = fault("gpus_per_node", asked.to_string(), expected);
-            let (origin, faults) = (origin.to_owned(), vec![fault]);
-            TopologyError::Faults { origin, faults }.into()
+            let wrong = fault("gpus_per_node", asked.to_string(), expected);
+            refusal(origin, vec![wrong])
         }
         other => other.into(),
     })
@@ -362,6 +352,23 @@ fn traced(job: &CollectiveSpec, sizes: &[u64], faults: &mut Vec<Fault>) -> Optio
             found
         }
     }
+}
+
+/// An error, if anything is wrong with the file `origin`.
+pub(super) fn refuse(origin: &str, faults: Vec<Fault>) -> Result<(), ScenarioError> {
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(refusal(origin, faults))
+}
+
+/// What is wrong with the file `origin`.
+pub(super) fn refusal(origin: &str, faults: Vec<Fault>) -> ScenarioError {
+    TopologyError::Faults {
+        origin: origin.to_owned(),
+        faults,
+    }
+    .into()
 }
 
 pub(super) fn fault(path: &str, found: String, expected: impl Into<String>) -> Fault {

@@ -10,8 +10,8 @@ use crate::report::training::{
     Share, SpanKind, StepResult, VariantResult,
 };
 use crate::scenario::ScenarioError;
+use crate::scenario::valid::refusal;
 use crate::threads;
-use crate::topology::TopologyError;
 use crate::units::{Bytes, Span, Time};
 use crate::workload::model::flops::{model_flops_per_step, model_flops_utilisation};
 use crate::workload::model::{Batch, MemoryPlan, ScoreCount, StateWidths, Zero, peak_memory};
@@ -492,15 +492,8 @@ fn long_run(
     let cluster = cluster(&variant.topology, gpus, step);
     let mut spec = long.clone();
     let run = |spec: &LongRunSpec| -> Result<Goodput, ScenarioError> {
-        goodput::goodput(&cluster, spec, seed, threads::processors()).map_err(
-            |FaultError { problems }| {
-                TopologyError::Faults {
-                    origin: "long_run".into(),
-                    faults: problems,
-                }
-                .into()
-            },
-        )
+        goodput::goodput(&cluster, spec, seed, threads::processors())
+            .map_err(|FaultError { problems }| refusal("long_run", problems))
     };
     let own = run(&spec)?;
     let mut intervals = Vec::new();

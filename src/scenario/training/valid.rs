@@ -6,8 +6,8 @@ use crate::nccl::Env;
 use crate::scenario::ScenarioError;
 use crate::scenario::read::{Scenario, changed};
 use crate::scenario::spec::{JobSpec, ScenarioSpec};
-use crate::scenario::valid::{check_name, environment, fault, gpus, machine};
-use crate::topology::{DeviceId, Fault, Topology, TopologyError};
+use crate::scenario::valid::{check_name, environment, fault, gpus, machine, refusal, refuse};
+use crate::topology::{DeviceId, Topology};
 use crate::units::Span;
 use crate::workload::training::resolve::{Training, TrainingError};
 use serde_json::Value;
@@ -110,21 +110,6 @@ pub fn validate_job(scenario: Scenario, folder: &Path) -> Result<ValidJob, Scena
         exact_full: false,
         json,
     })
-}
-
-fn refuse(origin: &str, faults: Vec<Fault>) -> Result<(), ScenarioError> {
-    if faults.is_empty() {
-        return Ok(());
-    }
-    Err(refusal(origin, faults))
-}
-
-fn refusal(origin: &str, faults: Vec<Fault>) -> ScenarioError {
-    TopologyError::Faults {
-        origin: origin.to_owned(),
-        faults,
-    }
-    .into()
 }
 
 pub(super) fn variant(

@@ -144,7 +144,7 @@ impl<P: Probe> Run<'_, '_, P> {
         // end, and kernels wait for those before them, not for their processes.
         let waits = |rank: usize, operation: u32, end: Time| {
             let issue = &self.plan.issue;
-            issue.begins(self.cast.rank(rank).0, operation, end) == end + issue.between
+            issue.at(self.cast.rank(rank).0, operation) <= end + issue.between
         };
         later > 0
             && (0..self.workers as usize)
