@@ -7,8 +7,8 @@ use fabricsim::engine::job::{JobOptions, Unseen, rehearse, run_job};
 use fabricsim::engine::{Options, simulate_folded};
 use fabricsim::nccl::{Algorithm, Communicator, Env, Forced};
 use fabricsim::plan::job::{
-    Actor, Exchange, ExchangeId, Group, GroupId, Job, Script, StreamId, Tag, Task, Undisturbed,
-    Work,
+    Actor, Exchange, ExchangeId, Group, GroupId, GroupRole, Job, Script, StreamId, Tag, Task,
+    Undisturbed, Work,
 };
 use fabricsim::plan::{Joined, Plan, ProtocolKind};
 use fabricsim::topology::{DeviceId, Overrides, Router, Topology, catalogue, expand};
@@ -327,6 +327,7 @@ fn ends(case: &Case) -> [[Time; 2]; 3] {
     });
     for (number, plan) in plans.into_iter().enumerate() {
         job.groups.push(Group {
+            role: GroupRole::DataParallel,
             name: number.to_string(),
             ranks: vec![0],
             members: Vec::new(),

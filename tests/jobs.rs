@@ -3,8 +3,8 @@
 
 use fabricsim::engine::job::{JobOptions, Rehearsed, Unseen, run_job};
 use fabricsim::plan::job::{
-    Actor, Exchange, ExchangeId, Group, GroupId, Job, Kernels, Script, StreamId, Tag, Task, TaskId,
-    Undisturbed, Work,
+    Actor, Exchange, ExchangeId, Group, GroupId, GroupRole, Job, Kernels, Script, StreamId, Tag,
+    Task, TaskId, Undisturbed, Work,
 };
 use fabricsim::report::training::{StepResult, VariantResult, median_error, rank_correlation};
 use fabricsim::scenario::parse;
@@ -34,6 +34,7 @@ fn pipeline(schedule: Schedule, stages: u32, micro_batches: u32, chunks: u32) ->
     };
     for group in 0..2 * stages {
         job.groups.push(Group {
+            role: GroupRole::DataParallel,
             name: format!("{group}"),
             ranks: Vec::new(),
             members: Vec::new(),

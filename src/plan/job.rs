@@ -80,6 +80,41 @@ pub struct Tag {
     pub micro_batch: Option<u16>,
     /// Which virtual stage of this rank, from 0.
     pub chunk: u16,
+    /// Which part of a step its kernels are; of no matter for other work.
+    pub kind: TaskKind,
+}
+
+/// Which part of a step kernels are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TaskKind {
+    /// A forward pass.
+    #[default]
+    Forward,
+    /// A forward pass once more, for the backward pass.
+    Recompute,
+    /// A backward pass.
+    Backward,
+    /// The optimiser.
+    Optimiser,
+    /// What is done to gradients: adding them up, compressing them.
+    Gradients,
+}
+
+impl TaskKind {
+    /// All of them, in order of their number.
+    pub const ALL: [TaskKind; 5] = [
+        TaskKind::Forward,
+        TaskKind::Recompute,
+        TaskKind::Backward,
+        TaskKind::Optimiser,
+        TaskKind::Gradients,
+    ];
+
+    /// Its number.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
 }
 
 /// What a task does.
@@ -153,9 +188,33 @@ pub struct Actor {
     pub groups: Vec<Option<GroupId>>,
 }
 
+/// What a communicator is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GroupRole {
+    /// Parts of each layer's matrices.
+    TensorParallel,
+    /// Copies of the same weights, or parts of them.
+    #[default]
+    DataParallel,
+    /// Copies of the same part of weights, in hybrid sharding.
+    Replicas,
+    /// Parts of each sequence.
+    ContextParallel,
+    /// Experts of a layer.
+    ExpertParallel,
+    /// Two neighbouring stages.
+    Pipeline,
+    /// First and last stage, which share a table of tokens.
+    Embedding,
+    /// All ranks of a replica, at the end of a step.
+    StepEnd,
+}
+
 /// A communicator, or all that nothing tells apart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
+    /// What it is for.
+    pub role: GroupRole,
     /// What it is, for people: `tp`, `dp`, `pp 0→1`.
     pub name: String,
     /// Its ranks, of one that stands for all that are alike.

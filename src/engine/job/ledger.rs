@@ -1,6 +1,6 @@
 //! Where a rank's time goes in a job.
 
-use crate::plan::job::{ActorId, StreamId};
+use crate::plan::job::{ActorId, ExchangeId, StreamId, TaskKind};
 use crate::units::Time;
 use std::collections::BTreeMap;
 
@@ -24,19 +24,25 @@ pub struct Ledger {
     pub communication: Vec<Time>,
     /// Whom it waited for while no kernel ran: the last to come.
     pub waited_for: BTreeMap<ActorId, Time>,
+    /// [`Ledger::compute`] by [`TaskKind`]; of several at once the first.
+    pub kernels: [Time; TaskKind::ALL.len()],
+    /// [`Ledger::exposed`] by exchange in place of stream.
+    pub exposed_in: BTreeMap<ExchangeId, Time>,
+    /// [`Ledger::waiting`] by exchange in place of stream.
+    pub waiting_in: BTreeMap<ExchangeId, Time>,
 }
 
 /// What a rank is doing, as far as its ledger is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Doing {
     /// A kernel runs.
-    Compute,
+    Compute(TaskKind),
     /// A communication on that stream.
-    Exposed(StreamId),
+    Exposed(StreamId, ExchangeId),
     /// Something else.
     Other,
     /// Waiting for others on that stream.
-    Waiting(StreamId),
+    Waiting(StreamId, ExchangeId),
     /// Waiting for its own process.
     Host,
     /// Nothing left.
@@ -54,15 +60,53 @@ impl Ledger {
     }
 
     pub(super) fn add(&mut self, doing: Doing, time: Time) {
+        if time == Time::ZERO {
+            return;
+        }
         let part = match doing {
-            Doing::Compute => &mut self.compute,
-            Doing::Exposed(stream) => &mut self.exposed[usize::from(stream.0)],
-            Doing::Waiting(stream) => &mut self.waiting[usize::from(stream.0)],
+            Doing::Compute(kind) => {
+                self.kernels[kind.index()] += time;
+                &mut self.compute
+            }
+            Doing::Exposed(stream, exchange) => {
+                *self.exposed_in.entry(exchange).or_default() += time;
+                &mut self.exposed[usize::from(stream.0)]
+            }
+            Doing::Waiting(stream, exchange) => {
+                *self.waiting_in.entry(exchange).or_default() += time;
+                &mut self.waiting[usize::from(stream.0)]
+            }
             Doing::Other => &mut self.other,
             Doing::Host => &mut self.host,
             Doing::Idle => &mut self.idle,
         };
         *part += time;
+    }
+
+    /// What has been added to it since it was `before`.
+    #[must_use]
+    pub fn since(&self, before: &Ledger) -> Ledger {
+        let each = |now: &[Time], then: &[Time]| -> Vec<Time> {
+            let then = then.iter().copied().chain(std::iter::repeat(Time::ZERO));
+            now.iter().zip(then).map(|(&n, t)| n - t).collect()
+        };
+        let mut kernels = self.kernels;
+        for (now, then) in kernels.iter_mut().zip(before.kernels) {
+            *now = *now - then;
+        }
+        Ledger {
+            compute: self.compute - before.compute,
+            exposed: each(&self.exposed, &before.exposed),
+            waiting: each(&self.waiting, &before.waiting),
+            other: self.other - before.other,
+            host: self.host - before.host,
+            idle: self.idle - before.idle,
+            communication: each(&self.communication, &before.communication),
+            waited_for: rest(&self.waited_for, &before.waited_for),
+            kernels,
+            exposed_in: rest(&self.exposed_in, &before.exposed_in),
+            waiting_in: rest(&self.waiting_in, &before.waiting_in),
+        }
     }
 
     /// All of it.
@@ -72,4 +116,10 @@ impl Ledger {
         let waiting: Time = self.waiting.iter().copied().sum();
         self.compute + exposed + waiting + self.other + self.host + self.idle
     }
+}
+
+fn rest<K: Ord + Copy>(now: &BTreeMap<K, Time>, then: &BTreeMap<K, Time>) -> BTreeMap<K, Time> {
+    let before = |key| then.get(key).copied().unwrap_or(Time::ZERO);
+    let left = now.iter().map(|(key, &time)| (*key, time - before(key)));
+    left.filter(|(_, time)| *time > Time::ZERO).collect()
 }

@@ -63,6 +63,8 @@ pub struct JobOutcome {
     pub steps: Vec<Time>,
     /// Where each actor's time went.
     pub ledgers: Vec<Ledger>,
+    /// Where each actor's time went in the last step: from the end of the step before.
+    pub last_step: Vec<Ledger>,
     /// How often each exchange took place in each group, and how long it took together, from
     /// its last rank's coming: `(group, slot)` in the order of [`crate::plan::job::Group::exchanges`].
     pub traffic: Vec<Vec<Traffic>>,

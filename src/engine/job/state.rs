@@ -136,7 +136,7 @@ impl ActorState {
     pub(super) fn settle(&mut self, now: Time) {
         let time = now.saturating_sub(self.since);
         self.ledger.add(self.doing, time);
-        if let Doing::Waiting(stream) = self.doing {
+        if let Doing::Waiting(stream, _) = self.doing {
             self.idled[usize::from(stream.0)] += time;
         }
         self.since = now;
@@ -144,18 +144,26 @@ impl ActorState {
 
     /// What it does now. Of several things the first of these: kernels, communication, other,
     /// waiting for others, waiting for its process.
-    pub(super) fn now_doing(&self, begun: impl Fn(GroupId) -> bool, tasks: u32) -> Doing {
+    pub(super) fn now_doing(&self, script: &Script, groups: &[GroupState]) -> Doing {
         let of_stream = |(index, state): (usize, &StreamState)| {
             let stream = StreamId(index as u8);
             state.running.map(|running| match running.kind {
-                Kind::Kernels { .. } => Doing::Compute,
+                Kind::Kernels { .. } => {
+                    Doing::Compute(script.tasks[running.task.0 as usize].tag.kind)
+                }
                 Kind::Wait => Doing::Other,
-                Kind::Communication(group) if begun(group) => Doing::Exposed(stream),
-                Kind::Communication(_) => Doing::Waiting(stream),
+                Kind::Communication(group) => {
+                    let group = &groups[group.0 as usize];
+                    let exchange = group.exchange.unwrap_or(ExchangeId(0));
+                    match group.going {
+                        Some(_) => Doing::Exposed(stream, exchange),
+                        None => Doing::Waiting(stream, exchange),
+                    }
+                }
             })
         };
         let busiest = self.streams.iter().enumerate().filter_map(of_stream).min();
-        busiest.unwrap_or(if self.done == tasks {
+        busiest.unwrap_or(if self.done as usize == script.tasks.len() {
             Doing::Idle
         } else {
             Doing::Host

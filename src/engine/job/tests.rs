@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::plan::job::{
-    Actor, Exchange, ExchangeId, Group, Job, JobDisturbances, Kernels, Script, StreamId, Tag, Task,
-    Undisturbed, Work,
+    Actor, Exchange, ExchangeId, Group, GroupRole, Job, JobDisturbances, Kernels, Script, StreamId,
+    Tag, Task, TaskKind, Undisturbed, Work,
 };
 use crate::topology::LinkId;
 use crate::units::Bandwidth;
@@ -56,6 +56,7 @@ fn actor(rank: u32, script: u32, groups: &[u32]) -> Actor {
 
 fn group(name: &str, actors: u32, exchanges: &[u32]) -> Group {
     Group {
+        role: GroupRole::DataParallel,
         name: name.into(),
         ranks: Vec::new(),
         members: Vec::new(),
@@ -344,4 +345,55 @@ fn a_gpu_slows_down_and_recovers_and_a_link_flaps() {
     let gone = Trouble { until: None };
     let told = run_with(&flaps, &load, &gone, JobOptions::default()).expect_err("it is down");
     assert!(matches!(told, JobError::NoPath { .. }), "{told}");
+}
+
+#[test]
+fn a_ledger_adds_up_by_kind_by_exchange_and_over_the_last_step() {
+    let mut tasks = Vec::new();
+    for step in 0..3u16 {
+        let first = tasks.len() as u32;
+        let tag = |kind| Tag {
+            step,
+            kind,
+            ..Tag::default()
+        };
+        let of = |kind, task: Task| Task {
+            tag: tag(kind),
+            ..task
+        };
+        tasks.push(of(TaskKind::Forward, task(MAIN, &[], kernel(10))));
+        tasks.push(of(TaskKind::Backward, task(MAIN, &[], kernel(20))));
+        tasks.push(of(TaskKind::Forward, task(COMM, &[first + 1], meet(0, 0))));
+        tasks.push(of(TaskKind::Optimiser, task(MAIN, &[first + 2], kernel(3))));
+    }
+    // The second rank has more to do before each meeting.
+    let mut more = tasks.clone();
+    for task in &mut more {
+        if task.tag.kind == TaskKind::Backward {
+            task.work = kernel(24);
+        }
+    }
+    let two = vec![actor(0, 0, &[0]), actor(1, 1, &[0])];
+    let mut dp = group("dp", 2, &[1]);
+    dp.members = vec![ActorId(0), ActorId(1)];
+    dp.ranks = vec![0, 1];
+    let job = job(vec![tasks, more], two, vec![dp], &[0, 1]);
+    let outcome = run(&job, &[takes(1, &[]), takes(5, &[])]);
+    assert_eq!(outcome.steps, [micros(42), micros(84), micros(126)]);
+    for (all, last) in outcome.ledgers.iter().zip(&outcome.last_step) {
+        assert_eq!(all.total(), micros(126));
+        assert_eq!(last.total(), micros(42));
+        for ledger in [all, last] {
+            assert_eq!(ledger.kernels.iter().copied().sum::<Time>(), ledger.compute);
+            let exposed: Time = ledger.exposed.iter().copied().sum();
+            assert_eq!(ledger.exposed_in.values().copied().sum::<Time>(), exposed);
+            let waiting: Time = ledger.waiting.iter().copied().sum();
+            assert_eq!(ledger.waiting_in.values().copied().sum::<Time>(), waiting);
+        }
+    }
+    let last = &outcome.last_step[0];
+    assert_eq!(last.kernels[TaskKind::Backward.index()], micros(20));
+    assert_eq!(last.kernels[TaskKind::Optimiser.index()], micros(3));
+    assert_eq!(last.waiting_in[&ExchangeId(1)], micros(4));
+    assert_eq!(last.exposed_in[&ExchangeId(1)], micros(5));
 }

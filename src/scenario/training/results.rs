@@ -4,7 +4,7 @@ use super::valid::{ValidVariant, cluster};
 use crate::engine::job::{Done, JobError, JobOutcome, JobProbe, Ledger, Rehearsed};
 use crate::fault::FaultError;
 use crate::fault::goodput::{self, Goodput, LongRunSpec};
-use crate::plan::job::{Job, Tag, Work};
+use crate::plan::job::{GroupRole, Job, Tag, TaskKind, Work};
 use crate::report::training::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline, MemoryUse, RankUse,
     Share, SpanKind, StepResult, VariantResult,
@@ -80,6 +80,7 @@ impl JobProbe for Spans<'_> {
             step,
             micro_batch,
             chunk,
+            kind,
         } = task.tag;
         if step < self.last_step {
             return;
@@ -87,7 +88,7 @@ impl JobProbe for Spans<'_> {
         let what = self.job.names[usize::from(name)].clone();
         let kind = match task.work {
             Work::Communicate { .. } => SpanKind::Communication,
-            Work::Kernels(_) => kind_of(&what),
+            Work::Kernels(_) => kind_of(kind),
             Work::Wait(_) | Work::Synchronise => SpanKind::Other,
         };
         self.spans.push(JobSpan {
@@ -105,17 +106,13 @@ impl JobProbe for Spans<'_> {
     }
 }
 
-fn kind_of(what: &str) -> SpanKind {
-    if what == "optimiser" {
-        SpanKind::Optimiser
-    } else if what.ends_with("again") {
-        SpanKind::Recompute
-    } else if what.ends_with("backward") || what.ends_with("weights") {
-        SpanKind::Backward
-    } else if what.starts_with("accumulate") || what == "compression" {
-        SpanKind::Other
-    } else {
-        SpanKind::Forward
+fn kind_of(kind: TaskKind) -> SpanKind {
+    match kind {
+        TaskKind::Forward => SpanKind::Forward,
+        TaskKind::Recompute => SpanKind::Recompute,
+        TaskKind::Backward => SpanKind::Backward,
+        TaskKind::Optimiser => SpanKind::Optimiser,
+        TaskKind::Gradients => SpanKind::Other,
     }
 }
 
@@ -312,7 +309,7 @@ fn collectives(lowered: &Lowered, outcome: &JobOutcome) -> Vec<CollectiveUse> {
             }
             let known = &job.exchanges[exchange.0 as usize];
             // All edges of a pipeline are one kind.
-            let name = if group.name.starts_with("pipeline") {
+            let name = if group.role == GroupRole::Pipeline {
                 "pipeline".to_owned()
             } else {
                 group.name.clone()

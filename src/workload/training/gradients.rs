@@ -9,7 +9,7 @@ use super::spec::{Backend, Compression, DataParallelSpec};
 use super::step::{StepWriter, filling};
 use crate::collective::Collective;
 use crate::nccl::{Algorithm, Forced};
-use crate::plan::job::{Kernels, TaskId};
+use crate::plan::job::{Kernels, TaskId, TaskKind};
 use crate::units::{Bytes, Time};
 use crate::workload::exchanges::Operation;
 use std::collections::VecDeque;
@@ -167,9 +167,10 @@ impl StepWriter<'_, '_, '_> {
                 }
             };
             if let Some(kernels) = hook {
-                let k = self
-                    .writer
-                    .kernels_on(DATA, "compression", kernels, after.as_slice());
+                let k = self.of_kind(TaskKind::Gradients, |me| {
+                    me.writer
+                        .kernels_on(DATA, "compression", kernels, after.as_slice())
+                });
                 after = Deps::from_task(Some(k));
             }
         }
@@ -436,7 +437,9 @@ impl StepWriter<'_, '_, '_> {
         if t.micro_batches > 1 {
             let own = bytes / width / u64::from(t.shard_group);
             let kernels = self.costs.accumulation(own, t);
-            self.run("accumulate gradients", kernels, &Deps::default());
+            self.of_kind(TaskKind::Gradients, |me| {
+                me.run("accumulate gradients", kernels, &Deps::default())
+            });
         }
         // The ends' gradients go with the last layer's.
         if self.last_micro_batch && self.at.pp == 0 && layer == 0 {

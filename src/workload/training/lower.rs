@@ -185,6 +185,7 @@ pub fn lower(
                 actor.groups[team.slot(members, member).index()] = Some(id);
             }
             job.groups.push(Group {
+                role: team.slots.0.role(),
                 name: team.kind.name.clone(),
                 ranks: members.clone(),
                 members: members

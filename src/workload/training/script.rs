@@ -1,6 +1,6 @@
 //! Tasks of a rank, written in the order in which its process starts them.
 
-use crate::plan::job::{Kernels, Script, StreamId, Tag, Task, TaskId, Work};
+use crate::plan::job::{GroupRole, Kernels, Script, StreamId, Tag, Task, TaskId, Work};
 use crate::units::{Bytes, Time};
 use crate::workload::exchanges::{Moves, Operation};
 use rustc_hash::FxHashMap;
@@ -97,6 +97,23 @@ impl Slot {
             Slot::ForwardIn => Slot::ForwardOut,
             Slot::BackwardIn => Slot::BackwardOut,
             other => other,
+        }
+    }
+
+    /// What its communicator is for.
+    #[must_use]
+    pub(super) const fn role(self) -> GroupRole {
+        match self {
+            Slot::Tensor => GroupRole::TensorParallel,
+            Slot::Data | Slot::Shard | Slot::ExpertData => GroupRole::DataParallel,
+            Slot::Replica => GroupRole::Replicas,
+            Slot::Context => GroupRole::ContextParallel,
+            Slot::Expert => GroupRole::ExpertParallel,
+            Slot::ForwardOut | Slot::ForwardIn | Slot::BackwardOut | Slot::BackwardIn => {
+                GroupRole::Pipeline
+            }
+            Slot::Embedding => GroupRole::Embedding,
+            Slot::Model => GroupRole::StepEnd,
         }
     }
 

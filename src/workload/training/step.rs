@@ -1,7 +1,7 @@
 //! What one rank does in a training step.
 
 use super::buckets::Filling;
-use super::costs::{BlockCost, StageCosts, end_weights, layer_weights};
+use super::costs::{BlockCost, LayerCost, StageCosts, end_weights, layer_weights};
 use super::gradients::Gradients;
 use super::layers::Deps;
 use super::resolve::Training;
@@ -11,7 +11,7 @@ use super::script::{
 };
 use super::spec::DataParallelSpec;
 use crate::collective::Collective;
-use crate::plan::job::{Tag, TaskId};
+use crate::plan::job::{Tag, TaskId, TaskKind};
 use crate::workload::model::{Coordinates, Recompute};
 
 /// Writes the steps of one rank.
@@ -82,13 +82,16 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             self.first_micro_batch = pass.micro_batch == 0;
             self.last_micro_batch = pass.micro_batch + 1 == t.micro_batches;
             if pass.backward {
+                self.writer.tag.kind = TaskKind::Backward;
                 self.backward(pass.chunk);
             } else {
+                self.writer.tag.kind = TaskKind::Forward;
                 self.forward(pass.chunk);
             }
         }
         self.writer.tag.micro_batch = None;
         self.writer.tag.chunk = 0;
+        self.writer.tag.kind = TaskKind::Optimiser;
         self.finish_step();
     }
 
@@ -213,6 +216,14 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
         self.end_chunk();
     }
 
+    /// What `write` adds is of a kind of its own.
+    pub(super) fn of_kind<T>(&mut self, kind: TaskKind, write: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.writer.tag.kind, kind);
+        let written = write(self);
+        self.writer.tag.kind = before;
+        written
+    }
+
     /// Kernels on the main stream.
     pub(super) fn run(
         &mut self,
@@ -310,21 +321,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
         let [attention, mlp] = layer_weights(self.training, layer);
         let full = self.training.spec.recompute == Recompute::Full;
         if full {
-            self.around(deps, |me, deps| {
-                me.run("attention again", cost.attention.again, deps)
-            });
-            if cost.experts.is_none() {
-                self.around(deps, |me, deps| me.run("mlp again", cost.mlp.again, deps));
-            } else {
-                let k = self.run("mlp again", cost.mlp.again, deps);
-                *deps = Deps::one(k);
-            }
-            if let Some(experts) = &cost.experts {
-                self.dispatch(deps, false);
-                let k = self.run("experts again", experts.again.scaled(self.load), deps);
-                *deps = Deps::one(k);
-                self.dispatch(deps, true);
-            }
+            self.of_kind(TaskKind::Recompute, |me| me.layer_again(&cost, deps));
         }
         let ready = if let Some(experts) = &cost.experts {
             let k = self.run("combine backward", cost.combine.backward, deps);
@@ -345,7 +342,10 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
         };
         self.gradient(&mlp.dense, mlp.experts, ready);
         if !full && cost.attention.again.launches > 0 {
-            let k = self.run("attention core again", cost.attention.again, deps);
+            let again = cost.attention.again;
+            let k = self.of_kind(TaskKind::Recompute, |me| {
+                me.run("attention core again", again, deps)
+            });
             deps.add(Some(k));
         }
         let mut ready = self.attention_backward(&cost.attention, deps);
@@ -353,10 +353,31 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
         if !self.training.fused_accumulation() && !fsdp && self.training.micro_batches > 1 {
             let weights = attention.all() + mlp.all();
             let kernels = self.costs.accumulation(weights, self.training);
-            ready = self.run("accumulate gradients", kernels, &Deps::default());
+            ready = self.of_kind(TaskKind::Gradients, |me| {
+                me.run("accumulate gradients", kernels, &Deps::default())
+            });
         }
         self.gradient(&attention.dense, 0, ready);
         self.layer_done(layer, ready);
+    }
+
+    /// A layer's forward pass once more.
+    fn layer_again(&mut self, cost: &LayerCost, deps: &mut Deps) {
+        self.around(deps, |me, deps| {
+            me.run("attention again", cost.attention.again, deps)
+        });
+        if cost.experts.is_none() {
+            self.around(deps, |me, deps| me.run("mlp again", cost.mlp.again, deps));
+        } else {
+            let k = self.run("mlp again", cost.mlp.again, deps);
+            *deps = Deps::one(k);
+        }
+        if let Some(experts) = &cost.experts {
+            self.dispatch(deps, false);
+            let k = self.run("experts again", experts.again.scaled(self.load), deps);
+            *deps = Deps::one(k);
+            self.dispatch(deps, true);
+        }
     }
 
     /// The backward pass of a block: the sum for its input goes on beside the products that

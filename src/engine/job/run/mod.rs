@@ -1,17 +1,19 @@
 //! The event loop of a job.
 
 mod meetings;
+mod steps;
 mod tasks;
 
 use super::contention::{Contention, WHOLE};
 use super::rehearse::Rehearsed;
 use super::state::{ActorState, GroupState, Kind, Outline};
-use super::{JobError, JobOutcome, JobProbe, Traffic};
+use super::{JobError, JobOutcome, JobProbe, Ledger, Traffic};
 use crate::plan::job::{ActorId, GroupId, Job, JobDisturbances, StreamId};
 use crate::topology::LinkId;
 use crate::units::{Bandwidth, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use steps::StepEnds;
 
 /// How to run a job.
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,7 +52,9 @@ struct Run<'j> {
     touched: Vec<ActorId>,
     ready: Vec<GroupId>,
     speeds: Vec<(GroupId, u64)>,
-    steps: Vec<Time>,
+    ends: StepEnds,
+    /// Where each actor's time had gone when the last step was the only one left.
+    before_last: Option<Vec<Ledger>>,
     traffic: Vec<Vec<Traffic>>,
     handled: u64,
     now: Time,
@@ -94,7 +98,8 @@ pub fn run_job(
         touched: Vec::new(),
         ready: Vec::new(),
         speeds: Vec::new(),
-        steps: Vec::new(),
+        ends: StepEnds::new(job),
+        before_last: None,
         traffic: job
             .groups
             .iter()
@@ -121,6 +126,7 @@ pub fn run_job(
             run.handle(event, probe)?;
         }
         run.instant()?;
+        run.mark_last_step();
     }
     run.finish()
 }
@@ -234,6 +240,18 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Keeps where time has gone until the last step is the only one left.
+    fn mark_last_step(&mut self) {
+        if self.before_last.is_none() && self.ends.last_remains() {
+            let now = self.now;
+            let ledgers = self.actors.iter_mut().map(|state| {
+                state.settle(now);
+                state.ledger.clone()
+            });
+            self.before_last = Some(ledgers.collect());
+        }
+    }
+
     fn finish(mut self) -> Result<JobOutcome, JobError> {
         for (index, state) in self.groups.iter().enumerate() {
             if let (Some(_), Some(exchange)) = (state.going, state.exchange) {
@@ -252,14 +270,24 @@ impl Run<'_> {
                 waiting: gathering.map(|g| self.waiting(g)).collect(),
             });
         }
-        let end = self.steps.iter().copied().max().unwrap_or(Time::ZERO);
+        let steps = self.ends.into_ends();
+        let end = steps.iter().copied().max().unwrap_or(Time::ZERO);
         for state in &mut self.actors {
             state.settle(end);
         }
+        let ledgers: Vec<Ledger> = self.actors.into_iter().map(|a| a.ledger).collect();
+        let last_step = match self.before_last {
+            None => ledgers.clone(),
+            Some(before) => {
+                let both = ledgers.iter().zip(&before);
+                both.map(|(all, before)| all.since(before)).collect()
+            }
+        };
         Ok(JobOutcome {
             end,
-            steps: self.steps,
-            ledgers: self.actors.into_iter().map(|a| a.ledger).collect(),
+            steps,
+            ledgers,
+            last_step,
             traffic: self.traffic,
             events: self.handled,
         })

@@ -80,7 +80,7 @@ impl Run<'_> {
             let step = self.job.scripts[state.script].tasks[sync.0 as usize]
                 .tag
                 .step;
-            note(&mut self.steps, step, self.now);
+            self.ends.note(step, self.now);
         }
     }
 
@@ -229,7 +229,7 @@ impl Run<'_> {
             }
             state.freed[dependent.0 as usize] = self.now;
         }
-        note(&mut self.steps, done.tag.step, self.now);
+        self.ends.note(done.tag.step, self.now);
         self.touch(actor);
     }
 
@@ -237,17 +237,6 @@ impl Run<'_> {
     pub(super) fn book(&mut self, actor: ActorId) {
         let state = &mut self.actors[actor.0 as usize];
         state.settle(self.now);
-        let tasks = self.job.scripts[state.script].tasks.len() as u32;
-        let groups = &self.groups;
-        state.doing = state.now_doing(|g| groups[g.0 as usize].going.is_some(), tasks);
+        state.doing = state.now_doing(&self.job.scripts[state.script], &self.groups);
     }
-}
-
-/// A step goes on until now.
-fn note(steps: &mut Vec<Time>, step: u16, now: Time) {
-    let index = usize::from(step);
-    if steps.len() <= index {
-        steps.resize(index + 1, Time::ZERO);
-    }
-    steps[index] = steps[index].max(now);
 }
