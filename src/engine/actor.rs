@@ -219,7 +219,8 @@ impl Actor {
         }
     }
 
-    /// When the rest has moved at `rate`; `None` if it never does.
+    /// When the rest has moved at `rate`; `None` if it never does, [`Time::MAX`] if that is later
+    /// than the clock goes.
     #[inline]
     pub(super) fn end_at(&self, rate: u64) -> Option<Time> {
         let picos = match self.remaining.checked_mul(1_000_000) {
@@ -227,10 +228,11 @@ impl Actor {
             Some(product) => product.div_ceil(rate),
             None => {
                 let product = u128::from(self.remaining) * 1_000_000;
-                u64::try_from(product.checked_div(u128::from(rate))?).ok()? + 1
+                let whole = product.checked_div(u128::from(rate))?;
+                u64::try_from(whole).map_or(u64::MAX, |whole| whole.saturating_add(1))
             }
         };
-        Some(self.mark.saturating_add(Time::from_picos(picos)))
+        Some(self.mark + Time::from_picos(picos))
     }
 }
 

@@ -24,6 +24,23 @@ pub enum SimError {
         /// What it waits for.
         why: String,
     },
+    /// It goes on, but later than the clock goes.
+    #[error(
+        "takes longer than 213 days, to which the clock goes; before that something last happened \
+         after {}", at.human()
+    )]
+    PastTheClock {
+        /// When the last event happened that the clock could tell.
+        at: Time,
+    },
+    /// A worker would have more steps than are counted.
+    #[error(
+        "a channel of rank {rank} takes more than 4 billion steps; expected a smaller size, or larger chunks"
+    )]
+    TooManySteps {
+        /// Whose it is.
+        rank: u32,
+    },
     /// A plan's tables do not fit its program.
     #[error("the plan is inconsistent: {0}")]
     BadPlan(String),

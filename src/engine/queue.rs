@@ -90,9 +90,9 @@ impl<T: Copy> EventQueue<T> {
             held.append(bucket);
         }
         self.occupied = 0;
-        self.last += by;
+        self.last = self.last.saturating_add(by);
         for (time, item) in held {
-            self.put(time + by, item);
+            self.put(time.saturating_add(by), item);
         }
     }
 
@@ -116,7 +116,7 @@ impl<T: Copy> EventQueue<T> {
     }
 
     /// Moves all events of the earliest time into `batch` (cleared first) and returns the
-    /// time; `None` when there are none.
+    /// time; `None` when there are none, but for those at `u64::MAX`, which never comes.
     pub fn pop_instant(&mut self, batch: &mut Vec<T>) -> Option<u64> {
         self.pop_instant_before(u64::MAX, batch)
     }

@@ -31,7 +31,7 @@ pub struct BarrierTimeout {
 /// Names the ranks that do not come within `timeout` of the first.
 pub fn monitored_barrier(arrivals: &[Option<Time>], timeout: Time) -> Result<Time, BarrierTimeout> {
     let first = arrivals.iter().flatten().min().copied();
-    let at = first.unwrap_or(Time::ZERO).saturating_add(timeout);
+    let at = first.unwrap_or(Time::ZERO) + timeout;
     let in_time = |arrival: Option<Time>| arrival.is_some_and(|time| time <= at);
     let late: Vec<(usize, Option<Time>)> = arrivals
         .iter()

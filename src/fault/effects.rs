@@ -336,7 +336,7 @@ impl Faults {
             true => duration,
             false => rounded(duration.picos() as f64 * stretch),
         };
-        let mut now = start.saturating_add(self.delay(rank, work));
+        let mut now = start + self.delay(rank, work);
         // What is left to do, in picoseconds of full speed × PARTS.
         let mut left = u128::from(duration.picos()) * u128::from(PARTS);
         loop {

@@ -11,7 +11,7 @@ use crate::units::Time;
 #[must_use]
 pub fn slowed_step(compute: Time, rest: Time, speed: f64) -> Time {
     let stretched = (compute.picos() as f64 / speed).ceil() as u64;
-    Time::from_picos(stretched).saturating_add(rest)
+    Time::from_picos(stretched) + rest
 }
 
 /// The value that a standard normal variable stays below with probability `p`.

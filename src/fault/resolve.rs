@@ -260,10 +260,10 @@ impl Scene<'_> {
             return;
         };
         let rounds = period.saturating_mul(u64::from(count) - 1);
-        let end = flap.from.saturating_add(Time::from_picos(rounds));
+        let end = flap.from + Time::from_picos(rounds);
         let windows = Windows {
             from: flap.from,
-            until: end.saturating_add(flap.down),
+            until: end + flap.down,
             repeat: (count > 1).then_some(Repeat {
                 period: Time::from_picos(period),
                 on: flap.down,

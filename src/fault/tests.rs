@@ -429,7 +429,7 @@ proptest! {
         let (early, late) = (end(start), end(start + later));
         // What never ends counts as later than all that does.
         prop_assert!(early.unwrap_or(Time::MAX) <= late.unwrap_or(Time::MAX));
-        let begun = nanos(start).saturating_add(faults.delay(rank, work(0, 0, kernel)));
+        let begun = nanos(start) + faults.delay(rank, work(0, 0, kernel));
         prop_assert!(early.is_none_or(|end| begun <= end));
         if let (Some(end), Some(failed)) = (early, faults.failed_at(rank)) {
             prop_assert!(end <= failed || duration == 0 || faults.stretch(rank, work(0, 0, kernel)) == 0.0);

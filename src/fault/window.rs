@@ -55,7 +55,7 @@ impl Windows {
         };
         let end = match self.repeat {
             None => self.until,
-            Some(Repeat { on, .. }) => start.saturating_add(on).min(self.until),
+            Some(Repeat { on, .. }) => (start + on).min(self.until),
         };
         (start < end && time < end).then_some((start, end))
     }

@@ -121,14 +121,16 @@ impl SliceCost {
     #[must_use]
     #[inline]
     pub fn of(&self, len: u64) -> Time {
-        let mut picos = self.each.picos();
+        let mut time = self.each;
         let pass = self.pass.get();
         if pass > 0 {
             let first = len.min(pass).div_ceil(Self::FIRST).max(1);
-            picos += self.doubling.picos() * u64::from(first.next_power_of_two().ilog2());
-            picos += self.pass_time.picos() * self.passes(len);
+            time += self
+                .doubling
+                .times(u64::from(first.next_power_of_two().ilog2()));
+            time += self.pass_time.times(self.passes(len));
         }
-        Time::from_picos(picos) + self.rounds.lost(len)
+        time + self.rounds.lost(len)
     }
 
     /// The most that threads move in passes, of slices of any length; `None` if bytes do not move

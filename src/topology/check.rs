@@ -354,8 +354,12 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
                 ("sms", m.sms.as_ref().map(|n| f64::from(n.value))),
             ];
             for (field, value) in rates {
-                if let Some(value) = value.filter(|v| !(v.is_finite() && *v > 0.0)) {
-                    faults.push(zero(&format!("{at}.{field}"), &value.to_string()));
+                if let Some(value) = value.filter(|v| !(*v > 0.0 && *v <= MOST_TFLOPS)) {
+                    faults.push(Fault::new(
+                        format!("{at}.{field}.value"),
+                        value.to_string(),
+                        format!("more than 0, at most {MOST_TFLOPS}"),
+                    ));
                 }
             }
         }
@@ -404,6 +408,15 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
         }
     }
 }
+
+/// More operations per second than any GPU has, in units of 10¹²; SMs, too, are no more.
+const MOST_TFLOPS: f64 = 1e6;
+
+/// Kernels at a smaller share of the peak would not end in any time worth simulating.
+const LEAST_SHARE: f64 = 1e-6;
+
+/// Larger than the tile of any matrix product.
+const MOST_TILE: u64 = 1 << 16;
 
 /// Rates above zero, latencies that can be added up.
 pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fault>) {
@@ -480,6 +493,34 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
         let share = nvls.port_share.value;
         let right = share > 0.0 && share <= 1.0;
         figure("nvls.port_share", share, right, "more than 0, at most 1");
+    }
+    if let Some(kernels) = &model.kernels {
+        let [first, second, third] = kernels.attention_shares.value;
+        let shares = [
+            ("kernels.gemm_share", Some(kernels.gemm_share.value)),
+            (
+                "kernels.fp8_gemm_share",
+                kernels.fp8_gemm_share.as_ref().map(|s| s.value),
+            ),
+            ("kernels.memory_share", Some(kernels.memory_share.value)),
+            ("kernels.attention_shares", Some(first)),
+            ("kernels.attention_shares", Some(second)),
+            ("kernels.attention_shares", Some(third)),
+        ];
+        for (field, share) in shares {
+            if let Some(share) = share {
+                let right = (LEAST_SHARE..=1.0).contains(&share);
+                let expected = format!("a share, from {LEAST_SHARE} to 1");
+                figure(field, share, right, &expected);
+            }
+        }
+        let (rows, columns) = kernels.tile.value;
+        for side in [rows, columns] {
+            let right = (1..=MOST_TILE).contains(&side);
+            let expected = format!("rows and columns from 1 to {MOST_TILE}");
+            figure("kernels.tile", side as f64, right, &expected);
+        }
+        times.push(("kernels.latency", &kernels.latency));
     }
     for (field, value) in rates {
         rate(&at(field), value.value, faults);

@@ -25,6 +25,10 @@ const VOCABULARY: Vocabulary = Vocabulary {
 };
 
 /// A point in simulated time, or a duration, in whole picoseconds (64 bits: 213 days).
+///
+/// Sums and products that do not fit are [`Time::MAX`], and stay so whatever is added: it stands
+/// for all that is later than the clock goes. A simulation that gets there is over, with an error
+/// of its own.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -41,7 +45,7 @@ super::string_quantity!(
 impl Time {
     /// The start of a simulation, or no duration.
     pub const ZERO: Time = Time(0);
-    /// The longest representable time.
+    /// The longest representable time, and all times beyond it.
     pub const MAX: Time = Time(u64::MAX);
 
     /// `count` picoseconds.
@@ -94,10 +98,16 @@ impl Time {
         Time(self.0.saturating_sub(other.0))
     }
 
-    /// The sum, or [`Time::MAX`] on overflow.
+    /// So many times as long.
     #[must_use]
-    pub const fn saturating_add(self, other: Time) -> Time {
-        Time(self.0.saturating_add(other.0))
+    pub const fn times(self, count: u64) -> Time {
+        Time(self.0.saturating_mul(count))
+    }
+
+    /// Whether it is later than the clock goes: [`Time::MAX`], which sums do not leave.
+    #[must_use]
+    pub const fn is_past_the_clock(self) -> bool {
+        self.0 == u64::MAX
     }
 
     /// For people: three significant digits in a fitting unit, such as `31.4 us`.
@@ -122,14 +132,16 @@ impl Time {
 
 impl Add for Time {
     type Output = Time;
+    #[inline]
     fn add(self, other: Time) -> Time {
-        Time(self.0 + other.0)
+        Time(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Time {
+    #[inline]
     fn add_assign(&mut self, other: Time) {
-        self.0 += other.0;
+        *self = *self + other;
     }
 }
 

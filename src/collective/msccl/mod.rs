@@ -16,7 +16,15 @@ mod xml;
 pub use program::MscclProgram;
 
 use super::goal::Collective;
+use super::verify::{VerifyError, verify};
 use thiserror::Error;
+
+/// Chunks of all ranks' results, times the ranks whose data is in each: so many are followed at
+/// most, in some hundred megabytes.
+const MOST_PARTS: u64 = 1 << 24;
+
+/// Slots of a queue, of which the first chunk takes one.
+const CREDITS: usize = 8;
 
 /// An algorithm as its file says, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +64,14 @@ pub enum MscclError {
         /// What belongs there.
         expected: String,
     },
+    /// It does something else than its `coll` says.
+    #[error("it is no {collective}: {problem}")]
+    Wrong {
+        /// What it says it does.
+        collective: Collective,
+        /// Where it does not.
+        problem: String,
+    },
     /// The data cannot be cut as the file says.
     #[error("{bytes} bytes; expected a multiple of the algorithm's {chunks} chunks")]
     Size {
@@ -78,14 +94,15 @@ impl MscclError {
 
 impl MscclAlgorithm {
     /// Reads an algorithm from its file's text. The data is followed through one pass of the
-    /// program: chunks that do not match and programs that stop halfway are found here.
+    /// program: chunks that do not match and programs that stop halfway are found here. Then it is
+    /// proved that it computes what it says.
     ///
     /// # Errors
     /// The first fault, with its line.
     pub fn parse(text: &str) -> Result<Self, MscclError> {
         let file = xml::read(text)?;
         let resolved = memory::resolve(&file)?;
-        Ok(MscclAlgorithm {
+        let algorithm = MscclAlgorithm {
             name: file.name,
             protocol: file.protocol,
             collective: file.collective,
@@ -95,6 +112,39 @@ impl MscclAlgorithm {
             ranks: resolved.ranks,
             scratch: resolved.scratch,
             together: resolved.together,
+        };
+        algorithm.prove()?;
+        Ok(algorithm)
+    }
+
+    /// Proves that it does what it says, with a byte for each chunk.
+    fn prove(&self) -> Result<(), MscclError> {
+        let wrong = |problem: String| MscclError::Wrong {
+            collective: self.collective,
+            problem,
+        };
+        let ranks = u64::from(self.ranks());
+        let summed = match self.collective {
+            Collective::AllReduce | Collective::ReduceScatter | Collective::Reduce => ranks,
+            _ => 1,
+        };
+        let parts = ranks * u64::from(self.chunks) * summed;
+        if parts > MOST_PARTS {
+            return Err(wrong(format!(
+                "that cannot be proved, for {parts} parts of results are more than {MOST_PARTS}"
+            )));
+        }
+        let bytes = u64::from(self.chunks);
+        let program = self.program(bytes, bytes)?;
+        verify(&program, CREDITS).map_err(|error| {
+            wrong(match error {
+                VerifyError::WrongResult {
+                    rank,
+                    offset,
+                    problem,
+                } => format!("rank {rank}, output chunk {offset}: {problem}"),
+                other => other.to_string(),
+            })
         })
     }
 

@@ -208,6 +208,50 @@ fn files_compute_what_they_say() {
 }
 
 #[test]
+fn a_file_that_does_something_else_than_it_says_is_refused() {
+    // Nobody sends.
+    let step = |offset| {
+        format!(
+            "<step s=\"0\" type=\"cpy\" srcbuf=\"i\" srcoff=\"0\" dstbuf=\"o\" \
+             dstoff=\"{offset}\" cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
+        )
+    };
+    let gpu = |id| {
+        format!(
+            "<gpu id=\"{id}\" i_chunks=\"1\" o_chunks=\"2\" s_chunks=\"0\">\
+             <tb id=\"0\" send=\"-1\" recv=\"-1\" chan=\"0\">{}</tb></gpu>",
+            step(id)
+        )
+    };
+    let file = format!(
+        "<algo name=\"x\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"2\" ngpus=\"2\" \
+         coll=\"allgather\" inplace=\"0\">{}{}</algo>",
+        gpu(0),
+        gpu(1)
+    );
+    let error = MscclAlgorithm::parse(&file).unwrap_err().to_string();
+    assert!(
+        error.starts_with("it is no all-gather: rank 0, output chunk 1: "),
+        "{error}"
+    );
+    // Data to the wrong place.
+    let right = ring_all_gather(3, false);
+    let wrong = right.replacen("dstoff=\"1\"", "dstoff=\"2\"", 1);
+    assert_ne!(right, wrong);
+    let error = MscclAlgorithm::parse(&wrong).unwrap_err().to_string();
+    assert!(error.contains("all-gather"), "{error}");
+    // What a step does not use is read, too.
+    for (attribute, odd) in [
+        ("hasdep=\"0\"", "hasdep=\"x\""),
+        ("cnt=\"1\"", "cnt=\"NaN\""),
+    ] {
+        let odd = file.replacen(attribute, odd, 1);
+        let error = MscclAlgorithm::parse(&odd).unwrap_err().to_string();
+        assert!(error.starts_with("line 1: "), "{error}");
+    }
+}
+
+#[test]
 fn chunks_of_one_step_go_together_while_they_fit() {
     let algorithm = MscclAlgorithm::parse(&exchange()).unwrap();
     let steps = |chunk| {

@@ -251,9 +251,13 @@ fn read_gpu(gpu: Element<'_, '_>, id: u32, ranks: u32, channels: u32) -> Result<
 
 fn read_step(step: Element<'_, '_>) -> Result<FileStep, MscclError> {
     let kind = step.one_of("type", &KINDS)?;
-    // A side that is not used may hold anything.
+    // A side that is not used may be absent, or -1.
     let place = |used: bool, memory: &str, chunk: &str| {
         if !used {
+            if step.text(memory).is_some() {
+                step.one_of(memory, &MEMORIES)?;
+            }
+            step.optional(chunk, -1, i64::from(MOST))?;
             let memory = Memory::Input;
             return Ok(Place { memory, chunk: 0 });
         }
@@ -265,9 +269,14 @@ fn read_step(step: Element<'_, '_>) -> Result<FileStep, MscclError> {
     let source = place(kind.reads(), "srcbuf", "srcoff")?;
     let target = place(kind.writes(), "dstbuf", "dstoff")?;
     let count = match kind {
-        Kind::Nop => 0,
+        Kind::Nop => {
+            step.optional("cnt", -1, i64::from(MOST))?;
+            0
+        }
         _ => step.number("cnt", 1, MOST)?,
     };
+    // Whether others wait for it, which their `depid` and `deps` say, too.
+    step.optional("hasdep", 0, 1)?;
     let block: i64 = step.optional("depid", -1, i64::from(MOST))?.unwrap_or(-1);
     let after: i64 = step.optional("deps", -1, i64::from(MOST))?.unwrap_or(-1);
     let after = match (u32::try_from(block), u32::try_from(after)) {

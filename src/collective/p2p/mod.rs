@@ -88,7 +88,7 @@ impl P2pProgram {
     /// # Panics
     /// If the collective is not made of sends and receives or needs a matrix, if `lanes`
     /// does not fit the rounds, if parts or chunks are empty or parts are more than the
-    /// channels, or if there are more than 2³¹ parts or a worker has more than 2³² chunks.
+    /// channels, or if there are more than 2³¹ parts.
     #[must_use]
     pub fn new(
         collective: Collective,
@@ -252,14 +252,14 @@ impl P2pProgram {
         program
     }
 
+    /// Counts steps; more than 2³² - 2 count as one more than these, which no simulation begins.
     fn count_steps(&mut self) {
         self.begins = Vec::with_capacity(self.entries.len());
         self.steps = Vec::with_capacity(self.works.len() - 1);
         for list in self.works.windows(2) {
             let mut steps = 0u64;
             for &entry in &self.entries[list[0] as usize..list[1] as usize] {
-                self.begins
-                    .push(u32::try_from(steps).expect("fewer than 2^32 chunks"));
+                self.begins.push(u32::try_from(steps).unwrap_or(u32::MAX));
                 steps += if entry & COPY == 0 {
                     let (_, len) = self.part_of(ConnId(entry));
                     len.div_ceil(self.cuts[self.cut[entry as usize] as usize].chunk)
@@ -267,8 +267,7 @@ impl P2pProgram {
                     1
                 };
             }
-            self.steps
-                .push(u32::try_from(steps).expect("fewer than 2^32 chunks"));
+            self.steps.push(u32::try_from(steps).unwrap_or(u32::MAX));
         }
     }
 

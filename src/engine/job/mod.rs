@@ -133,6 +133,15 @@ pub enum JobError {
         /// The communicator.
         group: String,
     },
+    /// It goes on, but later than the clock goes.
+    #[error(
+        "the job takes longer than 213 days, to which the clock goes; before that something last \
+         happened after {}", at.human()
+    )]
+    PastTheClock {
+        /// When the last event happened that the clock could tell.
+        at: Time,
+    },
     /// Ranks waited longer in a communication than they were to.
     #[error("timed out after {} in {}", after.human(), tell(std::slice::from_ref(waiting)))]
     TimedOut {

@@ -41,9 +41,10 @@ pub(super) fn check(plan: &Plan) -> Result<(), SimError> {
     let workers = (0..program.workers()).map(WorkerId);
     if let Some(worker) = workers
         .into_iter()
-        .find(|&w| program.steps(w) > u64::from(u32::MAX))
+        .find(|&w| program.steps(w) >= u64::from(u32::MAX))
     {
-        return bad(format!("worker {} has more than 4 billion steps", worker.0));
+        let rank = program.worker(worker).rank.0;
+        return Err(SimError::TooManySteps { rank });
     }
     let slots = plan.protocol.fifo_slices;
     if slots == 0 || slots as usize > MAX_SLOTS {

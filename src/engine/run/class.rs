@@ -38,7 +38,7 @@ impl Class {
     #[inline]
     pub(super) fn passes_of(&self, len: u64) -> (Time, u64) {
         let passes = self.slice.passes(len);
-        let time = Time::from_picos(self.slice.pass_time.picos() * passes);
+        let time = self.slice.pass_time.times(passes);
         (self.stretch.time(time), passes)
     }
 

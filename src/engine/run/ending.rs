@@ -2,7 +2,7 @@
 
 use super::Run;
 use crate::collective::ConnId;
-use crate::engine::actor::{Phase, add_limited};
+use crate::engine::actor::{Actor, Phase, add_limited};
 use crate::engine::error::SimError;
 use crate::engine::outcome::{Bins, Outcome};
 use crate::engine::probe::{ActorId, Probe};
@@ -20,6 +20,9 @@ impl<P: Probe> Run<'_, '_, P> {
             .iter()
             .position(|a| a.phase != Phase::Done)
         {
+            if self.past_the_clock || self.passes_the_clock() {
+                return Err(SimError::PastTheClock { at: self.now });
+            }
             let place = self.plan.program.worker(self.cast.worker(first as u32));
             return Err(SimError::Stalled {
                 at: self.now,
@@ -36,6 +39,9 @@ impl<P: Probe> Run<'_, '_, P> {
             .max()
             .copied()
             .unwrap_or(Time::ZERO);
+        if end.is_past_the_clock() {
+            return Err(SimError::PastTheClock { at: self.now });
+        }
         let operations = self.finish.len() as u64;
         let bins = (0..workers)
             .map(|worker| self.bins(worker, operations, end))
@@ -66,11 +72,10 @@ impl<P: Probe> Run<'_, '_, P> {
         if actor.limited > Time::ZERO {
             add_limited(&mut cold.limited, actor.limited_by, actor.limited);
         }
-        let times = |time: Time, count: u64| Time::from_picos(time.picos() * count);
         let mut limited = std::mem::take(&mut cold.limited);
         limited.sort_unstable();
         Bins {
-            launch: times(launch, operations),
+            launch: launch.times(operations),
             latency: actor.latency,
             wait_data: actor.wait_data,
             wait_credit: actor.wait_credit,
@@ -79,6 +84,24 @@ impl<P: Probe> Run<'_, '_, P> {
             limited,
             idle: cold.idle + end.saturating_sub(actor.free),
         }
+    }
+
+    /// Whether somebody would go on, but later than the clock goes.
+    pub(super) fn passes_the_clock(&self) -> bool {
+        let moves_on = |(id, actor): (u32, &Actor)| match actor.phase {
+            Phase::Done => false,
+            Phase::Waits | Phase::Scheduled => actor.free.is_past_the_clock(),
+            Phase::Streams => {
+                let rate = if self.machinery.is_free(actor.path) {
+                    actor.cap
+                } else {
+                    self.sharing.rate(id).0
+                };
+                let end = actor.end_at(rate);
+                end.is_some_and(Time::is_past_the_clock)
+            }
+        };
+        (0..).zip(&self.actors).any(moves_on)
     }
 
     fn why_stuck(&self, actor: usize) -> String {

@@ -102,6 +102,8 @@ struct Run<'r, 'o, P: Probe> {
     waiters: u64,
     /// Events of regions that others stood for.
     herded: u64,
+    /// Another shard would go on, but later than the clock goes.
+    past_the_clock: bool,
     /// What goes wrong, unless nothing does.
     upset: Option<Box<Upset<'o>>>,
     /// Jumps over what repeats itself, if that is wanted.
@@ -239,6 +241,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             repeats: program.repeats() && !program.waits_inside() && !P::ACTIVE,
             waiters: 0,
             herded: 0,
+            past_the_clock: false,
             upset,
             skipper: None,
             steps_total: steps_total * u64::from(operations),

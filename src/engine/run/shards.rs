@@ -49,6 +49,7 @@ struct Done {
     fifos: Fifos,
     finish: Vec<Vec<Time>>,
     now: Time,
+    past_the_clock: bool,
     events: u64,
     transfers: u64,
 }
@@ -217,6 +218,7 @@ impl<P: Probe> Run<'_, '_, P> {
         }
         self.machinery.fifos.join(&other.fifos);
         self.now = self.now.max(other.now);
+        self.past_the_clock |= other.past_the_clock;
         self.events += other.events;
         self.transfers += other.transfers;
     }
@@ -250,6 +252,7 @@ fn apart(
     if let Some(regions) = run.regions(MOST_ACTORS) {
         run.run_shard(&shard, regions);
     }
+    let past_the_clock = run.passes_the_clock();
     Done {
         of: shard.of,
         actors: run.actors,
@@ -257,6 +260,7 @@ fn apart(
         fifos: run.machinery.fifos,
         finish: run.finish,
         now: run.now,
+        past_the_clock,
         events: run.events,
         transfers: run.transfers,
     }

@@ -181,7 +181,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 actor.generation += 1;
                 return;
             };
-            if self.runs_ahead && end < self.now.saturating_add(FAR_AHEAD) {
+            if self.runs_ahead && end < self.now + FAR_AHEAD {
                 self.events += 1;
                 self.end(id, end);
                 return;
@@ -303,7 +303,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 let lead = sync - stretch.time(in_passes);
                 if actor.many && class.streams > 0 {
                     let streams = self.cold[id as usize].streams.max(class.streams);
-                    let picos = sync.picos() * u64::from(streams);
+                    let picos = sync.times(u64::from(streams)).picos();
                     sync = Time::from_picos(picos / u64::from(class.streams));
                 }
                 done = now.max(start + sync);

@@ -39,7 +39,8 @@ pub struct Options<'a> {
 /// Simulates `plan` on links with the given payload rates.
 ///
 /// # Errors
-/// [`SimError::Stalled`] when nothing moves any more, [`SimError::BadPlan`] when the
+/// [`SimError::Stalled`] when nothing moves any more, [`SimError::PastTheClock`] when it does so for
+/// too long, [`SimError::BadPlan`] when the
 /// plan's tables do not fit its program.
 pub fn simulate(
     plan: &Plan,

@@ -160,6 +160,8 @@ impl<P: Probe> Run<'_, '_, P> {
         own.watched = true;
         let left = upset.by.link(own.link, self.now);
         let capacity = (own.capacity as f64 * left.clamp(0.0, 1.0)) as u64;
+        // As little as that is is not nothing.
+        let capacity = capacity.max(u64::from(left > 0.0));
         self.sharing.resize(own.resource, capacity);
         if let Some(next) = upset.by.next_link_change(own.link, self.now) {
             self.queue.push(next.picos(), (CHANGE | change, 0));

@@ -12,6 +12,7 @@ use crate::report::training::{
 use crate::scenario::ScenarioError;
 use crate::scenario::valid::refusal;
 use crate::threads;
+use crate::topology::{DeviceId, Topology};
 use crate::units::{Bytes, Span, Time};
 use crate::workload::model::flops::{model_flops_per_step, model_flops_utilisation};
 use crate::workload::model::{Batch, MemoryPlan, ScoreCount, StateWidths, Zero, peak_memory};
@@ -444,16 +445,18 @@ pub(super) fn memory_plan(training: &Training) -> MemoryPlan {
     }
 }
 
+/// The memory of the smallest of the GPUs.
+pub(super) fn capacity(topology: &Topology, gpus: &[DeviceId]) -> Bytes {
+    let models = gpus.iter().filter_map(|&gpu| topology.gpu_model(gpu));
+    models.map(|m| m.memory.value).min().unwrap_or(Bytes::ZERO)
+}
+
 fn memory(variant: &ValidVariant) -> Result<MemoryUse, ScenarioError> {
     let training = &variant.training;
     let plan = memory_plan(training);
     let (stage, parts) = peak_memory(&training.model, &plan)
         .map_err(crate::workload::training::resolve::TrainingError::Model)?;
-    let models = variant
-        .gpus
-        .iter()
-        .filter_map(|&g| variant.topology.gpu_model(g));
-    let capacity = models.map(|m| m.memory.value).min().unwrap_or(Bytes::ZERO);
+    let capacity = capacity(&variant.topology, &variant.gpus);
     let named = [
         ("weights", parts.weights),
         ("gradients", parts.gradients),

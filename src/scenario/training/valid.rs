@@ -1,5 +1,6 @@
 //! A training scenario whose every part has been checked, ready to run.
 
+use super::results::{capacity, memory_plan};
 use crate::fault::goodput::{Cluster, LongRunSpec};
 use crate::fault::{FaultError, Faults};
 use crate::nccl::Env;
@@ -9,7 +10,8 @@ use crate::scenario::spec::{JobSpec, ScenarioSpec};
 use crate::scenario::valid::{check_name, environment, fault, gpus, machine, refusal, refuse};
 use crate::topology::{DeviceId, Topology};
 use crate::units::Span;
-use crate::workload::training::resolve::{Training, TrainingError};
+use crate::workload::model::peak_memory;
+use crate::workload::training::resolve::{Training, TrainingError, TrainingFault};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -136,6 +138,7 @@ pub(super) fn variant(
     let (topology, findings) = machine(&spec.topology, spec.nodes, folder, origin)?;
     let gpus = gpus(&topology, spec.gpus_per_node, origin)?;
     let training = Training::new(job, gpus.len() as u32).map_err(|e| refused(origin, e))?;
+    check_activations(&training, &topology, &gpus).map_err(|e| refused(origin, e))?;
     let resolved = Faults::resolve(&spec.faults, &topology, &gpus, spec.seed)
         .map_err(|FaultError { problems }| refusal(origin, problems))?;
     if let Some(long) = &spec.long_run {
@@ -163,6 +166,41 @@ pub(super) fn variant(
         long_run: spec.long_run.clone(),
         price: spec.dollars_per_gpu_hour,
     })
+}
+
+/// More than so many times what a GPU's memory holds is a slip of the pen, and would be simulated
+/// for hours.
+const MOST_TIMES_MEMORY: u64 = 16;
+
+/// Activations of a GPU, which grow with sequence and micro-batch, are not far more than its
+/// memory.
+fn check_activations(
+    training: &Training,
+    topology: &Topology,
+    gpus: &[DeviceId],
+) -> Result<(), TrainingError> {
+    let (_, parts) = peak_memory(&training.model, &memory_plan(training))?;
+    let capacity = capacity(topology, gpus);
+    let kept = parts.activations.get().saturating_add(parts.logits.get());
+    if kept <= capacity.get().saturating_mul(MOST_TIMES_MEMORY) {
+        return Ok(());
+    }
+    let long = training.spec.sequence.is_some();
+    let decimal = |bytes: u64| format!("{:.0} GB", bytes as f64 / 1e9);
+    Err(TrainingError::Faults(vec![TrainingFault {
+        path: if long { "sequence" } else { "micro_batch" }.into(),
+        found: format!(
+            "micro-batches of {} × {} tokens, of which a GPU keeps {}",
+            training.batch.sequences,
+            training.batch.tokens,
+            decimal(kept)
+        ),
+        expected: format!(
+            "at most {MOST_TIMES_MEMORY} times the memory of a GPU of {}: shorter sequences, \
+             more `parallel.cp`, `recompute`",
+            decimal(capacity.get())
+        ),
+    }]))
 }
 
 /// A training job's faults, at their places in the scenario.

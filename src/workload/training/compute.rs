@@ -70,10 +70,16 @@ impl Gpu {
     /// How well the tiles of a matrix product fill the SMs: in the last wave some have none.
     #[must_use]
     pub fn filled(&self, shape: GemmShape) -> f64 {
-        let tiles = |m: u64, n: u64| shape.m.div_ceil(m) * shape.n.div_ceil(n) * shape.batch;
-        let waves = tiles(self.tile.0, self.tile.1).div_ceil(u64::from(self.sms));
-        let room = (waves * u64::from(self.sms) * self.tile.0 * self.tile.1) as f64;
-        (shape.m * shape.n * shape.batch) as f64 / room
+        let product = |a: u64, b: u64, c: u64| u128::from(a) * u128::from(b) * u128::from(c);
+        let (rows, columns) = self.tile;
+        let tiles = product(
+            shape.m.div_ceil(rows),
+            shape.n.div_ceil(columns),
+            shape.batch,
+        );
+        let waves = tiles.div_ceil(u128::from(self.sms));
+        let room = waves as f64 * product(u64::from(self.sms), rows, columns) as f64;
+        product(shape.m, shape.n, shape.batch) as f64 / room
     }
 
     /// What kernels take, one after the other.

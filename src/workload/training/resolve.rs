@@ -81,6 +81,9 @@ pub struct Training {
     pub shard_group: u32,
 }
 
+/// The longest sequence, as of a model's own.
+const MOST_TOKENS: u64 = 1 << 32;
+
 impl Training {
     /// Checks a job for so many GPUs.
     ///
@@ -102,6 +105,15 @@ impl Training {
             ("steps", u32::from(spec.steps)),
         ] {
             faults.unless(value > 0, path, value, || "at least 1".into());
+        }
+        if let Some(sequence) = spec.sequence {
+            // As long as a model's own may be; with more, products do not fit 64 bits.
+            faults.unless(
+                (1..=MOST_TOKENS).contains(&sequence),
+                "sequence",
+                sequence,
+                || format!("1 to {MOST_TOKENS}"),
+            );
         }
         faults.end()?;
         let inner = u64::from(parallel.tp) * u64::from(parallel.cp) * u64::from(parallel.pp);
@@ -136,6 +148,17 @@ impl Training {
         dims.check(&model, &batch, Some(u64::from(gpus)))?;
         let replicas = dims.dp * dims.cp;
         let micro_batches = dims.micro_batches(&batch) as u32;
+        faults.unless(
+            micro_batches <= u32::from(u16::MAX),
+            "global_batch",
+            format!("{micro_batches} micro-batches of a replica"),
+            || {
+                format!(
+                    "at most {}: a larger `micro_batch`, or more replicas",
+                    u16::MAX
+                )
+            },
+        );
         let schedule = spec.schedule.unwrap_or(if dims.virtual_stages > 1 {
             Schedule::Interleaved
         } else {

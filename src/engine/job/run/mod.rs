@@ -57,6 +57,8 @@ struct Run<'j> {
     before_last: Option<Vec<Ledger>>,
     traffic: Vec<Vec<Traffic>>,
     handled: u64,
+    /// Kernels have begun that take longer than the clock goes.
+    endless: bool,
     now: Time,
 }
 
@@ -106,6 +108,7 @@ pub fn run_job(
             .map(|g| vec![Traffic::default(); g.exchanges.len()])
             .collect(),
         handled: 0,
+        endless: false,
         now: Time::ZERO,
     };
     if let Some(at) = disturbances.next_link_change(Time::ZERO) {
@@ -116,6 +119,9 @@ pub fn run_job(
     }
     run.instant()?;
     while let Some(&Reverse((at, _))) = run.events.peek() {
+        if at.is_past_the_clock() {
+            break;
+        }
         run.now = at;
         while let Some(&Reverse((time, event))) = run.events.peek() {
             if time > at {
@@ -142,24 +148,11 @@ impl Run<'_> {
 
     fn handle(&mut self, event: Event, probe: &mut dyn JobProbe) -> Result<(), JobError> {
         match event {
-            Event::Task(actor, stream, version) => {
-                let running = self.actors[actor.0 as usize].streams[usize::from(stream.0)].running;
-                let valid = running.is_some_and(|r| match r.kind {
-                    Kind::Kernels { version: v, .. } => v == version,
-                    // What kernels before it were to take has a version.
-                    Kind::Wait => version == 0,
-                    Kind::Communication(_) => false,
-                });
-                if valid {
-                    self.end_task(actor, stream, probe);
-                }
+            Event::Task(actor, stream, _) if self.ends_something(event) => {
+                self.end_task(actor, stream, probe);
             }
-            Event::Group(group, version) => {
-                let state = &self.groups[group.0 as usize];
-                if state.going.is_some() && state.version == version {
-                    self.end_phase(group, probe);
-                }
-            }
+            Event::Group(group, _) if self.ends_something(event) => self.end_phase(group, probe),
+            Event::Task(..) | Event::Group(..) => {}
             Event::Look(actor) => {
                 if self.left(actor) > 0 {
                     self.actors[actor.0 as usize].look = u64::MAX;
@@ -252,7 +245,33 @@ impl Run<'_> {
         }
     }
 
+    /// Whether what an event was foreseen for still goes on.
+    fn ends_something(&self, event: Event) -> bool {
+        match event {
+            Event::Task(actor, stream, version) => {
+                let running = self.actors[actor.0 as usize].streams[usize::from(stream.0)].running;
+                running.is_some_and(|r| match r.kind {
+                    Kind::Kernels { version: v, .. } => v == version,
+                    // What kernels before it were to take has a version.
+                    Kind::Wait => version == 0,
+                    Kind::Communication(_) => false,
+                })
+            }
+            Event::Group(group, version) => {
+                let state = &self.groups[group.0 as usize];
+                state.going.is_some() && state.version == version
+            }
+            Event::Look(_) | Event::Patience(..) | Event::Links => false,
+        }
+    }
+
     fn finish(mut self) -> Result<JobOutcome, JobError> {
+        // Only what is later than the clock goes is still held.
+        let mut held = self.events.iter();
+        let ends = held.any(|&Reverse((_, event))| self.ends_something(event));
+        if self.endless || ends {
+            return Err(JobError::PastTheClock { at: self.now });
+        }
         for (index, state) in self.groups.iter().enumerate() {
             if let (Some(_), Some(exchange)) = (state.going, state.exchange) {
                 return Err(JobError::NoPath {

@@ -45,8 +45,7 @@ impl Run<'_> {
                 }
                 let launches = u64::from(outline.launches_before[index] - state.host_launches);
                 let starts = u64::from(!matches!(script.tasks[index].work, Work::Wait(_)));
-                let issued = state.host_base
-                    + Time::from_picos(me.launch.picos().saturating_mul(launches + starts));
+                let issued = state.host_base + me.launch.times(launches + starts);
                 if issued > self.now {
                     self.events.push(Reverse((issued, Event::Look(actor))));
                     continue;
@@ -185,7 +184,8 @@ impl Run<'_> {
             state.versions += 1;
             *version = state.versions;
             if new == Time::MAX {
-                // It stands still.
+                // It stands still, or as good as.
+                self.endless |= speed > 0.0 && until.is_none();
                 looks_again = until;
                 continue;
             }

@@ -211,7 +211,7 @@ impl<P: Probe> Run<'_, '_, P> {
             let Some(first) = self.regions.as_mut().and_then(|r| r.due()) else {
                 break;
             };
-            now = Time::from_picos(first).saturating_add(lookahead);
+            now = Time::from_picos(first) + lookahead;
             if !self.lookahead(&mut herds, now) {
                 return Herding::Overrun;
             }

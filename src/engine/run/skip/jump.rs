@@ -17,7 +17,7 @@ impl<P: Probe> Run<'_, '_, P> {
         times: u64,
     ) -> u64 {
         let [from, to] = [from, to].map(|at| &skipper.remembered[at]);
-        let shift = Time::from_picos((to.now - from.now).picos() * times);
+        let shift = (to.now - from.now).times(times);
         self.now += shift;
         self.queue.shift(shift.picos());
         self.machinery.fifos.shift(shift);
@@ -90,7 +90,7 @@ impl<P: Probe> Run<'_, '_, P> {
         }
         self.now = to.now + shift;
         let due = to.queue.iter();
-        let due = due.map(|&(time, item)| (time + shift.picos(), item));
+        let due = due.map(|&(time, item)| (time.saturating_add(shift.picos()), item));
         self.queue.become_new(self.now.picos(), due);
         to.events - from.events
     }
@@ -111,7 +111,7 @@ impl<P: Probe> Run<'_, '_, P> {
             let steps = (i64::from(after.next_step) - i64::from(before.next_step)) * times as i64;
             a.next_step = (i64::from(a.next_step) + steps) as u32;
             let add = |now: &mut Time, before: Time, after: Time| {
-                *now += Time::from_picos((after - before).picos() * times);
+                *now += (after - before).times(times);
             };
             add(&mut a.sync, before.sync, after.sync);
             add(&mut a.latency, before.latency, after.latency);
@@ -125,9 +125,9 @@ impl<P: Probe> Run<'_, '_, P> {
             resources.dedup();
             for resource in resources {
                 let total = limited(after, cold_after, resource);
-                let more = (total - limited(before, cold_before, resource)).picos() * times;
-                if more > 0 {
-                    add_limited(&mut c.limited, resource, Time::from_picos(more));
+                let more = (total - limited(before, cold_before, resource)).times(times);
+                if more > Time::ZERO {
+                    add_limited(&mut c.limited, resource, more);
                 }
             }
         }

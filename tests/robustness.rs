@@ -1,0 +1,190 @@
+//! What broke the command once: numbers that no machine has, times beyond the clock, jobs that no
+//! memory holds, files that do not do what they say.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use assert_cmd::Command;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Runs a command in the project's folder; its exit code, and what it says on stderr and stdout.
+fn run(args: &[&str]) -> (i32, String) {
+    let mut command = Command::cargo_bin("fabricsim").unwrap();
+    let output = command.args(args).env_remove("CLICOLOR_FORCE").output();
+    let output = output.unwrap();
+    let text = [output.stderr, output.stdout].concat();
+    (
+        output.status.code().unwrap_or(-1),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+/// It ends with this code, and says all of these.
+fn ends(args: &[&str], code: i32, says: &[&str]) {
+    let (found, text) = run(args);
+    assert_eq!(found, code, "{args:?}: {text}");
+    assert!(!text.contains("panicked"), "{text}");
+    for part in says {
+        assert!(
+            text.contains(part),
+            "{args:?}: `{part}` is not in: {}",
+            &text[..text.len().min(2000)]
+        );
+    }
+}
+
+fn read(path: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Writes a file into a folder and returns its path.
+fn write(folder: &Path, name: &str, value: &Value) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, value.to_string()).unwrap();
+    path
+}
+
+/// A scenario of a small job on a machine whose file has kernels of its own.
+fn with_kernels(folder: &Path, field: &str, value: Value) -> PathBuf {
+    let mut hopper =
+        read("topologies/hardware/architectures.json")["architectures"]["hopper"].take();
+    hopper["kernels"][field]["value"] = value;
+    let mut topology = read("topologies/dgx-h100.json");
+    topology["hardware"] = json!({"architectures": {"hopper": hopper}});
+    let mut scenario = read("scenarios/ddp-straggler.json");
+    scenario["topology"] = json!({"inline": topology});
+    write(folder, "kernels.json", &scenario)
+}
+
+#[test]
+fn numbers_of_kernels_that_no_gpu_has_are_refused_with_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("o");
+    for (field, value, expected) in [
+        ("tile", json!([0, 256]), "rows and columns from 1 to 65536"),
+        ("tile", json!([128, 1u64 << 40]), "rows and columns from 1"),
+        ("gemm_share", json!(-1), "a share, from"),
+        ("gemm_share", json!(0), "a share, from"),
+        ("memory_share", json!(-0.0), "a share, from"),
+        (
+            "attention_shares",
+            json!([0.2, 65536, 0.5]),
+            "a share, from",
+        ),
+        ("gemm_share", json!(1e308), "a share, from"),
+        ("latency", json!("100d"), "at most 1s"),
+    ] {
+        let path = with_kernels(folder.path(), field, value);
+        let place = format!("hardware.architectures.hopper.kernels.{field}.value");
+        let args = [
+            "run",
+            path.to_str().unwrap(),
+            "-q",
+            "-o",
+            out.to_str().unwrap(),
+        ];
+        ends(&args, 2, &[&place, expected]);
+        assert!(!out.exists());
+    }
+}
+
+#[test]
+fn sequences_that_no_gpu_could_keep_are_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("o");
+    let began = Instant::now();
+    for (scenario, tokens, expected) in [
+        ("gpt3-175b-tp8-pp4-dp8", "1000000000000", "1 to 4294967296"),
+        (
+            "gpt3-175b-tp8-pp4-dp8",
+            "1000000000",
+            "times the memory of a GPU",
+        ),
+        ("moe-alltoall", "1000000", "times the memory of a GPU"),
+        ("gpt3-175b-tp8-pp4-dp8", "0", "1 to 4294967296"),
+    ] {
+        let scenario = format!("scenarios/{scenario}.json");
+        let set = format!("job.training.sequence={tokens}");
+        let args = [
+            "run",
+            &scenario,
+            "-q",
+            "-o",
+            out.to_str().unwrap(),
+            "--set",
+            &set,
+        ];
+        ends(&args, 2, &["job.training.sequence", expected]);
+    }
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn a_file_that_does_not_do_what_it_says_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let gpu = |id: u32| {
+        format!(
+            r#"<gpu id="{id}" i_chunks="1" o_chunks="2" s_chunks="0"><tb id="0" send="-1" recv="-1" chan="0"><step s="0" type="cpy" srcbuf="i" srcoff="0" dstbuf="o" dstoff="{id}" cnt="1" depid="-1" deps="-1" hasdep="0"/></tb></gpu>"#
+        )
+    };
+    let file = folder.path().join("none.xml");
+    let head = r#"<algo name="x" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="allgather" inplace="0">"#;
+    fs::write(&file, format!("{head}{}{}</algo>", gpu(0), gpu(1))).unwrap();
+    let args = [
+        "collective",
+        "all-gather",
+        "-t",
+        "dgx-h100",
+        "-g",
+        "2",
+        "-s",
+        "8M",
+        "--algo-file",
+        file.to_str().unwrap(),
+    ];
+    ends(
+        &args,
+        2,
+        &["none.xml", "it is no all-gather", "rank 0, output chunk 1"],
+    );
+}
+
+#[test]
+fn what_takes_longer_than_the_clock_goes_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let beyond = "longer than 213 days";
+    let jitter = json!([{"jitter": {"ranks": "all", "add": {"constant": {"value": "72d"}}, "per": "kernel"}}]);
+    let jitter = write(folder.path(), "jitter.json", &jitter);
+    let collective = ["collective", "all-reduce", "-t", "dgx-h100", "-n", "2"];
+    let faults = ["-s", "1M", "--faults", jitter.to_str().unwrap()];
+    ends(&[&collective[..], &faults].concat(), 1, &[beyond]);
+
+    let link = json!([{"link": {"links": "node[1]/nic[2] <> compute", "factor": 1e-9}}]);
+    let link = write(folder.path(), "link.json", &link);
+    let faults = [
+        "-s",
+        "64G",
+        "--algo",
+        "ring",
+        "--faults",
+        link.to_str().unwrap(),
+    ];
+    ends(&[&collective[..], &faults].concat(), 1, &[beyond]);
+
+    let out = folder.path().join("o");
+    for speed in ["1e-9", "1e-12"] {
+        let set = format!(r#"faults=[{{"slow_gpu":{{"ranks":0,"speed":{speed}}}}}]"#);
+        let args = [
+            "run",
+            "scenarios/ddp-straggler.json",
+            "-o",
+            out.to_str().unwrap(),
+            "--set",
+            "variants=[]",
+            "--set",
+            &set,
+        ];
+        ends(&args, 1, &[beyond]);
+    }
+}
