@@ -8,7 +8,7 @@ use super::error::NcclError;
 use crate::collective::{Collective, ConnId, HostHop, HostRingProgram, Program, Role};
 use crate::plan::{
     Issue, Later, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId,
-    Routes, SliceCost, Transport, WorkerCosts,
+    SliceCost, Transport, WorkerCosts,
 };
 use crate::topology::{DeviceId, Route, SocketModel, sockets};
 use crate::units::{Bytes, Time};
@@ -35,12 +35,9 @@ impl Communicator<'_> {
             _ => block.min(u64::from(SEGMENTS) * segment),
         };
         let program = HostRingProgram::new(collective, bytes, self.ranks(), chunk);
-        let mut laid = Laid {
-            routes: Routes::default(),
-            known: BTreeMap::new(),
-        };
+        let mut known = BTreeMap::new();
         let transports = (0..program.connections())
-            .map(|c| self.host_transport(&program, ConnId(c), software, &mut laid))
+            .map(|c| self.host_transport(&program, ConnId(c), software, &mut known))
             .collect::<Result<_, _>>()?;
         let plan = Plan {
             transports,
@@ -53,7 +50,7 @@ impl Communicator<'_> {
                 fifo_slices: 2 * SEGMENTS,
                 wire: (1, 1),
             },
-            routes: Arc::new(laid.routes),
+            routes: self.routes(),
             merged: Arc::default(),
             costs: self
                 .architectures
@@ -79,7 +76,7 @@ impl Communicator<'_> {
         program: &HostRingProgram,
         conn: ConnId,
         software: &SocketModel,
-        laid: &mut Laid,
+        known: &mut BTreeMap<(DeviceId, DeviceId), RouteId>,
     ) -> Result<Transport, NcclError> {
         let ends = program.connection(conn);
         let gpu_of = |worker| self.gpus[program.worker(worker).rank.index()];
@@ -87,85 +84,75 @@ impl Communicator<'_> {
         // A machine without CPUs has its processes beside the GPU.
         let host = |gpu| self.ways.router().cpu_of(gpu).unwrap_or(gpu);
         let (here, there) = (host(from), host(to));
-        let stored = |route: Route, begin: Time, laid: &mut Laid, key| {
+        let router = self.ways.router();
+        let stored = match program.kind(conn) {
+            HostHop::ToHost => Some((from, here, software.copy_start.value)),
+            HostHop::FromHost => Some((there, to, software.copy_start.value)),
+            HostHop::Ring if self.topology.node_of(from) == self.topology.node_of(to) => {
+                Some((here, there, software.handover.value))
+            }
+            HostHop::Ring => None,
+        };
+        if let Some((source, target, begin)) = stored {
+            let route = router.local(source, target)?;
             let latency = route.latency + begin;
-            Transport {
-                store: Some(laid.remember(key, route)),
+            return Ok(Transport {
+                store: Some(self.host_route((source, target), route, known)),
                 load: None,
                 network: None,
                 latency,
                 credit_latency: latency,
-            }
-        };
-        let router = self.ways.router();
-        match program.kind(conn) {
-            HostHop::ToHost => {
-                let route = router.local(from, here)?;
-                Ok(stored(route, software.copy_start.value, laid, (from, here)))
-            }
-            HostHop::FromHost => {
-                let route = router.local(there, to)?;
-                Ok(stored(route, software.copy_start.value, laid, (there, to)))
-            }
-            HostHop::Ring if self.topology.node_of(from) == self.topology.node_of(to) => {
-                let route = router.local(here, there)?;
-                Ok(stored(route, software.handover.value, laid, (here, there)))
-            }
-            HostHop::Ring => {
-                let nic = |gpu: DeviceId, rank: u32| {
-                    let own = router.nic_candidates(gpu).first().copied();
-                    own.ok_or_else(|| self.no_nic(rank))
-                };
-                let out = nic(from, program.worker(ends.from).rank.0)?;
-                let into = nic(to, program.worker(ends.to).rank.0)?;
-                let head = router.local(here, out)?;
-                let tail = router.local(into, there)?;
-                let interfaces =
-                    self.topology.transit_latency(out) + self.topology.transit_latency(into);
-                let message_overhead = self.topology.message_overhead(here, out);
-                let middle = self
-                    .ways
-                    .router_mut()
-                    .network(out, into, u64::from(conn.0))?;
-                let wires = head.latency + interfaces + middle.latency + tail.latency;
-                let hops = [head.hops, middle.hops, tail.hops].concat();
-                let route = Route {
-                    hops,
-                    latency: wires,
-                    ..Route::default()
-                };
-                Ok(Transport {
-                    store: None,
-                    load: None,
-                    network: Some(NetworkLeg {
-                        route: laid.remember((out, into), route),
-                        post_latency: Time::ZERO,
-                        message: MessageCost::flat(message_overhead),
-                        later: Later::NEVER,
-                        rate: software.stream_rate.value,
-                        ahead: 0,
-                    }),
-                    latency: wires + software.transfer_latency.value,
-                    // Kernels acknowledge; no process waits for the other one to take the data.
-                    credit_latency: wires,
-                })
-            }
+            });
         }
+        let nic = |gpu: DeviceId, rank: u32| {
+            let own = router.nic_candidates(gpu).first().copied();
+            own.ok_or_else(|| self.no_nic(rank))
+        };
+        let out = nic(from, program.worker(ends.from).rank.0)?;
+        let into = nic(to, program.worker(ends.to).rank.0)?;
+        let head = router.local(here, out)?;
+        let tail = router.local(into, there)?;
+        let interfaces = self.topology.transit_latency(out) + self.topology.transit_latency(into);
+        let message_overhead = self.topology.message_overhead(here, out);
+        let middle = self
+            .ways
+            .router_mut()
+            .network(out, into, u64::from(conn.0))?;
+        let wires = head.latency + interfaces + middle.latency + tail.latency;
+        let hops = [head.hops, middle.hops, tail.hops].concat();
+        let route = Route {
+            hops,
+            latency: wires,
+            ..Route::default()
+        };
+        Ok(Transport {
+            store: None,
+            load: None,
+            network: Some(NetworkLeg {
+                route: self.host_route((out, into), route, known),
+                post_latency: Time::ZERO,
+                message: MessageCost::flat(message_overhead),
+                later: Later::NEVER,
+                rate: software.stream_rate.value,
+                ahead: 0,
+            }),
+            latency: wires + software.transfer_latency.value,
+            // Kernels acknowledge; no process waits for the other one to take the data.
+            credit_latency: wires,
+        })
     }
-}
 
-/// Routes so far, each once.
-struct Laid {
-    routes: Routes,
-    known: BTreeMap<(DeviceId, DeviceId), RouteId>,
-}
-
-impl Laid {
-    fn remember(&mut self, key: (DeviceId, DeviceId), route: Route) -> RouteId {
-        *self
-            .known
-            .entry(key)
-            .or_insert_with(|| self.routes.push(route.hops, route.load))
+    /// A route of a plan's, each once: in the table of all that the communicator plans, for a
+    /// job gives that to each of its plans.
+    fn host_route(
+        &mut self,
+        ends: (DeviceId, DeviceId),
+        route: Route,
+        known: &mut BTreeMap<(DeviceId, DeviceId), RouteId>,
+    ) -> RouteId {
+        *known
+            .entry(ends)
+            .or_insert_with(|| self.ways.remember(route.hops, route.load))
     }
 }
 
