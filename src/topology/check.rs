@@ -351,6 +351,9 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
             let rates = [
                 ("bf16_tflops", Some(m.bf16_tflops.value)),
                 ("fp8_tflops", m.fp8_tflops.as_ref().map(|f| f.value)),
+                ("fp4_tflops", m.fp4_tflops.as_ref().map(|f| f.value)),
+                ("sustained", m.sustained.as_ref().map(|f| f.value)),
+                ("max_watts", m.max_watts.as_ref().map(|f| f.value)),
                 ("sms", m.sms.as_ref().map(|n| f64::from(n.value))),
             ];
             for (field, value) in rates {

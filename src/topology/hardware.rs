@@ -187,6 +187,16 @@ pub struct GpuModel {
     /// Dense FP8 rate in 1e12 operations per second; absent if the chip has no FP8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fp8_tflops: Option<Sourced<f64>>,
+    /// Dense FP4 rate in 1e12 operations per second; absent if the chip has no FP4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fp4_tflops: Option<Sourced<f64>>,
+    /// How many times as fast its kernels go on tensor cores as its generation's shares of the
+    /// peak say, where it may draw more power at the same peak; 1 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sustained: Option<Sourced<f64>>,
+    /// The most watts that it may draw; absent if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_watts: Option<Sourced<f64>>,
     /// How many streaming multiprocessors it has; absent if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sms: Option<Sourced<u32>>,

@@ -48,11 +48,12 @@ impl Heads {
 
 /// Writes the attention core.
 pub(super) fn attend(shape: &Heads, style: &Style, work: &mut Work) {
-    work.part(Part::Attention);
+    work.part(Part::AttentionCore);
     match style.attention {
         AttentionKernel::Flash => flash(shape, style, work),
         AttentionKernel::Unfused => unfused(shape, style, work),
     }
+    work.part(Part::Attention);
 }
 
 fn flash(shape: &Heads, style: &Style, work: &mut Work) {

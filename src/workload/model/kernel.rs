@@ -44,8 +44,10 @@ pub enum Part {
     Embedding,
     /// Before the attention: the norm, and latent attention's compression.
     AttentionEntry,
-    /// Projections and attention, split by tensor parallelism.
+    /// Projections, split by tensor parallelism.
     Attention,
+    /// Between these: scores, softmax and the product with values.
+    AttentionCore,
     /// The sum of the attention's result with the residual stream.
     AttentionExit,
     /// The norm before the MLP or the experts.

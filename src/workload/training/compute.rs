@@ -45,12 +45,16 @@ impl Gpu {
     ) -> Option<Gpu> {
         let kernels: &KernelModel = architecture.kernels.as_ref()?;
         let peak = model.bf16_tflops.value * 1e12;
-        let share = kernels.gemm_share.value;
+        let sustained = model.sustained.as_ref().map_or(1.0, |s| s.value);
+        let share = kernels.gemm_share.value * sustained;
         let (peak_of_precision, gemm) = match precision {
             Precision::Bf16 => (peak, peak * share),
             Precision::Fp8 => {
                 let peak = model.fp8_tflops.as_ref()?.value * 1e12;
-                (peak, peak * kernels.fp8_gemm_share.as_ref()?.value)
+                (
+                    peak,
+                    peak * kernels.fp8_gemm_share.as_ref()?.value * sustained,
+                )
             }
         };
         Some(Gpu {
@@ -59,7 +63,7 @@ impl Gpu {
             half: peak * share,
             peak,
             peak_of_precision,
-            attention: peak * kernels.attention_share(flash),
+            attention: peak * kernels.attention_share(flash) * sustained,
             memory: model.memory_bandwidth.value.bytes_per_sec() as f64
                 * kernels.memory_share.value,
             latency: kernels.latency.value.seconds(),
@@ -120,7 +124,5 @@ impl Gpu {
 /// Products that FP8 recipes leave in 16 bits: of scores, of the router, and of the output
 /// projection.
 fn in_half(kernel: &Kernel) -> bool {
-    let core = ["scores", "context"];
-    matches!(kernel.part, Part::Head | Part::Router)
-        || core.iter().any(|c| kernel.name.starts_with(c))
+    matches!(kernel.part, Part::Head | Part::Router | Part::AttentionCore)
 }

@@ -144,17 +144,7 @@ fn layer_cost(gpu: &Gpu, kernels: &LayerKernels, training: &Training) -> LayerCo
             gpu.time(&kept)
         };
         let first = |k: &Kernel| matches!(k.name, "qkv_wgrad" | "mlp_up_wgrad");
-        let core = |k: &Kernel| {
-            [
-                "flash",
-                "scores",
-                "context",
-                "mask_softmax",
-                "attention_dropout",
-            ]
-            .iter()
-            .any(|n| k.name.starts_with(n))
-        };
+        let core = |k: &Kernel| k.part == Part::AttentionCore;
         BlockCost {
             forward: list(&kernels.forward, &|_| true),
             again: list(&kernels.recompute, &|_| true),
@@ -169,7 +159,12 @@ fn layer_cost(gpu: &Gpu, kernels: &LayerKernels, training: &Training) -> LayerCo
     let sparse = kernels.forward.iter().any(|k| k.part == Part::Experts);
     let before = [Part::MlpEntry, Part::Mlp, Part::SharedExperts, Part::Router];
     let mut cost = LayerCost {
-        attention: of(&[Part::AttentionEntry, Part::Attention, Part::AttentionExit]),
+        attention: of(&[
+            Part::AttentionEntry,
+            Part::Attention,
+            Part::AttentionCore,
+            Part::AttentionExit,
+        ]),
         mlp: of(&before),
         experts: sparse.then(|| of(&[Part::Experts])),
         combine: of(&[Part::Combine, Part::MlpExit]),
