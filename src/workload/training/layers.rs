@@ -87,11 +87,11 @@ impl StepWriter<'_, '_, '_> {
         let tp = u64::from(t.dims.tp);
         let kv_heads = (t.model.kv_heads() / tp).max(1);
         let kv = rows * kv_heads * (t.model.qk_dim() + t.model.v_dim()) * 2;
-        // Backward the gradients of keys and values go round as well.
-        let kv = if backward { 2 * kv } else { kv };
         match t.spec.parallel.context {
             ContextParallel::Ring => {
                 let part = core.scaled(1.0 / ranks as f64);
+                // Backward their gradients go round as well.
+                let kv = if backward { 2 * kv } else { kv };
                 let mut came = deps.clone();
                 let mut task = self.run(name, part, deps);
                 for _ in 1..ranks {
@@ -108,7 +108,7 @@ impl StepWriter<'_, '_, '_> {
                 let gather = collective(
                     "all-gather of keys and values",
                     Collective::AllGather,
-                    kv * ranks / if backward { 2 } else { 1 },
+                    kv * ranks,
                 );
                 let called = self
                     .writer
@@ -120,7 +120,7 @@ impl StepWriter<'_, '_, '_> {
                     let sum = collective(
                         "reduce-scatter of keys and values",
                         Collective::ReduceScatter,
-                        kv * ranks / 2,
+                        kv * ranks,
                     );
                     let after = Deps::one(task);
                     let called = self
@@ -136,14 +136,20 @@ impl StepWriter<'_, '_, '_> {
                 let heads = t.model.heads / tp;
                 let queries = rows * heads * t.model.qk_dim() * 2;
                 let result = rows * heads * t.model.v_dim() * 2;
-                let there = collective("heads for sequence", Collective::AllToAll, queries + kv);
+                // Backward it is the gradients: of the result there, of what came back.
+                let (out, home) = if backward {
+                    (result, queries + kv)
+                } else {
+                    (queries + kv, result)
+                };
+                let there = collective("heads for sequence", Collective::AllToAll, out);
                 let called = self
                     .writer
                     .call(CONTEXT, Slot::Context, there, deps.as_slice());
                 let mut came = Deps::default();
                 came.add(called);
                 let task = self.run(name, core, &came);
-                let back = collective("sequence for heads", Collective::AllToAll, result);
+                let back = collective("sequence for heads", Collective::AllToAll, home);
                 let after = Deps::one(task);
                 let called = self
                     .writer
