@@ -95,7 +95,7 @@ fn wrong_sizes_are_told_with_their_place() {
         ),
         (
             r#"{ "list": ["1TiB"] }"#,
-            &["1TiB", "a GPU's memory of 80 GB"],
+            &["1TiB", "a GPU's memory of 79.6 GiB"],
         ),
         (r#"{ "list": ["1"] }"#, &[".list[0]", "no unit", "line 4"]),
         (

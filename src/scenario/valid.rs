@@ -97,11 +97,11 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
     if let Some(memory) = memory
         && let Some(&large) = sizes.iter().find(|&&size| size > memory.get())
     {
-        let most = memory.get() as f64 / 1e9;
+        let most = memory.get() as f64 / f64::from(1 << 30);
         let wrong = fault(
             "job.collective.sizes",
             Bytes::new(large).to_string(),
-            format!("sizes that fit a GPU's memory of {most:.0} GB"),
+            format!("sizes that fit a GPU's memory of {most:.1} GiB"),
         );
         return Err(refusal(&origin, vec![wrong]));
     }

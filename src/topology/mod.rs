@@ -46,5 +46,5 @@ pub use hardware::{DeviceModel, GpuModel, Hardware, LinkFamily, LinkModel, Sourc
 pub use load::load;
 pub use paths::{PathMatrix, PathType};
 pub use route::{Hop, Route, RouteError, Router, Share, Shift};
-pub use software::{SocketModel, sockets};
+pub use software::{ProcessModel, SocketModel, processes, sockets};
 pub use spec::TopologySpec;

@@ -1,4 +1,5 @@
-//! Figures of software on hosts: what processes reach that exchange data over sockets.
+//! Figures of software on hosts: what processes reach that exchange data over sockets, and what
+//! they take of a GPU's memory.
 
 use super::hardware::Sourced;
 use crate::units::{Bandwidth, Bytes, Time};
@@ -40,6 +41,41 @@ pub fn sockets() -> &'static SocketModel {
     })
 }
 
+/// What a training process takes of a GPU's memory beside its tensors.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessModel {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// What the driver keeps of the card's memory, so that no process can have it.
+    pub driver: Sourced<Bytes>,
+    /// What the process has beside tensors: CUDA's context, libraries, NCCL's buffers.
+    pub process: Sourced<Bytes>,
+}
+
+impl ProcessModel {
+    /// All of it.
+    #[must_use]
+    pub fn taken(&self) -> Bytes {
+        let (driver, process) = (self.driver.value.get(), self.process.value.get());
+        Bytes::new(driver.saturating_add(process))
+    }
+}
+
+/// The shipped figures.
+///
+/// # Panics
+/// If the file that the program carries with it is none; a test reads it.
+#[must_use]
+pub fn processes() -> &'static ProcessModel {
+    static MODEL: OnceLock<ProcessModel> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        let text = include_str!("../../topologies/software/processes.json");
+        serde_json::from_str(text).expect("the shipped file is valid")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +95,8 @@ mod tests {
         assert!(model.stream_rate.value.bytes_per_sec() > 0);
         assert!(model.core_rate.value.bytes_per_sec() > 0);
         assert!(model.segment.value > Bytes::ZERO);
+        let model = processes();
+        assert!(model.driver.source.len() > 10 && model.process.source.len() > 10);
+        assert!(model.taken() > model.driver.value);
     }
 }

@@ -255,6 +255,7 @@ pub(crate) fn result(step_s: f64) -> StepResult {
         tokens_per_s: f64::from(1 << 20) / step_s,
         model_tflops_per_gpu: 1900.0 / step_s,
         mfu: 1900.0 / step_s / 989.0,
+        mfu_causal: 1800.0 / step_s / 989.0,
         dollars_per_million_tokens: None,
         ranks: vec![rank(0), rank(1)],
         time,

@@ -57,6 +57,7 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
         tokens_per_s,
         model_tflops_per_gpu,
         mfu,
+        mfu_causal,
         dollars_per_million_tokens,
         time,
         exposed_communication,
@@ -77,6 +78,7 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
     add("tokens_per_s", *tokens_per_s);
     add("model_tflops_per_gpu", *model_tflops_per_gpu);
     add("mfu", *mfu);
+    add("mfu_causal", *mfu_causal);
     let dollars = dollars_per_million_tokens.iter();
     dollars.for_each(|value| add("dollars_per_million_tokens", *value));
     add("exposed_communication", *exposed_communication);

@@ -133,7 +133,7 @@ fn tiles(variant: &Variant, result: &StepResult) -> Markup {
         div.tiles {
             (tile("step time", &seconds(result.step_s), &format!("{} tokens", count(result.tokens as f64))))
             (tile("tokens per second", &count(result.tokens_per_s), &format!("{} per GPU", count(per_gpu))))
-            (tile("MFU", &percent(result.mfu), &format!("{} TFLOP/s per GPU", three_digits(result.model_tflops_per_gpu))))
+            (tile("MFU", &percent(result.mfu), &format!("{} TFLOP/s per GPU; {} with causal attention counted half", three_digits(result.model_tflops_per_gpu), percent(result.mfu_causal))))
             (tile("exposed communication", &percent(result.exposed_communication), &format!("{} of all is hidden", percent(result.overlap))))
             (tile("bubble", &percent(result.bubble), "waiting for other stages"))
             (tile("memory", &size(memory.total.get() as f64), &format!("of {}: {fits}", size(memory.capacity.get() as f64))))

@@ -75,8 +75,13 @@ pub struct StepResult {
     pub tokens_per_s: f64,
     /// Model operations per second and GPU, 1e12 (attention's scores counted in full).
     pub model_tflops_per_gpu: f64,
-    /// These over the 16-bit peak, 0 to 1.
+    /// These over the peak of the job's precision, 0 to 1: attention's scores counted in full, as
+    /// PaLM, Megatron-LM and llm-foundry do.
     pub mfu: f64,
+    /// The same with the half of the scores that a causal mask leaves, which is what kernels
+    /// compute.
+    #[serde(default)]
+    pub mfu_causal: f64,
     /// What a step costs by the price of the machine, if the scenario has one: dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dollars_per_million_tokens: Option<f64>,

@@ -233,7 +233,11 @@ fn speed(variant: &Variant, result: &StepResult, out: &mut Out) {
                 "{} TFLOP/s per GPU",
                 three_digits(result.model_tflops_per_gpu)
             ),
-            format!("MFU {}", percent(result.mfu)),
+            format!(
+                "MFU {}, {} with causal attention counted half",
+                percent(result.mfu),
+                percent(result.mfu_causal)
+            ),
         ],
     ];
     if let Some(dollars) = result.dollars_per_million_tokens {

@@ -1,6 +1,7 @@
 //! What a run says, in a sentence or two.
 
 use crate::report::training::{Share, StepResult, Variant, VariantResult};
+use crate::units::Bytes;
 
 /// The answer of a run: of one variant where its time goes, of several which is fastest and why.
 pub(super) fn answer(variants: &[Variant]) -> String {
@@ -42,10 +43,10 @@ fn alone(result: &StepResult) -> String {
     }
     if !result.memory.fits {
         text += &format!(
-            " It does not fit: stage {} needs {:.1} GB of {:.1} GB.",
+            " It does not fit: stage {} needs {:.1} GiB of {:.1} GiB.",
             result.memory.stage,
-            result.memory.total.get() as f64 / 1e9,
-            result.memory.capacity.get() as f64 / 1e9
+            gib(result.memory.total),
+            gib(result.memory.capacity)
         );
     }
     text
@@ -143,6 +144,10 @@ fn why((best, fast): (&Variant, &StepResult), (worst, slow): (&Variant, &StepRes
     } else {
         shown.join(", ")
     }
+}
+
+fn gib(bytes: Bytes) -> f64 {
+    bytes.get() as f64 / f64::from(1 << 30)
 }
 
 fn seconds(value: f64) -> String {

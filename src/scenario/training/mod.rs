@@ -1,12 +1,15 @@
 //! Training jobs: checked, run, and told as a report's input.
 
 mod answer;
+mod bubble;
 mod disturb;
+mod memory;
 mod published;
 mod results;
 mod run;
 mod valid;
 
+pub use memory::memory;
 pub use published::{PublishedSteps, predict_steps, read_steps};
 pub use run::{JobRun, run_jobs};
 pub use valid::{ValidJob, ValidVariant, validate_job};

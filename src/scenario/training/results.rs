@@ -1,29 +1,24 @@
 //! What a job's execution comes down to, for the report.
 
+use super::bubble::bubble;
+use super::memory::memory;
 use super::valid::{ValidVariant, cluster};
 use crate::engine::job::{Done, JobError, JobOutcome, JobProbe, Ledger, Rehearsed};
 use crate::fault::FaultError;
 use crate::fault::goodput::{self, Goodput, LongRunSpec};
 use crate::plan::job::{GroupRole, Job, Tag, TaskKind, Work};
 use crate::report::training::{
-    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline, MemoryUse, RankUse,
-    Share, SpanKind, StepResult, VariantResult,
+    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline, RankUse, Share,
+    SpanKind, StepResult, VariantResult,
 };
 use crate::scenario::ScenarioError;
 use crate::scenario::valid::refusal;
 use crate::threads;
-use crate::topology::{DeviceId, Topology};
-use crate::units::{Bytes, Span, Time};
+use crate::units::{Span, Time};
+use crate::workload::model::ScoreCount;
 use crate::workload::model::flops::{model_flops_per_step, model_flops_utilisation};
-use crate::workload::model::{Batch, MemoryPlan, ScoreCount, StateWidths, Zero, peak_memory};
 use crate::workload::training::lower::Lowered;
-use crate::workload::training::resolve::Training;
-use crate::workload::training::spec::DataParallelSpec;
 use std::collections::BTreeMap;
-
-/// What driver, libraries and NCCL's buffers take of a GPU's memory; a guess, from what
-/// `nvidia-smi` shows of idle training processes.
-const RESERVED: Bytes = Bytes::new(2 << 30);
 
 /// Tasks that are kept for timelines, and ranks.
 const MOST_SPANS: usize = 400_000;
@@ -135,12 +130,11 @@ pub(super) fn results(
     let step_s = steps_s.last().copied().unwrap_or(0.0);
     let gpus = variant.gpus.len() as u32;
     let tokens = training.tokens();
-    let flops = model_flops_per_step(
-        &training.model,
-        u64::from(training.spec.global_batch),
-        training.batch.tokens,
-        ScoreCount::Full,
-    );
+    let batch = u64::from(training.spec.global_batch);
+    let operations =
+        |count| model_flops_per_step(&training.model, batch, training.batch.tokens, count);
+    let flops = operations(ScoreCount::Full);
+    let causal = operations(ScoreCount::Causal);
     let peak = lowered.gpu.peak_of_precision;
     let tokens_per_s = tokens as f64 / step_s;
     let weights: Vec<f64> = lowered
@@ -188,16 +182,12 @@ pub(super) fn results(
         tokens_per_s,
         model_tflops_per_gpu: flops / step_s / f64::from(gpus) / 1e12,
         mfu: model_flops_utilisation(flops, step_s, u64::from(gpus), peak),
+        mfu_causal: model_flops_utilisation(causal, step_s, u64::from(gpus), peak),
         dollars_per_million_tokens: variant
             .price
             .map(|p| p * f64::from(gpus) / 3600.0 / tokens_per_s * 1e6),
         exposed_communication: exposed.max(0.0),
-        // An empty sum is minus zero.
-        bubble: (of("waiting: forward")
-            + of("waiting: backward")
-            + of("waiting: end")
-            + of("idle"))
-        .max(0.0),
+        bubble: bubble(&lowered.job, &outcome.ledgers, &weights),
         overlap: if communication > 0.0 {
             (1.0 - exposed_seconds / communication).max(0.0)
         } else {
@@ -207,7 +197,7 @@ pub(super) fn results(
         collectives: collectives(lowered, outcome),
         culprits: culprits(variant, lowered, outcome),
         ranks,
-        memory: memory(variant)?,
+        memory: memory(&variant.training, &variant.topology, &variant.gpus)?,
         disturbances,
         events: outcome.events + rehearsed.iter().map(|r| r.events).sum::<u64>(),
         wall_ms: 0.0,
@@ -417,66 +407,6 @@ fn disturbances(variant: &ValidVariant, end: Time) -> Vec<Disturbance> {
             to_s: (w.to < end).then(|| w.to.seconds()),
         })
         .collect()
-}
-
-/// The memory plan of a job.
-pub(super) fn memory_plan(training: &Training) -> MemoryPlan {
-    let gradient = u64::from(training.gradient_bytes());
-    MemoryPlan {
-        layout: training.dims,
-        batch: Batch {
-            global: u64::from(training.spec.global_batch),
-            micro: u64::from(training.spec.micro_batch),
-            sequence: training.batch.tokens,
-        },
-        style: training.style(),
-        schedule: training.schedule,
-        zero: match &training.spec.data_parallel {
-            DataParallelSpec::Ddp(_) | DataParallelSpec::SingleProcess => Zero::None,
-            DataParallelSpec::Zero(zero) if zero.stage == 1 => Zero::Optimiser,
-            DataParallelSpec::Zero(_) => Zero::Gradients,
-            DataParallelSpec::Fsdp(_) => Zero::Weights,
-        },
-        widths: StateWidths {
-            gradient,
-            ..StateWidths::MIXED
-        },
-        reserved: RESERVED,
-    }
-}
-
-/// The memory of the smallest of the GPUs.
-pub(super) fn capacity(topology: &Topology, gpus: &[DeviceId]) -> Bytes {
-    let models = gpus.iter().filter_map(|&gpu| topology.gpu_model(gpu));
-    models.map(|m| m.memory.value).min().unwrap_or(Bytes::ZERO)
-}
-
-fn memory(variant: &ValidVariant) -> Result<MemoryUse, ScenarioError> {
-    let training = &variant.training;
-    let plan = memory_plan(training);
-    let (stage, parts) = peak_memory(&training.model, &plan)
-        .map_err(crate::workload::training::resolve::TrainingError::Model)?;
-    let capacity = capacity(&variant.topology, &variant.gpus);
-    let named = [
-        ("weights", parts.weights),
-        ("gradients", parts.gradients),
-        ("optimiser", parts.optimiser),
-        ("gathered weights", parts.gathered),
-        ("activations", parts.activations),
-        ("logits", parts.logits),
-        ("driver and libraries", parts.reserved),
-    ];
-    Ok(MemoryUse {
-        stage,
-        parts: named
-            .into_iter()
-            .filter(|(_, b)| *b > Bytes::ZERO)
-            .map(|(n, b)| (n.to_owned(), b))
-            .collect(),
-        total: parts.total(),
-        capacity,
-        fits: parts.fits(capacity).fits(),
-    })
 }
 
 fn long_run(

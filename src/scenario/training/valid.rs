@@ -1,6 +1,6 @@
 //! A training scenario whose every part has been checked, ready to run.
 
-use super::results::{capacity, memory_plan};
+use super::memory::{capacity, memory_plan};
 use crate::fault::goodput::{Cluster, LongRunSpec};
 use crate::fault::{FaultError, Faults};
 use crate::nccl::Env;

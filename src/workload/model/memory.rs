@@ -43,6 +43,12 @@ pub struct MemoryPlan {
     pub schedule: Schedule,
     /// What data-parallel GPUs share.
     pub zero: Zero,
+    /// Over how many of them what they share is divided; 0 or more than there are: over all.
+    /// With fewer each part is on several GPUs (hybrid sharding).
+    pub shards: u32,
+    /// With [`Zero::Weights`]: how many layers' whole weights a GPU has at once; all of them if
+    /// they stay between the passes.
+    pub whole_layers: Option<u32>,
     /// Bytes of weights, gradients and optimiser states.
     pub widths: StateWidths,
     /// What the driver, libraries and NCCL take.
@@ -58,7 +64,8 @@ pub struct MemoryBreakdown {
     pub gradients: Bytes,
     /// Optimiser states.
     pub optimiser: Bytes,
-    /// Whole weights of the layer that computes and of the next one, if weights are shared.
+    /// Whole weights of the layer that computes and of those asked for ahead, if weights are
+    /// shared; of all layers, if they stay.
     pub gathered: Bytes,
     /// Activations of layers and embedding, of all micro-batches in flight.
     pub activations: Bytes,
@@ -225,30 +232,43 @@ pub fn stage_memory(
     let layout = &plan.layout;
     layout.check(model, &plan.batch, None)?;
     let held = stage_parameters(model, layout, stage);
-    let copies = u64::from(layout.dp) * u64::from(layout.cp);
-    let expert_copies = copies / u64::from(layout.ep);
+    let (shards, expert_shards) = shards(plan);
     let state = |width: u64, shared: bool| {
         let (a, b) = if shared {
-            (copies, expert_copies)
+            (shards, expert_shards)
         } else {
             (1, 1)
         };
         let bytes = (held.dense * width).div_ceil(a) + (held.experts * width).div_ceil(b);
         Bytes::new(bytes)
     };
-    let gathered = match plan.zero {
-        Zero::Weights if copies > 1 => 2 * held.largest * plan.widths.weight,
+    let gathered = match (plan.zero, plan.whole_layers) {
+        (Zero::Weights, Some(layers)) if shards > 1 => {
+            (u64::from(layers) * held.largest).min(held.dense + held.experts)
+        }
+        (Zero::Weights, None) if shards > 1 => held.dense + held.experts,
         _ => 0,
     };
     Ok(MemoryBreakdown {
         weights: state(plan.widths.weight, plan.zero >= Zero::Weights),
         gradients: state(plan.widths.gradient, plan.zero >= Zero::Gradients),
         optimiser: state(plan.widths.optimiser(), plan.zero >= Zero::Optimiser),
-        gathered: Bytes::new(gathered),
+        gathered: Bytes::new(gathered * plan.widths.weight),
         activations: Bytes::new(stage_activations(model, plan, stage)),
         logits: Bytes::new(logits(model, plan, stage)),
         reserved: plan.reserved,
     })
+}
+
+/// Over how many GPUs what data-parallel GPUs share is divided: of all but routed experts, and of
+/// these, of which expert-parallel GPUs, the nearest of them, have different ones.
+fn shards(plan: &MemoryPlan) -> (u64, u64) {
+    let copies = u64::from(plan.layout.dp) * u64::from(plan.layout.cp);
+    let shards = match u64::from(plan.shards) {
+        0 => copies,
+        shards => shards.min(copies),
+    };
+    (shards, (shards / u64::from(plan.layout.ep)).max(1))
 }
 
 /// The memory of the stage that needs most, and which one it is.

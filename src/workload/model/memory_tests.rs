@@ -27,6 +27,8 @@ fn plan(layout: Layout, batch: Batch, style: Style) -> MemoryPlan {
         style,
         schedule: Schedule::OneForwardOneBackward,
         zero: Zero::None,
+        shards: 0,
+        whole_layers: Some(2),
         widths: StateWidths::MIXED,
         reserved: Bytes::ZERO,
     }
@@ -69,6 +71,81 @@ fn zero_shares_states() {
         close(states as f64 / n * 7.5, gigabytes, 1e-6);
         assert_eq!(memory.gathered != Bytes::ZERO, zero == Zero::Weights);
     }
+}
+
+/// Llama 3 70B on 32 GPUs of which groups of so many share weights: 2 + 2 + 12 bytes of 70.55e9
+/// parameters over each, by hand.
+#[test]
+fn hybrid_sharding_divides_over_its_groups_only() {
+    let model = model("llama3-70b");
+    let layout = Layout {
+        dp: 32,
+        ..Layout::default()
+    };
+    let batch = Batch {
+        global: 32,
+        micro: 1,
+        sequence: 4096,
+    };
+    for (shards, weights, gradients, optimiser) in [
+        (0, 4.41, 4.41, 26.46),
+        (32, 4.41, 4.41, 26.46),
+        (16, 8.82, 8.82, 52.92),
+        (8, 17.64, 17.64, 105.83),
+        (4, 35.28, 35.28, 211.66),
+        (1, 141.11, 141.11, 846.64),
+    ] {
+        let plan = MemoryPlan {
+            zero: Zero::Weights,
+            shards,
+            ..plan(layout, batch, Style::MODERN)
+        };
+        let memory = stage_memory(&model, &plan, 0).unwrap();
+        for (got, gigabytes) in [
+            (memory.weights, weights),
+            (memory.gradients, gradients),
+            (memory.optimiser, optimiser),
+        ] {
+            close(got.get() as f64 / 1e9, gigabytes, 1e-3);
+        }
+        // The table of tokens, 128,256 × 8,192, is larger than a layer.
+        let gathered = if shards == 1 {
+            0
+        } else {
+            2 * 2 * 128_256 * 8_192
+        };
+        assert!(memory.gathered.get() >= gathered);
+        assert_eq!(memory.gathered == Bytes::ZERO, shards == 1);
+    }
+}
+
+/// Weights that stay between forward and backward pass are all there; those asked for ahead are
+/// beside the layer that computes.
+#[test]
+fn gathered_weights_are_as_many_as_the_job_keeps() {
+    let model = model("llama3-70b");
+    let layout = Layout {
+        dp: 32,
+        ..Layout::default()
+    };
+    let batch = Batch {
+        global: 32,
+        micro: 1,
+        sequence: 4096,
+    };
+    let gathered = |whole_layers| {
+        let plan = MemoryPlan {
+            zero: Zero::Weights,
+            whole_layers,
+            ..plan(layout, batch, Style::MODERN)
+        };
+        stage_memory(&model, &plan, 0).unwrap().gathered.get()
+    };
+    let one = gathered(Some(1));
+    assert_eq!(gathered(Some(3)), 3 * one);
+    let held = stage_parameters(&model, &layout, 0);
+    assert_eq!(gathered(None), 2 * held.dense);
+    assert_eq!(gathered(Some(1000)), 2 * held.dense);
 }
 
 #[test]

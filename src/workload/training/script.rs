@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// The streams of a GPU.
-pub(super) const STREAMS: [&str; 10] = [
+pub(super) const STREAMS: [&str; 11] = [
     "compute",
     "tensor parallel",
     "data parallel",
@@ -18,6 +18,7 @@ pub(super) const STREAMS: [&str; 10] = [
     "backward in",
     "context and experts",
     "end of the step",
+    "tied embeddings",
 ];
 
 /// Kernels.
@@ -40,6 +41,8 @@ pub(super) const BACKWARD_IN: StreamId = StreamId(7);
 pub(super) const CONTEXT: StreamId = StreamId(8);
 /// The norm of all gradients, for which all stages meet.
 pub(super) const END: StreamId = StreamId(9);
+/// The gradients of the table of tokens, which first and last stage share.
+pub(super) const EMBEDDING: StreamId = StreamId(10);
 
 /// A communicator of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -6,8 +6,8 @@ use super::gradients::Gradients;
 use super::layers::Deps;
 use super::resolve::Training;
 use super::script::{
-    BACKWARD_IN, BACKWARD_OUT, COMPUTE, DATA, END, FORWARD_IN, FORWARD_OUT, Slot, TENSOR, Writer,
-    collective, send,
+    BACKWARD_IN, BACKWARD_OUT, COMPUTE, EMBEDDING, END, FORWARD_IN, FORWARD_OUT, Slot, TENSOR,
+    Writer, collective, send,
 };
 use super::spec::DataParallelSpec;
 use crate::collective::Collective;
@@ -423,7 +423,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             let operation = collective("all-reduce of the table", Collective::AllReduce, bytes);
             let called = self
                 .writer
-                .call(DATA, Slot::Embedding, operation, deps.as_slice());
+                .call(EMBEDDING, Slot::Embedding, operation, deps.as_slice());
             deps.add(called);
         }
         // The norm of all gradients, by which they are clipped.

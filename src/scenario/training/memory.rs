@@ -1,0 +1,80 @@
+//! Whether a job fits the memory of its GPUs.
+
+use crate::report::training::MemoryUse;
+use crate::scenario::ScenarioError;
+use crate::topology::{DeviceId, Topology, processes};
+use crate::units::Bytes;
+use crate::workload::model::{Batch, MemoryPlan, StateWidths, Zero, peak_memory};
+use crate::workload::training::resolve::{Training, TrainingError};
+use crate::workload::training::spec::DataParallelSpec;
+
+/// The memory of the GPU that needs most, against the smallest GPU of the job.
+///
+/// # Errors
+/// A layout that does not divide the model; a checked variant's does.
+pub fn memory(
+    training: &Training,
+    topology: &Topology,
+    gpus: &[DeviceId],
+) -> Result<MemoryUse, ScenarioError> {
+    let plan = memory_plan(training);
+    let (stage, parts) = peak_memory(&training.model, &plan).map_err(TrainingError::Model)?;
+    let capacity = capacity(topology, gpus);
+    let named = [
+        ("weights", parts.weights),
+        ("gradients", parts.gradients),
+        ("optimiser", parts.optimiser),
+        ("gathered weights", parts.gathered),
+        ("activations", parts.activations),
+        ("logits", parts.logits),
+        ("driver and libraries", parts.reserved),
+    ];
+    Ok(MemoryUse {
+        stage,
+        parts: named
+            .into_iter()
+            .filter(|(_, b)| *b > Bytes::ZERO)
+            .map(|(n, b)| (n.to_owned(), b))
+            .collect(),
+        total: parts.total(),
+        capacity,
+        fits: parts.fits(capacity).fits(),
+    })
+}
+
+/// The memory of the smallest of the GPUs.
+pub(super) fn capacity(topology: &Topology, gpus: &[DeviceId]) -> Bytes {
+    let models = gpus.iter().filter_map(|&gpu| topology.gpu_model(gpu));
+    models.map(|m| m.memory.value).min().unwrap_or(Bytes::ZERO)
+}
+
+/// The memory plan of a job.
+pub(super) fn memory_plan(training: &Training) -> MemoryPlan {
+    let gradient = u64::from(training.gradient_bytes());
+    MemoryPlan {
+        layout: training.dims,
+        batch: Batch {
+            global: u64::from(training.spec.global_batch),
+            micro: u64::from(training.spec.micro_batch),
+            sequence: training.batch.tokens,
+        },
+        style: training.style(),
+        schedule: training.schedule,
+        zero: match &training.spec.data_parallel {
+            DataParallelSpec::Ddp(_) | DataParallelSpec::SingleProcess => Zero::None,
+            DataParallelSpec::Zero(zero) if zero.stage == 1 => Zero::Optimiser,
+            DataParallelSpec::Zero(_) => Zero::Gradients,
+            DataParallelSpec::Fsdp(_) => Zero::Weights,
+        },
+        shards: training.shard_group,
+        whole_layers: match &training.spec.data_parallel {
+            DataParallelSpec::Fsdp(fsdp) => fsdp.reshard.then(|| fsdp.prefetch.saturating_add(1)),
+            _ => None,
+        },
+        widths: StateWidths {
+            gradient,
+            ..StateWidths::MIXED
+        },
+        reserved: processes().taken(),
+    }
+}
