@@ -101,7 +101,7 @@ fn sequences_that_no_gpu_could_keep_are_refused_at_once() {
             "1000000000",
             "times the memory of a GPU",
         ),
-        ("moe-alltoall", "1000000", "times the memory of a GPU"),
+        ("moe-alltoall", "10000000", "times the memory of a GPU"),
         ("gpt3-175b-tp8-pp4-dp8", "0", "1 to 4294967296"),
     ] {
         let scenario = format!("scenarios/{scenario}.json");

@@ -186,19 +186,19 @@ fn check_activations(
         return Ok(());
     }
     let long = training.spec.sequence.is_some();
-    let decimal = |bytes: u64| format!("{:.0} GB", bytes as f64 / 1e9);
+    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
     Err(TrainingError::Faults(vec![TrainingFault {
         path: if long { "sequence" } else { "micro_batch" }.into(),
         found: format!(
             "micro-batches of {} × {} tokens, of which a GPU keeps {}",
             training.batch.sequences,
             training.batch.tokens,
-            decimal(kept)
+            gib(kept)
         ),
         expected: format!(
             "at most {MOST_TIMES_MEMORY} times the memory of a GPU of {}: shorter sequences, \
              more `parallel.cp`, `recompute`",
-            decimal(capacity.get())
+            gib(capacity.get())
         ),
     }]))
 }
