@@ -1,7 +1,7 @@
 //! `fabricsim collective`: what nccl-tests would print on a machine.
 
 use super::progress::Show;
-use super::{CliError, one_of, terminal};
+use super::{CliError, one_of, output, terminal};
 use crate::collective::Collective;
 use crate::nccl::{Algorithm, Registration};
 use crate::plan::ProtocolKind;
@@ -114,7 +114,7 @@ pub(super) struct Args {
     #[arg(long)]
     csv: bool,
     /// Also writes a folder of results, as `run` does, with the largest size recorded
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
     output: Option<PathBuf>,
 }
 

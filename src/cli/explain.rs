@@ -1,7 +1,8 @@
 //! `fabricsim explain`: an algorithm step by step.
 
-use super::{CliError, one_of, terminal};
+use super::{CliError, one_of, output, terminal};
 use crate::collective::Collective;
+use crate::report::explanation::Explanation;
 use crate::report::{ReportError, explanation_page, explanation_text, write_file};
 use crate::scenario::explain::{ExplainAlgorithm, ExplainSpec, explain};
 use crate::units::{Bandwidth, Bytes, Time};
@@ -41,8 +42,8 @@ pub(super) struct Args {
     /// Prints one JSON document
     #[arg(long)]
     json: bool,
-    /// Writes a page with a drawing for each step, in place of text
-    #[arg(short, long, value_name = "FILE.html")]
+    /// Writes a page with a drawing for each step, or the JSON document, in place of text
+    #[arg(short, long, value_name = "FILE", value_parser = output::file_ending_in(&["html", "json"]))]
     output: Option<PathBuf>,
 }
 
@@ -63,17 +64,25 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         rate: args.rate,
     })?;
     if let Some(path) = &args.output {
-        write_file(path, explanation_page(&explanation).as_bytes())?;
+        let text = match output::ending(path).as_deref() {
+            Some("json") => json(&explanation)?,
+            _ => explanation_page(&explanation),
+        };
+        write_file(path, text.as_bytes())?;
     }
     if args.json {
-        let json = serde_json::to_string_pretty(&explanation);
-        let json = json.map_err(|source| ReportError::Json {
-            what: "the explanation",
-            source,
-        })?;
-        terminal::print(&(json + "\n"))?;
+        terminal::print(&json(&explanation)?)?;
     } else if args.output.is_none() {
         terminal::print(&explanation_text(&explanation, terminal::colour()))?;
     }
     Ok(())
+}
+
+fn json(explanation: &Explanation) -> Result<String, ReportError> {
+    let json = serde_json::to_string_pretty(explanation);
+    let json = json.map_err(|source| ReportError::Json {
+        what: "the explanation",
+        source,
+    })?;
+    Ok(json + "\n")
 }

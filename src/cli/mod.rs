@@ -5,6 +5,7 @@ mod completions;
 mod error;
 mod explain;
 mod fit;
+mod output;
 mod progress;
 mod run;
 mod schema;

@@ -1,7 +1,7 @@
 //! `fabricsim run`: a scenario, and its folder of results.
 
 use super::progress::Show;
-use super::{CliError, terminal};
+use super::{CliError, output, terminal};
 use crate::report::training::{self, VariantResult, check_job_target, write_job_run};
 use crate::report::{
     attribution_table, check_target, links_table, reproducible, summary_json, table_footer,
@@ -23,7 +23,7 @@ pub(super) struct Args {
     /// The scenario file
     scenario: PathBuf,
     /// The folder for the results, in place of the scenario's own or `runs/<name>`
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
     output: Option<PathBuf>,
     /// Puts a value into the scenario: `--set job.collective.sizes.to=1GiB`; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]

@@ -1,6 +1,6 @@
 //! `fabricsim validate`: predictions beside published measurements.
 
-use super::{CliError, terminal};
+use super::{CliError, output, terminal};
 use crate::report::training::published_text;
 use crate::report::validation::{
     check_validation_target, validation_json, validation_text, write_validation,
@@ -43,7 +43,7 @@ pub(super) struct Args {
     jobs: Option<usize>,
     /// Also writes a folder: validation.json, report.html with every curve, and curves.svg with
     /// ten of them
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
     output: Option<PathBuf>,
 }
 

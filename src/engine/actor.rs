@@ -23,6 +23,9 @@ pub(super) enum Phase {
     Done,
 }
 
+/// Most bytes of a slice: its millionths are counted.
+pub(super) const MOST_SLICE: u64 = u64::MAX / 1_000_000 / 16 * 16;
+
 /// No queue.
 pub(super) const NO_FIFO: u32 = u32::MAX;
 
@@ -45,9 +48,8 @@ pub(super) struct Actor {
     pub(super) send: u32,
     /// The resource that `limited` is of.
     pub(super) limited_by: ResourceId,
-    /// Bytes of the current slice, and of a full one.
-    pub(super) slice: u32,
-    pub(super) slice_len: u32,
+    /// Bytes of the current slice. While more of the chunk is left, it is a full one.
+    pub(super) slice: u64,
     /// Its own fastest rate for the current chunk.
     pub(super) cap: u64,
     /// Millionths of bytes still to move, as of `mark`.
@@ -73,8 +75,9 @@ pub(super) struct Actor {
 /// Steps that are as the one at hand, so that nobody has to be asked for them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Alike {
-    /// Bytes of each one's chunk.
+    /// Bytes of each one's chunk, and of its first slice.
     pub(super) len: u64,
+    pub(super) slice: u64,
     /// Those before this one.
     pub(super) until: u32,
 }
@@ -90,7 +93,7 @@ pub(super) struct Cold {
     pub(super) recv: SmallVec<[FifoId; 4]>,
     pub(super) send: SmallVec<[FifoId; 4]>,
     /// Bytes of the queue that the last part of a dealt chunk goes through.
-    pub(super) last_part: Option<u32>,
+    pub(super) last_part: Option<u64>,
     /// What the current chunk may not begin before.
     pub(super) after: Option<After>,
     /// Streams of bytes in and out of the current chunk, if it is `many`.
@@ -158,7 +161,6 @@ impl Actor {
             send: NO_FIFO,
             limited_by: 0,
             slice: 0,
-            slice_len: 0,
             cap: 0,
             remaining: 0,
             mark: Time::ZERO,

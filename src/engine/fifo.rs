@@ -67,7 +67,7 @@ pub(super) struct Fifos {
     times: Vec<Line>,
     /// The same of deep queues.
     deep: Vec<Time>,
-    lens: Vec<u32>,
+    lens: Vec<u64>,
     /// Actors from this one on prepare a slice, once it is there, for up to `preparing` before it
     /// moves: so long a time that is over matters at their queues.
     preparers: ActorId,
@@ -83,7 +83,7 @@ pub(super) struct News {
     /// When the slice is visible, or the slot free.
     pub(super) at: Time,
     /// Bytes of a slice that was put in; of one that was taken out nothing.
-    pub(super) put: Option<u32>,
+    pub(super) put: Option<u64>,
 }
 
 impl Fifos {
@@ -278,7 +278,7 @@ impl Fifos {
     }
 
     /// The size of the receiver's next slice, where sizes are kept.
-    pub(super) fn next_len(&self, id: FifoId) -> u32 {
+    pub(super) fn next_len(&self, id: FifoId) -> u64 {
         let fifo = &self.all[id as usize];
         self.lens[fifo.lens_at as usize + usize::from(fifo.take_slot)]
     }
@@ -291,10 +291,10 @@ impl Fifos {
         &mut self,
         id: FifoId,
         (first, all): (Time, Time),
-        len: u32,
+        len: u64,
     ) -> Option<ActorId> {
         let fifo = &mut self.all[id as usize];
-        fifo.bytes += u64::from(len);
+        fifo.bytes += len;
         // A proxy sends nothing but whole slices.
         let seen = if fifo.lens_at == NO_LENS { first } else { all };
         let at = seen + fifo.latency;
@@ -319,7 +319,7 @@ impl Fifos {
 
     /// A slice is in the queue, visible from `at` on; returns the receiver if it waits for it.
     #[inline]
-    fn put(&mut self, id: FifoId, at: Time, len: u32) -> Option<ActorId> {
+    fn put(&mut self, id: FifoId, at: Time, len: u64) -> Option<ActorId> {
         let fifo = &mut self.all[id as usize];
         let slot = fifo.post_slot;
         fifo.post_slot = if slot + 1 == fifo.slots { 0 } else { slot + 1 };

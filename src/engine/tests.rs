@@ -138,6 +138,16 @@ fn p1_one_message_takes_alpha_and_beta() {
 }
 
 #[test]
+fn chunks_of_any_size_are_one_slice() {
+    // Each of four ranks begins by sending: its chunk has to fit into a queue.
+    let bytes = 400u64 << 30;
+    let program = ring(Collective::AllReduce, 4, bytes, bytes);
+    let plan = port_plan(program, 1, &Costs::default());
+    let ratio = time_of(&plan, gb(100)).micros() / (1.5 * bytes as f64 / 1e5);
+    assert!((ratio - 1.0).abs() < 1e-6, "{ratio}");
+}
+
+#[test]
 fn p3_three_links_store_and_forward() {
     let costs = Costs {
         latency: us(1),

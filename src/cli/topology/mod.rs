@@ -3,7 +3,7 @@
 mod paths;
 mod show;
 
-use super::{CliError, terminal};
+use super::{CliError, output, terminal};
 use crate::report::write_file;
 use crate::topology::import::{self, ImportOptions};
 use crate::topology::{NodeId, Overrides, Topology, catalogue, check, draw, expand, export, load};
@@ -41,11 +41,11 @@ enum Command {
         #[command(flatten)]
         machine: Machine,
         /// The file, in place of standard output
-        #[arg(short, long, value_name = "FILE")]
+        #[arg(short, long, value_name = "FILE", value_parser = output::file_ending_in(&["svg", "dot"]))]
         output: Option<PathBuf>,
-        /// A picture, or text for Graphviz
-        #[arg(long, value_enum, default_value_t = Drawing::Svg)]
-        format: Drawing,
+        /// A picture, or text for Graphviz [default: as the file's name ends, or svg]
+        #[arg(long, value_enum)]
+        format: Option<Drawing>,
     },
     /// Shows the paths inside a node as `nvidia-smi topo -m` and as NCCL sees them, or the
     /// links between two devices
@@ -68,7 +68,7 @@ enum Command {
         /// The file; its format is found out
         file: PathBuf,
         /// The topology file, in place of standard output
-        #[arg(short, long, value_name = "FILE")]
+        #[arg(short, long, value_name = "FILE", value_parser = output::file_ending_in(&["json"]))]
         output: Option<PathBuf>,
         /// What to call the topology, in place of the file's name
         #[arg(long)]
@@ -85,22 +85,23 @@ enum Command {
         #[command(flatten)]
         machine: Machine,
         /// The file, in place of standard output
-        #[arg(short, long, value_name = "FILE")]
+        #[arg(short, long, value_name = "FILE", value_parser = output::file_ending_in(&["json", "dot", "xml"]))]
         output: Option<PathBuf>,
         /// A topology file that gives the same machine, text for Graphviz, or the first node
-        /// as NCCL's topology XML or as `nvidia-smi topo -m` prints it
-        #[arg(long, value_enum, default_value_t = Format::Json)]
-        format: Format,
+        /// as NCCL's topology XML or as `nvidia-smi topo -m` prints it [default: as the file's
+        /// name ends, or json]
+        #[arg(long, value_enum)]
+        format: Option<Format>,
     },
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Drawing {
     Svg,
     Dot,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Json,
     Dot,
@@ -125,6 +126,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             output,
             format,
         } => {
+            let endings = [("svg", Drawing::Svg), ("dot", Drawing::Dot)];
+            let format = format_of(*format, output.as_deref(), &endings)?;
             let topology = machine.load()?;
             let text = match format {
                 Drawing::Svg => draw::svg(&topology, &draw::Style::default()),
@@ -150,6 +153,12 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             output,
             format,
         } => {
+            let endings = [
+                ("json", Format::Json),
+                ("dot", Format::Dot),
+                ("xml", Format::NcclXml),
+            ];
+            let format = format_of(*format, output.as_deref(), &endings)?;
             let topology = machine.load()?;
             let text = match format {
                 Format::Json => export::to_json(&export::export(&topology)),
@@ -193,6 +202,34 @@ fn import_file(
         anstream::eprintln!("note: {note}");
     }
     put(&export::to_json(&imported.spec), output)
+}
+
+/// The format that was asked for, or that of the file's ending; the first one if neither says.
+fn format_of<F: ValueEnum + PartialEq>(
+    asked: Option<F>,
+    file: Option<&Path>,
+    endings: &[(&str, F)],
+) -> Result<F, CliError> {
+    let name = |format: &F| {
+        let value = format.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    };
+    let by_name = file.and_then(output::ending).and_then(|ending| {
+        let mut endings = endings.iter();
+        endings
+            .find(|known| known.0 == ending)
+            .map(|known| &known.1)
+    });
+    match (asked, by_name) {
+        (Some(asked), Some(by_name)) if asked != *by_name => Err(CliError::Usage(format!(
+            "--format {} goes not into {}, whose name says {}; expected another name or format",
+            name(&asked),
+            file.unwrap_or(Path::new("")).display(),
+            name(by_name)
+        ))),
+        (Some(asked), _) => Ok(asked),
+        (None, by_name) => Ok(by_name.unwrap_or(&endings[0].1).clone()),
+    }
 }
 
 fn put(text: &str, file: Option<&Path>) -> Result<(), CliError> {

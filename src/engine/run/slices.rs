@@ -126,7 +126,7 @@ impl<P: Probe> Run<'_, '_, P> {
             actor.slice = fifos.next_len(actor.recv);
             let class = &self.classes[usize::from(actor.class)];
             let cold = &mut self.cold[id as usize];
-            let len = Bytes::new(u64::from(actor.slice));
+            let len = Bytes::new(actor.slice);
             let begun = ready.max(cold.busy_until);
             cold.busy_until = begun + class.message.work(len);
             start = free.max(begun + class.message.of(len));
@@ -171,7 +171,7 @@ impl<P: Probe> Run<'_, '_, P> {
         if let Some(goes) = self.machinery.unshared(actor.path, actor.cap, passes) {
             // Nothing that happens until then can change when it ends.
             actor.phase = Phase::Streams;
-            actor.remaining = u64::from(actor.slice) * 1_000_000;
+            actor.remaining = actor.slice * 1_000_000;
             actor.mark = start;
             let end = match goes {
                 Unshared::At(rate, _) => actor.end_at(rate),
@@ -233,7 +233,7 @@ impl<P: Probe> Run<'_, '_, P> {
     pub(super) fn begin(&mut self, id: ActorId) {
         let actor = &mut self.actors[id as usize];
         actor.phase = Phase::Streams;
-        actor.remaining = u64::from(actor.slice) * 1_000_000;
+        actor.remaining = actor.slice * 1_000_000;
         actor.mark = self.now;
         let path = actor.path;
         if self.upset.is_some() {
@@ -277,7 +277,7 @@ impl<P: Probe> Run<'_, '_, P> {
         let proxy = id >= self.workers;
         let actor = &mut self.actors[id as usize];
         let class = &mut self.classes[usize::from(actor.class)];
-        let len = u64::from(actor.slice);
+        let len = actor.slice;
         let mut done = now;
         // When the first part of the slice is passed on, and when all of it is.
         let posted;
@@ -358,7 +358,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 end,
                 done,
                 cause: cold.cause,
-                bytes: u64::from(actor.slice),
+                bytes: actor.slice,
                 name: cold.name,
                 recv,
                 send,
@@ -404,8 +404,8 @@ impl<P: Probe> Run<'_, '_, P> {
         if !proxy {
             let actor = &mut self.actors[id as usize];
             if actor.left > 0 {
-                actor.slice = u64::from(actor.slice_len).min(actor.left) as u32;
-                actor.left -= u64::from(actor.slice);
+                actor.slice = actor.slice.min(actor.left);
+                actor.left -= actor.slice;
             } else {
                 let more = self.fetch(id);
                 if !more {

@@ -2,10 +2,11 @@
 
 use super::Run;
 use crate::collective::{After, Step, WorkerId};
-use crate::engine::actor::{Alike, NO_FIFO, Phase};
+use crate::engine::actor::{Alike, MOST_SLICE, NO_FIFO, Phase};
 use crate::engine::fifo::FifoId;
 use crate::engine::probe::{ActorId, Cause, Probe};
 use crate::engine::resources::PathId;
+use crate::plan::Protocol;
 use crate::units::Time;
 use smallvec::SmallVec;
 
@@ -73,8 +74,8 @@ impl<P: Probe> Run<'_, '_, P> {
         if actor.next_step < alike.until {
             actor.next_step += 1;
             self.steps_begun += 1;
-            actor.slice = u64::from(actor.slice_len).min(alike.len) as u32;
-            actor.left = alike.len - u64::from(actor.slice);
+            actor.slice = alike.slice;
+            actor.left = alike.len - alike.slice;
             return true;
         }
         let program = self.plan.program.as_ref();
@@ -111,13 +112,8 @@ impl<P: Probe> Run<'_, '_, P> {
                 self.load_many(id, step);
                 return true;
             }
-            let slice_len = self
-                .protocol
-                .slice_len(step.len)
-                .min(u64::from(u32::MAX - 15));
-            actor.slice_len = slice_len as u32;
-            actor.slice = slice_len.min(step.len) as u32;
-            actor.left = step.len - u64::from(actor.slice);
+            actor.slice = first_slice(self.protocol, step.len);
+            actor.left = step.len - actor.slice;
             actor.many = false;
             if repeats {
                 let at_hand = u64::from(actor.next_step - 1);
@@ -125,6 +121,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 let until = (u64::from(actor.next_step) + same).min(u64::from(actor.steps));
                 self.alike[id as usize] = Alike {
                     len: step.len,
+                    slice: actor.slice,
                     until: until as u32,
                 };
             }
@@ -179,25 +176,20 @@ impl<P: Probe> Run<'_, '_, P> {
         cold.last_part = None;
         actor.many = true;
         // All parts of a dealt chunk move at once, in one slice.
-        let slice_len = match step.deal {
+        actor.slice = match step.deal {
             Some(deal) => {
                 let parts = step.len.div_ceil(deal.each.max(1)).max(1);
                 actor.cap = (actor.cap / parts).max(1);
-                cold.last_part = Some((step.len - (parts - 1) * deal.each) as u32);
+                cold.last_part = Some(step.len - (parts - 1) * deal.each);
                 actor.left = 0;
                 deal.each.min(step.len)
             }
             None => {
-                let slice_len = self
-                    .protocol
-                    .slice_len(step.len)
-                    .min(u64::from(u32::MAX - 15));
-                actor.left = step.len - slice_len.min(step.len);
-                slice_len.min(step.len)
+                let slice = first_slice(self.protocol, step.len);
+                actor.left = step.len - slice;
+                slice
             }
         };
-        actor.slice_len = slice_len as u32;
-        actor.slice = slice_len as u32;
         let loads = cold
             .recv
             .iter()
@@ -264,4 +256,9 @@ fn distinct(list: &mut SmallVec<[FifoId; 4]>, queues: impl Iterator<Item = FifoI
             list.push(queue);
         }
     }
+}
+
+/// Bytes of the first slice of a chunk.
+fn first_slice(protocol: Protocol, chunk: u64) -> u64 {
+    protocol.slice_len(chunk).min(MOST_SLICE).min(chunk)
 }

@@ -118,7 +118,7 @@ impl<P: Probe> Run<'_, '_, P> {
         let busy = roughly(c.busy_until + still, d.busy_until + still);
         let streams = a.phase == Phase::Streams;
         free && busy
-            && (a.slice, a.slice_len, a.left, a.cap) == (b.slice, b.slice_len, b.left, b.cap)
+            && (a.slice, a.left, a.cap) == (b.slice, b.left, b.cap)
             && (!streams || a.remaining == b.remaining && exactly(a.mark, b.mark))
     }
 

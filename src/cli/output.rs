@@ -1,0 +1,50 @@
+//! What `-o` names: a file whose ending says what is written, or a folder.
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use std::path::{Path, PathBuf};
+
+/// Endings of files whose content anybody knows by them.
+const KNOWN: [&str; 14] = [
+    "html", "htm", "svg", "png", "jpg", "jpeg", "gif", "pdf", "json", "csv", "xml", "dot", "gv",
+    "md",
+];
+
+/// Accepts files with these endings. Names whose ending says nothing of the content are accepted too.
+pub(super) fn file_ending_in(
+    endings: &'static [&'static str],
+) -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(move |name| {
+        let path = PathBuf::from(name);
+        match ending(&path) {
+            Some(ending)
+                if KNOWN.contains(&ending.as_str()) && !endings.contains(&ending.as_str()) =>
+            {
+                let can: Vec<String> = endings.iter().map(|e| format!(".{e}")).collect();
+                Err(format!(
+                    "cannot write .{ending}; expected a name that ends in {}",
+                    can.join(" or ")
+                ))
+            }
+            _ => Ok(path),
+        }
+    })
+}
+
+/// Accepts folders: names that do not end as a file's does.
+pub(super) fn folder() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|name| {
+        let path = PathBuf::from(name);
+        match ending(&path) {
+            Some(ending) if KNOWN.contains(&ending.as_str()) => Err(format!(
+                "cannot write a single .{ending} file; expected a folder, which will hold all results"
+            )),
+            _ => Ok(path),
+        }
+    })
+}
+
+/// The ending of a file's name, in small letters, without its dot.
+pub(super) fn ending(path: &Path) -> Option<String> {
+    let ending = path.extension()?.to_str()?;
+    Some(ending.to_ascii_lowercase())
+}
