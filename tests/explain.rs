@@ -25,9 +25,9 @@ Step 1  0 µs to 1.01 µs
   2 → 0  1 KiB  c1: 2
 
           c0     c1     c2
-  rank 0  ·      (0+2)  ·
-  rank 1  ·      ·      (0+1)
-  rank 2  (1+2)  ·      ·
+  rank 0  0      (0+2)  0
+  rank 1  1      1      (0+1)
+  rank 2  (1+2)  2      2
 ";
     assert!(text.contains(step), "{text}");
     assert!(
@@ -35,6 +35,100 @@ Step 1  0 µs to 1.01 µs
         "{text}"
     );
     assert!(!text.contains('\u{1b}'));
+}
+
+#[test]
+fn a_switch_adds_up_and_copies() {
+    let text = stdout(&[
+        "all-reduce",
+        "--algo",
+        "nvls",
+        "--ranks",
+        "4",
+        "--chunk",
+        "4K",
+    ]);
+    let step = "\
+Step 1  0 µs to 1.04 µs
+         0 → NVSwitch  4 KiB  c0..3: 0
+         1 → NVSwitch  4 KiB  c0..3: 1
+         2 → NVSwitch  4 KiB  c0..3: 2
+         3 → NVSwitch  4 KiB  c0..3: 3
+  NVSwitch → 0         1 KiB  c0: 0+1+2+3  (load-reduce)
+  NVSwitch → 1         1 KiB  c1: 0+1+2+3  (load-reduce)
+  NVSwitch → 2         1 KiB  c2: 0+1+2+3  (load-reduce)
+  NVSwitch → 3         1 KiB  c3: 0+1+2+3  (load-reduce)
+";
+    assert!(text.contains(step), "{text}");
+    assert!(
+        text.contains("every rank sends 5 KiB and receives 5 KiB"),
+        "{text}"
+    );
+    assert!(text.contains("no protocol"), "{text}");
+}
+
+#[test]
+fn sharp_is_collnet() {
+    let sharp = stdout(&["all-reduce", "--algo", "sharp", "--ranks", "8"]);
+    assert_eq!(
+        sharp,
+        stdout(&["all-reduce", "--algo", "collnet-direct", "--ranks", "8"])
+    );
+    assert!(sharp.contains("8 ranks on 2 nodes"), "{sharp}");
+}
+
+/// The abstract picture has the order that a DGX H100 has at this size.
+#[test]
+fn nvls_ring_and_tree_come_in_the_order_of_a_machine() {
+    let abstract_us = |algorithm: &str| -> f64 {
+        let args = [
+            "all-reduce",
+            "--ranks",
+            "8",
+            "--size",
+            "1G",
+            "--algo",
+            algorithm,
+            "--json",
+        ];
+        let json: Value = serde_json::from_str(&stdout(&args)).unwrap();
+        json["cost"]["counted_us"].as_f64().unwrap()
+    };
+    let simulated_us = |algorithm: &str| -> f64 {
+        let mut command = Command::cargo_bin("fabricsim").unwrap();
+        command.args(["collective", "all-reduce", "--isolated", "-t", "dgx-h100"]);
+        command.args(["--size", "1G", "--algo", algorithm, "--json"]);
+        let output = command.assert().success().get_output().stdout.clone();
+        let json: Value = serde_json::from_slice(&output).unwrap();
+        json["rows"][0]["time_us"].as_f64().unwrap()
+    };
+    for pair in ["nvls", "ring", "tree"].windows(2) {
+        for times in [&abstract_us as &dyn Fn(&str) -> f64, &simulated_us] {
+            let (first, second) = (times(pair[0]), times(pair[1]));
+            assert!(first < second, "{pair:?}: {first} {second}");
+        }
+    }
+}
+
+/// What the guide and the README say to try does what it says.
+#[test]
+fn commands_of_the_documents_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut count = 0;
+    for document in ["README.md", "docs/guide.md"] {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
+        let text = std::fs::read_to_string(path).unwrap();
+        for line in text
+            .lines()
+            .filter_map(|l| l.strip_prefix("fabricsim explain "))
+        {
+            let (line, _) = line.split_once('#').unwrap_or((line, ""));
+            let args: Vec<&str> = line.split_whitespace().collect();
+            explain(&args).current_dir(folder.path()).assert().success();
+            count += 1;
+        }
+    }
+    assert!(count >= 8, "{count}");
 }
 
 #[test]
@@ -72,6 +166,10 @@ fn what_cannot_be_is_bad_usage() {
             "cannot be spread evenly",
         ),
         (vec!["all-reduce", "--chunk", "0"], "--chunk 0"),
+        (
+            vec!["all-reduce", "--size", "16777215T"],
+            "expected at most 1024TiB",
+        ),
         (vec!["all-reduce", "--rate", "0GB/s"], "--rate 0"),
     ] {
         let assert = explain(&args).assert().code(2);

@@ -6,6 +6,7 @@ use crate::report::explanation::Explanation;
 use crate::report::{ReportError, explanation_page, explanation_text, write_file};
 use crate::scenario::explain::{ExplainAlgorithm, ExplainSpec, explain};
 use crate::units::{Bandwidth, Bytes, Time};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
 
 /// Shows an algorithm step by step: who sends what to whom, and what each rank holds.
@@ -19,21 +20,22 @@ pub(super) struct Args {
     #[arg(value_parser = one_of(&Collective::ALL, Collective::name))]
     collective: Collective,
     /// The algorithm [default: ring, or p2p]
-    #[arg(long, value_parser = one_of(&ExplainAlgorithm::ALL, ExplainAlgorithm::name))]
+    #[arg(long, value_parser = algorithm())]
     algo: Option<ExplainAlgorithm>,
     /// How many ranks take part
     #[arg(long, default_value_t = 4)]
     ranks: u32,
-    /// On how many nodes, where the algorithm cares [default: 1; hierarchical: 2]
+    /// On how many nodes, where the algorithm cares [default: 1; hierarchical, nvls-tree and
+    /// collnet-…: 2]
     #[arg(short, long)]
     nodes: Option<u32>,
     /// nccl-tests' size; K, M and G are powers of 1024 [default: 1K for each rank]
     #[arg(short, long, value_parser = Bytes::parse_flag)]
     size: Option<Bytes>,
-    /// The largest chunk; larger data goes in several [default: as few as there can be]
+    /// The largest chunk; larger data goes in several [default: what suits a pipeline, else all]
     #[arg(long, value_parser = Bytes::parse_flag, value_name = "SIZE")]
     chunk: Option<Bytes>,
-    /// What a message takes, however small
+    /// What a message takes, however small (α)
     #[arg(long, default_value = "1us", value_name = "TIME")]
     latency: Time,
     /// The rate of each rank's port
@@ -85,4 +87,15 @@ fn json(explanation: &Explanation) -> Result<String, ReportError> {
         source,
     })?;
     Ok(json + "\n")
+}
+
+/// Accepts algorithms, `sharp` among them.
+fn algorithm() -> impl TypedValueParser<Value = ExplainAlgorithm> {
+    let all = ExplainAlgorithm::ALL;
+    let value = |a: ExplainAlgorithm| PossibleValue::new(a.name()).aliases(a.other_names());
+    PossibleValuesParser::new(all.map(value)).try_map(move |text| {
+        let called =
+            |a: &ExplainAlgorithm| a.name() == text || a.other_names().contains(&text.as_str());
+        all.into_iter().find(called).ok_or("unknown name")
+    })
 }

@@ -177,7 +177,8 @@ impl Memory {
 }
 
 /// Adds two runs of pieces of equal total length.
-fn sum(a: &[Piece], b: &[Piece]) -> Vec<Piece> {
+#[must_use]
+pub fn sum(a: &[Piece], b: &[Piece]) -> Vec<Piece> {
     let (mut out, mut i, mut j, mut skip_a, mut skip_b) = (Vec::new(), 0, 0, 0, 0);
     while i < a.len() && j < b.len() {
         let len = (a[i].len - skip_a).min(b[j].len - skip_b);

@@ -1,10 +1,10 @@
 //! A program step by step: who sends what to whom, and what every rank holds then.
 //!
 //! Steps here are those of textbooks: a message can be sent in the step after the one in
-//! which its sender got the data, and a worker sends one message a step. Queues are as long
-//! as they need be.
+//! which its sender got the data, and a worker sends one message a step. Switches pass on what
+//! they get as it comes, in the same step. Queues are as long as they need be.
 
-use super::program::{At, Program, Rank, Role, Worker, WorkerId};
+use super::program::{At, ConnId, Program, Rank, Role, Worker, WorkerId};
 use super::verify::{Piece, VerifyError, run};
 use std::collections::VecDeque;
 
@@ -17,6 +17,8 @@ pub struct Transfer {
     pub from: Worker,
     /// Who receives it.
     pub to: Worker,
+    /// Over which connection.
+    pub conn: ConnId,
     /// The sending worker, and the index of its program's step.
     pub sender: (WorkerId, u64),
     /// What is sent.
@@ -55,38 +57,13 @@ pub struct Walk {
     pub changes: Vec<Change>,
 }
 
-impl Walk {
-    /// For each step the most bytes that any rank sends, or receives, in it.
-    #[must_use]
-    pub fn busiest(&self, ranks: u32) -> Vec<u64> {
-        let mut most = vec![0; self.steps as usize];
-        let mut out = vec![0; ranks as usize];
-        let mut into = vec![0; ranks as usize];
-        for transfers in self.transfers.chunk_by(|a, b| a.step == b.step) {
-            out.fill(0);
-            into.fill(0);
-            for transfer in transfers {
-                // Switches are at the other end of their links.
-                if transfer.from.role != Role::Switch {
-                    out[transfer.from.rank.index()] += transfer.bytes();
-                }
-                if transfer.to.role != Role::Switch {
-                    into[transfer.to.rank.index()] += transfer.bytes();
-                }
-            }
-            let busiest = out.iter().chain(&into).max();
-            most[transfers[0].step as usize - 1] = busiest.copied().unwrap_or(0);
-        }
-        most
-    }
-}
-
-/// Follows a program through. Cost and memory grow as those of
+/// Follows a program through. Connections that are `inside` a rank carry no messages, and take no
+/// step. Cost and memory grow as those of
 /// [`verify`](super::verify::verify).
 ///
 /// # Errors
 /// What [`verify`](super::verify::verify) finds.
-pub fn walk(program: &dyn Program) -> Result<Walk, VerifyError> {
+pub fn walk(program: &dyn Program, inside: impl Fn(ConnId) -> bool) -> Result<Walk, VerifyError> {
     let mut walk = Walk::default();
     // The steps in which each worker's own steps were done.
     let mut done: Vec<Vec<u32>> = vec![Vec::new(); program.workers() as usize];
@@ -106,9 +83,12 @@ pub fn walk(program: &dyn Program) -> Result<Walk, VerifyError> {
             now = now.max(sent[conn.index()].pop_front().unwrap_or(0));
         }
         let place = program.worker(id);
-        let sends = !step.send.is_empty();
+        let mut end = now;
         for (k, conn) in step.send.iter().enumerate() {
-            sent[conn.index()].push_back(now + 1);
+            let within = inside(conn);
+            let at = now + u32::from(!within && place.role != Role::Switch);
+            end = end.max(at);
+            sent[conn.index()].push_back(at);
             let pieces = run.queues[conn.index()].back().cloned().unwrap_or_default();
             let passes = step.target.is_none() && !step.recv.is_empty();
             if k == 0 && passes && place.role != Role::Switch {
@@ -119,10 +99,14 @@ pub fn walk(program: &dyn Program) -> Result<Walk, VerifyError> {
                     pieces: pieces.clone(),
                 });
             }
+            if within {
+                continue;
+            }
             walk.transfers.push(Transfer {
-                step: now + 1,
+                step: at,
                 from: place,
                 to: program.worker(program.connection(conn).to),
+                conn,
                 sender: (id, index),
                 pieces,
             });
@@ -147,7 +131,6 @@ pub fn walk(program: &dyn Program) -> Result<Walk, VerifyError> {
                 });
             }
         }
-        let end = now + u32::from(sends);
         walk.steps = walk.steps.max(end);
         done[id.index()].push(end);
         Ok(())

@@ -2,11 +2,18 @@
 
 mod page;
 mod text;
+mod trees;
 
 pub use page::explanation_page;
 pub use text::explanation_text;
 
 use serde::Serialize;
+
+/// Tables with more columns show those in which something changes.
+const MOST_COLUMNS: usize = 16;
+
+/// What the costs leave out.
+const PICTURE: &str = "An abstract picture: the same α and B on all links, and no protocol. How NCCL's protocols and a machine's links change the order of algorithms is left out; `fabricsim collective` has both.";
 
 /// An algorithm followed through: who sends what to whom, and what each rank holds then.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,6 +28,14 @@ pub struct Explanation {
     pub nodes: u32,
     /// nccl-tests' size.
     pub bytes: u64,
+    /// The chunks of an algorithm that passes them on, several at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<Chunks>,
+    /// The trees that it goes over.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trees: Vec<TreeView>,
+    /// What each rank has to begin with.
+    pub own: Own,
     /// Places in the memory of ranks: of the output, then of scratch memory.
     pub columns: Vec<String>,
     /// What each rank holds before the first step, by column.
@@ -35,6 +50,47 @@ pub struct Explanation {
     pub cost: Cost,
     /// The version of fabricsim.
     pub version: String,
+}
+
+/// Data in chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Chunks {
+    /// Bytes of the largest.
+    pub bytes: u64,
+    /// How many there are.
+    pub count: u64,
+    /// The size was given, not chosen.
+    pub given: bool,
+}
+
+/// A tree, over which sums go up and the result comes down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TreeView {
+    /// What it joins.
+    pub of: TreeOf,
+    /// Bytes that go over it.
+    pub bytes: u64,
+    /// The parent of each; the root has none.
+    pub parents: Vec<Option<u32>>,
+}
+
+/// What a tree joins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TreeOf {
+    /// All ranks.
+    Ranks,
+    /// Nodes, inside which switches add up and copy; each rank goes on with its share.
+    Nodes,
+}
+
+/// What each rank has to begin with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Own {
+    /// Places of it.
+    pub columns: Vec<String>,
+    /// The data of each rank, by column.
+    pub holds: Vec<Vec<Cell>>,
 }
 
 /// One step.
@@ -52,22 +108,56 @@ pub struct StepView {
     pub holds: Vec<Vec<Cell>>,
 }
 
-/// A chunk from one rank to another.
+/// A chunk from one rank to another, or to or from switches.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Message {
-    /// From this rank; absent if from the network's switches.
+    /// From this rank; absent if from switches.
     pub from: Option<u32>,
-    /// To that one; absent if to the network's switches.
+    /// To that one; absent if to switches.
     pub to: Option<u32>,
+    /// The switches at one end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch: Option<Switch>,
+    /// What they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<SwitchOperation>,
     /// How much.
     pub bytes: u64,
     /// Which data: `c2: 0+1` is chunk 2 with the contributions of ranks 0 and 1.
     pub data: String,
 }
 
-/// How one end of a message is called.
-fn party(end: Option<u32>) -> String {
-    end.map_or_else(|| "switches".to_owned(), |rank| rank.to_string())
+/// Switches that do more than forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Switch {
+    /// The NVSwitches of a node.
+    Node(u32),
+    /// Those of the network.
+    Network,
+}
+
+/// What switches do with data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwitchOperation {
+    /// A rank loads, and gets the sum of what is at that place on all ranks of the node.
+    LoadReduce,
+    /// Switches of the network add up what ranks send, and send all of them the sum.
+    InNetwork,
+    /// A rank stores once, and it is written on all ranks of the node.
+    Multicast,
+}
+
+impl SwitchOperation {
+    /// What comes out of switches, in a word.
+    fn name(self) -> &'static str {
+        match self {
+            SwitchOperation::LoadReduce => "load-reduce",
+            SwitchOperation::InNetwork => "reduced in the network",
+            SwitchOperation::Multicast => "multicast",
+        }
+    }
 }
 
 /// What is at a place in a rank's memory.
@@ -90,6 +180,8 @@ pub enum CellState {
     /// Nothing was written yet.
     #[default]
     Empty,
+    /// What the rank has to begin with.
+    Own,
     /// Something on the way to the result.
     Partial,
     /// Not stored, only passed on.
@@ -144,6 +236,85 @@ impl Explanation {
             (ranks, nodes) => format!("{ranks} ranks on {nodes} nodes"),
         };
         format!("{ranks}, {}", super::numbers::size(self.bytes as f64))
+    }
+
+    /// How one end of a message is called.
+    fn end(&self, rank: Option<u32>, switch: Option<Switch>) -> String {
+        match (rank, switch) {
+            (Some(rank), _) => rank.to_string(),
+            (None, Some(Switch::Node(_))) if self.nodes == 1 => "NVSwitch".to_owned(),
+            (None, Some(Switch::Node(node))) => format!("NVSwitch {node}"),
+            (None, _) => "switches".to_owned(),
+        }
+    }
+
+    /// What a message is beside its bytes; of what switches do the data that comes out says it.
+    fn remark(message: &Message) -> Option<&'static str> {
+        let from_switch = message.from.is_none();
+        message
+            .operation
+            .filter(|_| from_switch)
+            .map(SwitchOperation::name)
+    }
+
+    /// The columns of a step's table: all, or of many those in which something changes.
+    fn shown(&self, rows: &[Vec<Cell>]) -> Vec<usize> {
+        let changes = |&column: &usize| {
+            rows.iter()
+                .any(|row| row.get(column).is_some_and(|cell| cell.new))
+        };
+        let all = 0..self.columns.len();
+        if self.columns.len() > MOST_COLUMNS {
+            all.filter(changes).collect()
+        } else {
+            all.collect()
+        }
+    }
+
+    /// What is copied before the first step, where that is more than own data in its place.
+    fn copied(&self) -> bool {
+        let known = |column: usize| self.own.columns.contains(&self.columns[column]);
+        let new = |row: &Vec<Cell>| {
+            row.iter()
+                .enumerate()
+                .any(|(c, cell)| cell.new && !known(c))
+        };
+        self.before.iter().any(new)
+    }
+
+    /// What is to know of the algorithm before its steps.
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(chunks) = self.chunks {
+            let size = super::numbers::size(chunks.bytes as f64);
+            let why = if chunks.given {
+                "as --chunk says"
+            } else {
+                "chosen for this size, α and B (--chunk)"
+            };
+            lines.push(match chunks.count {
+                1 => format!("One chunk of {size}, {why}: nothing is pipelined."),
+                count => format!("{count} chunks of {size}, {why}: one follows the other."),
+            });
+        }
+        lines.extend(self.tree_lines());
+        let messages = || self.steps.iter().flat_map(|s| &s.messages);
+        let does = |operation| messages().any(|m| m.operation == Some(operation));
+        if does(SwitchOperation::LoadReduce) {
+            lines.push("NVSwitches add up: a rank loads its share of a chunk (multimem load-reduce), the switches read it on all ranks of the node and return the sum.".to_owned());
+        }
+        if does(SwitchOperation::InNetwork) {
+            lines.push("The network's switches add up what the nodes send, and send the sum to all of them (SHARP).".to_owned());
+        }
+        if does(SwitchOperation::Multicast) {
+            lines.push("NVSwitches copy: a rank stores once (multimem store), the switches write it on all ranks of the node.".to_owned());
+        }
+        if messages().any(|m| m.operation.is_some()) {
+            lines.push(
+                "What goes through switches is on its way in and out in the same step.".to_owned(),
+            );
+        }
+        lines
     }
 
     /// What the words in cells and messages mean.

@@ -1,6 +1,6 @@
 //! The steps as a page: a drawing and a table for each.
 
-use super::{Cell, CellState, Explanation, Message, StepView, party};
+use super::{Cell, CellState, Explanation, MOST_COLUMNS, Message, PICTURE, StepView, Switch};
 use crate::report::html::page;
 use crate::report::numbers::{micros, size, trimmed};
 use maud::{Markup, PreEscaped, html};
@@ -23,6 +23,7 @@ pub fn explanation_page(explanation: &Explanation) -> String {
         header {
             h1 { (explanation.title()) }
             p { (explanation.setting()) " · " (explanation.key()) "; (…) is passed on, not stored" }
+            @for line in explanation.lines() { p.how { (line) } }
         }
         section.answer {
             div.tiles {
@@ -32,11 +33,16 @@ pub fn explanation_page(explanation: &Explanation) -> String {
                 @if let Some(form) = &cost.closed_form { (tile("closed form", &micros(form.time_us), &form.formula)) }
                 (tile("simulated", &micros(cost.simulated_us), "steps overlap where they can"))
             }
+            p.how { (PICTURE) }
         }
-        @if explanation.before.iter().flatten().any(|cell| cell.new) {
+        section {
+            h2 { "Step 0" span.aside { "each rank's own data" } }
+            div.scroll { (own(explanation)) }
+        }
+        @if explanation.copied() {
             section {
                 h2 { "Before the first step" }
-                (holds(explanation, &explanation.before))
+                div.scroll { (holds(explanation, &explanation.before)) }
             }
         }
         @for step in &explanation.steps { (step_section(explanation, step)) }
@@ -68,15 +74,18 @@ fn step_section(explanation: &Explanation, step: &StepView) -> Markup {
                 span.aside { (micros(step.begins_us)) " to " (micros(step.ends_us)) }
             }
             div.step {
-                @if explanation.ranks <= MOST_DRAWN { (drawing(explanation.ranks, &step.messages)) }
+                @if explanation.ranks <= MOST_DRAWN { (drawing(explanation, &step.messages)) }
                 div.scroll {
                     table.messages {
                         thead { tr { th { "from" } th { "to" } th.number { "bytes" } th { "data" } } }
                         tbody {
                             @for message in &step.messages {
                                 tr {
-                                    td { (party(message.from)) } td { (party(message.to)) }
-                                    td.number { (size(message.bytes as f64)) } td { (message.data) }
+                                    td { (explanation.end(message.from, message.switch)) } td { (explanation.end(message.to, message.switch)) }
+                                    td.number { (size(message.bytes as f64)) } td {
+                                        (message.data)
+                                        @if let Some(remark) = Explanation::remark(message) { " (" (remark) ")" }
+                                    }
                                 }
                             }
                         }
@@ -88,13 +97,31 @@ fn step_section(explanation: &Explanation, step: &StepView) -> Markup {
     }
 }
 
+fn own(explanation: &Explanation) -> Markup {
+    let own = &explanation.own;
+    let first: Vec<usize> = (0..own.columns.len().min(MOST_COLUMNS)).collect();
+    table(&own.columns, &first, &own.holds)
+}
+
 fn holds(explanation: &Explanation, rows: &[Vec<Cell>]) -> Markup {
+    table(&explanation.columns, &explanation.shown(rows), rows)
+}
+
+/// What ranks hold, in some of the columns.
+fn table(columns: &[String], shown: &[usize], rows: &[Vec<Cell>]) -> Markup {
+    let more = columns.len() - shown.len();
     html! {
         table.holds {
-            thead { tr { th { "rank" } @for name in &explanation.columns { th { (name) } } } }
+            thead {
+                tr {
+                    th { "rank" }
+                    @for &column in shown { th { (columns[column]) } }
+                    @if more > 0 { th { "and " (more) " more" } }
+                }
+            }
             tbody {
                 @for (rank, row) in rows.iter().enumerate() {
-                    tr { th { (rank) } @for cell in row { (table_cell(cell)) } }
+                    tr { th { (rank) } @for &column in shown { (table_cell(&row[column])) } }
                 }
             }
         }
@@ -105,6 +132,7 @@ fn table_cell(cell: &Cell) -> Markup {
     let state = match cell.state {
         CellState::Absent => "absent",
         CellState::Empty => "empty",
+        CellState::Own => "own",
         CellState::Partial => "partial",
         CellState::Passing => "passing",
         CellState::Done => "done",
@@ -121,30 +149,47 @@ fn table_cell(cell: &Cell) -> Markup {
     }
 }
 
+/// An end of an arrow: a rank, or switches.
+type End = (Option<u32>, Option<Switch>);
+
 /// Ranks on a circle, and an arrow for each pair that talks.
-fn drawing(ranks: u32, messages: &[Message]) -> Markup {
-    let place = |rank: Option<u32>| {
-        // Switches are in the middle.
-        let Some(rank) = rank else {
-            return (0.0, 0.0);
-        };
-        let angle = TAU * f64::from(rank) / f64::from(ranks) - TAU / 4.0;
-        (RADIUS * angle.cos(), RADIUS * angle.sin())
+fn drawing(explanation: &Explanation, messages: &[Message]) -> Markup {
+    let ranks = explanation.ranks;
+    let local = f64::from(ranks / explanation.nodes.max(1));
+    let on = |radius: f64, index: f64| {
+        let angle = TAU * index / f64::from(ranks) - TAU / 4.0;
+        (radius * angle.cos(), radius * angle.sin())
+    };
+    let place = |(rank, switch): End| match (rank, switch) {
+        (Some(rank), _) => on(RADIUS, f64::from(rank)),
+        // Amid the ranks of their node.
+        (None, Some(Switch::Node(node))) if explanation.nodes > 1 => {
+            on(RADIUS * 0.55, f64::from(node) * local + (local - 1.0) / 2.0)
+        }
+        (None, _) => (0.0, 0.0),
     };
     let size = (RADIUS * TAU / f64::from(ranks.max(1)) * 0.35).clamp(7.0, 18.0);
-    let mut pairs: Vec<(Option<u32>, Option<u32>)> =
-        messages.iter().map(|m| (m.from, m.to)).collect();
+    let ends = |m: &Message| {
+        let end = |rank: Option<u32>| (rank, m.switch.filter(|_| rank.is_none()));
+        (end(m.from), end(m.to))
+    };
+    let mut pairs: Vec<(End, End)> = messages.iter().map(ends).collect();
     pairs.sort_unstable();
     pairs.dedup();
+    let mut switches: Vec<End> = pairs.iter().flat_map(|p| [p.0, p.1]).collect();
+    switches.retain(|end| end.0.is_none());
+    switches.sort_unstable();
+    switches.dedup();
     html! {
         svg.ring viewBox=(format!("{} {} {} {}", -HALF, -HALF, 2.0 * HALF, 2.0 * HALF)) role="img" aria-label="Who sends to whom" {
             @for (from, to) in pairs { (arrow(place(from), place(to), size)) }
-            @if messages.iter().any(|m| m.from.is_none() || m.to.is_none()) {
-                circle cx="0" cy="0" r=(number(size)) {}
-                text x="0" y="0" { "sw" }
+            @for end in switches {
+                @let (x, y) = place(end);
+                circle cx=(number(x)) cy=(number(y)) r=(number(size)) {}
+                text x=(number(x)) y=(number(y)) { "sw" }
             }
             @for rank in 0..ranks {
-                @let (x, y) = place(Some(rank));
+                @let (x, y) = on(RADIUS, f64::from(rank));
                 circle cx=(number(x)) cy=(number(y)) r=(number(size)) {}
                 text x=(number(x)) y=(number(y)) { (rank) }
             }

@@ -1,6 +1,7 @@
 //! The steps as aligned text.
 
-use super::{Cell, CellState, Cost, Explanation, StepView, party};
+use super::MOST_COLUMNS;
+use super::{Cell, CellState, Cost, Explanation, PICTURE, StepView};
 use crate::report::numbers::{micros, size, trimmed};
 use anstyle::{AnsiColor, Style};
 
@@ -33,20 +34,54 @@ pub fn explanation_text(explanation: &Explanation, colour: bool) -> String {
         trimmed(cost.rate_gbs, 3)
     );
     line(&mut out, &paint(&machine, FAINT, colour));
-    let widths = widths(explanation);
-    if explanation.before.iter().flatten().any(|cell| cell.new) {
+    for text in explanation.lines() {
+        line(&mut out, &text);
+    }
+    line(&mut out, "");
+    line(
+        &mut out,
+        &paint("Step 0  each rank's own data", STRONG, colour),
+    );
+    let own = &explanation.own;
+    let first: Vec<usize> = (0..own.columns.len().min(MOST_COLUMNS)).collect();
+    let own_widths = widths(&own.columns, own.holds.iter());
+    let table = Table {
+        columns: &own.columns,
+        shown: &first,
+        widths: &own_widths,
+        colour,
+    };
+    table.write(&mut out, &own.holds);
+    let widths = widths(
+        &explanation.columns,
+        explanation
+            .steps
+            .iter()
+            .flat_map(|s| &s.holds)
+            .chain(&explanation.before),
+    );
+    let holds = |out: &mut String, rows: &[Vec<Cell>]| {
+        let table = Table {
+            columns: &explanation.columns,
+            shown: &explanation.shown(rows),
+            widths: &widths,
+            colour,
+        };
+        table.write(out, rows);
+    };
+    if explanation.copied() {
         line(&mut out, "");
         line(&mut out, &paint("Before the first step", STRONG, colour));
-        holds(&mut out, explanation, &explanation.before, &widths, colour);
+        holds(&mut out, &explanation.before);
     }
     for step in &explanation.steps {
         line(&mut out, "");
         let name = paint(&format!("Step {}", step.step), STRONG, colour);
         let when = format!("  {} to {}", micros(step.begins_us), micros(step.ends_us));
         line(&mut out, &(name + &paint(&when, FAINT, colour)));
-        messages(&mut out, step);
+        messages(&mut out, explanation, step);
         line(&mut out, "");
-        holds(&mut out, explanation, &step.holds, &widths, colour);
+        holds(&mut out, &step.holds);
     }
     line(&mut out, "");
     line(&mut out, &paint("Bytes", STRONG, colour));
@@ -54,6 +89,7 @@ pub fn explanation_text(explanation: &Explanation, colour: bool) -> String {
     line(&mut out, "");
     line(&mut out, &paint("Cost", STRONG, colour));
     costs(&mut out, cost);
+    line(&mut out, &paint(&format!("  {PICTURE}"), FAINT, colour));
     out
 }
 
@@ -62,29 +98,37 @@ fn line(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-fn messages(out: &mut String, step: &StepView) {
-    let ends = step.messages.iter().flat_map(|m| [m.from, m.to]);
-    let rank = ends.map(|e| party(e).len()).max().unwrap_or(1);
-    let sizes: Vec<String> = step.messages.iter().map(|m| size(m.bytes as f64)).collect();
-    let width = sizes.iter().map(String::len).max().unwrap_or(0);
-    for (message, bytes) in step.messages.iter().zip(&sizes) {
-        let (from, to, data) = (party(message.from), party(message.to), &message.data);
+fn messages(out: &mut String, explanation: &Explanation, step: &StepView) {
+    let rows: Vec<[String; 3]> = step
+        .messages
+        .iter()
+        .map(|m| {
+            [
+                explanation.end(m.from, m.switch),
+                explanation.end(m.to, m.switch),
+                size(m.bytes as f64),
+            ]
+        })
+        .collect();
+    let width = |column: usize| {
+        let lengths = rows.iter().map(|row| row[column].len());
+        lengths.max().unwrap_or(0)
+    };
+    let (ends, bytes) = (width(0).max(width(1)), width(2));
+    for (message, [from, to, size]) in step.messages.iter().zip(&rows) {
+        let remark = Explanation::remark(message).map_or_else(String::new, |r| format!("  ({r})"));
+        let data = &message.data;
         line(
             out,
-            &format!("  {from:>rank$} → {to:<rank$}  {bytes:>width$}  {data}"),
+            &format!("  {from:>ends$} → {to:<ends$}  {size:>bytes$}  {data}{remark}"),
         );
     }
 }
 
-/// The width of each column, over all steps: tables do not jump.
-fn widths(explanation: &Explanation) -> Vec<usize> {
-    let mut widths: Vec<usize> = explanation
-        .columns
-        .iter()
-        .map(|name| name.chars().count())
-        .collect();
-    let tables = explanation.steps.iter().map(|s| &s.holds);
-    for row in tables.chain([&explanation.before]).flatten() {
+/// The width of each column, over all tables: they do not jump.
+fn widths<'a>(columns: &[String], rows: impl Iterator<Item = &'a Vec<Cell>>) -> Vec<usize> {
+    let mut widths: Vec<usize> = columns.iter().map(|name| name.chars().count()).collect();
+    for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.text.chars().count());
         }
@@ -92,37 +136,51 @@ fn widths(explanation: &Explanation) -> Vec<usize> {
     widths
 }
 
-fn holds(
-    out: &mut String,
-    explanation: &Explanation,
-    rows: &[Vec<Cell>],
-    widths: &[usize],
+/// What ranks hold, in some of the columns.
+struct Table<'a> {
+    columns: &'a [String],
+    shown: &'a [usize],
+    widths: &'a [usize],
     colour: bool,
-) {
-    let label = format!("rank {}", explanation.ranks.saturating_sub(1)).len();
-    let mut header = format!("  {:<label$}", "");
-    for (name, &width) in explanation.columns.iter().zip(widths) {
-        header += &format!("  {name:<width$}");
-    }
-    line(out, &paint(header.trim_end(), FAINT, colour));
-    for (rank, row) in rows.iter().enumerate() {
-        let mut text = format!("  {:<label$}", format!("rank {rank}"));
-        for (cell, &width) in row.iter().zip(widths) {
-            let padded = match cell.state {
-                CellState::Empty => format!("{:<width$}", "·"),
-                _ => format!("{:<width$}", cell.text),
-            };
-            let style = match (cell.state, cell.new) {
-                (CellState::Empty | CellState::Absent, _) => FAINT,
-                (CellState::Done, true) => DONE_NEW,
-                (CellState::Done, false) => DONE,
-                (_, true) => NEW,
-                (_, false) => PARTIAL,
-            };
-            text += "  ";
-            text += &paint(&padded, style, colour);
+}
+
+impl Table<'_> {
+    fn write(&self, out: &mut String, rows: &[Vec<Cell>]) {
+        let label = format!("rank {}", rows.len().saturating_sub(1)).len();
+        let mut header = format!("  {:<label$}", "");
+        for &column in self.shown {
+            let (name, width) = (&self.columns[column], self.widths[column]);
+            header += &format!("  {name:<width$}");
         }
-        line(out, &text);
+        let more = self.columns.len() - self.shown.len();
+        if more > 0 {
+            header += &format!("  (and {more} more)");
+        }
+        line(out, &paint(header.trim_end(), FAINT, self.colour));
+        for (rank, row) in rows.iter().enumerate() {
+            let mut text = format!("  {:<label$}", format!("rank {rank}"));
+            for &column in self.shown {
+                let (cell, width) = (&row[column], self.widths[column]);
+                let padded = match cell.state {
+                    CellState::Empty => format!("{:<width$}", "·"),
+                    _ => format!("{:<width$}", cell.text),
+                };
+                text += "  ";
+                text += &paint(&padded, style(cell), self.colour);
+            }
+            line(out, &text);
+        }
+    }
+}
+
+fn style(cell: &Cell) -> Style {
+    match (cell.state, cell.new) {
+        (CellState::Empty | CellState::Absent, _) => FAINT,
+        (CellState::Own, false) => Style::new(),
+        (CellState::Done, true) => DONE_NEW,
+        (CellState::Done, false) => DONE,
+        (_, true) => NEW,
+        (_, false) => PARTIAL,
     }
 }
 

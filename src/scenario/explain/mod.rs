@@ -1,16 +1,23 @@
 //! An algorithm followed step by step on a few ranks.
 
 mod algorithm;
+mod build;
 mod closed_form;
+mod own;
+mod passage;
+mod pipeline;
 mod state;
 mod timing;
+mod words;
 
 pub use algorithm::{ExplainAlgorithm, ExplainError};
 
-use crate::collective::{Collective, Role, WorkerId, walk};
-use crate::report::explanation::{Cost, Explanation};
-use crate::units::{Bandwidth, Time};
-use std::sync::Arc;
+use crate::collective::{Collective, ConnId, Transfer, WorkerId, walk};
+use crate::report::explanation::{Chunks, Cost, Explanation};
+use crate::units::{Bandwidth, Bytes, Time};
+use build::Built;
+use passage::Passage;
+use pipeline::Pipeline;
 
 /// What is to be explained.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +32,7 @@ pub struct ExplainSpec {
     pub nodes: Option<u32>,
     /// nccl-tests' size; a kilobyte for each rank, if absent.
     pub bytes: Option<u64>,
-    /// The largest chunk; none are cut, if absent.
+    /// The largest chunk; if absent, pipelines have as many as suit them, others cut none.
     pub chunk: Option<u64>,
     /// What a message takes, however small.
     pub latency: Time,
@@ -36,6 +43,8 @@ pub struct ExplainSpec {
 /// Tables for more ranks, or of programs with more steps, are nothing that anybody reads.
 const MOST_RANKS: u32 = 64;
 const MOST_STEPS: u64 = 50_000;
+/// Larger messages are more than the engine counts.
+const MOST_CHUNK: u64 = 16 << 40;
 
 /// Follows the algorithm through.
 ///
@@ -52,8 +61,13 @@ pub fn explain(spec: &ExplainSpec) -> Result<Explanation, ExplainError> {
     let algorithm = spec
         .algorithm
         .unwrap_or(ExplainAlgorithm::usual(spec.collective));
-    let nodes = algorithm::nodes(spec, algorithm)?;
-    let program = algorithm::program(spec, algorithm, nodes)?;
+    let nodes = build::nodes(spec, algorithm)?;
+    let Built {
+        program,
+        passages,
+        trees,
+        chunk,
+    } = build::build(spec, algorithm, nodes)?;
     let workers = (0..program.workers()).map(WorkerId);
     let steps: u64 = workers.map(|w| program.steps(w)).sum();
     if steps > MOST_STEPS {
@@ -62,13 +76,25 @@ pub fn explain(spec: &ExplainSpec) -> Result<Explanation, ExplainError> {
             most: MOST_STEPS,
         });
     }
-    let walk = walk(program.as_ref())?;
+    let inside = |id: ConnId| passages[id.index()] == Passage::Inside;
+    let walk = walk(program.as_ref(), inside)?;
+    let largest = walk.transfers.iter().map(Transfer::bytes).max();
+    if let Some(chunk) = largest.filter(|&bytes| bytes > MOST_CHUNK) {
+        return Err(ExplainError::Large {
+            chunk: Bytes::new(chunk),
+            most: Bytes::new(MOST_CHUNK),
+        });
+    }
+    let mut sent = vec![Vec::new(); walk.steps as usize];
+    for transfers in walk.transfers.chunk_by(|a, b| a.step == b.step) {
+        sent[transfers[0].step as usize - 1] = passage::sent(transfers, &passages);
+    }
     let bytes = program.bytes();
-    let volume = walk.busiest(spec.ranks).iter().sum::<u64>() as f64 / bytes.max(1) as f64;
+    let ports = passage::ports(&sent, spec.ranks);
+    let volume = ports.busiest as f64 / bytes.max(1) as f64;
     let per_byte_us = bytes as f64 / spec.rate.bytes_per_sec().max(1) as f64 * 1e6;
     let micros = |steps: f64, volume: f64| steps * spec.latency.micros() + volume * per_byte_us;
-    let times = timing::times(&Arc::clone(&program), &walk, spec)?;
-    let chunk = algorithm::chunk(spec, algorithm, bytes);
+    let times = timing::times(&program, &walk, &passages, spec)?;
     let closed_form =
         closed_form::closed_form(algorithm, spec.collective, spec.ranks, nodes, bytes, chunk).map(
             |mut form| {
@@ -76,28 +102,29 @@ pub fn explain(spec: &ExplainSpec) -> Result<Explanation, ExplainError> {
                 form
             },
         );
-    let tables = state::tables(program.as_ref(), &walk, &times);
-    let mut sent = vec![0; spec.ranks as usize];
-    let mut received = vec![0; spec.ranks as usize];
-    for transfer in &walk.transfers {
-        if transfer.from.role != Role::Switch {
-            sent[transfer.from.rank.index()] += transfer.bytes();
+    let tables = state::tables(program.as_ref(), &walk, &sent, &times);
+    let chunks = Pipeline::of(algorithm, spec.collective, spec.ranks, nodes).map(|pipeline| {
+        let parts = u64::from(pipeline.parts);
+        Chunks {
+            bytes: chunk,
+            count: bytes.div_ceil(parts).div_ceil(chunk) * parts,
+            given: spec.chunk.is_some(),
         }
-        if transfer.to.role != Role::Switch {
-            received[transfer.to.rank.index()] += transfer.bytes();
-        }
-    }
+    });
     Ok(Explanation {
         collective: spec.collective.name().to_owned(),
         algorithm: algorithm.name().to_owned(),
         ranks: spec.ranks,
         nodes,
         bytes,
+        chunks,
+        trees,
+        own: tables.own,
         columns: tables.columns,
         before: tables.before,
         steps: tables.steps,
-        sent,
-        received,
+        sent: ports.out,
+        received: ports.into,
         cost: Cost {
             steps: walk.steps,
             volume,

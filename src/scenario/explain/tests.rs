@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::explanation::CellState;
+use crate::report::explanation::{CellState, Switch, SwitchOperation, TreeView};
 use crate::report::{explanation_page, explanation_text};
 
 fn spec(collective: Collective, algorithm: ExplainAlgorithm, ranks: u32) -> ExplainSpec {
@@ -104,7 +104,211 @@ all-reduce by ring: 3 ranks, 3 KiB
 ";
     assert!(text.starts_with(expected), "{text}");
     let steps: Vec<&str> = text.lines().filter(|l| l.starts_with("Step")).collect();
-    assert_eq!(steps.len(), 4);
+    // Own data, and four messages of each rank.
+    assert_eq!(steps.len(), 5);
+}
+
+/// By name, with whole chunks: `ranks` on `nodes`, `chunks` of 16 KiB a rank.
+fn chunked(name: &str, ranks: u32, nodes: u32, chunks: u64) -> ExplainSpec {
+    let algorithm = ExplainAlgorithm::ALL.into_iter().find(|a| a.name() == name);
+    let mut spec = spec(Collective::AllReduce, algorithm.unwrap(), ranks);
+    let chunk = u64::from(ranks) << 14;
+    spec.nodes = Some(nodes);
+    // Over several nodes each of two trees has so many.
+    let trees = u64::from(name == "tree" && nodes > 1) + 1;
+    spec.bytes = Some(chunk * chunks * trees);
+    spec.chunk = Some(chunk);
+    spec
+}
+
+/// Sums of switches and chains: the closed forms are what is counted, over ranks, nodes and chunks.
+#[test]
+fn pipelines_cost_what_their_closed_forms_say() {
+    let mut compared = 0;
+    for name in [
+        "tree",
+        "nvls",
+        "nvls-tree",
+        "collnet-direct",
+        "collnet-chain",
+    ] {
+        for (ranks, nodes) in [
+            (2, 1),
+            (3, 1),
+            (4, 2),
+            (5, 1),
+            (6, 3),
+            (8, 1),
+            (8, 2),
+            (8, 8),
+            (16, 2),
+        ] {
+            for chunks in [1, 2, 3, 4, 7, 16] {
+                let spec = chunked(name, ranks, nodes, chunks);
+                let cost = explain(&spec).unwrap().cost;
+                let Some(form) = &cost.closed_form else {
+                    let full = chunks > 12 && u32::is_power_of_two(nodes);
+                    let between = nodes > 1 && (name == "nvls-tree" || name == "tree" && !full);
+                    assert!(between, "{name} on {nodes}");
+                    continue;
+                };
+                let what = format!("{name}, {ranks} on {nodes}, {chunks}: {form:?}");
+                assert_eq!(f64::from(cost.steps), form.steps, "{what}");
+                assert!(
+                    (cost.volume - form.volume).abs() < 1e-9,
+                    "{}: {what}",
+                    cost.volume
+                );
+                // Steps overlap where they can, and never take longer.
+                let late = cost.simulated_us / cost.counted_us;
+                assert!(late < 1.001, "{late}: {what}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 200, "{compared}");
+}
+
+/// S(1 + 1/n) through each port in each direction, of which n-th parts are loaded as sums and stored once.
+#[test]
+fn nvls_reduces_in_the_switch() {
+    for ranks in [2, 4, 8, 16] {
+        for bytes in [1 << 20, 1 << 30] {
+            let mut spec = spec(Collective::AllReduce, ExplainAlgorithm::Nvls, ranks);
+            spec.bytes = Some(bytes);
+            let told = explain(&spec).unwrap();
+            let expected = bytes + bytes / u64::from(ranks);
+            assert!(
+                told.sent
+                    .iter()
+                    .chain(&told.received)
+                    .all(|&b| b == expected)
+            );
+            let messages = || told.steps.iter().flat_map(|s| &s.messages);
+            // One end of each message is the node's switch.
+            assert!(messages().all(|m| m.from.is_some() != m.to.is_some()));
+            assert!(messages().all(|m| m.switch == Some(Switch::Node(0))));
+            let first = &told.steps[0].messages;
+            let sums = first.iter().filter(|m| m.from.is_none());
+            for sum in sums {
+                let all = if ranks > 4 { "all" } else { "0+1" };
+                assert!(sum.data.contains(all), "{}", sum.data);
+                assert_eq!(sum.operation, Some(SwitchOperation::LoadReduce));
+            }
+            let last = &told.steps[told.steps.len() - 1].messages;
+            assert!(
+                last.iter()
+                    .all(|m| m.operation == Some(SwitchOperation::Multicast))
+            );
+        }
+    }
+    // Of the other collectives there is one of the two.
+    for (collective, out, into) in [
+        (Collective::AllGather, 1, 8),
+        (Collective::ReduceScatter, 8, 1),
+    ] {
+        let mut spec = spec(collective, ExplainAlgorithm::Nvls, 8);
+        spec.bytes = Some(8 << 20);
+        let told = explain(&spec).unwrap();
+        assert_eq!((told.sent[3], told.received[3]), (out << 20, into << 20));
+        assert_eq!(told.cost.steps, 1);
+    }
+}
+
+#[test]
+fn no_rank_sends_to_itself() {
+    for (algorithm, collective) in all() {
+        for ranks in [1, 2, 3, 4, 8] {
+            let told = explain(&spec(collective, algorithm, ranks)).unwrap();
+            let messages = told.steps.iter().flat_map(|s| &s.messages);
+            for message in messages {
+                assert!(
+                    message.from.is_none() || message.from != message.to,
+                    "{}: {message:?}",
+                    algorithm.name()
+                );
+            }
+        }
+    }
+}
+
+/// What each rank sends is as far as it has it, so that the first table shows it.
+#[test]
+fn step_zero_is_own_data() {
+    for (algorithm, collective) in all() {
+        for ranks in [2, 4, 8] {
+            let told = explain(&spec(collective, algorithm, ranks)).unwrap();
+            let senders: Vec<u32> = told.steps.first().map_or(vec![], |step| {
+                step.messages.iter().filter_map(|m| m.from).collect()
+            });
+            assert!(
+                !senders.is_empty() || told.bytes == 0,
+                "{}",
+                algorithm.name()
+            );
+            for rank in senders {
+                let row = &told.own.holds[rank as usize];
+                assert!(
+                    row.iter().any(|cell| cell.state == CellState::Own),
+                    "{}: {row:?}",
+                    algorithm.name()
+                );
+            }
+        }
+    }
+    let told = explain(&spec(Collective::AllReduce, ExplainAlgorithm::Ring, 4)).unwrap();
+    assert!(told.own.holds[2].iter().all(|cell| cell.text == "2"));
+    // And stays until something else comes.
+    assert_eq!(told.steps[0].holds[0][0].state, CellState::Own);
+}
+
+#[test]
+fn two_trees_between_nodes_share_the_work() {
+    let mut spec = spec(Collective::AllReduce, ExplainAlgorithm::Tree, 8);
+    spec.bytes = Some(1 << 20);
+    assert_eq!(explain(&spec).unwrap().trees.len(), 1);
+    spec.nodes = Some(8);
+    let told = explain(&spec).unwrap();
+    let [first, second] = told.trees.as_slice() else {
+        panic!("{:?}", told.trees);
+    };
+    for rank in 0..8 {
+        let inside = |tree: &TreeView| tree.parents.contains(&Some(rank));
+        let root = |tree: &TreeView| tree.parents[rank as usize].is_none();
+        assert!(
+            inside(first) != inside(second) || root(first) || root(second),
+            "{rank}"
+        );
+    }
+    // Nobody moves more than twice the data.
+    assert!(told.sent.iter().all(|&b| b <= 2 << 20), "{:?}", told.sent);
+    let text = explanation_text(&told, false);
+    assert!(
+        text.contains("Tree 2, ranks, 512 KiB:\n  level 0: 7\n  level 1: 3→7\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn chunks_may_be_large() {
+    for algorithm in [
+        ExplainAlgorithm::Ring,
+        ExplainAlgorithm::Nvls,
+        ExplainAlgorithm::Tree,
+    ] {
+        let mut spec = spec(Collective::AllReduce, algorithm, 4);
+        spec.bytes = Some(400 << 30);
+        spec.chunk = Some(400 << 30);
+        let cost = explain(&spec).unwrap().cost;
+        let ratio = cost.simulated_us / cost.counted_us;
+        assert!((ratio - 1.0).abs() < 1e-3, "{algorithm:?}: {ratio}");
+    }
+    let mut spec = spec(Collective::AllReduce, ExplainAlgorithm::Ring, 4);
+    spec.bytes = Some(100 << 40);
+    assert_eq!(
+        explain(&spec).unwrap_err().to_string(),
+        "a chunk of 25TiB; expected at most 16TiB: ask for a smaller --size or --chunk"
+    );
 }
 
 #[test]
@@ -124,6 +328,12 @@ fn what_cannot_be_explained_is_said() {
     assert_eq!(
         message(uneven),
         "--nodes 3: 4 ranks cannot be spread evenly; expected a divisor of 4"
+    );
+    let mut apart = spec(Collective::AllGather, ExplainAlgorithm::Nvls, 4);
+    apart.nodes = Some(2);
+    assert_eq!(
+        message(apart),
+        "--nodes 2: nvls does all-gather inside one node; expected 1"
     );
     let mut tiny = spec(Collective::AllReduce, ring, 64);
     (tiny.bytes, tiny.chunk) = (Some(1 << 20), Some(16));

@@ -1,7 +1,8 @@
 //! When each message goes, on a machine where every rank has one port into a crossbar.
 
+use super::passage::Passage;
 use super::{ExplainError, ExplainSpec};
-use crate::collective::{Program, Walk, WorkerId};
+use crate::collective::{ConnId, Program, Walk, WorkerId};
 use crate::engine::probe::{Probe, Slice};
 use crate::engine::{Options, simulate_with};
 use crate::plan::{
@@ -25,9 +26,10 @@ const INSTANT: Bandwidth = Bandwidth::from_bytes_per_sec(1_000_000_000_000_000_0
 pub(super) fn times(
     program: &Arc<dyn Program>,
     walk: &Walk,
+    passages: &[Passage],
     spec: &ExplainSpec,
 ) -> Result<Times, ExplainError> {
-    let plan = crossbar(program, spec.latency);
+    let plan = crossbar(program, passages, spec.latency);
     let mut slices = Slices(vec![Vec::new(); program.workers() as usize]);
     let options = Options {
         operations: 1,
@@ -45,7 +47,10 @@ pub(super) fn times(
     let messages = walk.transfers.iter().map(|transfer| {
         let known = slice_of.get(&transfer.sender).copied();
         let (begin, end) = known.unwrap_or_default();
-        (begin, end + spec.latency)
+        (
+            begin,
+            end + latency(passages[transfer.conn.index()], spec.latency),
+        )
     });
     Ok(Times {
         messages: messages.collect(),
@@ -65,29 +70,52 @@ impl Probe for Slices {
     }
 }
 
-fn crossbar(program: &Arc<dyn Program>, latency: Time) -> Plan {
+/// What a message takes on its way. Into the network's switches it takes nothing: they pass it on as
+/// it comes, and what comes out of them has taken all of the way.
+fn latency(passage: Passage, latency: Time) -> Time {
+    match passage {
+        Passage::Inside | Passage::ToNetwork => Time::ZERO,
+        _ => latency,
+    }
+}
+
+/// Each rank has a link out, with its number, and after those of all one in. What switches add up
+/// comes in once for all that goes out, what they copy goes out once for all that comes in.
+fn crossbar(program: &Arc<dyn Program>, passages: &[Passage], alpha: Time) -> Plan {
     let ranks = program.ranks();
     let mut routes = Vec::new();
-    let mut known: BTreeMap<(u32, u32), RouteId> = BTreeMap::new();
+    let mut known: BTreeMap<Vec<u32>, RouteId> = BTreeMap::new();
     let transports = (0..program.connections())
         .map(|id| {
-            let ends = program.connection(crate::collective::ConnId(id));
+            let ends = program.connection(ConnId(id));
             let from = program.worker(ends.from).rank.0;
             let to = program.worker(ends.to).rank.0;
-            let route = *known.entry((from, to)).or_insert_with(|| {
-                let hop = |link| Hop {
-                    link: LinkId(link),
-                    share: Share::WHOLE,
-                };
-                routes.push(Route {
-                    hops: vec![hop(from), hop(ranks + to)],
-                    latency,
-                    ..Route::default()
-                });
-                RouteId(routes.len() as u32 - 1)
+            let (out, into) = (from, ranks + to);
+            let links = match passages[id as usize] {
+                Passage::Inside | Passage::ToNetwork => vec![],
+                Passage::Reduced { first: false, .. } => vec![out],
+                Passage::Copied { first: false, .. } => vec![into],
+                // The rank that gets a sum has sent its part of it.
+                Passage::FromNetwork => vec![to, into],
+                _ => vec![out, into],
+            };
+            let latency = latency(passages[id as usize], alpha);
+            let route = (!links.is_empty()).then(|| {
+                *known.entry(links).or_insert_with_key(|links| {
+                    let hop = |&link| Hop {
+                        link: LinkId(link),
+                        share: Share::WHOLE,
+                    };
+                    routes.push(Route {
+                        hops: links.iter().map(hop).collect(),
+                        latency,
+                        ..Route::default()
+                    });
+                    RouteId(routes.len() as u32 - 1)
+                })
             });
             Transport {
-                store: Some(route),
+                store: route,
                 load: None,
                 network: None,
                 latency,
