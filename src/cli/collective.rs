@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 /// Times one collective at several sizes, as nccl-tests does.
 ///
 /// Prints nccl-tests' columns, then NCCL's choice of algorithm, protocol and channels, the
-/// lower bound that the links set, and what limits each size. NCCL's own choice is the
+/// time that no algorithm can beat on this machine (what must cross its narrowest cut, with
+/// sums in switches where they can), and what limits each size. NCCL's own choice is the
 /// default; `--algo`, `--proto` and `--env` overrule it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -309,6 +310,9 @@ fn row(row: &Row) -> serde_json::Value {
         "proto": row.proto,
         "channels": row.channels,
         "bound_us": row.bound_us,
+        "bound_cut": row.bound_cut,
+        "bound_plain_us": row.bound_plain_us,
+        "bound_plain_cut": row.bound_plain_cut,
         "bottleneck": row.bottleneck,
         "rank_classes": row.rank_classes,
         "worker_classes": row.worker_classes,

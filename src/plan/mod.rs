@@ -13,7 +13,7 @@ mod side_by_side;
 mod slice;
 mod transports;
 
-pub use bound::bound;
+pub use bound::{Bounds, Cut, CutKind, Cuts, Direction, Operation};
 pub use disturbed::{Disturbances, Stretch};
 pub use issue::Issue;
 pub use job::Job;

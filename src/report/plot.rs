@@ -72,10 +72,10 @@ fn size_axis(summary: &Summary) -> Axis {
 /// Linear in bandwidth, as such curves are shown everywhere; small sizes, which vanish
 /// there, are what the logarithmic plot of the time is for.
 fn bandwidth(summary: &Summary) -> Chart {
-    let bound = |row: &Row| {
-        // busbw / algbw is the collective's own factor, so the bound is made comparable.
+    // busbw / algbw is the collective's own factor, so that bounds are comparable.
+    let bound = |row: &Row, us: f64| {
         let factor = row.busbw_gbs / row.algbw_gbs;
-        row.bytes as f64 / (row.bound_us * 1e3) * factor
+        row.bytes as f64 / (us * 1e3) * factor
     };
     let value = |row: &Row| row.busbw_gbs;
     // As much more as it takes less time; not a number if there are no faults.
@@ -94,7 +94,7 @@ fn bandwidth(summary: &Summary) -> Chart {
 
 fn time(summary: &Summary) -> Chart {
     let value = |row: &Row| row.time_us;
-    let bound = |row: &Row| row.bound_us;
+    let bound = |_: &Row, us: f64| us;
     let healthy = |row: &Row| row.healthy_us.unwrap_or(f64::NAN);
     let series = over_sizes(summary, value, bound, healthy);
     let shown = || {
@@ -122,12 +122,12 @@ fn time(summary: &Summary) -> Chart {
     }
 }
 
-/// The curve, a mark for each row by algorithm and protocol, the bound, and what it would be without
-/// faults.
+/// The curve, a mark for each row by algorithm and protocol, the bounds (`bound` makes a value of one
+/// in microseconds), and what it would be without faults.
 fn over_sizes(
     summary: &Summary,
     value: impl Fn(&Row) -> f64,
-    bound: impl Fn(&Row) -> f64,
+    bound: impl Fn(&Row, f64) -> f64,
     healthy: impl Fn(&Row) -> f64,
 ) -> Vec<Series> {
     let points = |of: &dyn Fn(&Row) -> f64| -> Vec<(f64, f64)> {
@@ -135,12 +135,25 @@ fn over_sizes(
         rows.filter(|point| point.1.is_finite() && point.1 > 0.0)
             .collect()
     };
+    let in_switches = |row: &Row| bound(row, row.bound_us);
+    let plain = |row: &Row| bound(row, row.bound_plain_us);
+    let (label, plain) = if bounds_differ(summary) {
+        (BOUND_IN_SWITCHES, points(&plain))
+    } else {
+        (BOUND, Vec::new())
+    };
     let mut series = vec![
         Series {
-            label: Some("limit of the topology".to_owned()),
+            label: Some(label.to_owned()),
             colour: GREY,
             style: Style::Dashed,
-            points: points(&bound),
+            points: points(&in_switches),
+        },
+        Series {
+            label: Some(BOUND_PLAIN.to_owned()),
+            colour: PALETTE[3],
+            style: Style::Dashed,
+            points: plain,
         },
         Series {
             label: Some("without faults".to_owned()),
@@ -174,6 +187,18 @@ fn over_sizes(
         });
     }
     series
+}
+
+const BOUND: &str = "bound of the machine";
+const BOUND_IN_SWITCHES: &str = "bound, sums in switches";
+const BOUND_PLAIN: &str = "bound, sums in GPUs";
+
+/// Whether sums in switches make a difference to what is possible.
+pub(super) fn bounds_differ(summary: &Summary) -> bool {
+    summary
+        .rows
+        .iter()
+        .any(|row| row.bound_plain_us > row.bound_us)
 }
 
 /// As NCCL writes protocols.

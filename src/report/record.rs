@@ -69,8 +69,18 @@ pub struct Row {
     pub proto: String,
     /// Thread blocks per rank.
     pub channels: u32,
-    /// No algorithm of this kind can be faster on this topology, microseconds.
+    /// No algorithm can be faster on this topology, microseconds: what must cross its narrowest cut,
+    /// with sums and copies in switches where they can.
     pub bound_us: f64,
+    /// Which cut that is, in a few words.
+    #[serde(default)]
+    pub bound_cut: String,
+    /// The same for algorithms that do sums in GPUs alone, microseconds.
+    #[serde(default)]
+    pub bound_plain_us: f64,
+    /// Which cut that is, in a few words.
+    #[serde(default)]
+    pub bound_plain_cut: String,
     /// What nccl-tests would time without the scenario's faults, microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy_us: Option<f64>,

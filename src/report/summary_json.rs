@@ -96,12 +96,13 @@ pub(super) fn check_finite_timeline(timeline: &Timeline) -> Result<(), ReportErr
     Ok(())
 }
 
-fn row_floats(row: &Row) -> [(&'static str, f64); 5] {
+fn row_floats(row: &Row) -> [(&'static str, f64); 6] {
     [
         ("time_us", row.time_us),
         ("algbw_gbs", row.algbw_gbs),
         ("busbw_gbs", row.busbw_gbs),
         ("bound_us", row.bound_us),
+        ("bound_plain_us", row.bound_plain_us),
         ("wall_ms", row.wall_ms),
     ]
 }

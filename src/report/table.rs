@@ -254,6 +254,7 @@ pub fn rows_csv(rows: &[Row]) -> Result<String, ReportError> {
         "bound_us",
         "bottleneck",
         "events",
+        "bound_plain_us",
     ];
     head.extend(faulty.then_some("healthy_us"));
     csv.write_record(head).map_err(failed)?;
@@ -270,6 +271,7 @@ pub fn rows_csv(rows: &[Row]) -> Result<String, ReportError> {
             row.bound_us.to_string(),
             row.bottleneck.clone(),
             row.events.to_string(),
+            row.bound_plain_us.to_string(),
         ];
         if faulty {
             cells.push(row.healthy_us.map_or(String::new(), |us| us.to_string()));

@@ -3,6 +3,7 @@
 //! [`read()`] or [`parse`] gives a [`Scenario`], [`validate`] a [`ValidSpec`] with its
 //! machine, [`run()`] the results. Only reading touches files.
 
+mod bound_words;
 mod disturb;
 mod error;
 pub mod explain;

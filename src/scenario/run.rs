@@ -4,6 +4,7 @@
 //! nccl-tests' rounding (all-gather of 8 bytes over 8 ranks) move nothing: their rows say 0, where
 //! nccl-tests would print the cost of a call that returns at once.
 
+use super::bound_words;
 use super::disturb::{self, Conditions, what_is_left};
 use super::error::ScenarioError;
 use super::recorder::{Limits, Recorder, short_bottleneck};
@@ -12,7 +13,7 @@ use super::valid::ValidSpec;
 use crate::collective::{Collective, Matrix};
 use crate::engine::{Options, Outcome, SimError, simulate_with};
 use crate::nccl::{Communicator, NcclError, Planned};
-use crate::plan::{Plan, bound};
+use crate::plan::{Cuts, Operation, Plan};
 use crate::report::Run;
 use crate::report::record::{Candidate, Decision, Row, Summary, Timeline};
 use crate::threads::{both, processors};
@@ -20,6 +21,7 @@ use crate::topology::{LinkId, Router, draw};
 use crate::units::{Bytes, Time};
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 /// How far a run is.
@@ -84,6 +86,7 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
         None => None,
     };
     watch.begin(&summary)?;
+    let cuts = OnceLock::new();
     let count = spec.sizes.len() + usize::from(spec.traced.is_some());
     let mut latest = Time::ZERO;
     for (index, &size) in spec.sizes.iter().enumerate() {
@@ -109,7 +112,7 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
                 };
                 let healthy = healthy.as_ref().unwrap_or(&planned);
                 let plans = (&planned, healthy);
-                let (row, end) = timed_row(spec, &communicator, plans, &mut progress)?;
+                let (row, end) = timed_row(spec, (&communicator, &cuts), plans, &mut progress)?;
                 latest = latest.max(end);
                 row
             }
@@ -264,6 +267,9 @@ fn nothing() -> Row {
         proto: "-".into(),
         channels: 0,
         bound_us: 0.0,
+        bound_cut: String::new(),
+        bound_plain_us: 0.0,
+        bound_plain_cut: String::new(),
         healthy_us: None,
         bottleneck: "nothing to move".into(),
         rank_classes: 0,
@@ -278,7 +284,7 @@ fn nothing() -> Row {
 /// operations was over.
 fn timed_row(
     spec: &ValidSpec,
-    communicator: &Communicator<'_>,
+    (communicator, cuts): (&Communicator<'_>, &OnceLock<Cuts>),
     (planned, healthy): (&Planned, &Planned),
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Row, Time), ScenarioError> {
@@ -289,11 +295,16 @@ fn timed_row(
         threads: processors() as u32,
     };
     let began = Instant::now();
-    // The bound goes over all connections, which takes a while on a large machine.
+    // Cuts go over all links, which takes a while on a large machine.
     let (gpus, program) = (communicator.gpus(), planned.plan.program.as_ref());
-    let offload = planned.algorithm.offloads();
-    let (bound, timed) = both(
-        || bound(topology, gpus, program, offload),
+    let operation = Operation {
+        collective: spec.collective,
+        bytes: planned.bytes,
+        matrix: program.matrix(),
+    };
+    let cut = || Cuts::of(topology, gpus, spec.env.shm_disable);
+    let (bounds, timed) = both(
+        || cuts.get_or_init(cut).bounds(operation),
         || disturbed_time_of(spec, &planned.plan, timing, progress),
     );
     let (time, outcome) = timed.map_err(|source| stopped(spec, planned, source))?;
@@ -322,7 +333,10 @@ fn timed_row(
         algo: planned.algorithm.name().to_owned(),
         proto: planned.protocol.name().to_owned(),
         channels: u32::from(planned.channels),
-        bound_us: bound.micros(),
+        bound_us: bounds.in_switches.map_or(0.0, |cut| cut.micros()),
+        bound_cut: bound_words::of(bounds.in_switches),
+        bound_plain_us: bounds.plain.map_or(0.0, |cut| cut.micros()),
+        bound_plain_cut: bound_words::of(bounds.plain),
         healthy_us: healthy.map(Time::micros),
         bottleneck: short_bottleneck(topology, &planned.plan, &outcome, left),
         rank_classes: outcome.folded.as_ref().map_or(ranks, |f| f.ranks),

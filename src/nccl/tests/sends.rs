@@ -21,7 +21,7 @@ fn mates_of_halves_are_on_the_other_node() {
         let planned = comm.plan(collective, 4 * MIB, Forced::default()).unwrap();
         verify(planned.plan.program.as_ref(), 8).unwrap();
         let outcome = simulate(&planned.plan, |l| topology.rate(l), Options::default()).unwrap();
-        let least = bound(&topology, comm.gpus(), planned.plan.program.as_ref(), false);
+        let least = least(&comm, &planned);
         assert!(outcome.end() >= least && least > Time::ZERO, "{collective}");
         let kind = |d| topology.device(d).kind;
         let carried = outcome.link_bytes(&planned.plan).into_iter();

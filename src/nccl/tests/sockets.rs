@@ -20,8 +20,7 @@ fn done(topology: &Topology, per_node: u32, collective: Collective, bytes: u64) 
     let planned = comm.plan(collective, bytes, CPU_RING).unwrap();
     verify(planned.plan.program.as_ref(), 2).unwrap();
     let outcome = simulate(&planned.plan, |l| topology.rate(l), Options::default()).unwrap();
-    let program = planned.plan.program.as_ref();
-    assert!(outcome.end() >= bound(topology, comm.gpus(), program, false));
+    assert!(outcome.end() >= least(&comm, &planned));
     Done {
         time: outcome.end(),
         links: outcome.link_bytes(&planned.plan),

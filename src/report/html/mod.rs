@@ -137,21 +137,34 @@ fn answer(summary: &Summary) -> Markup {
                     (article(&summary.collective)) " " (operation(summary, row)) " takes " strong { (micros(row.time_us)) }
                     ", a bus bandwidth of " strong { (three_digits(row.busbw_gbs)) " GB/s" } "."
                     @if row.bound_us > 0.0 && row.time_us > 0.0 {
-                        " No algorithm could be faster than " (micros(row.bound_us)) " on this topology; this is "
-                        strong { (percent(row.bound_us / row.time_us)) } " of that limit."
+                        (bound_sentence(row))
                     }
                 }
                 div.tiles {
                     (tile("time", &micros(row.time_us), &size(row.bytes as f64)))
                     (tile("bus bandwidth", &format!("{} GB/s", three_digits(row.busbw_gbs)), "comparable to a link's rate"))
                     (tile("algorithm bandwidth", &format!("{} GB/s", three_digits(row.algbw_gbs)), "size / time"))
-                    (tile("limit of the topology", &micros(row.bound_us), &reached(row)))
+                    (tile("bound of the machine", &micros(row.bound_us), &reached(row)))
                     @if let Some(healthy) = row.healthy_us {
                         (tile("without faults", &micros(healthy), &format!("{} with them", slower(row.time_us, healthy))))
                     }
                     (tile("algorithm", &row.algo, &format!("{}, {} channels", row.proto, row.channels)))
                 }
             }
+        }
+    }
+}
+
+/// What no algorithm can beat, and how near this is.
+fn bound_sentence(row: &Row) -> Markup {
+    let sums_differ = row.bound_plain_us > row.bound_us;
+    html! {
+        " No algorithm could be faster than " (micros(row.bound_us)) " on this machine"
+        @if !row.bound_cut.is_empty() { ", for its bytes have to cross the " (row.bound_cut) }
+        "; this is " strong { (percent(row.bound_us / row.time_us)) } " of that bound."
+        @if sums_differ {
+            " That is with sums in switches; with sums in GPUs alone none could be faster than "
+            (micros(row.bound_plain_us)) "."
         }
     }
 }
@@ -202,7 +215,7 @@ fn results(summary: &Summary) -> Markup {
             table {
                 thead { tr {
                     th.number { "size" } th.number { "time" } th.number { "algbw, GB/s" } th.number { "busbw, GB/s" }
-                    th.number { "limit" } th.number { "reached" }
+                    th.number { "bound" } th.number { "reached" }
                     @if !summary.faults.is_empty() { th.number { "without faults" } th.number { "slower" } }
                     th { "algorithm" } th { "protocol" } th.number { "channels" } th { "limited by" }
                 } }

@@ -71,7 +71,10 @@ fn row(bytes: u64, algo: &str, proto: &str, time_us: f64) -> Row {
         algo: algo.to_owned(),
         proto: proto.to_owned(),
         channels: if bytes < 1 << 16 { 4 } else { 24 },
-        bound_us: bytes as f64 * 1.125 / 370e3 + 0.9,
+        bound_us: bytes as f64 / 370e3,
+        bound_cut: "ports of each GPU".to_owned(),
+        bound_plain_us: bytes as f64 * 1.75 / 370e3,
+        bound_plain_cut: "ports of each GPU".to_owned(),
         healthy_us: None,
         bottleneck: if bytes < 1 << 20 {
             "latency of hops".to_owned()

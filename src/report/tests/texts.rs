@@ -67,9 +67,9 @@ fn a_table_has_the_columns_of_nccl_tests() {
 #
 #       size         count      type   redop    root     time   algbw   busbw        algo   proto  channels    bound  bottleneck
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)                                   (us)
-           8             2     float     sum      -1     9.50    0.00    0.00        tree      ll         4     0.90  latency of hops
-     1048576        262144     float     sum      -1    15.06   69.62  121.84        ring   ll128        24     4.09  NVLink out of each GPU
-  8589934592    2147483648     float     sum      -1  31327.0  274.20  479.85        nvls  simple        24  26118.9  NVLink out of each GPU
+           8             2     float     sum      -1     9.50    0.00    0.00        tree      ll         4     0.00  latency of hops
+     1048576        262144     float     sum      -1    15.06   69.62  121.84        ring   ll128        24     2.83  NVLink out of each GPU
+  8589934592    2147483648     float     sum      -1  31327.0  274.20  479.85        nvls  simple        24  23216.0  NVLink out of each GPU
 # Avg bus bandwidth    : 200.565765
 # Sizes up to 128 KiB wait for hops, larger ones for NVLink out of each GPU.
 # warning: NCCL_FOO is not a variable that fabricsim knows; it was ignored
@@ -94,8 +94,8 @@ fn rows_are_csv_with_the_fields_of_the_json() {
     rows[0].bottleneck = "NVLink, both ways".to_owned();
     assert_eq!(
         rows_csv(&rows).unwrap(),
-        "bytes,count,time_us,algbw_gbs,busbw_gbs,algo,proto,channels,bound_us,bottleneck,events\n\
-         8,2,9.500233333333334,0.0008420845803787275,0.001473648015662773,tree,ll,4,0.9000243243243243,\"NVLink, both ways\",4000\n"
+        "bytes,count,time_us,algbw_gbs,busbw_gbs,algo,proto,channels,bound_us,bottleneck,events,bound_plain_us\n\
+         8,2,9.500233333333334,0.0008420845803787275,0.001473648015662773,tree,ll,4,0.00002162162162162162,\"NVLink, both ways\",4000,0.000037837837837837835\n"
     );
 }
 
