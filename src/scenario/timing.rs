@@ -1,8 +1,13 @@
 //! What nccl-tests would time.
 //!
 //! Operations are issued back to back, and the time of one is what it adds. Three are enough for
-//! that, since the third begins as all later ones do; under faults that come and go it is the mean
-//! of all three.
+//! that where the third adds what the second does. Where ranks run ahead and links are busy for
+//! more than half of the time, the last one of all adds less than those before: no other takes
+//! anything of its links any more. Then five are simulated, and the time is the mean of what the
+//! third and the fourth add, which have two before and one after them. No time is shorter than the
+//! busiest link takes for the bytes of one operation: what follows a slow start may be faster for a
+//! while, until buffers are empty, but not for long. Under faults that come and go it is the mean
+//! of three.
 
 use super::disturb::Conditions;
 use super::valid::ValidSpec;
@@ -13,6 +18,8 @@ use crate::units::{Bandwidth, Time};
 
 /// Operations of a size that are simulated.
 const BACK_TO_BACK: u32 = 3;
+/// The same where ranks run ahead.
+const AHEAD: u32 = 5;
 
 /// How a time is come by.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,6 +32,38 @@ pub(super) struct Timing {
     pub(super) threads: u32,
 }
 
+/// What is simulated, and what of it is an operation's time.
+#[derive(Debug, Clone, Copy)]
+enum Count {
+    /// One operation, all of it.
+    Alone,
+    /// What one adds to others.
+    Added,
+    /// Its share of so many.
+    Mean(u32),
+    /// The same as threads with a rank each see it.
+    Threads(u32),
+}
+
+impl Count {
+    fn of(plan: &Plan, timing: Timing) -> Self {
+        match plan.issue.in_a_row {
+            _ if timing.isolated => Count::Alone,
+            0 | 1 => Count::Added,
+            of_a_thread => Count::Threads(of_a_thread),
+        }
+    }
+
+    /// Under faults, which may come and go.
+    fn disturbed(steady: bool, timing: Timing) -> Self {
+        match (timing.isolated, steady) {
+            (true, _) => Count::Alone,
+            (false, true) => Count::Added,
+            (false, false) => Count::Mean(BACK_TO_BACK),
+        }
+    }
+}
+
 /// What an operation takes.
 pub(super) fn time_of(
     topology: &Topology,
@@ -32,32 +71,73 @@ pub(super) fn time_of(
     timing: Timing,
     progress: Option<&mut dyn FnMut(u64, u64)>,
 ) -> Result<(Time, Outcome), SimError> {
-    let (operations, mean): (u32, fn(&Outcome) -> Time) = match plan.issue.in_a_row {
-        _ if timing.isolated => (1, |outcome| each(outcome, true)),
-        0 | 1 => (BACK_TO_BACK, |outcome| each(outcome, true)),
-        of_a_thread => (of_a_thread, mean_of_threads),
+    let run = Simulated {
+        plan,
+        disturbances: None,
+        timing,
     };
-    let outcome = outcome(plan, topology.rates(), None, (operations, timing), progress)?;
-    Ok((mean(&outcome), outcome))
+    run.counted(topology.rates(), Count::of(plan, timing), progress)
 }
 
-fn outcome<'a>(
-    plan: &Plan,
-    rate: impl Fn(LinkId) -> Bandwidth,
+/// A plan, and how it is simulated.
+#[derive(Clone, Copy)]
+struct Simulated<'a> {
+    plan: &'a Plan,
     disturbances: Option<&'a dyn Disturbances>,
-    (operations, timing): (u32, Timing),
-    progress: Option<&'a mut dyn FnMut(u64, u64)>,
-) -> Result<Outcome, SimError> {
-    let options = Options {
-        operations,
-        threads: timing.threads,
-        disturbances,
-        progress,
-    };
-    if timing.exact_full {
-        simulate(plan, rate, options)
-    } else {
-        simulate_folded(plan, rate, options)
+    timing: Timing,
+}
+
+impl<'a> Simulated<'a> {
+    fn counted(
+        self,
+        rate: impl Fn(LinkId) -> Bandwidth,
+        count: Count,
+        mut progress: Option<&mut dyn FnMut(u64, u64)>,
+    ) -> Result<(Time, Outcome), SimError> {
+        let mut outcome = |operations| {
+            let progress: Option<&mut dyn FnMut(u64, u64)> = match &mut progress {
+                Some(progress) => Some(&mut **progress),
+                None => None,
+            };
+            self.outcome(&rate, operations, progress)
+        };
+        match count {
+            Count::Alone => outcome(1).map(|one| (one.end(), one)),
+            Count::Mean(of) => outcome(of).map(|all| (share(all.end(), of), all)),
+            Count::Threads(of) => outcome(of).map(|all| (mean_of_threads(&all), all)),
+            Count::Added => {
+                let mut all = outcome(BACK_TO_BACK)?;
+                let mut time = added(&all, 2);
+                let busy = busiest(self.plan, &all, &rate);
+                if time != added(&all, 1) && busy * 2 > time {
+                    all = outcome(AHEAD)?;
+                    time = share(all.finish_of(3).saturating_sub(all.finish_of(1)), 2);
+                }
+                Ok((time.max(busy), all))
+            }
+        }
+    }
+
+    fn outcome<'p>(
+        self,
+        rate: impl Fn(LinkId) -> Bandwidth,
+        operations: u32,
+        progress: Option<&'p mut (dyn FnMut(u64, u64) + 'p)>,
+    ) -> Result<Outcome, SimError>
+    where
+        'a: 'p,
+    {
+        let options = Options {
+            operations,
+            threads: self.timing.threads,
+            disturbances: self.disturbances,
+            progress,
+        };
+        if self.timing.exact_full {
+            simulate(self.plan, rate, options)
+        } else {
+            simulate_folded(self.plan, rate, options)
+        }
     }
 }
 
@@ -69,12 +149,13 @@ pub(super) fn disturbed_time_of(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Time, Outcome), SimError> {
     let conditions = Conditions::new(plan, &spec.faults);
-    let operations = if timing.isolated { 1 } else { BACK_TO_BACK };
-    let rate = conditions.rates(&spec.topology);
-    let disturbances = conditions.disturbances();
-    let how = (operations, timing);
-    let outcome = outcome(&conditions.plan, rate, disturbances, how, Some(progress))?;
-    Ok((each(&outcome, spec.faults.is_steady()), outcome))
+    let run = Simulated {
+        plan: &conditions.plan,
+        disturbances: conditions.disturbances(),
+        timing,
+    };
+    let count = Count::disturbed(spec.faults.is_steady(), timing);
+    run.counted(conditions.rates(&spec.topology), count, Some(progress))
 }
 
 /// What it would take without them, counted as [`disturbed_time_of`] does.
@@ -83,12 +164,17 @@ pub(super) fn healthy_time_of(
     plan: &Plan,
     timing: Timing,
 ) -> Result<Time, SimError> {
-    let folded = Timing {
-        exact_full: false,
-        ..timing
+    let run = Simulated {
+        plan,
+        disturbances: None,
+        timing: Timing {
+            exact_full: false,
+            ..timing
+        },
     };
-    let (_, outcome) = time_of(&spec.topology, plan, folded, None)?;
-    Ok(each(&outcome, spec.faults.is_steady()))
+    let count = Count::disturbed(spec.faults.is_steady(), timing);
+    let (time, _) = run.counted(spec.topology.rates(), count, None)?;
+    Ok(time)
 }
 
 /// What nccl-tests prints of threads with a rank each: every one counts from the common start to the
@@ -102,12 +188,24 @@ fn mean_of_threads(outcome: &Outcome) -> Time {
     Time::from_picos((all / shares) as u64)
 }
 
-/// What an operation takes, or adds to those before: the last one, or the mean of all if they differ.
-fn each(outcome: &Outcome, alike: bool) -> Time {
-    let operations = outcome.finish.len();
-    match operations {
-        0 | 1 => outcome.end(),
-        n if alike => outcome.end().saturating_sub(outcome.finish_of(n - 2)),
-        n => Time::from_picos(outcome.end().picos() / n as u64),
-    }
+/// What an operation (from 0, not the first) adds to those before.
+fn added(outcome: &Outcome, operation: usize) -> Time {
+    let before = outcome.finish_of(operation - 1);
+    outcome.finish_of(operation).saturating_sub(before)
+}
+
+/// How long the busiest link is busy with one of the operations. Fewer than a buffer holds may follow
+/// each other faster, while they bring what the first ones left behind; many cannot.
+fn busiest(plan: &Plan, outcome: &Outcome, rate: impl Fn(LinkId) -> Bandwidth) -> Time {
+    let busy = outcome
+        .carried(plan)
+        .map(|(link, bytes)| rate(link).time_for(bytes));
+    share(
+        busy.max().unwrap_or(Time::ZERO),
+        outcome.finish.len() as u32,
+    )
+}
+
+fn share(time: Time, of: u32) -> Time {
+    Time::from_picos(time.picos() / u64::from(of))
 }
