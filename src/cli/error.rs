@@ -31,6 +31,9 @@ pub enum CliError {
     /// A job that the results say does not end.
     #[error("a job does not end; its results say why")]
     Found,
+    /// A job that fits into no GPU's memory as it is divided.
+    #[error("nothing fits into the memory of its GPUs; the results say what it needs")]
+    NothingFits,
     /// Standard output.
     #[error("cannot write to standard output: {0}")]
     Stdout(#[from] io::Error),
@@ -47,7 +50,9 @@ impl CliError {
             {
                 0
             }
-            CliError::Scenario(ScenarioError::Simulation { .. }) | CliError::Found => 1,
+            CliError::Scenario(ScenarioError::Simulation { .. })
+            | CliError::Found
+            | CliError::NothingFits => 1,
             _ => 2,
         }
     }

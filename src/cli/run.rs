@@ -118,5 +118,8 @@ fn run_job(args: &Args, scenario: Scenario, folder: &Path) -> Result<(), CliErro
     if run.summary.variants.iter().any(failed) {
         return Err(CliError::Found);
     }
+    if run.summary.best.is_none() {
+        return Err(CliError::NothingFits);
+    }
     Ok(())
 }

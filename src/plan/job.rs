@@ -50,14 +50,14 @@ pub struct GroupId(pub u32);
 pub struct ExchangeId(pub u32);
 
 /// The tasks of a rank, in the order in which its process starts them.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Script {
     /// The tasks.
     pub tasks: Vec<Task>,
 }
 
 /// Something on a stream. Tasks of one stream run one after the other.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Task {
     /// Where it runs.
     pub stream: StreamId,
@@ -118,7 +118,7 @@ impl TaskKind {
 }
 
 /// What a task does.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Work {
     /// Kernels on the GPU.
     Kernels(Kernels),
@@ -136,7 +136,7 @@ pub enum Work {
 }
 
 /// Kernels one after the other.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Kernels {
     /// What they take with all SMs, of work that SMs limit; it takes longer in proportion when
     /// communication holds some of them.

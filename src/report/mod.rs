@@ -25,6 +25,7 @@ mod summary_json;
 mod table;
 pub mod training;
 pub mod validation;
+mod waterfall;
 
 pub use decisions::decision_tables;
 pub use error::ReportError;
@@ -40,6 +41,7 @@ pub use table::{
     attribution_table, collective_table, links_table, rows_csv, table_footer, table_header,
     table_row,
 };
+pub use waterfall::{Change, Part, Waterfall, apportion, scaled, waterfall};
 
 #[cfg(test)]
 mod tests;

@@ -30,7 +30,8 @@ pub struct ScenarioSpec {
     pub comment: Option<String>,
     /// Short name: letters, digits, `-`, `_` and `.`. Results go to `runs/<name>` by default.
     pub name: String,
-    /// One line for people; made from the job and the topology if absent.
+    /// One line for people; if absent, made from the job and the topology, and of a training job
+    /// the scenario's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The machine.
@@ -72,6 +73,9 @@ pub struct ScenarioSpec {
     /// The scenario is run once for each of these, and the results are compared; of jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<VariantSpec>,
+    /// The variant that the others are compared with; the first if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
     /// The seed of every random choice (such as which path a flow hashes onto).
     #[serde(default)]
     pub seed: u64,
@@ -100,6 +104,7 @@ impl ScenarioSpec {
             long_run: None,
             dollars_per_gpu_hour: None,
             variants: Vec::new(),
+            baseline: None,
             seed: 0,
             outputs: None,
         }

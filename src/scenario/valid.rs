@@ -76,6 +76,10 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
             "none: they are of jobs",
         ));
     }
+    if let Some(name) = &spec.baseline {
+        let found = format!("`{name}`");
+        faults.push(fault("baseline", found, "none: there are no variants"));
+    }
     let sizes = sizes(&job.sizes, "job.collective.sizes", &mut faults);
     let traced = traced(job, &sizes, &mut faults);
     refuse(&origin, faults)?;

@@ -19,7 +19,7 @@ mod state;
 mod tests;
 
 pub use ledger::Ledger;
-pub use rehearse::{Load, Rehearsed, rehearse};
+pub use rehearse::{Busiest, Load, Rehearsed, rehearse};
 pub use run::{JobOptions, run_job};
 
 use super::error::SimError;
@@ -65,6 +65,8 @@ pub struct JobOutcome {
     pub ledgers: Vec<Ledger>,
     /// Where each actor's time went in the last step: from the end of the step before.
     pub last_step: Vec<Ledger>,
+    /// [`JobOutcome::traffic`] of what ended in the last step.
+    pub last_traffic: Vec<Vec<Traffic>>,
     /// How often each exchange took place in each group, and how long it took together, from
     /// its last rank's coming: `(group, slot)` in the order of [`crate::plan::job::Group::exchanges`].
     pub traffic: Vec<Vec<Traffic>>,
@@ -83,6 +85,18 @@ pub struct Traffic {
     pub alone: Time,
     /// Size, all times together.
     pub bytes: Bytes,
+}
+
+impl Traffic {
+    /// What has been added to it since it was `before`.
+    pub(super) fn since(self, before: Traffic) -> Traffic {
+        Traffic {
+            count: self.count - before.count,
+            time: self.time - before.time,
+            alone: self.alone - before.alone,
+            bytes: Bytes::new(self.bytes.get() - before.bytes.get()),
+        }
+    }
 }
 
 /// A rank that others wait for, or that waits.

@@ -26,6 +26,35 @@ pub struct Rehearsed {
     pub events: u64,
 }
 
+/// The link on which a communication has most to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Busiest {
+    /// Which.
+    pub link: LinkId,
+    /// How long its bytes take there at least.
+    pub time: Time,
+    /// Whether the link's rate is what limits them, and not its workers and interfaces.
+    pub by_link: bool,
+}
+
+impl Rehearsed {
+    /// The link on which its bytes take longest, at what links carry; none if nothing moves.
+    #[must_use]
+    pub fn busiest(&self, rate: impl Fn(LinkId) -> Bandwidth) -> Option<Busiest> {
+        let of = |load: &Load| {
+            let on_link = load.bytes / (rate(load.link).bytes_per_sec() as f64 * load.kept);
+            let at_pace = load.bytes / load.pace.bytes_per_sec() as f64;
+            Busiest {
+                link: load.link,
+                time: Time::from_picos((on_link.max(at_pace) * 1e12).round() as u64),
+                by_link: on_link >= at_pace,
+            }
+        };
+        let all = self.loads.iter().map(of);
+        all.max_by_key(|busiest| (busiest.time, std::cmp::Reverse(busiest.link)))
+    }
+}
+
 /// What a communication does on a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {

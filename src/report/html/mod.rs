@@ -5,7 +5,7 @@ mod time_bars;
 mod timeline_view;
 
 pub use page::{data, drawing, page};
-pub(super) use timeline_view::{Data, Lane, SCRIPT, canvas};
+pub(super) use timeline_view::{Data, Lane, SCRIPT, begin, canvas};
 
 use super::numbers::{grouped, micros, percent, size, three_digits};
 use super::record::{LinkUse, Row, Summary, Timeline};

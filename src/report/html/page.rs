@@ -32,12 +32,12 @@ pub fn page(title: &str, body: &Markup, scripts: &[&str]) -> String {
     .into_string()
 }
 
-/// JSON for reading by the page's own scripts, as an element with this id. `json` must
-/// be JSON: there, `<` occurs in strings only, and can be written as an escape.
+/// JSON for reading by the page's own scripts, which find it in the element that it is in. `json`
+/// must be JSON: there, `<` occurs in strings only, and can be written as an escape.
 #[must_use]
-pub fn data(id: &str, json: &str) -> Markup {
+pub fn data(json: &str) -> Markup {
     let safe = json.replace('<', "\\u003c");
-    html! { script type="application/json" id=(id) { (PreEscaped(safe)) } }
+    html! { script type="application/json" { (PreEscaped(safe)) } }
 }
 
 /// A drawing set into the page as it is; text before its `<svg` (an XML declaration, a

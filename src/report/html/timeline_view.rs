@@ -30,6 +30,8 @@ const ACTIVITIES: [(Activity, &str); 7] = [
 #[derive(Serialize)]
 pub(in crate::report) struct Data<'a> {
     pub(in crate::report) end: u64,
+    /// When what was recorded begins; nothing is drawn before.
+    pub(in crate::report) begin: u64,
     /// Kinds of spans: the variable of the page's style that is its colour, and its name for
     /// people.
     pub(in crate::report) activities: Vec<(&'static str, &'static str)>,
@@ -65,6 +67,12 @@ impl Lane {
             spans: Vec::new(),
             before: 0,
         }
+    }
+
+    /// When the first span begins, if there is any.
+    pub(in crate::report) fn begin(&self) -> Option<u64> {
+        let first = self.spans.get(3)?;
+        u64::try_from(*first).ok()
     }
 
     /// When the last span ends.
@@ -103,14 +111,14 @@ pub(super) fn view(timeline: &Timeline) -> Result<Markup, ReportError> {
     })
 }
 
-/// A canvas with its legend and buttons, and the data that [`SCRIPT`] draws on it; one a page.
+/// A canvas with its legend and buttons, and the data that [`SCRIPT`] draws on it.
 pub(in crate::report) fn canvas(data: &Data<'_>, label: &str) -> Result<Markup, ReportError> {
     let json = serde_json::to_string(data).map_err(|source| ReportError::Json {
         what: "the timeline",
         source,
     })?;
     Ok(html! {
-        div.timeline id="timeline" {
+        div.timeline {
             div.tools {
                 ul.legend {
                     @for (colour, name) in &data.activities {
@@ -125,12 +133,12 @@ pub(in crate::report) fn canvas(data: &Data<'_>, label: &str) -> Result<Markup, 
             }
             canvas tabindex="0" role="img" aria-label=(label) {}
             div.tip hidden {}
+            (page::data(&json))
         }
         p.note.screen {
-            "Wheel: zoom. Drag: move. Shift and wheel: move in time. With the keyboard: arrows, +, − and 0."
+            "Drag: move. Ctrl and wheel, or + and −: zoom. Shift and wheel: move in time. Arrows and 0 as well; after a click the wheel alone zooms."
         }
         noscript { p.note { "The timeline needs JavaScript; timeline.json beside this page opens in Perfetto." } }
-        (page::data("timeline-data", &json))
     })
 }
 
@@ -155,6 +163,15 @@ fn choose(timeline: &Timeline) -> Vec<&Span> {
         .filter(|span| ranks.contains(&span.rank));
     chosen.take(MOST_SPANS).collect()
 }
+
+/// Where a timeline begins: at zero, unless most of what is before the first span is blank.
+pub(in crate::report) fn begin(starts: impl Iterator<Item = u64>, end: u64) -> u64 {
+    let first = starts.min().unwrap_or(0);
+    if first > end / BLANK { first } else { 0 }
+}
+
+/// A part of the timeline that may be blank before the first span.
+const BLANK: u64 = 20;
 
 /// What is missing, in a sentence.
 fn left_out(timeline: &Timeline, shown: &[&Span]) -> Option<String> {
@@ -211,6 +228,10 @@ fn collect<'a>(timeline: &'a Timeline, shown: &[&'a Span]) -> Data<'a> {
     };
     Data {
         end: timeline.end.picos(),
+        begin: begin(
+            shown.iter().map(|span| span.start.picos()),
+            timeline.end.picos(),
+        ),
         activities: ACTIVITIES
             .iter()
             .map(|(activity, name)| (category(*activity), *name))

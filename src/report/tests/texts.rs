@@ -208,7 +208,10 @@ fn a_page_is_one_file_and_runs_no_text_of_others() {
     assert!(page.contains("<svg id=\"drawing\">"));
     // Ours: the data, and the program.
     assert_eq!(page.matches("<script").count(), 2);
-    let data = page.split_once("id=\"timeline-data\">").unwrap().1;
+    let data = page
+        .split_once("<script type=\"application/json\">")
+        .unwrap()
+        .1;
     let data = data.split_once("</script>").unwrap().0;
     let data: serde_json::Value = serde_json::from_str(data).unwrap();
     let lanes = data["lanes"].as_array().unwrap();

@@ -2,11 +2,12 @@
 
 use super::training_samples::{self as samples, Pipeline};
 use crate::report::training::{
-    JobSummary, JobTimeline, Variant, VariantResult, check_job_target, job_page, job_summary_json,
-    job_summary_schema, job_table, job_timeline_svg, reproducible, write_job_run, write_job_trace,
+    JobSummary, JobTimeline, Variant, VariantResult, check_job_target, difference, job_page,
+    job_summary_json, job_summary_schema, job_table, job_timeline_svg, reproducible, write_job_run,
+    write_job_trace,
 };
 use crate::report::{ReportError, write_run};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -86,6 +87,70 @@ fn the_table_of_several_marks_the_best_and_tells_what_failed() {
             .contains("is fastest"),
         "{text}"
     );
+}
+
+#[test]
+fn what_does_not_fit_is_last_and_best_at_nothing() {
+    let ran = |step, gib| {
+        let mut result = samples::result(step);
+        result.memory.total = Bytes::from_gib(gib);
+        result.memory.fits = gib <= 80;
+        VariantResult::Ran(Box::new(result))
+    };
+    let variants = vec![
+        samples::variant("slow", "tp 8", ran(3.0, 61)),
+        samples::variant("too-large", "tp 4", ran(1.0, 107)),
+        samples::variant("fast", "tp 2", ran(2.0, 62)),
+    ];
+    let summary = samples::summary(variants, "");
+    assert_eq!(summary.best.as_deref(), Some("fast"));
+    assert_eq!(summary.baseline.as_deref(), Some("slow"));
+    let text = job_table(&summary, false);
+    let names = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("slow  "));
+    let names: Vec<_> = names.unwrap().split_whitespace().collect();
+    assert_eq!(names, ["slow", "fast", "too-large"], "{text}");
+    assert!(
+        text.contains("does not fit") && text.contains("2.00 s*"),
+        "{text}"
+    );
+    assert!(!text.contains("1.00 s*"), "{text}");
+    let page = job_page(&summary, &[]).unwrap();
+    let tiles = page
+        .split_once("of those that fit into memory: ")
+        .unwrap()
+        .1;
+    assert!(tiles.starts_with("<strong>fast</strong>"), "{tiles}");
+    // Nothing has won where nothing fits.
+    let variants = vec![
+        samples::variant("a", "tp 8", ran(3.0, 90)),
+        samples::variant("b", "tp 8", ran(2.0, 90)),
+    ];
+    let summary = samples::summary(variants, "");
+    assert_eq!(summary.best, None);
+    let text = job_table(&summary, false);
+    assert!(!text.contains('*'), "{text}");
+    job_page(&summary, &[]).unwrap();
+}
+
+#[test]
+fn a_difference_of_other_work_is_of_as_many_tokens_per_gpu() {
+    let variant = |name: &str, gpus, step| {
+        let result = VariantResult::Ran(Box::new(samples::result(step)));
+        Variant {
+            gpus,
+            ..samples::variant(name, "tp 8", result)
+        }
+    };
+    let one = variant("one", 16, 2.0);
+    // Twice the GPUs for the same tokens in half the time: nothing is gained or lost.
+    let same = difference(&one, &variant("two", 32, 1.0)).unwrap();
+    assert_eq!((same.total.0, same.parts.len()), (0, 0), "{same:?}");
+    let less = difference(&one, &variant("two", 32, 1.25)).unwrap();
+    assert_eq!(less.total.0, 500_000_000_000);
+    let sum: i64 = less.parts.iter().map(|part| part.time.0).sum();
+    assert_eq!(sum, less.total.0);
 }
 
 #[test]
@@ -236,7 +301,7 @@ fn a_page_shows_the_comparison_and_escapes_names() {
     let page = job_page(&summary, &timelines).unwrap();
     assert!(!page.contains("<b>pp</b>") && page.contains("&lt;b&gt;pp&lt;/b&gt;"));
     assert!(page.contains("PP 4: more! failed"));
-    assert_eq!(page.matches("id=\"timeline-data\"").count(), 1);
+    assert_eq!(page.matches("<script type=\"application/json\"").count(), 1);
     assert!(page.contains("waits for others"));
 }
 

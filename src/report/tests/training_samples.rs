@@ -1,8 +1,9 @@
 //! Made-up results of jobs: a pipeline, a comparison, a failure.
 
+use crate::report::Part;
 use crate::report::training::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobSummary, JobTimeline, MemoryUse,
-    RankUse, Share, SpanKind, StepResult, Variant, VariantResult,
+    RankUse, Share, ShareKind, SpanKind, StepResult, Variant, VariantResult, best, difference,
 };
 use crate::units::{Bytes, Time};
 
@@ -210,6 +211,7 @@ impl Pipeline {
             stream,
             what: what.to_owned(),
             kind,
+            bytes: Bytes::ZERO,
             micro_batch: batch.map(|batch| batch as u16),
             chunk: 0,
             step,
@@ -220,10 +222,12 @@ impl Pipeline {
     }
 }
 
-pub(crate) fn shares(parts: &[(&str, f64)]) -> Vec<Share> {
-    let total: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
-    let share = |(what, seconds): &(&str, f64)| Share {
+pub(crate) fn shares(parts: &[(&str, ShareKind, f64)]) -> Vec<Share> {
+    let total: f64 = parts.iter().map(|(_, _, seconds)| seconds).sum();
+    let share = |(what, kind, seconds): &(&str, ShareKind, f64)| Share {
         what: (*what).to_owned(),
+        kind: *kind,
+        stream: None,
         seconds: *seconds,
         share: seconds / total,
     };
@@ -233,14 +237,25 @@ pub(crate) fn shares(parts: &[(&str, f64)]) -> Vec<Share> {
 /// A step that takes `step_s` seconds of 2^20 tokens on sixteen GPUs.
 pub(crate) fn result(step_s: f64) -> StepResult {
     let parts = [
-        ("compute", 0.55 * step_s),
-        ("exposed: tensor parallel", 0.08 * step_s),
-        ("exposed: data parallel", 0.05 * step_s),
-        ("waiting: pipeline", 0.24 * step_s),
-        ("host", 0.02 * step_s),
-        ("idle", 0.06 * step_s),
+        ("compute", ShareKind::Compute, 0.55 * step_s),
+        (
+            "exposed: tensor parallel",
+            ShareKind::Exposed,
+            0.08 * step_s,
+        ),
+        ("exposed: data parallel", ShareKind::Exposed, 0.05 * step_s),
+        ("waiting: pipeline", ShareKind::Waiting, 0.24 * step_s),
+        ("host", ShareKind::Host, 0.02 * step_s),
+        ("idle", ShareKind::Idle, 0.06 * step_s),
     ];
-    let time = shares(&parts.map(|(what, seconds)| (what, 2.0 * seconds)));
+    let time = shares(&parts.map(|(what, kind, seconds)| (what, kind, 2.0 * seconds)));
+    let causes = [
+        ("forward kernels", 0.55),
+        ("NVLink (tensor parallel)", 0.13),
+        ("pipeline bubble", 0.32),
+    ];
+    let picos = |share: f64| Time::from_picos((share * step_s * 1e12).round() as u64);
+    let causes = causes.map(|(cause, share)| Part::new(cause, picos(share)));
     let rank = |stage: u32| RankUse {
         rank: 8 * stage,
         gpu: format!("node{stage}/gpu0"),
@@ -259,6 +274,7 @@ pub(crate) fn result(step_s: f64) -> StepResult {
         dollars_per_million_tokens: None,
         ranks: vec![rank(0), rank(1)],
         time,
+        causes: causes.to_vec(),
         exposed_communication: 0.13,
         bubble: 0.3,
         overlap: 0.62,
@@ -336,12 +352,19 @@ pub(crate) fn variant(name: &str, layout: &str, result: VariantResult) -> Varian
         parameters: 70.6e9,
         layout: layout.to_owned(),
         schedule: "1F1B, 8 micro-batches, ZeRO-1".into(),
+        differs: Vec::new(),
+        no_effect: None,
         result,
     }
 }
 
 pub(crate) fn summary(variants: Vec<Variant>, answer: &str) -> JobSummary {
+    let others = variants.iter().skip(1);
+    let waterfall = others.filter_map(|other| difference(&variants[0], other));
     JobSummary {
+        baseline: (variants.len() > 1).then(|| variants[0].name.clone()),
+        best: best(&variants, 0).map(|best| variants[best].name.clone()),
+        waterfall: waterfall.collect(),
         version: "0.1.0".into(),
         seed: 1,
         title: "Training llama-70b on two DGX H100".into(),
@@ -360,10 +383,10 @@ pub(crate) fn pipeline() -> (JobSummary, JobTimeline) {
         interval_s: 2710.0,
         failures: 41.5,
         time: shares(&[
-            ("steps", 931.0),
-            ("checkpoints", 22.0),
-            ("lost work", 35.0),
-            ("restart", 12.0),
+            ("steps", ShareKind::Compute, 931.0),
+            ("checkpoints", ShareKind::Other, 22.0),
+            ("lost work", ShareKind::Other, 35.0),
+            ("restart", ShareKind::Other, 12.0),
         ]),
         intervals: vec![
             ("Young".into(), 2650.0, 0.93),

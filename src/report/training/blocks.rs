@@ -3,7 +3,8 @@
 
 use super::trace::waits_from;
 use super::{JobSpan, JobTimeline, SpanKind};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
+use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 
 /// What a block is drawn as.
@@ -26,17 +27,40 @@ pub(super) struct Block<'a> {
     pub(super) what: &'a str,
     /// How many.
     pub(super) tasks: u32,
+    /// What they communicate, together.
+    pub(super) bytes: Bytes,
     pub(super) from: Time,
     pub(super) to: Time,
-    /// By how much of its time the block is what it looks like, while it is joined.
-    lead: Time,
+    /// What it is made of, in order of looks, with the time of each.
+    mix: SmallVec<[(Look, Time); 1]>,
 }
 
 impl Block<'_> {
     pub(super) fn length(&self) -> Time {
         self.to.saturating_sub(self.from)
     }
+
+    /// Its looks and the part of it that is of each: those that alternate too fast to be drawn
+    /// one after the other. Little of something is left out.
+    pub(super) fn looks(&self) -> SmallVec<[(Look, f64); 2]> {
+        let all = |mix: &[(Look, Time)]| mix.iter().map(|(_, time)| time.picos()).sum::<u64>();
+        let whole = all(&self.mix) as f64;
+        let shown = self
+            .mix
+            .iter()
+            .filter(|(_, t)| t.picos() as f64 >= LEAST_PART * whole);
+        let shown: SmallVec<[(Look, Time); 2]> = shown.copied().collect();
+        if shown.len() < 2 {
+            return smallvec![(self.look, 1.0)];
+        }
+        let whole = all(&shown) as f64;
+        let part = |&(look, time): &(Look, Time)| (look, time.picos() as f64 / whole);
+        shown.iter().map(part).collect()
+    }
 }
+
+/// A look of less than so much of a block is not drawn.
+const LEAST_PART: f64 = 0.08;
 
 /// The lanes of a timeline: spans by index of the rank and stream.
 pub(super) type Lanes<'a> = BTreeMap<(u32, u8), Vec<&'a JobSpan>>;
@@ -76,9 +100,14 @@ pub(super) fn cut<'a>(spans: &[&'a JobSpan], (from, to): (Time, Time)) -> Vec<Bl
                 step: span.step,
                 what: &span.what,
                 tasks: 1,
+                bytes: if look == Look::Waits {
+                    Bytes::ZERO
+                } else {
+                    span.bytes
+                },
                 from: start,
                 to: end,
-                lead: end - start,
+                mix: smallvec![(look, end - start)],
             });
         }
     };
@@ -93,8 +122,8 @@ pub(super) fn cut<'a>(spans: &[&'a JobSpan], (from, to): (Time, Time)) -> Vec<Bl
 }
 
 /// Joins neighbours that are of the same kind and micro-batch with no more than `grain` between
-/// them, and those that are shorter than that to a neighbour of their micro-batch or, if this is
-/// short too, of another. Two communications stay apart unless one of them is short.
+/// them, and those that are shorter than that to a neighbour of their pass of the micro-batch or,
+/// if this is short too, of another. Two communications stay apart unless one of them is short.
 pub(super) fn joined(blocks: Vec<Block<'_>>, grain: Time) -> Vec<Block<'_>> {
     let mut out: Vec<Block<'_>> = Vec::new();
     for block in blocks {
@@ -114,6 +143,10 @@ fn belongs(last: &Block<'_>, next: &Block<'_>, grain: Time) -> bool {
     let both_short = last.length().max(next.length()) < grain;
     let place = |block: &Block<'_>| (block.micro_batch, block.chunk, block.step);
     if last.look != next.look {
+        // Many short kernels of a forward pass are one long block: what follows is not it.
+        if backward(last.look).is_some_and(|b| backward(next.look) == Some(!b)) {
+            return false;
+        }
         return both_short || (shorter < grain && place(last) == place(next));
     }
     match last.look {
@@ -122,17 +155,87 @@ fn belongs(last: &Block<'_>, next: &Block<'_>, grain: Time) -> bool {
     }
 }
 
-/// What most of a block is decides how it looks.
-fn join<'a>(last: &mut Block<'a>, next: Block<'a>) {
-    let length = next.length();
-    if last.look == next.look {
-        last.lead += length;
-    } else if length > last.lead {
-        last.look = next.look;
-        last.lead = length - last.lead;
-    } else {
-        last.lead = last.lead - length;
+/// Whether it is part of a backward pass, if of any: what is computed again is.
+fn backward(look: Look) -> Option<bool> {
+    match look {
+        Look::Task(SpanKind::Forward) => Some(false),
+        Look::Task(SpanKind::Backward | SpanKind::Recompute) => Some(true),
+        _ => None,
     }
+}
+
+/// What most of a block is decides how it looks; the first of equals.
+fn join<'a>(last: &mut Block<'a>, next: Block<'a>) {
+    for (look, time) in next.mix {
+        match last.mix.binary_search_by_key(&look, |(known, _)| *known) {
+            Ok(at) => last.mix[at].1 += time,
+            Err(at) => last.mix.insert(at, (look, time)),
+        }
+    }
+    let most = last
+        .mix
+        .iter()
+        .max_by_key(|(look, time)| (*time, std::cmp::Reverse(*look)));
+    last.look = most.map_or(last.look, |(look, _)| *look);
     last.to = last.to.max(next.to);
     last.tasks += next.tasks;
+    last.bytes = Bytes::new(last.bytes.get() + next.bytes.get());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(kind: SpanKind, micro_batch: u16, (from, to): (u64, u64)) -> Block<'static> {
+        let (from, to) = (Time::from_micros(from), Time::from_micros(to));
+        Block {
+            look: Look::Task(kind),
+            micro_batch: Some(micro_batch),
+            chunk: 0,
+            step: 0,
+            what: "",
+            tasks: 1,
+            bytes: Bytes::ZERO,
+            from,
+            to,
+            mix: smallvec![(Look::Task(kind), to - from)],
+        }
+    }
+
+    #[test]
+    fn short_kernels_of_both_passes_are_drawn_as_both_and_recomputation_is_seen() {
+        // Eighty layers forward, then recomputed and backward in turn; a layer is far shorter than
+        // a grain.
+        let mut blocks = Vec::new();
+        let mut at = 0;
+        let mut add = |kind, length| {
+            blocks.push(block(kind, 3, (at, at + length)));
+            at += length;
+        };
+        for _ in 0..80 {
+            add(SpanKind::Forward, 10);
+        }
+        for _ in 0..80 {
+            add(SpanKind::Recompute, 10);
+            add(SpanKind::Backward, 20);
+        }
+        let drawn = joined(blocks, Time::from_micros(100));
+        let looks: Vec<_> = drawn.iter().map(|b| (b.look, b.length())).collect();
+        assert_eq!(
+            looks,
+            [
+                (Look::Task(SpanKind::Forward), Time::from_micros(800)),
+                (Look::Task(SpanKind::Backward), Time::from_micros(2400)),
+            ]
+        );
+        assert_eq!(drawn[0].looks()[..], [(Look::Task(SpanKind::Forward), 1.0)]);
+        let second = drawn[1].looks();
+        let of = |kind| {
+            let mut all = second.iter();
+            all.find(|(look, _)| *look == Look::Task(kind))
+                .map_or(0.0, |(_, part)| *part)
+        };
+        assert!((of(SpanKind::Backward) - 2.0 / 3.0).abs() < 1e-9);
+        assert!((of(SpanKind::Recompute) - 1.0 / 3.0).abs() < 1e-9);
+    }
 }

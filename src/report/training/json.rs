@@ -60,6 +60,7 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
         mfu_causal,
         dollars_per_million_tokens,
         time,
+        causes: _,
         exposed_communication,
         bubble,
         overlap,

@@ -16,6 +16,7 @@ mod timeline_svg;
 mod trace;
 mod zoom;
 
+pub use compare::{best, difference, is_equal, is_same_work};
 pub(super) use folder::KIND as FOLDER;
 pub use folder::{check_job_target, write_job_run};
 pub use json::{job_summary_json, job_summary_schema, reproducible};
@@ -23,7 +24,7 @@ pub use page::job_page;
 pub use published::{PublishedRow, PublishedTable, median_error, published_text, rank_correlation};
 pub use record::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobSummary, JobTimeline, MemoryUse,
-    RankUse, Share, SpanKind, StepResult, Variant, VariantResult,
+    RankUse, Share, ShareKind, SpanKind, StepResult, Variant, VariantResult,
 };
 pub use text::job_table;
 pub use timeline_svg::job_timeline_svg;

@@ -1,12 +1,12 @@
 //! `report.html` of a job: the answer first, then what it rests on, then the spec.
 
-use super::compare::{self, effort, ran};
+use super::compare::{self, LEAST_SHARE, effort, fits, ran};
 use super::share_bars::{Bar, Colours, bars};
 use super::text::{by_time, period, slowed, tenths};
 use super::timeline_svg::job_timeline_svg;
 use super::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSummary, JobTimeline, MemoryUse, RankUse,
-    Share, StepResult, Variant, VariantResult, json, zoom,
+    Share, ShareKind, StepResult, Variant, VariantResult, json, zoom,
 };
 use crate::report::ReportError;
 use crate::report::html::{SCRIPT, drawing, page, tile};
@@ -31,17 +31,22 @@ pub fn job_page(
         what: "the spec",
         source,
     })?;
-    let best = compare::best(&summary.variants);
+    let of_name = |name: &Option<String>| {
+        let mut all = summary.variants.iter();
+        all.position(|v| Some(&v.name) == name.as_ref())
+    };
+    let best = of_name(&summary.best);
     let several = summary.variants.len() > 1;
     let mut details = Vec::new();
-    for (index, variant) in summary.variants.iter().enumerate() {
+    for index in compare::order(&summary.variants) {
+        let variant = &summary.variants[index];
         let found = timelines.iter().find(|(name, _)| *name == variant.name);
         // Of a single variant it does not matter what its timeline is called.
         let found = found.or_else(|| timelines.first().filter(|_| !several));
         let timeline = found.map(|(_, timeline)| timeline);
-        let best = best == Some(index);
+        let zoomed = best == Some(index) || summary.baseline.as_ref() == Some(&variant.name);
         details.push(if several {
-            folded(variant, timeline, best)?
+            folded(variant, timeline, (best == Some(index), zoomed))?
         } else {
             opened(variant, timeline)?
         });
@@ -57,7 +62,7 @@ pub fn job_page(
             }
         }
         (failures(&summary.variants))
-        @if several { (comparison(&summary.variants)) }
+        @if several { (comparison(summary)) }
         @for markup in &details { (markup) }
         section {
             h2 { "Spec" }
@@ -118,7 +123,7 @@ fn answer(summary: &JobSummary, best: Option<usize>) -> Markup {
         section.answer {
             @if !summary.answer.is_empty() { p.lead { (summary.answer) } }
             @if let Some((variant, result)) = shown {
-                @if summary.variants.len() > 1 { p { "The most tokens per second: " strong { (variant.name) } ", with" } }
+                @if summary.variants.len() > 1 { p { "The most tokens per second and GPU of those that fit into memory: " strong { (variant.name) } ", with" } }
                 (tiles(variant, result))
             }
         }
@@ -160,9 +165,18 @@ fn failures(variants: &[Variant]) -> Markup {
     }
 }
 
-fn comparison(variants: &[Variant]) -> Markup {
-    let lines = compare::lines(variants);
-    let results = || variants.iter().filter_map(|v| Some((v, ran(v)?)));
+fn comparison(summary: &JobSummary) -> Markup {
+    let shown = compare::order(&summary.variants).into_iter();
+    let variants: Vec<&Variant> = shown.map(|index| &summary.variants[index]).collect();
+    let baseline = summary.baseline.as_deref().unwrap_or_default();
+    let lines = compare::lines(&variants, &summary.waterfall, baseline);
+    let results = || variants.iter().filter_map(|v| Some((*v, ran(v)?)));
+    let heads = |index: usize| {
+        let line: &compare::Line = &lines[index];
+        let before = index.checked_sub(1).and_then(|before| lines[before].part);
+        line.part.filter(|_| before != line.part)
+    };
+    let part = compare::Whole::Time;
     let parts = compare::parts(results().map(|(_, result)| result));
     let colours = Colours::of(&parts);
     let slowest = results().map(|(_, r)| r.step_s).fold(0.0, f64::max);
@@ -180,21 +194,31 @@ fn comparison(variants: &[Variant]) -> Markup {
         .collect();
     html! {
         section {
-            h2 { "Comparison" span.aside { "the best of each line is marked" } }
-            div.scroll {
-                table.compare {
-                    thead { tr { th {} @for variant in variants { th.number { (variant.name) } } } }
+            h2 { "Comparison" span.aside { "the best of each line that fits into memory is marked" } }
+            div.scroll tabindex="0" {
+                table.compare.many[variants.len() > 4] {
+                    thead { tr { th {} @for variant in &variants { th.number.unfit[!fits(variant)] {
+                        (variant.name)
+                        @if variant.name == baseline { span.mark { "baseline" } }
+                        @if ran(variant).is_some() && !fits(variant) { span.mark.bad { "does not fit" } }
+                    } } } }
                     tbody {
-                        tr { th {} @for variant in variants { td.described { (variant.layout) br; (variant.schedule) br; (variant.topology) } } }
-                        @for line in &lines {
+                        tr { th {} @for variant in &variants { td.described.unfit[!fits(variant)] { (variant.layout) br; (variant.schedule) br; (variant.topology) } } }
+                        @for (index, line) in lines.iter().enumerate() {
+                            @if let Some(whole) = heads(index) { tr { th.heading colspan=(variants.len() + 1) { (whole.heading()) } } }
                             tr {
-                                th.part[line.part] { @if line.part { (colours.named(&line.what)) } @else { (line.what) } }
+                                th.part[line.part.is_some()] { @if line.part == Some(part) { (colours.named(&line.what)) } @else { (line.what) } }
                                 @for (index, cell) in line.cells.iter().enumerate() {
-                                    td.number.good[line.best.contains(&index)] { (cell.as_deref().unwrap_or("–")) }
+                                    td.number.good[line.best.contains(&index)].unfit[!fits(variants[index])] { (cell.as_deref().unwrap_or("–")) }
                                 }
                             }
                         }
                     }
+                }
+            }
+            @for variant in &variants {
+                @if let Some(why) = &variant.no_effect {
+                    p.note { b { (variant.name) } " is as fast as " (baseline) ": " (why) "." }
                 }
             }
         }
@@ -212,17 +236,20 @@ fn comparison(variants: &[Variant]) -> Markup {
 fn folded(
     variant: &Variant,
     timeline: Option<&JobTimeline>,
-    best: bool,
+    (best, zoomed): (bool, bool),
 ) -> Result<Markup, ReportError> {
     let Some(result) = ran(variant) else {
         return Ok(html! {});
     };
-    let timeline = timeline.map(|timeline| timelines(timeline, best));
+    let timeline = timeline.map(|timeline| timelines(timeline, zoomed));
     let timeline = timeline.transpose()?;
     Ok(html! {
         section {
             details.variant open[best] {
-                summary { (variant.name) span.aside { (seconds(result.step_s)) " a step" } }
+                summary {
+                    (variant.name)
+                    span.aside { (seconds(result.step_s)) " a step" @if !result.memory.fits { ", does not fit into memory" } }
+                }
                 p.note { (described(variant)) }
                 @if let Some(timeline) = &timeline { h3 { "Timeline" } (timeline) }
                 @for (heading, aside, markup) in rooms(variant, result) {
@@ -275,7 +302,8 @@ fn average(time: &[Share]) -> Bar<'_> {
 }
 
 fn time_table(time: &[Share], colours: &Colours<'_>) -> Markup {
-    let mut sorted: Vec<&Share> = time.iter().collect();
+    let shown = time.iter().filter(|share| share.share >= LEAST_SHARE);
+    let mut sorted: Vec<&Share> = shown.collect();
     sorted.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     html! {
         table.kinds {
@@ -383,14 +411,14 @@ fn ranks(result: &StepResult) -> Markup {
             table.ranks {
                 thead { tr {
                     th.number { "rank" } th { "GPU" } th { "part" } th.number { "alike" } th { "time" }
-                    @for what in parts.iter().take(4) { th.number { (what) } }
+                    @for (what, _) in parts.iter().take(4) { th.number { (what) } }
                 } }
                 tbody {
                     @for rank in listed {
                         tr {
                             td.number { (rank.rank) } td { (rank.gpu) } td { (rank.part) } td.number { (rank.alike) }
                             td { (colours.stack(&rank.time, 1.0, false)) }
-                            @for what in parts.iter().take(4) { td.number { (share(rank, what)) } }
+                            @for (what, _) in parts.iter().take(4) { td.number { (share(rank, what)) } }
                         }
                     }
                 }
@@ -423,7 +451,7 @@ fn memory(memory: &MemoryUse) -> Markup {
     let (total, capacity) = (memory.total.get() as f64, memory.capacity.get() as f64);
     let whole = total.max(capacity).max(1.0);
     let width = |bytes: f64| format!("width:{:.3}%", bytes / whole * 100.0);
-    let colour = |index: usize| format!(";background:var(--limit{})", index % 5);
+    let colour = |index: usize| format!(";background:var(--limit{})", index % 7);
     html! {
         div.memory {
             div.stack {
@@ -447,7 +475,7 @@ fn memory(memory: &MemoryUse) -> Markup {
             tbody {
                 @for (index, (what, bytes)) in memory.parts.iter().enumerate() {
                     tr {
-                        td { span.swatch style={ "background:var(--limit" (index % 5) ")" } {} (what) }
+                        td { span.swatch style={ "background:var(--limit" (index % 7) ")" } {} (what) }
                         td.number { (size(bytes.get() as f64)) }
                         td.number { (percent(bytes.get() as f64 / capacity.max(1.0))) }
                     }
@@ -474,7 +502,11 @@ fn disturbances(disturbances: &[Disturbance]) -> Markup {
 }
 
 fn goodput(used: &GoodputUse) -> Markup {
-    let parts: Vec<&str> = used.time.iter().map(|share| share.what.as_str()).collect();
+    let parts = used
+        .time
+        .iter()
+        .map(|share| (share.what.as_str(), share.kind));
+    let parts: Vec<(&str, ShareKind)> = parts.collect();
     let colours = Colours::of(&parts);
     html! {
         p {

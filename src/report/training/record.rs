@@ -1,5 +1,6 @@
 //! What a job's run leaves behind, as plain values: the report's only input.
 
+use crate::report::{Part, Waterfall};
 use crate::units::{Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,18 @@ pub struct JobSummary {
     pub answer: String,
     /// The variants; one, if nothing is compared.
     pub variants: Vec<Variant>,
+    /// The variant that the others are compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+    /// The variant with the most tokens per second and GPU of those that run and fit into memory;
+    /// none if none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best: Option<String>,
+    /// What makes the difference of a step's time: from the baseline to each other variant, and
+    /// between those that lead from it to the best by one change each. Where steps or machines
+    /// are of other sizes, the time is that of as many tokens per GPU as the first has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waterfall: Vec<Waterfall>,
     /// What the reader should know.
     pub warnings: Vec<String>,
     /// The scenario as it was read, with overrides applied.
@@ -46,6 +59,12 @@ pub struct Variant {
     /// How micro-batches are ordered and replicas kept equal: `interleaved × 3, 24 micro-batches,
     /// ZeRO-1`.
     pub schedule: String,
+    /// What differs from the baseline: places in the scenario.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differs: Vec<String>,
+    /// Why it takes as long as the baseline, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_effect: Option<String>,
     /// The results, or why there are none.
     #[serde(flatten)]
     pub result: VariantResult,
@@ -87,6 +106,9 @@ pub struct StepResult {
     pub dollars_per_million_tokens: Option<f64>,
     /// Where an average GPU's time went, of the whole run; adds up to it.
     pub time: Vec<Share>,
+    /// Where an average GPU's time went in the last step, by cause; adds up to it exactly.
+    #[serde(default)]
+    pub causes: Vec<Part>,
     /// Of the whole run, 0 to 1: communication that no kernel hides, over all.
     pub exposed_communication: f64,
     /// Waiting for other pipeline stages, and being done before others.
@@ -117,10 +139,37 @@ pub struct StepResult {
 pub struct Share {
     /// `compute`, `exposed: tensor parallel`, `waiting: pipeline`, `host`, `idle` …
     pub what: String,
+    /// What kind of part it is.
+    #[serde(default)]
+    pub kind: ShareKind,
+    /// Of exposed communication and waiting: on which stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<String>,
     /// Seconds.
     pub seconds: f64,
     /// Of all, 0 to 1.
     pub share: f64,
+}
+
+/// Kinds of parts of a time.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ShareKind {
+    /// Kernels run; of a long run, steps that count.
+    Compute,
+    /// Communication that no kernel hides.
+    Exposed,
+    /// Waiting for other ranks, or until nodes are back.
+    Waiting,
+    /// The process has not started what comes next.
+    Host,
+    /// Nothing is left to do.
+    Idle,
+    /// Something else: copies and delays, checkpoints, restarts.
+    #[default]
+    Other,
 }
 
 /// What one kind of communication took.
@@ -252,6 +301,8 @@ pub struct JobSpan {
     pub what: String,
     /// Which kind of thing.
     pub kind: SpanKind,
+    /// Of a communication: its size, as nccl-tests counts it.
+    pub bytes: Bytes,
     /// Which micro-batch, from 0, if any.
     pub micro_batch: Option<u16>,
     /// Which virtual stage of the rank.

@@ -1,6 +1,6 @@
 //! Where the time went, as stacked bars with one legend.
 
-use super::Share;
+use super::{Share, ShareKind};
 use crate::report::numbers::{percent, seconds};
 use maud::{Markup, html};
 
@@ -19,36 +19,24 @@ pub(super) struct Colours<'a> {
 }
 
 impl<'a> Colours<'a> {
-    /// Of parts in the order in which they are to be drawn.
-    pub(super) fn of(parts: &[&'a str]) -> Colours<'a> {
+    /// Of parts and their kinds, in the order in which they are to be drawn.
+    pub(super) fn of(parts: &[(&'a str, ShareKind)]) -> Colours<'a> {
         // Waiting, communication, and all else, which begins behind the colour of computing.
         let mut used = [0, 0, 1];
-        let colour = |what: &&'a str| {
-            let text = what.to_lowercase();
-            let mut next = |family: usize, name: &str, most: usize| {
-                used[family] += 1;
-                format!("var(--{name}{})", (used[family] - 1) % most)
+        let mut next = |family: usize, name: &str, most: usize| {
+            used[family] += 1;
+            format!("var(--{name}{})", (used[family] - 1) % most)
+        };
+        let colour = |&(what, kind): &(&'a str, ShareKind)| {
+            let colour = match kind {
+                ShareKind::Compute => "var(--forward)".to_owned(),
+                ShareKind::Exposed => next(1, "exposed", 5),
+                ShareKind::Waiting => next(0, "waiting", 3),
+                ShareKind::Host => "var(--launch)".to_owned(),
+                ShareKind::Idle => "var(--waiting2)".to_owned(),
+                ShareKind::Other => next(2, "limit", 5),
             };
-            let colour = if text.contains("waiting") || text.contains("bubble") {
-                next(0, "waiting", 3)
-            } else if text.contains("exposed") {
-                next(1, "exposed", 5)
-            } else {
-                let known = [
-                    ("recompute", "recompute"),
-                    ("backward", "backward"),
-                    ("optimiser", "optimiser"),
-                    ("compute", "forward"),
-                    ("forward", "forward"),
-                    ("steps", "forward"),
-                    ("host", "launch"),
-                    ("idle", "waiting2"),
-                    ("finished", "waiting2"),
-                ];
-                let found = known.iter().find(|(word, _)| text.contains(word));
-                found.map_or_else(|| next(2, "limit", 5), |(_, name)| format!("var(--{name})"))
-            };
-            (*what, colour)
+            (what, colour)
         };
         Colours {
             parts: parts.iter().map(colour).collect(),

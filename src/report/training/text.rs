@@ -1,6 +1,6 @@
 //! A job's results for a terminal.
 
-use super::compare::{self, Line, effort, ran};
+use super::compare::{self, LEAST_SHARE, Line, effort, fits, ran};
 use super::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSummary, MemoryUse, Share, StepResult,
     Variant, VariantResult,
@@ -36,7 +36,11 @@ pub fn job_table(summary: &JobSummary, colour: bool) -> String {
     }
     match summary.variants.as_slice() {
         [one] => alone(summary, one, &mut out),
-        several => compared(summary, several, &mut out),
+        several => {
+            let shown = compare::order(several).into_iter();
+            let shown: Vec<&Variant> = shown.map(|index| &several[index]).collect();
+            compared(summary, &shown, &mut out);
+        }
     }
     for warning in &summary.warnings {
         out.line(&format!("# warning: {warning}"), WARNING);
@@ -287,7 +291,8 @@ fn shares(heading: &str, shares: &[Share], out: &mut Out) {
         return;
     }
     out.heading(heading);
-    let mut sorted: Vec<&Share> = shares.iter().collect();
+    let shown = shares.iter().filter(|share| share.share >= LEAST_SHARE);
+    let mut sorted: Vec<&Share> = shown.collect();
     sorted.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     let rows: Vec<Vec<Cell>> = sorted
         .into_iter()
@@ -481,7 +486,7 @@ fn goodput(used: &GoodputUse, out: &mut Out) {
     out.table(&columns, &rows);
 }
 
-fn compared(summary: &JobSummary, variants: &[Variant], out: &mut Out) {
+fn compared(summary: &JobSummary, variants: &[&Variant], out: &mut Out) {
     for variant in variants {
         let lines = described(variant);
         out.line(&format!("# {}: {}", variant.name, lines.join("; ")), HEADER);
@@ -490,7 +495,8 @@ fn compared(summary: &JobSummary, variants: &[Variant], out: &mut Out) {
             out.line(&format!("#   {text}"), HEADER);
         }
     }
-    let lines = compare::lines(variants);
+    let baseline = summary.baseline.as_deref().unwrap_or_default();
+    let lines = compare::lines(variants, &summary.waterfall, baseline);
     let names = lines
         .iter()
         .map(shown_name)
@@ -505,18 +511,22 @@ fn compared(summary: &JobSummary, variants: &[Variant], out: &mut Out) {
             MOST_WIDTH.saturating_sub(names + 2),
         );
         out.text.push('\n');
-        columns_of(variants, &lines, first..first + fitting, out);
+        columns_of((variants, baseline), &lines, first..first + fitting, out);
         first += fitting;
     }
-    if variants.iter().any(|variant| ran(variant).is_some()) {
+    if variants.iter().any(|variant| fits(variant)) {
         let mark = out.paint("*", BEST);
-        let text = out.paint(" the best of those compared", HEADER);
+        let text = out.paint(" the best of those compared that fit into memory", HEADER);
         out.plain(&format!("  {mark}{text}"));
     }
     out.text.push('\n');
     for variant in variants {
         if let VariantResult::Failed(error) = &variant.result {
             out.line(&format!("{} failed: {error}", variant.name), ERROR);
+        }
+        if let Some(why) = &variant.no_effect {
+            let text = format!("{} is as fast as {baseline}: {why}.", variant.name);
+            out.plain(&text);
         }
     }
     if !summary.answer.is_empty() {
@@ -525,12 +535,12 @@ fn compared(summary: &JobSummary, variants: &[Variant], out: &mut Out) {
 }
 
 fn shown_name(line: &Line) -> String {
-    let indent = if line.part { "  " } else { "" };
+    let indent = if line.part.is_some() { "  " } else { "" };
     format!("{indent}{}", line.what)
 }
 
 /// How many variants from `first` on fit into `width`; at least one.
-fn fitting(variants: &[Variant], lines: &[Line], first: usize, width: usize) -> usize {
+fn fitting(variants: &[&Variant], lines: &[Line], first: usize, width: usize) -> usize {
     let mut used = 0;
     let fits = |variant: &usize| {
         let cells = lines
@@ -540,14 +550,35 @@ fn fitting(variants: &[Variant], lines: &[Line], first: usize, width: usize) -> 
             .map(|text| text.chars().count() + 1)
             .max()
             .unwrap_or(0);
-        used += widest.max(variants[*variant].name.chars().count()) + 2;
+        let mark = mark(variants[*variant], &variants[*variant].name)
+            .chars()
+            .count();
+        used += widest
+            .max(variants[*variant].name.chars().count())
+            .max(mark)
+            + 2;
         used <= width
     };
     (first..variants.len()).take_while(fits).count().max(1)
 }
 
+/// What is said of a variant below its name.
+fn mark(variant: &Variant, baseline: &str) -> &'static str {
+    match ran(variant) {
+        Some(result) if !result.memory.fits && variant.name == baseline => "baseline, does not fit",
+        Some(result) if !result.memory.fits => "does not fit",
+        Some(_) if variant.name == baseline => "baseline",
+        _ => "",
+    }
+}
+
 /// The table of some of the variants; a `*` behind the best.
-fn columns_of(variants: &[Variant], lines: &[Line], shown: std::ops::Range<usize>, out: &mut Out) {
+fn columns_of(
+    (variants, baseline): (&[&Variant], &str),
+    lines: &[Line],
+    shown: std::ops::Range<usize>,
+    out: &mut Out,
+) {
     let mut columns = vec![left("")];
     columns.extend(shown.clone().map(|_| right("")));
     let mut heading = vec![cell("")];
@@ -557,13 +588,24 @@ fn columns_of(variants: &[Variant], lines: &[Line], shown: std::ops::Range<usize
         styled(format!("{name} "), STRONG)
     }));
     let mut rows = vec![heading];
+    let marks = shown.clone().map(|v| mark(variants[v], baseline));
+    if marks.clone().any(|mark| !mark.is_empty()) {
+        let mut row = vec![cell("")];
+        row.extend(marks.map(|text| match text {
+            "" | "baseline" => styled(format!("{text} "), HEADER),
+            text => styled(format!("{text} "), ERROR),
+        }));
+        rows.push(row);
+    }
     for (index, line) in lines.iter().enumerate() {
-        if line.part && !lines[index.saturating_sub(1)].part {
-            rows.push(vec![cell("where the time went, a step")]);
+        if let Some(whole) = line.part
+            && lines[index.saturating_sub(1)].part != line.part
+        {
+            rows.push(vec![cell(whole.heading())]);
         }
         let mut row = vec![cell(shown_name(line))];
         row.extend(shown.clone().map(|variant| {
-            let failed = ran(&variants[variant]).is_none();
+            let failed = ran(variants[variant]).is_none();
             match &line.cells[variant] {
                 Some(text) if line.best.contains(&variant) => styled(format!("{text}*"), BEST),
                 Some(text) => cell(format!("{text} ")),

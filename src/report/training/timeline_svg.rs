@@ -227,7 +227,8 @@ struct Blocks {
     labels: String,
     /// Chunks of forward and backward passes, for their shades.
     chunks: u16,
-    recomputed: bool,
+    /// Some block shows several kinds one above the other.
+    layered: bool,
 }
 
 impl Blocks {
@@ -262,16 +263,22 @@ impl Blocks {
         } else {
             width.max(0.3)
         };
-        let chunk = match block.look {
-            Look::Task(SpanKind::Forward | SpanKind::Backward) => block.chunk,
-            _ => 0,
-        };
-        self.chunks = self.chunks.max(chunk + 1);
-        self.recomputed |= block.look == Look::Task(SpanKind::Recompute);
-        let path = self.paths.entry((block.look, chunk)).or_default();
-        let (x, y, width, tall) = (fine(from), number(y), fine(width), number(tall));
-        // Writing to a String cannot fail.
-        let _ = write!(path, "M{x} {y}h{width}v{tall}h-{width}z");
+        // What alternates too fast to be seen side by side lies one above the other.
+        let mut top = y;
+        let looks = block.looks();
+        self.layered |= looks.len() > 1;
+        for (look, part) in looks {
+            let chunk = match look {
+                Look::Task(SpanKind::Forward | SpanKind::Backward) => block.chunk,
+                _ => 0,
+            };
+            self.chunks = self.chunks.max(chunk + 1);
+            let path = self.paths.entry((look, chunk)).or_default();
+            let (x, y, width) = (fine(from), fine(top), fine(width));
+            // Writing to a String cannot fail.
+            let _ = write!(path, "M{x} {y}h{width}v{}h-{width}z", fine(part * tall));
+            top += part * tall;
+        }
     }
 
     /// A number in each pass of a micro-batch in which it fits.
@@ -410,11 +417,14 @@ impl Head {
         };
         let shown = timeline.ranks.len().min(MOST_RANKS);
         let all = timeline.ranks.len() as u64 + u64::from(timeline.ranks_omitted);
-        let title = if shown as u64 == all {
+        let mut title = if shown as u64 == all {
             step
         } else {
             format!("{step}; {shown} of {all} classes of ranks")
         };
+        if drawn.layered {
+            title += "; one above the other: kinds that alternate, by their share of the time";
+        }
         let (legend, rows) = legend(drawn);
         let top = 34.0 + rows as f64 * 20.0;
         let across = Across::of(window);

@@ -7,7 +7,7 @@
 use super::{Disturbance, JobSpan, JobTimeline, SpanKind};
 use crate::report::ReportError;
 use crate::report::perfetto::{Events, exact_micros, pid, text};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
@@ -131,6 +131,9 @@ impl Event<'_> {
         }
         let (chunk, step) = (self.span.chunk, self.span.step);
         write!(out, "\"chunk\":{chunk},\"step\":{step}")?;
+        if category == "communication" && self.span.bytes > Bytes::ZERO {
+            write!(out, ",\"bytes\":{}", self.span.bytes.get())?;
+        }
         if category == "wait" {
             out.write_all(b",\"for\":")?;
             text(out, &self.span.what)?;

@@ -5,7 +5,7 @@ use super::SpanKind;
 use super::blocks::{Block, Lanes, Look, cut, joined, lanes, last_step};
 use super::trace::{rank_name, stream_name};
 use crate::report::ReportError;
-use crate::report::html::{Data, Lane, canvas};
+use crate::report::html::{Data, Lane, begin, canvas};
 use crate::report::numbers::grouped;
 use crate::units::Time;
 use maud::{Markup, html};
@@ -42,6 +42,10 @@ pub(super) fn view(timeline: &JobTimeline) -> Result<Markup, ReportError> {
     let names: Vec<&str> = shown.names.iter().map(String::as_str).collect();
     let data = Data {
         end: timeline.end.picos(),
+        begin: begin(
+            shown.lanes.iter().filter_map(Lane::begin),
+            timeline.end.picos(),
+        ),
         activities: LOOKS
             .iter()
             .map(|(_, colour, name)| (*colour, *name))
@@ -137,7 +141,7 @@ impl Shown {
                 let from = block.from.picos().max(lane.end());
                 lane.push(
                     (look.unwrap_or(LOOKS.len() - 1), name),
-                    0,
+                    block.bytes.get(),
                     (from, block.to.picos()),
                 );
             }

@@ -1,33 +1,70 @@
 //! What a run says, in a sentence or two.
 
-use crate::report::training::{Share, StepResult, Variant, VariantResult};
-use crate::units::Bytes;
+use super::factors::Change;
+use crate::report::numbers::seconds;
+use crate::report::training::{
+    Share, ShareKind, StepResult, Variant, VariantResult, is_equal, is_same_work,
+};
+use crate::report::{Part, Waterfall};
 
-/// The answer of a run: of one variant where its time goes, of several which is fastest and why.
-pub(super) fn answer(variants: &[Variant]) -> String {
-    match variants {
+/// What an answer is made from.
+pub(super) struct Compared<'a> {
+    pub(super) variants: &'a [Variant],
+    /// Indices of the variant that others are compared with, and of the best.
+    pub(super) baseline: usize,
+    pub(super) best: Option<usize>,
+    /// Differences, by the names of variants.
+    pub(super) waterfall: &'a [Waterfall],
+    /// From the baseline to the best by one change at a time.
+    pub(super) changes: &'a [Change],
+}
+
+/// The answer of a run: of one variant where its time goes, of several which is fastest, and what
+/// makes the difference from the baseline.
+pub(super) fn answer(compared: &Compared<'_>) -> String {
+    match compared.variants {
         [] => String::new(),
         [one] => match &one.result {
             VariantResult::Ran(result) => alone(result),
             VariantResult::Failed(error) => format!("The job does not end: {error}"),
         },
-        several => compared(several),
+        _ => compared.text(),
     }
 }
 
+fn ran(variant: &Variant) -> Option<&StepResult> {
+    match &variant.result {
+        VariantResult::Ran(result) => Some(result),
+        VariantResult::Failed(_) => None,
+    }
+}
+
+fn fits(variant: &Variant) -> bool {
+    ran(variant).is_some_and(|result| result.memory.fits)
+}
+
 fn alone(result: &StepResult) -> String {
-    let mut text = format!(
+    let mut text = String::new();
+    let memory = &result.memory;
+    if !memory.fits {
+        text += &format!(
+            "It does not fit: stage {} needs {}. If it did: ",
+            memory.stage,
+            needs(result)
+        );
+    }
+    text += &format!(
         "A step takes {}, {:.1} % MFU",
         seconds(result.step_s),
         result.mfu * 100.0
     );
     let lost = losses(result);
     if let Some(first) = lost.first() {
-        let others: Vec<String> = lost.iter().skip(1).take(2).map(told).collect();
+        let others: Vec<String> = lost.iter().skip(1).take(2).map(|s| loss(s)).collect();
         text += &format!(
             "; beside computing ({:.0} %) it is {}",
             compute(result),
-            told(first)
+            loss(first)
         );
         for other in others {
             text += &format!(", {other}");
@@ -41,119 +78,217 @@ fn alone(result: &StepResult) -> String {
             culprit.rank, culprit.gpu
         );
     }
-    if !result.memory.fits {
-        text += &format!(
-            " It does not fit: stage {} needs {:.1} GiB of {:.1} GiB.",
-            result.memory.stage,
-            gib(result.memory.total),
-            gib(result.memory.capacity)
-        );
-    }
     text
 }
 
-fn compute(result: &StepResult) -> f64 {
-    100.0 * share(result, "compute")
+/// `115.0 GiB of 80.0 GiB`.
+fn needs(result: &StepResult) -> String {
+    let gib = |bytes: crate::units::Bytes| bytes.get() as f64 / f64::from(1 << 30);
+    let memory = &result.memory;
+    format!(
+        "{:.1} GiB of {:.1} GiB",
+        gib(memory.total),
+        gib(memory.capacity)
+    )
 }
 
-fn share(result: &StepResult, what: &str) -> f64 {
-    let found = result.time.iter().find(|s| s.what == what);
-    found.map_or(0.0, |s| s.share)
+fn compute(result: &StepResult) -> f64 {
+    let of_kernels = result.time.iter().filter(|s| s.kind == ShareKind::Compute);
+    100.0 * of_kernels.map(|s| s.share).sum::<f64>()
 }
 
 /// Where time goes that no kernel uses, largest first.
-fn losses(result: &StepResult) -> Vec<Share> {
-    let mut lost: Vec<Share> = result
-        .time
-        .iter()
-        .filter(|s| s.what != "compute" && s.share >= 0.01)
-        .cloned()
+fn losses(result: &StepResult) -> Vec<&Share> {
+    let lost = result.time.iter();
+    let mut lost: Vec<&Share> = lost
+        .filter(|s| s.kind != ShareKind::Compute && s.share >= 0.01)
         .collect();
     lost.sort_by(|a, b| b.share.total_cmp(&a.share));
     lost
 }
 
-fn told(share: &Share) -> String {
-    let what = match share.what.split_once(": ") {
-        Some(("exposed", stream)) => format!("exposed communication ({stream})"),
-        Some(("waiting", stream)) => format!("waiting ({stream})"),
+fn loss(share: &Share) -> String {
+    let what = match (share.kind, &share.stream) {
+        (ShareKind::Exposed, Some(stream)) => format!("exposed communication ({stream})"),
+        (ShareKind::Waiting, Some(stream)) => format!("waiting ({stream})"),
         _ => share.what.clone(),
     };
     format!("{what} {:.0} %", share.share * 100.0)
 }
 
-fn compared(variants: &[Variant]) -> String {
-    let mut ran: Vec<(&Variant, &StepResult)> = variants
-        .iter()
-        .filter_map(|v| match &v.result {
-            VariantResult::Ran(result) => Some((v, result.as_ref())),
-            VariantResult::Failed(_) => None,
-        })
-        .collect();
-    let per_gpu = |(v, r): &(&Variant, &StepResult)| r.tokens_per_s / f64::from(v.gpus);
-    ran.sort_by(|a, b| per_gpu(b).total_cmp(&per_gpu(a)));
-    let (Some(&(best, fast)), Some(&(worst, slow))) = (ran.first(), ran.last()) else {
-        return "None of the variants ends.".to_owned();
-    };
-    if ran.len() < 2 {
-        return format!("Only {} ends. {}", best.name, alone(fast));
+/// Causes that a sentence names, and the least part of all changes that is worth it.
+const MOST_CAUSES: usize = 3;
+const WORTH_IT: f64 = 0.05;
+
+/// Variants that a sentence compares with the baseline.
+const MOST_NAMED: usize = 3;
+
+impl Compared<'_> {
+    fn text(&self) -> String {
+        let base = &self.variants[self.baseline];
+        let mut text = match self.best.map(|best| &self.variants[best]) {
+            None if self.variants.iter().all(|v| ran(v).is_none()) => {
+                return "None of the variants ends.".to_owned();
+            }
+            None => "No variant fits into the memory of its GPUs".to_owned(),
+            Some(best) if best.name == base.name => self.base_is_best(base),
+            Some(best) => match ran(base) {
+                Some(result) => self.faster(best, (base, result)),
+                None => format!(
+                    "{} is the fastest per GPU; {}, the baseline, does not end.{}",
+                    best.name,
+                    base.name,
+                    ran(best).map_or_else(String::new, |r| format!(" {}", alone(r)))
+                ),
+            },
+        };
+        let too_large: Vec<String> = self
+            .variants
+            .iter()
+            .filter_map(|v| Some((v, ran(v)?)))
+            .filter(|(_, result)| !result.memory.fits)
+            .map(|(v, result)| format!("{} (it needs {})", v.name, needs(result)))
+            .collect();
+        match (too_large.as_slice(), self.best) {
+            ([], _) => {}
+            (large, None) => text += &format!(": {}.", large.join(", ")),
+            ([one], _) => text += &format!(" {one} does not fit into memory."),
+            (large, _) => text += &format!(" {} do not fit into memory.", large.join(", ")),
+        }
+        for variant in self.variants.iter().take(MOST_NAMED + 1) {
+            if let Some(why) = &variant.no_effect {
+                text += &format!(" {} is as fast as {}: {why}.", variant.name, base.name);
+            }
+        }
+        text
     }
-    if per_gpu(&(best, fast)) < 1.005 * per_gpu(&(worst, slow)) {
-        return "All variants are equally fast per GPU.".to_owned();
+
+    /// No variant is faster than the baseline: what others take longer.
+    fn base_is_best(&self, base: &Variant) -> String {
+        let per_gpu =
+            |v: &Variant| ran(v).map_or(0.0, |r| r.tokens_per_s / f64::from(v.gpus.max(1)));
+        let mut others: Vec<&Variant> = self
+            .variants
+            .iter()
+            .filter(|v| v.name != base.name && fits(v))
+            .collect();
+        if others.is_empty() {
+            let alone = ran(base).map_or_else(String::new, alone);
+            return format!("Only {}, the baseline, runs and fits. {alone}", base.name);
+        }
+        others.sort_by(|a, b| per_gpu(b).total_cmp(&per_gpu(a)));
+        if others.iter().all(|other| is_equal(base, other)) {
+            return format!(
+                "No variant is faster or slower than {}, the baseline.",
+                base.name
+            );
+        }
+        let slower = others.iter().filter(|other| !is_equal(base, other));
+        let told: Vec<String> = slower
+            .take(MOST_NAMED)
+            .filter_map(|other| {
+                let waterfall = self.between(base, other)?;
+                let percent = 100.0 * (per_gpu(base) / per_gpu(other) - 1.0);
+                let sign = if percent < 0.0 { "−" } else { "" };
+                Some(format!(
+                    "{} takes {sign}{:.1} % longer{}{}",
+                    other.name,
+                    percent.abs(),
+                    scale(base, other),
+                    causes(waterfall)
+                ))
+            })
+            .collect();
+        format!(
+            "{}, the baseline, is the fastest per GPU; {}.",
+            base.name,
+            told.join("; ")
+        )
     }
-    let ratio = per_gpu(&(best, fast)) / per_gpu(&(worst, slow));
-    format!(
-        "{} is {ratio:.2} × as fast per GPU as {}: {}.",
-        best.name,
-        worst.name,
-        why((best, fast), (worst, slow))
-    )
+
+    fn faster(&self, best: &Variant, (base, slow): (&Variant, &StepResult)) -> String {
+        let Some(fast) = ran(best) else {
+            return String::new();
+        };
+        let ratio = fast.tokens_per_s
+            / f64::from(best.gpus.max(1))
+            / (slow.tokens_per_s / f64::from(base.gpus.max(1)));
+        let mut text = format!(
+            "{} is {ratio:.2} × as fast per GPU as {}, the baseline",
+            best.name, base.name
+        );
+        if let Some(waterfall) = self.between(base, best) {
+            let less = seconds(waterfall.total.seconds().abs());
+            text += &format!(
+                ": a step takes {less} less{}{}",
+                scale(base, best),
+                causes(waterfall)
+            );
+        }
+        text += ".";
+        if !self.changes.is_empty() {
+            let steps: Vec<String> = self.changes.iter().filter_map(|c| self.step(c)).collect();
+            text += &format!(" One change at a time: {}.", steps.join(", then "));
+        } else if best.differs.len() > 1 {
+            let things: Vec<&str> = best.differs.iter().map(|d| short(d)).collect();
+            text += &format!(
+                " They differ in {} things at once, which no variant tells apart: {}.",
+                things.len(),
+                things.join(", ")
+            );
+        }
+        text
+    }
+
+    /// `routing 3.69 × (h100-skewed → h100-even)`.
+    fn step(&self, change: &Change) -> Option<String> {
+        let per_gpu = |index: usize| -> Option<f64> {
+            let variant = &self.variants[index];
+            Some(ran(variant)?.tokens_per_s / f64::from(variant.gpus.max(1)))
+        };
+        let ratio = per_gpu(change.to)? / per_gpu(change.from)?;
+        let name = |index: usize| &self.variants[index].name;
+        Some(format!(
+            "{} {ratio:.2} × ({} → {})",
+            short(&change.what),
+            name(change.from),
+            name(change.to)
+        ))
+    }
+
+    fn between(&self, from: &Variant, to: &Variant) -> Option<&Waterfall> {
+        let mut all = self.waterfall.iter();
+        all.find(|w| w.from == from.name && w.to == to.name)
+    }
 }
 
-/// Which part of the time makes the difference: per token and GPU.
-fn why((best, fast): (&Variant, &StepResult), (worst, slow): (&Variant, &StepResult)) -> String {
-    let cost = |v: &Variant, r: &StepResult, what: &str| {
-        share(r, what) * f64::from(v.gpus) / r.tokens_per_s
-    };
-    let mut names: Vec<&str> = fast.time.iter().map(|s| s.what.as_str()).collect();
-    names.extend(slow.time.iter().map(|s| s.what.as_str()));
-    names.sort_unstable();
-    names.dedup();
-    let mut differences: Vec<(&str, f64)> = names
-        .into_iter()
-        .map(|n| (n, cost(worst, slow, n) - cost(best, fast, n)))
-        .collect();
-    differences.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let all = f64::from(worst.gpus) / slow.tokens_per_s - f64::from(best.gpus) / fast.tokens_per_s;
-    let shown: Vec<String> = differences
-        .iter()
-        .filter(|(_, d)| all > 0.0 && *d > 0.08 * all)
-        .take(3)
-        .map(|(what, d)| {
-            let what = match what.split_once(": ") {
-                Some(("exposed", stream)) => format!("exposed {stream} communication"),
-                Some(("waiting", stream)) => format!("waiting for others ({stream})"),
-                _ if *what == "compute" => "computing".to_owned(),
-                _ => (*what).to_owned(),
-            };
-            format!("{:.0} % of the difference is {what}", 100.0 * d / all)
-        })
-        .collect();
-    if shown.is_empty() {
-        "they differ in nothing that matters".to_owned()
+/// A place in the scenario as a word: its last name.
+fn short(place: &str) -> &str {
+    place.rsplit('.').next().unwrap_or(place)
+}
+
+fn scale(a: &Variant, b: &Variant) -> &'static str {
+    if is_same_work(a, b) {
+        ""
     } else {
-        shown.join(", ")
+        " for as many tokens per GPU"
     }
 }
 
-fn gib(bytes: Bytes) -> f64 {
-    bytes.get() as f64 / f64::from(1 << 30)
-}
-
-fn seconds(value: f64) -> String {
-    if value >= 1.0 {
-        format!("{value:.2} s")
-    } else {
-        format!("{:.1} ms", value * 1e3)
+/// ` (forward kernels −7.1 s, …)`.
+fn causes(waterfall: &Waterfall) -> String {
+    let size = |part: &Part| part.time.0.unsigned_abs();
+    let all: u64 = waterfall.parts.iter().map(size).sum();
+    let worth = |part: &&Part| size(part) as f64 >= WORTH_IT * all as f64;
+    let named: Vec<String> = waterfall
+        .parts
+        .iter()
+        .filter(worth)
+        .take(MOST_CAUSES)
+        .map(|part| format!("{} {}", part.cause, part.time.text()))
+        .collect();
+    match named.as_slice() {
+        [] => String::new(),
+        named => format!(" ({})", named.join(", ")),
     }
 }

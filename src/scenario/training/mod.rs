@@ -2,7 +2,10 @@
 
 mod answer;
 mod bubble;
+mod causes;
 mod disturb;
+mod effect;
+mod factors;
 mod memory;
 mod published;
 mod results;

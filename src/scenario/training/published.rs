@@ -136,7 +136,7 @@ fn predict(
 ) -> Result<PublishedRow, ScenarioError> {
     let scenario = changed(&table.scenario, &row.name, &row.set)?;
     let variant = variant(&scenario.spec, row.name.clone(), &steps.folder, &row.name)?;
-    let (result, _) = run_variant(&variant, (scenario.spec.seed, false))?;
+    let result = run_variant(&variant, (scenario.spec.seed, false))?.result;
     let gpus = variant.gpus.len() as u32;
     Ok(match result {
         VariantResult::Failed(error) => PublishedRow {

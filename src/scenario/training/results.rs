@@ -9,12 +9,12 @@ use crate::fault::goodput::{self, Goodput, LongRunSpec};
 use crate::plan::job::{GroupRole, Job, Tag, TaskKind, Work};
 use crate::report::training::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline, RankUse, Share,
-    SpanKind, StepResult, VariantResult,
+    ShareKind, SpanKind, StepResult, VariantResult,
 };
 use crate::scenario::ScenarioError;
 use crate::scenario::valid::refusal;
 use crate::threads;
-use crate::units::{Span, Time};
+use crate::units::{Bytes, Span, Time};
 use crate::workload::model::ScoreCount;
 use crate::workload::model::flops::{model_flops_per_step, model_flops_utilisation};
 use crate::workload::training::lower::Lowered;
@@ -82,6 +82,15 @@ impl JobProbe for Spans<'_> {
             return;
         }
         let what = self.job.names[usize::from(name)].clone();
+        let bytes = match task.work {
+            Work::Communicate { group, exchange } => {
+                let group = actor.groups[usize::from(group)];
+                let group = group.map(|group| &self.job.groups[group.0 as usize]);
+                let known = group.map(|group| group.exchanges[usize::from(exchange)]);
+                known.map_or(Bytes::ZERO, |e| self.job.exchanges[e.0 as usize].bytes)
+            }
+            _ => Bytes::ZERO,
+        };
         let kind = match task.work {
             Work::Communicate { .. } => SpanKind::Communication,
             Work::Kernels(_) => kind_of(kind),
@@ -92,6 +101,7 @@ impl JobProbe for Spans<'_> {
             stream: task.stream.0,
             what,
             kind,
+            bytes,
             micro_batch,
             chunk,
             step,
@@ -194,6 +204,7 @@ pub(super) fn results(
             1.0
         },
         time,
+        causes: Vec::new(),
         collectives: collectives(lowered, outcome),
         culprits: culprits(variant, lowered, outcome),
         ranks,
@@ -228,34 +239,51 @@ pub(super) fn failed(error: &JobError, variant: &ValidVariant, lowered: &Lowered
 }
 
 fn average(job: &Job, ledgers: &[Ledger], weights: &[f64]) -> Vec<Share> {
-    let mut sums: BTreeMap<(u8, String), f64> = BTreeMap::new();
+    let mut sums: BTreeMap<(ShareKind, String), f64> = BTreeMap::new();
     for (ledger, weight) in ledgers.iter().zip(weights) {
-        for (order, what, time) in parts(job, ledger) {
-            *sums.entry((order, what)).or_default() += time.seconds() * weight;
+        for (kind, stream, time) in parts(job, ledger) {
+            *sums.entry((kind, stream)).or_default() += time.seconds() * weight;
         }
     }
     let ranks: f64 = weights.iter().sum();
     let all: f64 = sums.values().sum();
     sums.into_iter()
         .filter(|(_, seconds)| *seconds > 0.0)
-        .map(|((_, what), seconds)| Share {
-            what,
+        .map(|((kind, stream), seconds)| Share {
+            what: share_name(kind, &stream),
+            kind,
+            stream: (!stream.is_empty()).then_some(stream),
             seconds: seconds / ranks,
             share: if all > 0.0 { seconds / all } else { 0.0 },
         })
         .collect()
 }
 
-fn parts(job: &Job, ledger: &Ledger) -> Vec<(u8, String, Time)> {
-    let mut parts = vec![(0, "compute".to_owned(), ledger.compute)];
+/// Parts by kind and stream.
+fn parts(job: &Job, ledger: &Ledger) -> Vec<(ShareKind, String, Time)> {
+    let none = String::new;
+    let mut parts = vec![
+        (ShareKind::Compute, none(), ledger.compute),
+        (ShareKind::Other, none(), ledger.other),
+        (ShareKind::Host, none(), ledger.host),
+        (ShareKind::Idle, none(), ledger.idle),
+    ];
     for (stream, name) in job.streams.iter().enumerate() {
-        parts.push((1, format!("exposed: {name}"), ledger.exposed[stream]));
-        parts.push((2, format!("waiting: {name}"), ledger.waiting[stream]));
+        parts.push((ShareKind::Exposed, name.clone(), ledger.exposed[stream]));
+        parts.push((ShareKind::Waiting, name.clone(), ledger.waiting[stream]));
     }
-    parts.push((3, "copies and delays".to_owned(), ledger.other));
-    parts.push((4, "host".to_owned(), ledger.host));
-    parts.push((5, "idle".to_owned(), ledger.idle));
     parts
+}
+
+fn share_name(kind: ShareKind, stream: &str) -> String {
+    match kind {
+        ShareKind::Compute => "compute".to_owned(),
+        ShareKind::Exposed => format!("exposed: {stream}"),
+        ShareKind::Waiting => format!("waiting: {stream}"),
+        ShareKind::Host => "host".to_owned(),
+        ShareKind::Idle => "idle".to_owned(),
+        ShareKind::Other => "copies and delays".to_owned(),
+    }
 }
 
 fn ranks(variant: &ValidVariant, lowered: &Lowered, outcome: &JobOutcome) -> Vec<RankUse> {
@@ -439,24 +467,35 @@ fn long_run(
     let ledger = |pick: &dyn Fn(&goodput::Ledger) -> Span| {
         own.mean_of(|replica| pick(&replica.ledger).seconds())
     };
-    let named: [(&str, f64); 6] = [
-        ("steps that count", ledger(&|l| l.productive)),
-        ("checkpoints", ledger(&|l| l.checkpointing)),
-        ("work that was lost", ledger(&|l| l.lost_work)),
-        ("noticing failures", ledger(&|l| l.detection)),
-        ("restarting", ledger(&|l| l.restart)),
-        ("waiting for nodes", ledger(&|l| l.waiting)),
+    let other = ShareKind::Other;
+    let named: [(&str, ShareKind, f64); 6] = [
+        (
+            "steps that count",
+            ShareKind::Compute,
+            ledger(&|l| l.productive),
+        ),
+        ("checkpoints", other, ledger(&|l| l.checkpointing)),
+        ("work that was lost", other, ledger(&|l| l.lost_work)),
+        ("noticing failures", other, ledger(&|l| l.detection)),
+        ("restarting", other, ledger(&|l| l.restart)),
+        (
+            "waiting for nodes",
+            ShareKind::Waiting,
+            ledger(&|l| l.waiting),
+        ),
     ];
-    let all: f64 = named.iter().map(|(_, s)| s).sum();
+    let all: f64 = named.iter().map(|(_, _, s)| s).sum();
     Ok(Some(GoodputUse {
         goodput: own.mean,
         interval_s: own.work.seconds(),
         failures: own.mean_of(|replica| replica.failure_count() as f64),
         time: named
             .into_iter()
-            .filter(|(_, s)| *s > 0.0)
-            .map(|(what, seconds)| Share {
+            .filter(|(_, _, s)| *s > 0.0)
+            .map(|(what, kind, seconds)| Share {
                 what: what.to_owned(),
+                kind,
+                stream: None,
                 seconds,
                 share: seconds / all,
             })

@@ -1,11 +1,16 @@
 //! From a checked training scenario to its results.
 
-use super::answer::answer;
+use super::answer::{Compared, answer};
+use super::causes::causes;
 use super::disturb::Trouble;
+use super::effect::{Counted, count, why_none};
+use super::factors::{differs, one_at_a_time};
 use super::results::{Spans, failed, results};
 use super::valid::{ValidJob, ValidVariant};
 use crate::engine::job::{JobOptions, rehearse, run_job};
-use crate::report::training::{JobSummary, JobTimeline, Variant, VariantResult};
+use crate::report::training::{
+    JobSummary, JobTimeline, Variant, VariantResult, best, difference, is_equal,
+};
 use crate::scenario::ScenarioError;
 use crate::topology::LinkId;
 use crate::workload::model::parameters;
@@ -27,14 +32,29 @@ pub struct JobRun {
 pub fn run_jobs(job: &ValidJob, tell: &mut dyn FnMut(&str)) -> Result<JobRun, ScenarioError> {
     let mut variants = Vec::new();
     let mut timelines = Vec::new();
+    let mut counted = Vec::new();
     for variant in &job.variants {
         tell(&variant.name);
-        let (result, timeline) = run_variant(variant, (job.seed, job.exact_full))?;
-        variants.push(described(variant, result));
-        if let Some(timeline) = timeline {
+        let run = run_variant(variant, (job.seed, job.exact_full))?;
+        variants.push(described(variant, run.result));
+        counted.push(run.counted);
+        if let Some(timeline) = run.timeline {
             timelines.push((variant.name.clone(), timeline));
         }
     }
+    compare_with_baseline(job, &mut variants, &counted);
+    let best = best(&variants, job.baseline);
+    let changes = best.map_or_else(Vec::new, |best| {
+        let ran = |index: usize| matches!(variants[index].result, VariantResult::Ran(_));
+        one_at_a_time(&job.specs, (job.baseline, best), ran)
+    });
+    let base = &variants[job.baseline];
+    let others = (0..variants.len()).filter(|&index| index != job.baseline);
+    let mut waterfall: Vec<_> = others
+        .filter_map(|index| difference(base, &variants[index]))
+        .collect();
+    let on_the_way = changes.iter().filter(|change| change.from != job.baseline);
+    waterfall.extend(on_the_way.filter_map(|c| difference(&variants[c.from], &variants[c.to])));
     let mut warnings: Vec<String> = Vec::new();
     for warning in job.variants.iter().flat_map(|v| &v.warnings) {
         if !warnings.contains(warning) {
@@ -46,7 +66,16 @@ pub fn run_jobs(job: &ValidJob, tell: &mut dyn FnMut(&str)) -> Result<JobRun, Sc
             version: env!("CARGO_PKG_VERSION").to_owned(),
             seed: job.seed,
             title: job.title.clone(),
-            answer: answer(&variants),
+            answer: answer(&Compared {
+                variants: &variants,
+                baseline: job.baseline,
+                best,
+                waterfall: &waterfall,
+                changes: &changes,
+            }),
+            baseline: (variants.len() > 1).then(|| base.name.clone()),
+            best: best.map(|best| variants[best].name.clone()),
+            waterfall,
             variants,
             warnings,
             spec: job.json.clone(),
@@ -55,10 +84,46 @@ pub fn run_jobs(job: &ValidJob, tell: &mut dyn FnMut(&str)) -> Result<JobRun, Sc
     })
 }
 
+/// Says in what each variant differs from the baseline, and of those that take as long as it, why.
+fn compare_with_baseline(job: &ValidJob, variants: &mut [Variant], counted: &[Option<Counted>]) {
+    let base = variants[job.baseline].clone();
+    for (index, variant) in variants.iter_mut().enumerate() {
+        if index == job.baseline {
+            continue;
+        }
+        let differs = differs(&job.specs[job.baseline], &job.specs[index]);
+        variant.differs = differs.into_iter().collect();
+        if let (Some(from), Some(to)) = (&counted[job.baseline], &counted[index])
+            && !variant.differs.is_empty()
+            && is_equal(&base, variant)
+        {
+            variant.no_effect = Some(why_none(from, to, &variant.differs));
+        }
+    }
+}
+
+/// What came of a variant.
+pub(super) struct VariantRun {
+    pub(super) result: VariantResult,
+    /// If it ran.
+    timeline: Option<JobTimeline>,
+    counted: Option<Counted>,
+}
+
+impl VariantRun {
+    fn failed(result: VariantResult) -> Self {
+        VariantRun {
+            result,
+            timeline: None,
+            counted: None,
+        }
+    }
+}
+
 pub(super) fn run_variant(
     variant: &ValidVariant,
     (seed, exact_full): (u64, bool),
-) -> Result<(VariantResult, Option<JobTimeline>), ScenarioError> {
+) -> Result<VariantRun, ScenarioError> {
     let began = Instant::now();
     let topology = &variant.topology;
     let marks: Vec<u32> = (0..variant.gpus.len())
@@ -82,7 +147,10 @@ pub(super) fn run_variant(
     let rate = |link| topology.rate(link);
     let rehearsed = match rehearse(&lowered.job, rate, exact_full) {
         Ok(rehearsed) => rehearsed,
-        Err(error) => return Ok((VariantResult::Failed(error.to_string()), None)),
+        Err(error) => {
+            let failed = VariantResult::Failed(error.to_string());
+            return Ok(VariantRun::failed(failed));
+        }
     };
     let trouble = Trouble::new(&variant.faults, &lowered.job);
     let last = variant.training.spec.steps.saturating_sub(1);
@@ -101,12 +169,17 @@ pub(super) fn run_variant(
     );
     let outcome = match outcome {
         Ok(outcome) => outcome,
-        Err(error) => return Ok((failed(&error, variant, &lowered), None)),
+        Err(error) => return Ok(VariantRun::failed(failed(&error, variant, &lowered))),
     };
     let wall_ms = began.elapsed().as_secs_f64() * 1e3;
     let (mut result, timeline) = results(seed, variant, &lowered, &rehearsed, &outcome, spans)?;
     result.wall_ms = wall_ms;
-    Ok((VariantResult::Ran(Box::new(result)), Some(timeline)))
+    result.causes = causes(variant, &lowered.job, &rehearsed, &outcome);
+    Ok(VariantRun {
+        result: VariantResult::Ran(Box::new(result)),
+        timeline: Some(timeline),
+        counted: Some(count(variant, &lowered.job, &rehearsed, &outcome)),
+    })
 }
 
 fn described(variant: &ValidVariant, result: VariantResult) -> Variant {
@@ -131,6 +204,8 @@ fn described(variant: &ValidVariant, result: VariantResult) -> Variant {
         parameters: parameters(&training.model).total() as f64,
         layout: layout.join(" · "),
         schedule: schedule(variant),
+        differs: Vec::new(),
+        no_effect: None,
         result,
     }
 }

@@ -8,7 +8,8 @@ use crate::scenario::ScenarioError;
 use crate::scenario::read::{Scenario, changed};
 use crate::scenario::spec::{JobSpec, ScenarioSpec};
 use crate::scenario::valid::{check_name, environment, fault, gpus, machine, refusal, refuse};
-use crate::topology::{DeviceId, Topology};
+use crate::topology::error::nearest;
+use crate::topology::{DeviceId, Fault, Topology};
 use crate::units::Span;
 use crate::workload::model::peak_memory;
 use crate::workload::training::resolve::{Training, TrainingError, TrainingFault};
@@ -21,6 +22,10 @@ pub struct ValidJob {
     pub title: String,
     /// What is run, and compared if there are several.
     pub variants: Vec<ValidVariant>,
+    /// The scenario of each, as JSON.
+    pub specs: Vec<Value>,
+    /// The one that the others are compared with: an index.
+    pub baseline: usize,
     /// The seed.
     pub seed: u64,
     /// Where results go.
@@ -76,15 +81,19 @@ pub fn validate_job(scenario: Scenario, folder: &Path) -> Result<ValidJob, Scena
             ));
         }
     }
+    let baseline = baseline(&spec, &mut faults);
     refuse(&origin, faults)?;
     let mut variants = Vec::new();
+    let mut specs = Vec::new();
     if spec.variants.is_empty() {
         variants.push(variant(&spec, spec.name.clone(), folder, &origin)?);
+        specs.push(json.clone());
     }
     for described in &spec.variants {
         let mut base = json.clone();
         if let Value::Object(map) = &mut base {
             map.remove("variants");
+            map.remove("baseline");
         }
         let origin = format!("{origin}, variant {}", described.name);
         let changed = changed(&base, &origin, &described.set)?;
@@ -94,16 +103,12 @@ pub fn validate_job(scenario: Scenario, folder: &Path) -> Result<ValidJob, Scena
             folder,
             &origin,
         )?);
+        specs.push(changed.json);
     }
-    let model = variants
-        .first()
-        .map_or("", |v| v.training.model_name.as_str());
-    let title = spec.title.unwrap_or_else(|| {
-        let machines: Vec<&str> = variants.iter().map(|v| v.topology.title.as_str()).collect();
-        format!("{model} on {}", machines.join(" and "))
-    });
     Ok(ValidJob {
-        title,
+        title: spec.title.unwrap_or_else(|| spec.name.clone()),
+        specs,
+        baseline,
         outputs: spec
             .outputs
             .map_or_else(|| Path::new("runs").join(&spec.name), PathBuf::from),
@@ -111,6 +116,27 @@ pub fn validate_job(scenario: Scenario, folder: &Path) -> Result<ValidJob, Scena
         seed: spec.seed,
         exact_full: false,
         json,
+    })
+}
+
+/// Which variant the others are compared with.
+fn baseline(spec: &ScenarioSpec, faults: &mut Vec<Fault>) -> usize {
+    let Some(name) = &spec.baseline else { return 0 };
+    let names = || spec.variants.iter().map(|v| v.name.as_str());
+    names().position(|known| known == name).unwrap_or_else(|| {
+        let listed: Vec<&str> = names().collect();
+        faults.push(Fault {
+            nearest: nearest(name, names()),
+            ..fault(
+                "baseline",
+                format!("`{name}`"),
+                match listed.as_slice() {
+                    [] => "none: there are no variants".to_owned(),
+                    listed => format!("the name of a variant: {}", listed.join(", ")),
+                },
+            )
+        });
+        0
     })
 }
 

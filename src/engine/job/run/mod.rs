@@ -53,8 +53,9 @@ struct Run<'j> {
     ready: Vec<GroupId>,
     speeds: Vec<(GroupId, u64)>,
     ends: StepEnds,
-    /// Where each actor's time had gone when the last step was the only one left.
-    before_last: Option<Vec<Ledger>>,
+    /// Where each actor's time had gone, and what groups had communicated, when the last step
+    /// was the only one left.
+    before_last: Option<(Vec<Ledger>, Vec<Vec<Traffic>>)>,
     traffic: Vec<Vec<Traffic>>,
     handled: u64,
     /// Kernels have begun that take longer than the clock goes.
@@ -241,7 +242,7 @@ impl Run<'_> {
                 state.settle(now);
                 state.ledger.clone()
             });
-            self.before_last = Some(ledgers.collect());
+            self.before_last = Some((ledgers.collect(), self.traffic.clone()));
         }
     }
 
@@ -295,11 +296,17 @@ impl Run<'_> {
             state.settle(end);
         }
         let ledgers: Vec<Ledger> = self.actors.into_iter().map(|a| a.ledger).collect();
-        let last_step = match self.before_last {
-            None => ledgers.clone(),
-            Some(before) => {
+        let (last_step, last_traffic) = match self.before_last {
+            None => (ledgers.clone(), self.traffic.clone()),
+            Some((before, traffic)) => {
                 let both = ledgers.iter().zip(&before);
-                both.map(|(all, before)| all.since(before)).collect()
+                let ledgers = both.map(|(all, before)| all.since(before)).collect();
+                let groups = self.traffic.iter().zip(traffic);
+                let since = |(all, before): (&Vec<Traffic>, Vec<Traffic>)| {
+                    let slots = all.iter().zip(before);
+                    slots.map(|(all, before)| all.since(before)).collect()
+                };
+                (ledgers, groups.map(since).collect())
             }
         };
         Ok(JobOutcome {
@@ -307,6 +314,7 @@ impl Run<'_> {
             steps,
             ledgers,
             last_step,
+            last_traffic,
             traffic: self.traffic,
             events: self.handled,
         })

@@ -1,10 +1,9 @@
 // Draws the timeline on a canvas: lanes of spans, zoom, pan, tooltip.
 // Data: see `timeline_view.rs`. All times are picoseconds.
 "use strict";
-(() => {
-  const source = document.getElementById("timeline-data");
-  const root = document.getElementById("timeline");
-  if (!source || !root) return;
+for (const root of document.querySelectorAll(".timeline")) {
+  const source = root.querySelector("script");
+  if (!source) continue;
   const data = JSON.parse(source.textContent);
   const canvas = root.querySelector("canvas");
   const tip = root.querySelector(".tip");
@@ -52,7 +51,9 @@
   // Room for the thumb of a view that scrolls.
   const MARGIN = viewHeight < height ? 10 : 0;
 
-  let from = 0;
+  const BEGIN = Math.min(data.begin, END - 1);
+
+  let from = BEGIN;
   let to = END;
   let scroll = 0;
   // Of the canvas, and of it without the margin.
@@ -248,8 +249,8 @@
 
   // Keeps the view inside the run, at most a picosecond a pixel.
   function show(start, end) {
-    const span = Math.min(Math.max(end - start, 1000), END);
-    from = Math.min(Math.max(start, 0), END - span);
+    const span = Math.min(Math.max(end - start, 1000), END - BEGIN);
+    from = Math.min(Math.max(start, BEGIN), END - span);
     to = from + span;
     redraw();
   }
@@ -301,7 +302,10 @@
     tip.style.top = `${top + py + 14}px`;
   }
 
+  // The wheel scrolls the page, unless the canvas was asked for it.
   canvas.addEventListener("wheel", (event) => {
+    const asked = event.ctrlKey || event.metaKey || event.shiftKey || document.activeElement === canvas;
+    if (!asked) return;
     event.preventDefault();
     const sideways = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
     if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) pan(sideways, 0);
@@ -344,7 +348,7 @@
       "+": () => zoom(0.7, middle),
       "=": () => zoom(0.7, middle),
       "-": () => zoom(1.4, middle),
-      0: () => show(0, END),
+      0: () => show(BEGIN, END),
     };
     if (!actions[event.key] || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -352,7 +356,7 @@
   });
   root.querySelector(".buttons").addEventListener("click", (event) => {
     const middle = (from + to) / 2;
-    const actions = { in: () => zoom(0.6, middle), out: () => zoom(1.6, middle), fit: () => show(0, END) };
+    const actions = { in: () => zoom(0.6, middle), out: () => zoom(1.6, middle), fit: () => show(BEGIN, END) };
     actions[event.target.dataset.do]?.();
   });
 
@@ -364,4 +368,4 @@
   window.addEventListener("beforeprint", restyle);
   new ResizeObserver(redraw).observe(root);
   restyle();
-})();
+}
