@@ -1,13 +1,13 @@
 //! Joining a machine's nodes by its fabrics.
 
 use super::error::Fault;
-use super::fabric::{self, CableKind, End, Parts, Plan, PlannedSwitch, Port};
+use super::fabric::{self, Cable, CableKind, End, Parts, Plan, PlannedSwitch, Port};
 use super::graph::{Device, DeviceId, DeviceKind, Fabric, Link, Place};
 use super::hardware::{DeviceModel, LinkModel};
 use super::machine::{Machine, add_wire};
 use super::models::{self, Models};
 use super::selector;
-use super::spec::{FabricShape, FabricSpec};
+use super::spec::{FabricShape, FabricSpec, RoutingPolicy};
 use super::template::{MAX_DEVICES, MAX_WIRES, too_many_devices, too_many_wires};
 use petgraph::graph::NodeIndex;
 use std::collections::BTreeMap;
@@ -150,13 +150,18 @@ impl Machine {
     ) {
         let at = format!("fabrics.{name}");
         let total = (self.graph.node_count() + plan.switches.len()) as u64;
-        let wires = (self.graph.edge_count() / 2 + plan.cables.len()) as u64;
+        let added: u64 = plan
+            .cables
+            .iter()
+            .map(|c| u64::from(wires(spec, c).0))
+            .sum();
+        let wires_in_all = (self.graph.edge_count() / 2) as u64 + added;
         if total > MAX_DEVICES {
             faults.push(too_many_devices(&at, total));
             return;
         }
-        if wires > MAX_WIRES {
-            faults.push(too_many_wires(&at, wires));
+        if wires_in_all > MAX_WIRES {
+            faults.push(too_many_wires(&at, wires_in_all));
             return;
         }
         let place = self.places.len() as u32;
@@ -193,7 +198,7 @@ impl Machine {
                 index,
             });
         }
-        self.graph.reserve_edges(2 * plan.cables.len());
+        self.graph.reserve_edges(2 * added as usize);
         for cable in &plan.cables {
             let from = match cable.from {
                 End::Device(device) => device,
@@ -204,13 +209,15 @@ impl Machine {
                 CableKind::Switch => used.switch_link,
                 CableKind::Model(model) => model,
             };
-            let lanes = cable.lanes;
-            add_wire(
-                &mut self.graph,
-                from,
-                first + cable.to,
-                Link { model, lanes },
-            );
+            let (count, lanes) = wires(spec, cable);
+            for _ in 0..count {
+                add_wire(
+                    &mut self.graph,
+                    from,
+                    first + cable.to,
+                    Link { model, lanes },
+                );
+            }
         }
         self.node_nics.resize(self.node_names.len(), Vec::new());
         for port in ports {
@@ -232,6 +239,17 @@ impl Machine {
             groups: groups(plan),
             ports: ports.iter().map(|p| DeviceId(p.device)).collect(),
         });
+    }
+}
+
+/// How many wires parallel cables are, and how many lanes each has. A hash picks a cable, and what
+/// it puts on one cannot use those beside it; other policies use a bundle as a whole.
+fn wires(spec: &FabricSpec, cable: &Cable) -> (u16, u16) {
+    let hashed = spec.routing == RoutingPolicy::Ecmp && matches!(cable.from, End::Switch(_));
+    if hashed {
+        (cable.lanes, 1)
+    } else {
+        (1, cable.lanes)
     }
 }
 

@@ -13,7 +13,7 @@ use super::graph::{Device, DeviceId, Fabric, Link, LinkId, Topology};
 use super::hardware::Hardware;
 use super::spec::{
     ComponentSpec, DeviceSpec, ExplicitFabric, FabricShape, FabricSpec, InstanceSpec, LinkSpec,
-    Match, TierSpec, TopologySpec,
+    Match, RoutingPolicy, TierSpec, TopologySpec,
 };
 use std::collections::BTreeMap;
 
@@ -300,7 +300,10 @@ impl<'t> Tree<'t> {
         let t = self.topology;
         let first = fabric.switches.first().map_or(0, |s| s.0);
         let own = |device: DeviceId| fabric.switches.binary_search(&device).is_ok();
-        let cables: Vec<Wire> = self.wires().filter(|wire| own(wire.to)).collect();
+        let mut cables: Vec<Wire> = self.wires().filter(|wire| own(wire.to)).collect();
+        if fabric.routing == RoutingPolicy::Ecmp {
+            bundle(&mut cables);
+        }
         let name = |device: DeviceId| {
             if own(device) {
                 ("switch".to_owned(), device.0 - first)
@@ -425,6 +428,21 @@ impl<'t> Tree<'t> {
     }
 }
 
+/// Joins neighbouring parallel cables to one entry.
+fn bundle(cables: &mut Vec<Wire>) {
+    cables.dedup_by(|next, last| {
+        let parallel =
+            (next.from, next.to, next.link.model) == (last.from, last.to, last.link.model);
+        let lanes = last
+            .link
+            .lanes
+            .checked_add(next.link.lanes)
+            .filter(|_| parallel);
+        last.link.lanes = lanes.unwrap_or(last.link.lanes);
+        lanes.is_some()
+    });
+}
+
 /// Numbered names as one selector: `gpu[0-3,5], nic[0]`.
 fn list(devices: &[(String, u32)]) -> String {
     let mut groups: Vec<(&str, Vec<(u32, u32)>)> = Vec::new();
@@ -508,6 +526,11 @@ mod tests {
             let mut spec = server();
             if let Some(fabric) = spec.fabrics.get_mut("compute") {
                 fabric.shape = serde_json::from_str(shape).unwrap();
+            }
+            check(&build(&spec, 10));
+            // Cables that count singly become bundles again.
+            if let Some(fabric) = spec.fabrics.get_mut("compute") {
+                fabric.routing = RoutingPolicy::Ecmp;
             }
             check(&build(&spec, 10));
         }

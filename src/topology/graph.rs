@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub u32);
 
-/// One direction of a bundle of parallel lanes between two devices.
+/// One direction of a bundle of parallel lanes between two devices; between switches of a fabric
+/// that hashes flows, of one cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u32);
 
@@ -276,11 +277,31 @@ impl Topology {
         }
     }
 
-    /// Both ends: `node0/gpu3 > node0/nvswitch1`.
+    /// Both ends: `node0/gpu3 > node0/nvswitch1`; with a number where cables between the same two
+    /// switches count singly: `compute/leaf0 > compute/spine1 #3`.
     #[must_use]
     pub fn link_name(&self, id: LinkId) -> String {
         let (from, to) = self.ends(id);
-        format!("{} > {}", self.device_name(from), self.device_name(to))
+        let ends = format!("{} > {}", self.device_name(from), self.device_name(to));
+        match self.cable_number(id) {
+            Some(number) => format!("{ends} #{number}"),
+            None => ends,
+        }
+    }
+
+    /// A link's position among those from the same device to the same other one, from 0 on; `None`
+    /// for the only one.
+    #[must_use]
+    pub fn cable_number(&self, id: LinkId) -> Option<usize> {
+        use petgraph::visit::EdgeRef;
+        let (from, to) = self.ends(id);
+        let [from, to] = [from, to].map(|device| NodeIndex::new(device.index()));
+        let (mut all, mut before) = (0, 0);
+        for edge in self.graph.edges_connecting(from, to) {
+            all += 1;
+            before += usize::from(edge.id().index() < id.index());
+        }
+        (all > 1).then_some(before)
     }
 
     /// The model of a link.

@@ -5,7 +5,8 @@
 //! names a place selects everything in it: `node2`, `rack0`, `compute` (a fabric's switches).
 //!
 //! Links are selected by their ends: `node0/nic3 > compute` is one direction,
-//! `node0/nic3 <> compute` both; devices alone mean all links from and to them.
+//! `node0/nic3 <> compute` both; devices alone mean all links from and to them. Of parallel cables
+//! that count singly, `compute/leaf0 > compute/spine1 #3` is one.
 
 use super::error::Fault;
 use super::graph::{DeviceId, LinkId, Topology};
@@ -45,6 +46,11 @@ pub fn devices(topology: &Topology, text: &str, path: &str) -> Result<Vec<Device
 /// Text that is no selector, a part of it that names no device, or devices without a link
 /// between them.
 pub fn links(topology: &Topology, text: &str, path: &str) -> Result<Vec<LinkId>, Fault> {
+    let whole = text;
+    let (text, cable) = match text.rsplit_once('#').map(|(t, n)| (t, n.trim().parse())) {
+        Some((text, Ok(number))) => (text, Some(number)),
+        _ => (text, None),
+    };
     let (ends, both) = match (text.split_once("<>"), text.split_once('>')) {
         (Some(ends), _) => (Some(ends), true),
         (None, Some(ends)) => (Some(ends), false),
@@ -57,7 +63,7 @@ pub fn links(topology: &Topology, text: &str, path: &str) -> Result<Vec<LinkId>,
         }
         Ok(mask)
     };
-    let found: Vec<LinkId> = match ends {
+    let mut found: Vec<LinkId> = match ends {
         None => {
             let chosen = mask(text)?;
             let at_end = |id| {
@@ -76,6 +82,20 @@ pub fn links(topology: &Topology, text: &str, path: &str) -> Result<Vec<LinkId>,
             ids(topology).filter(|&id| between(id)).collect()
         }
     };
+    let joined = found.len();
+    if let Some(number) = cable {
+        found.retain(|&id| topology.cable_number(id) == Some(number));
+    }
+    if found.is_empty() && joined > 0 {
+        return Err(Fault::new(
+            path,
+            format!("`{whole}`, which is no cable"),
+            format!(
+                "a number only where parallel cables count singly (ECMP); without it, `{}` is {joined} of them",
+                text.trim()
+            ),
+        ));
+    }
     if found.is_empty() {
         let first = ends.map_or(text, |(from, _)| from).trim();
         return Err(unlinked(topology, text, first, path));
@@ -281,6 +301,32 @@ mod tests {
         assert_eq!((out.len(), both.len()), (1, 2));
         assert!(both.len() < all.len());
         assert!(topology.link_name(out[0]).starts_with(&nic));
+    }
+
+    /// Names as reports write them select what they name.
+    #[test]
+    fn parallel_cables_are_named_one_by_one_where_flows_are_hashed() {
+        let mut spec = catalogue::find("superpod-h100").unwrap();
+        let machine = |spec: &_| {
+            let nodes = Some(64);
+            expand(spec, catalogue::hardware(), &Overrides { nodes }).unwrap()
+        };
+        let bundled = machine(&spec);
+        for fabric in spec.fabrics.values_mut() {
+            fabric.routing = crate::topology::spec::RoutingPolicy::Ecmp;
+        }
+        let single = machine(&spec);
+        let both = "compute/leaf0 <> compute/spine0";
+        assert_eq!(links(&bundled, both, "x").unwrap().len(), 2);
+        let all = links(&single, both, "x").unwrap();
+        assert_eq!(all.len(), 8);
+        for &link in &all {
+            let name = single.link_name(link);
+            assert_eq!(links(&single, &name, "x").unwrap(), [link], "{name}");
+        }
+        let fault = links(&single, "compute/leaf0 > compute/spine0 #4", "x").unwrap_err();
+        assert!(fault.expected.contains("is 4 of them"), "{fault}");
+        assert!(links(&bundled, "compute/leaf0 > compute/spine0 #0", "x").is_err());
     }
 
     #[test]

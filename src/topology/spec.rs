@@ -314,8 +314,10 @@ pub enum RoutingPolicy {
     /// Every packet picks the least loaded path: a flow spreads evenly over all of them.
     #[default]
     Adaptive,
-    /// A hash of the flow picks one path, whatever its load: flows may collide.
+    /// A hash of the flow picks one path, and one of parallel cables, whatever its load: flows may
+    /// collide.
     Ecmp,
-    /// The destination picks the path (d-mod-k, as InfiniBand's `ftree` does).
+    /// The destination picks the path (d-mod-k, as InfiniBand's `ftree` does); parallel cables, to
+    /// which destinations are dealt out evenly, count as one.
     Deterministic,
 }

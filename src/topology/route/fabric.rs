@@ -165,7 +165,13 @@ impl FabricIndex {
                 RoutingPolicy::Deterministic => rank % lanes,
             };
             let pick = (self.policy != RoutingPolicy::Adaptive).then_some(pick);
-            let local = |from, to| self.onward.link(from, to);
+            let local = |from, to| match (self.policy, self.onward.cables(from, to)) {
+                (RoutingPolicy::Ecmp, cables @ [_, _, ..]) => {
+                    let key = mixed(mixed(ends(), u64::from(from)), u64::from(to));
+                    Some(cables[(key % cables.len() as u64) as usize].1)
+                }
+                (_, cables) => cables.first().map(|&(_, link)| link),
+            };
             let route = self
                 .groups
                 .route(topology, &self.switches, up, down, local, pick);

@@ -6,9 +6,11 @@
 //! the graph and at a fabric's routing policy; which of these routes a collective takes is
 //! decided elsewhere.
 //!
-//! Left out: a bundle of parallel cables between two switches counts as one pipe, so flows
-//! that hash onto single cables of it do not collide there; detours over a third group of a
-//! dragonfly, as UGAL takes them under load, are never taken.
+//! Parallel cables between two switches are links of their own where flows are hashed, and one pipe
+//! elsewhere: adaptive routing spreads over them, and deterministic routing deals destinations out to
+//! them.
+//!
+//! Left out: detours over a third group of a dragonfly, as UGAL takes them under load.
 
 mod fabric;
 mod groups;

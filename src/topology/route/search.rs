@@ -39,14 +39,18 @@ impl Adjacency {
         &self.links[self.starts[switch] as usize..self.starts[switch + 1] as usize]
     }
 
-    /// The first link between two switches; a switch's links are in order of far end.
-    pub(super) fn link(&self, from: u32, to: u32) -> Option<LinkId> {
+    /// The links between two switches, parallel ones where cables count singly; a switch's links
+    /// are in order of far end.
+    pub(super) fn cables(&self, from: u32, to: u32) -> &[(u32, LinkId)] {
         let links = self.of(from);
-        let position = links.partition_point(|&(far, _)| far < to);
-        links
-            .get(position)
-            .filter(|&&(far, _)| far == to)
-            .map(|&(_, link)| link)
+        let start = links.partition_point(|&(far, _)| far < to);
+        let count = links[start..].partition_point(|&(far, _)| far == to);
+        &links[start..start + count]
+    }
+
+    /// The first link between two switches.
+    pub(super) fn link(&self, from: u32, to: u32) -> Option<LinkId> {
+        self.cables(from, to).first().map(|&(_, link)| link)
     }
 }
 
