@@ -95,6 +95,9 @@ impl Communicator<'_> {
         // The ways that switches serve, by head: inside its host, and by channel between hosts.
         let mut inside = vec![[Way::LOCAL; 2]; self.gpus.len()];
         let waited_for = self.waited_for(algorithm);
+        // What goes up and what comes down between hosts are other warps' (NCCL: `all_reduce.h`,
+        // `runNvlsTree`), and with registered buffers no loop waits for copies: ports never pause.
+        let sustained = between != Between::Nothing || self.env().zero_copy();
         if multicast {
             for (ranks, heads) in &hosts {
                 let members: Vec<_> = ranks.iter().map(|&r| self.gpus[r as usize]).collect();
@@ -102,7 +105,7 @@ impl Communicator<'_> {
                     let gpu = self.gpus[head as usize];
                     let model = &self.architectures[usize::from(self.rank_models[head as usize])];
                     let nvls = model.nvls.as_ref();
-                    let share = nvls.map_or(1.0, |m| m.reached(waited_for));
+                    let share = nvls.map_or(1.0, |m| m.reached(waited_for, sustained));
                     inside[head as usize] = self.ways.multicast(gpu, &members, share)?;
                 }
             }

@@ -13,7 +13,8 @@ use super::communicator::Communicator;
 use super::costs::UNLIMITED;
 use super::transport::Way;
 use crate::collective::{Collective, Role};
-use crate::plan::{ProtocolKind, RoleCosts, WorkerCosts};
+use crate::plan::{ProtocolKind, RoleCosts, SliceCost, WorkerCosts};
+use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -84,10 +85,11 @@ impl Communicator<'_> {
         let inside = || ways.iter().filter(|w| !w.is_network());
         let by_peers = inside().next().is_some() && inside().all(Way::is_direct);
         let change: fn(RoleCosts) -> RoleCosts = match (algorithm, collective) {
-            (Algorithm::Nvls | Algorithm::NvlsTree, _) => |costs| {
-                let costs = changed(costs, Role::Scatter, nothing_copied);
-                changed(costs, Role::Gather, nothing_copied)
-            },
+            (Algorithm::Nvls | Algorithm::NvlsTree, _) => {
+                let directions = 1 + u64::from(several);
+                let ahead = |costs| agreed_ahead(costs, directions);
+                return costs.into_iter().map(ahead).collect();
+            }
             // Sums need the data of both sides in hand, so these gain at their last steps.
             (
                 Algorithm::Ring,
@@ -151,6 +153,25 @@ fn nothing_copied(costs: WorkerCosts) -> WorkerCosts {
     WorkerCosts {
         send_rate: UNLIMITED,
         local_rate: UNLIMITED,
+        ..costs
+    }
+}
+
+/// Nothing is copied, and the data of all loops is there from the start: ranks agree on loops ahead of
+/// the one that moves (NCCL has `NCCL_STEPS` of them under way), so that only the first one waits for
+/// that, in each direction.
+fn agreed_ahead(costs: RoleCosts, directions: u64) -> RoleCosts {
+    let once = costs.of(Role::Up).slice.each.picos() * directions;
+    let launch = costs.launch + Time::from_picos(once);
+    let costs = changed(costs, Role::Scatter, nothing_copied);
+    let costs = changed(costs, Role::Gather, nothing_copied);
+    let costs = changed(costs, Role::Up, never_late);
+    changed(costs, Role::Down, never_late).launching(launch)
+}
+
+fn never_late(costs: WorkerCosts) -> WorkerCosts {
+    WorkerCosts {
+        slice: SliceCost::default(),
         ..costs
     }
 }

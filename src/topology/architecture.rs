@@ -195,21 +195,27 @@ pub struct NvlsModel {
     pub loop_sync: Sourced<Time>,
     /// Of a thread block: between the user's buffer and multicast memory, while bytes move.
     pub rate: Sourced<Bandwidth>,
-    /// Part of a GPU's raw NVLink rate that loads from and stores to multicast memory reach.
+    /// Part of a GPU's raw NVLink rate that loads from and stores to multicast memory reach while
+    /// they are under way, where all ranks pause together after each loop.
     pub port_share: Sourced<f64>,
-    /// What each doubling of the ranks beyond eight takes away from that, as a part of it.
+    /// The same in the long run, where nothing pauses: some thread blocks load or store while others
+    /// wait. As `port_share` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sustained_share: Option<Sourced<f64>>,
+    /// What each doubling of the ranks beyond eight takes away from both, as a part of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crowding: Option<Sourced<f64>>,
 }
 
 impl NvlsModel {
     /// Part of a GPU's raw NVLink rate that loads and stores of `ranks`, which wait for each other,
-    /// reach.
+    /// reach; `sustained` where they do not pause together.
     #[must_use]
-    pub fn reached(&self, ranks: u32) -> f64 {
+    pub fn reached(&self, ranks: u32, sustained: bool) -> f64 {
         let doublings = (f64::from(ranks.max(8)) / 8.0).log2();
         let kept = 1.0 - self.crowding.as_ref().map_or(0.0, |c| c.value);
-        self.port_share.value * kept.powf(doublings)
+        let share = self.sustained_share.as_ref().filter(|_| sustained);
+        share.unwrap_or(&self.port_share).value * kept.powf(doublings)
     }
 }
 
@@ -247,7 +253,13 @@ mod tests {
             (16, share * kept),
             (64, share * kept.powi(3)),
         ] {
-            assert!((nvls.reached(ranks) - expected).abs() < 1e-12, "{ranks}");
+            assert!(
+                (nvls.reached(ranks, false) - expected).abs() < 1e-12,
+                "{ranks}"
+            );
+            let ratio = nvls.sustained_share.as_ref().unwrap().value / share;
+            let sustained = nvls.reached(ranks, true);
+            assert!((sustained - ratio * expected).abs() < 1e-12, "{ranks}");
         }
     }
 }

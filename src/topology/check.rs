@@ -493,9 +493,16 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
             let right = (0.0..1.0).contains(&value);
             figure("nvls.crowding", value, right, "at least 0, less than 1");
         }
-        let share = nvls.port_share.value;
-        let right = share > 0.0 && share <= 1.0;
-        figure("nvls.port_share", share, right, "more than 0, at most 1");
+        let sustained = nvls.sustained_share.as_ref();
+        let shares = [
+            ("nvls.port_share", Some(&nvls.port_share)),
+            ("nvls.sustained_share", sustained),
+        ];
+        for (field, share) in shares {
+            let Some(share) = share else { continue };
+            let right = share.value > 0.0 && share.value <= 1.0;
+            figure(field, share.value, right, "more than 0, at most 1");
+        }
     }
     if let Some(kernels) = &model.kernels {
         let [first, second, third] = kernels.attention_shares.value;
