@@ -37,7 +37,7 @@ mod version;
 pub use algorithm::Algorithm;
 pub use choice::{Candidate, Expected};
 pub use communicator::{Communicator, Forced, Planned};
-pub use env::{Env, NicFilter};
+pub use env::{Env, NicFilter, WithoutEffect};
 pub use error::NcclError;
 pub use graph_file::{Channel, Graph, GraphFile, GraphGpu, Pattern};
 pub use registration::Registration;

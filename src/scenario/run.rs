@@ -19,7 +19,7 @@ use crate::report::record::{Candidate, Decision, Row, Summary, Timeline};
 use crate::threads::{both, processors};
 use crate::topology::{LinkId, Router, draw};
 use crate::units::{Bytes, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -89,11 +89,14 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
     let cuts = OnceLock::new();
     let count = spec.sizes.len() + usize::from(spec.traced.is_some());
     let mut latest = Time::ZERO;
+    let mut without_effect = BTreeSet::new();
     for (index, &size) in spec.sizes.iter().enumerate() {
         let planned = match first.take() {
             Some(planned) => planned,
             None => communicator_plan(spec, &mut communicator, size)?,
         };
+        let algorithm = planned.as_ref().map(|planned| planned.algorithm);
+        without_effect.extend(algorithm.and_then(|a| spec.env.without_effect(a)));
         let row = match planned {
             None => nothing(),
             Some(planned) => {
@@ -131,6 +134,8 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
         )
     });
     summary.warnings.extend(late);
+    let without_effect = without_effect.iter().map(ToString::to_string);
+    summary.warnings.extend(without_effect);
     let mut run = Run {
         summary,
         timeline: Timeline::default(),

@@ -17,6 +17,7 @@ use crate::collective::Collective;
 use crate::plan::ProtocolKind;
 use crate::topology::PathType;
 use crate::units::Bytes;
+use std::fmt;
 use values::{ByFunction, Value};
 
 /// What a set of `NCCL_*` variables asks for. `None` leaves it to NCCL.
@@ -128,6 +129,26 @@ pub struct Env {
     pub graph: Option<GraphFile>,
     /// Variables that were given and have no effect here, each with the reason.
     pub warnings: Vec<String>,
+}
+
+/// A variable that is set and does not act on what NCCL takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WithoutEffect {
+    /// `NCCL_P2P_DISABLE`, or `NCCL_P2P_LEVEL` at its lowest: NVLS needs multicast memory only and does
+    /// not look at access between peers (NCCL 2.30.7 `src/transport/nvls.cc`).
+    PeerAccessOff,
+}
+
+impl fmt::Display for WithoutEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WithoutEffect::PeerAccessOff => f.write_str(
+                "peer-to-peer access is off (NCCL_P2P_DISABLE, NCCL_P2P_LEVEL), which does not act \
+                 where NVSwitches reduce: multicast memory needs no access between peers; \
+                 NCCL_NVLS_ENABLE=0 turns that off, too",
+            ),
+        }
+    }
 }
 
 impl Default for Env {
@@ -340,6 +361,13 @@ impl Env {
             Some(Registration::Local) => self.local_register != Some(false),
             Some(Registration::Graph) => self.graph_register != Some(false),
         }
+    }
+
+    /// What was asked for and does not act where NCCL takes this algorithm.
+    #[must_use]
+    pub fn without_effect(&self, algorithm: Algorithm) -> Option<WithoutEffect> {
+        let nvls = matches!(algorithm, Algorithm::Nvls | Algorithm::NvlsTree);
+        (nvls && self.p2p_level == Some(PathType::Loc)).then_some(WithoutEffect::PeerAccessOff)
     }
 
     /// Whether an algorithm is left for a collective.

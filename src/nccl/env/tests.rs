@@ -143,3 +143,19 @@ fn levels_are_names_or_the_old_digits() {
     );
     assert_eq!(env(&[("NCCL_P2P_DISABLE", "0")]).p2p_level, None);
 }
+
+/// Who turns peer-to-peer access off expects slower rings; NVSwitches that reduce do not need it.
+#[test]
+fn what_does_not_act_on_the_algorithm_is_said() {
+    let off = [("NCCL_P2P_DISABLE", "1"), ("NCCL_P2P_LEVEL", "LOC")];
+    for variable in off {
+        let env = Env::parse([variable]).unwrap();
+        let of = |algorithm| env.without_effect(algorithm);
+        assert_eq!(of(Algorithm::Nvls), Some(WithoutEffect::PeerAccessOff));
+        assert_eq!(of(Algorithm::Ring), None);
+        let told = of(Algorithm::NvlsTree).map(|w| w.to_string()).unwrap();
+        assert!(told.contains("NCCL_NVLS_ENABLE=0"), "{told}");
+    }
+    let near = Env::parse([("NCCL_P2P_LEVEL", "NVL")]).unwrap();
+    assert_eq!(near.without_effect(Algorithm::Nvls), None);
+}
