@@ -3,8 +3,10 @@
 use super::draw::Draw;
 use super::machines::{Machine, machine};
 use fabricsim::collective::Collective;
-use fabricsim::nccl::Algorithm;
+use fabricsim::nccl::{Algorithm, Communicator};
+use fabricsim::plan::Plan;
 use fabricsim::scenario::{ScenarioError, Silent, parse, run, validate};
+use fabricsim::topology::{DeviceModel, Router};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -129,4 +131,24 @@ pub(crate) fn outcome(scenario: &Value) -> Result<Run, ScenarioError> {
     let read = parse(&scenario.to_string(), "case.json", &[])?;
     let valid = validate(read, Path::new("."))?;
     run(&valid, &mut Silent)
+}
+
+/// What NCCL makes of a scenario at one size, and the longest message that travels in its descriptor;
+/// `None` if that takes more than the collective and its size.
+pub(crate) fn planned(scenario: &Value, bytes: u64) -> Option<(Plan, u64)> {
+    let read = parse(&scenario.to_string(), "case.json", &[]).ok()?;
+    let valid = validate(read, Path::new(".")).ok()?;
+    if valid.matrix.is_some() {
+        return None;
+    }
+    let router = Router::new(&valid.topology, valid.seed);
+    let gpus = valid.gpus.clone();
+    let mut communicator = Communicator::of(&valid.topology, gpus, &valid.env, router).ok()?;
+    let planned = communicator.plan(valid.collective, bytes, valid.forced);
+    let models = valid.topology.device_models.iter();
+    let inline = models.filter_map(|(_, model)| match model {
+        DeviceModel::Nic(nic) => Some(nic.inline.as_ref()?.up_to.value.get()),
+        _ => None,
+    });
+    Some((planned.ok()?.plan, inline.max().unwrap_or(0)))
 }

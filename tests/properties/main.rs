@@ -9,6 +9,7 @@ mod bandwidth;
 mod cases;
 mod draw;
 mod machines;
+mod order;
 
 use cases::{Run, outcome, scenario};
 use fabricsim::nccl::Algorithm;
@@ -69,7 +70,11 @@ fn all_cases(default: u64, check: impl Fn(u64) -> Result<bool, String> + Sync) -
 /// Says what is wrong with the answers of a scenario.
 type Check = fn(&Value, &Run) -> Result<(), String>;
 
-const CHECKS: [Check; 2] = [no_time_below_the_bound, no_link_is_used_twice];
+const CHECKS: [Check; 3] = [
+    no_time_below_the_bound,
+    no_link_is_used_twice,
+    order::time_grows_with_size,
+];
 
 #[test]
 fn answers_contradict_no_law() {
