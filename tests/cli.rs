@@ -158,7 +158,7 @@ fn json_is_the_contract() {
             "rows": { "minItems": 14, "maxItems": 14, "items": {
                 "type": "object",
                 "additionalProperties": false,
-                "required": ["bytes", "time_us", "algbw_gbs", "busbw_gbs", "algo", "proto", "channels", "bound_us", "bound_cut", "bound_plain_us", "bound_plain_cut", "bottleneck", "rank_classes", "worker_classes", "events", "skipped", "wall_ms"],
+                "required": ["bytes", "time_us", "algbw_gbs", "busbw_gbs", "algo", "proto", "channels", "bound_us", "bound_cut", "bound_plain_us", "bound_plain_cut", "bottleneck", "cause", "causes", "rank_classes", "worker_classes", "events", "skipped", "wall_ms"],
                 "properties": {
                     "bytes": { "type": "integer" },
                     "time_us": { "type": "number", "exclusiveMinimum": 0 },
@@ -172,6 +172,8 @@ fn json_is_the_contract() {
                     "bound_plain_us": { "type": "number" },
                     "bound_plain_cut": { "type": "string" },
                     "bottleneck": { "type": "string" },
+                    "cause": { "type": "string" },
+                    "causes": { "type": "object" },
                     "rank_classes": { "const": 4 },
                     "worker_classes": { "type": "integer", "minimum": 4 },
                     "events": { "type": "integer" },
@@ -704,7 +706,8 @@ fn a_link_at_half_its_rate_doubles_a_large_ring_and_is_named() {
     );
     let table = succeeds(&with_faults(&path, &["-s", "1G"]));
     assert!(table.contains("  healthy  slower  bottleneck"), "{table}");
-    assert!(table.contains("x  network "), "{table}");
+    let named = "x  node1/nic2: link at 0.5 of its rate costs ";
+    assert!(table.contains(named), "{table}");
 }
 
 #[test]
@@ -780,4 +783,228 @@ fn faults_that_cannot_be_are_refused_by_their_place() {
         &with_faults("no-such-file.json", &["-s", "1M"]),
         &["no-such-file.json"],
     );
+}
+
+/// Sizes, machines and faults that limit in different ways.
+fn causes_are_one(args: &str, fault: Option<&str>) -> Value {
+    let file = fault.map(faults);
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("run").display().to_string();
+    let mut line: Vec<&str> = args.split(' ').collect();
+    if let Some((_, path)) = &file {
+        line.extend(["--faults", path]);
+    }
+    let with = |more: &[&str]| succeeds(&[&line[..], more].concat());
+    let json: Value = serde_json::from_str(&with(&["--json"])).unwrap();
+    let table = with(&["-o", &target]);
+    let summary = fs::read_to_string(Path::new(&target).join("summary.json")).unwrap();
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    let page = fs::read_to_string(Path::new(&target).join("report.html")).unwrap();
+    let row = &json["rows"][0];
+    let (cause, words) = (
+        row["cause"].as_str().unwrap(),
+        row["bottleneck"].as_str().unwrap(),
+    );
+    assert!(!cause.is_empty(), "{args}");
+    for key in ["cause", "causes", "bottleneck", "fault_costs"] {
+        assert_eq!(row[key], summary["rows"][0][key], "{args}: {key}");
+    }
+    let sentence = summary["bottleneck"].as_str().unwrap();
+    let first = sentence.split_once(": ").unwrap().1;
+    assert!(first.starts_with(cause), "{args}: {sentence} / {cause}");
+    assert!(words.starts_with(cause), "{args}: {words}");
+    for text in [
+        &table,
+        &page
+            .replace("&#39;", "'")
+            .replace("&lt;", "<")
+            .replace("&gt;", ">"),
+    ] {
+        assert!(text.contains(words), "{args}: {words}");
+        assert!(text.contains(sentence), "{args}: {sentence}");
+    }
+    let picos = |us: &Value| (us.as_f64().unwrap() * 1e6).round() as u64;
+    let parts = row["causes"]["parts"].as_array().unwrap();
+    let sum: u64 = parts.iter().map(|part| picos(&part["us"])).sum();
+    assert_eq!(sum, picos(&row["time_us"]), "{args}");
+    row.clone()
+}
+
+#[test]
+fn row_sentence_page_and_json_name_one_cause() {
+    let kind = |row: &Value| row["causes"]["parts"][0]["cause"]["kind"].clone();
+    for (args, method) in [
+        ("collective all-reduce -t dgx-h100 -s 8", "critical_path"),
+        ("collective all-reduce -t dgx-h100 -s 1G", "critical_path"),
+        (
+            "collective all-reduce -t dgx-h100 -n 4 -s 8K",
+            "critical_path",
+        ),
+        (
+            "collective all-reduce -t dgx-h100 -n 4 -s 4M",
+            "critical_path",
+        ),
+        (
+            "collective all-reduce -t gb200-nvl72 -g 4 -n 2 -s 64M",
+            "critical_path",
+        ),
+        (
+            "collective all-gather -t x86-h100-pcie -s 16M",
+            "critical_path",
+        ),
+        (
+            "collective all-to-all -t superpod-h100 -n 2 -s 1M",
+            "critical_path",
+        ),
+        (
+            "collective broadcast -t dgx-a100 -n 2 -s 64M --isolated",
+            "critical_path",
+        ),
+    ] {
+        let row = causes_are_one(args, None);
+        assert_eq!(row["causes"]["method"], method, "{args}");
+    }
+    let small = causes_are_one("collective all-reduce -t dgx-h100 -s 8", None);
+    assert_ne!(kind(&small), "links");
+    let large = causes_are_one(
+        "collective all-reduce -t dgx-h100 -n 2 -s 1G --algo ring --proto simple",
+        None,
+    );
+    assert_eq!(kind(&large), "links", "{large}");
+}
+
+#[test]
+fn faults_are_priced_and_the_dearest_is_the_answer() {
+    let slow = r#"[{"slow_gpu": {"ranks": 3, "speed": 0.5}},
+        {"link": {"links": "node[1]/nic[2] <> compute", "factor": 0.9}}]"#;
+    let row = causes_are_one("collective all-reduce -t dgx-h100 -n 4 -s 8M", Some(slow));
+    assert_eq!(row["cause"], "rank 3: GPU at 0.5 of its speed");
+    let costs = row["fault_costs"].as_array().unwrap();
+    let us = |value: &Value| value.as_f64().unwrap();
+    let extra = us(&row["time_us"]) - us(&row["healthy_us"]);
+    assert!(us(&costs[0]["cost_us"]) > 0.5 * extra, "{row}");
+    assert_eq!(
+        costs[1]["description"],
+        "node1/nic2: link at 0.9 of its rate"
+    );
+    let (_folder, path) =
+        faults(r#"[{"flap": {"links": "node[0]/nic[1]", "from": "10s", "down": "1ms"}}]"#);
+    let late = fabricsim(&with_faults(&path, &["-s", "1M", "--json"]));
+    let late: Value = serde_json::from_str(&late.out).unwrap();
+    let cost = &late["rows"][0]["fault_costs"][0];
+    assert_eq!(
+        (us(&cost["cost_us"]), &cost["reason"]),
+        (0.0, &"too_late".into())
+    );
+    // Alone, a fault costs what it takes longer than without any.
+    let slow = r#"[{"slow_gpu": {"ranks": 3, "speed": 0.5}}]"#;
+    let row = causes_are_one("collective all-reduce -t dgx-h100 -n 4 -s 8M", Some(slow));
+    let extra = us(&row["time_us"]) - us(&row["healthy_us"]);
+    assert!((us(&row["fault_costs"][0]["cost_us"]) - extra).abs() < 1e-6);
+    // Spines that nothing crosses.
+    let spines = r#"[{"link": {"links": "compute/leaf[*] <> compute/spine[*]", "factor": 0.5}}]"#;
+    let row = causes_are_one(
+        "collective all-reduce -t superpod-h100 -n 4 -s 64M",
+        Some(spines),
+    );
+    assert_eq!(row["fault_costs"][0]["reason"], "below_the_spines");
+}
+
+#[test]
+fn a_link_that_is_slow_is_used_by_what_is_left_of_it_and_marked() {
+    let (_folder, path) =
+        faults(r#"[{"link": {"links": "node[1]/nic[2] <> compute", "factor": 0.5}}]"#);
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("run").display().to_string();
+    succeeds(&with_faults(&path, &["-s", "1G", "-o", &target]));
+    let read = |name: &str| fs::read_to_string(Path::new(&target).join(name)).unwrap();
+    let summary: Value = serde_json::from_str(&read("summary.json")).unwrap();
+    let links = summary["links"].as_array().unwrap();
+    let of = |name: &str| {
+        let found = links
+            .iter()
+            .find(|link| link["name"].as_str().unwrap().starts_with(name));
+        found.unwrap()
+    };
+    let used = |link: &Value| link["utilisation"].as_f64().unwrap();
+    let (slow, whole) = (of("node1/nic2 > compute"), of("node1/nic1 > compute"));
+    assert_eq!(slow["faulty"], true);
+    assert!(
+        (used(slow) / used(whole) - 2.0).abs() < 0.05,
+        "{slow} {whole}"
+    );
+    assert!(read("topology.svg").contains(">faulty</text>"));
+}
+
+#[test]
+fn what_dies_is_named_with_its_rank_and_what_waits_for_it() {
+    let (_folder, path) = faults(r#"[{"failed": {"devices": "node1/gpu3", "at": "0ns"}}]"#);
+    let done = fabricsim(&with_faults(&path, &["-s", "64M"]));
+    assert_eq!(done.code, 2, "{}", done.err);
+    for part in ["node1/gpu3: failed from the start", "rank 11"] {
+        assert!(done.err.contains(part), "{}", done.err);
+    }
+    assert!(!done.err.contains("add `ports`"), "{}", done.err);
+    let (_folder, path) = faults(r#"[{"failed": {"devices": "node1/gpu3", "at": "30us"}}]"#);
+    let line = [
+        "collective",
+        "all-reduce",
+        "-t",
+        "dgx-h100",
+        "-n",
+        "2",
+        "-s",
+        "64M",
+        "--faults",
+    ];
+    let done = fabricsim(&[&line[..], &[&path]].concat());
+    assert_eq!(done.code, 1, "{}", done.err);
+    assert!(done.err.contains("the GPU of rank 11"), "{}", done.err);
+    assert!(
+        !done.err.contains("of rank 0, waiting for data from rank 0"),
+        "{}",
+        done.err
+    );
+    let (_folder, path) = faults(r#"[{"failed": {"devices": "node0/cpu0", "at": "0ns"}}]"#);
+    refuses(
+        &with_faults(&path, &["-s", "1M"]),
+        &["faults[0].failed.devices", "a CPU", "all of `node0`"],
+    );
+    let (_folder, path) = faults(
+        r#"[{"flap": {"links": "node[0]/nic[2]", "from": "10us", "down": "1ps", "up": "1ps", "count": 4294967295}}]"#,
+    );
+    refuses(
+        &with_faults(&path, &["-s", "1M"]),
+        &["faults[0].flap.up", "1us or more"],
+    );
+}
+
+#[test]
+fn a_jobs_faults_are_priced() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |scenario: &str, name: &str, more: &[&str]| -> Value {
+        let target = folder.path().join(name).display().to_string();
+        let line = ["run", scenario, "-q", "-o", &target];
+        succeeds(&[&line[..], more].concat());
+        let text = fs::read_to_string(Path::new(&target).join("summary.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let summary = run("scenarios/ddp-straggler.json", "straggler", &[]);
+    let answer = summary["answer"].as_str().unwrap();
+    assert!(
+        answer.contains("rank 5: GPU at 0.8 of its speed costs "),
+        "{answer}"
+    );
+    let variants = summary["variants"].as_array().unwrap();
+    assert!(variants[0].get("fault_prices").is_none());
+    let prices = &variants[1]["fault_prices"];
+    let us = |value: &Value| value.as_f64().unwrap();
+    let extra = (us(&prices["run_s"]) - us(&prices["healthy_s"])) * 1e6;
+    assert!(
+        (us(&prices["costs"][0]["cost_us"]) - extra).abs() < 1e-3,
+        "{prices}"
+    );
+    let steps = variants[0]["ran"]["steps_s"].as_array().unwrap();
+    let healthy: f64 = steps.iter().map(us).sum();
+    assert!((us(&prices["healthy_s"]) - healthy).abs() < 1e-9);
 }

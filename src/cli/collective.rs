@@ -314,6 +314,8 @@ fn row(row: &Row) -> serde_json::Value {
         "bound_plain_us": row.bound_plain_us,
         "bound_plain_cut": row.bound_plain_cut,
         "bottleneck": row.bottleneck,
+        "cause": row.cause,
+        "causes": row.causes,
         "rank_classes": row.rank_classes,
         "worker_classes": row.worker_classes,
         "events": row.events,
@@ -322,6 +324,7 @@ fn row(row: &Row) -> serde_json::Value {
     });
     if let Some(healthy) = row.healthy_us {
         document["healthy_us"] = json!(healthy);
+        document["fault_costs"] = json!(row.fault_costs);
     }
     document
 }

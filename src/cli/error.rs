@@ -5,6 +5,7 @@ use crate::scenario::ScenarioError;
 use crate::scenario::explain::ExplainError;
 use crate::topology::{RouteError, TopologyError};
 use std::io;
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// Why a command failed.
@@ -29,8 +30,15 @@ pub enum CliError {
     #[error("{0}")]
     Usage(String),
     /// A job that the results say does not end.
-    #[error("a job does not end; its results say why")]
-    Found,
+    #[error("{what} does not end: {why}\n    its results are in {}", results.display())]
+    Found {
+        /// Which: the job, or a variant of it.
+        what: String,
+        /// What it waits for.
+        why: String,
+        /// The folder of the results.
+        results: PathBuf,
+    },
     /// A job that fits into no GPU's memory as it is divided.
     #[error("nothing fits into the memory of its GPUs; the results say what it needs")]
     NothingFits,
@@ -51,7 +59,7 @@ impl CliError {
                 0
             }
             CliError::Scenario(ScenarioError::Simulation { .. })
-            | CliError::Found
+            | CliError::Found { .. }
             | CliError::NothingFits => 1,
             _ => 2,
         }

@@ -114,9 +114,16 @@ fn run_job(args: &Args, scenario: Scenario, folder: &Path) -> Result<(), CliErro
         terminal::print(&text)?;
     }
     // What a job was to detect it has found.
-    let failed = |v: &training::Variant| matches!(v.result, VariantResult::Failed(_));
-    if run.summary.variants.iter().any(failed) {
-        return Err(CliError::Found);
+    let failed = |variant: &training::Variant| match &variant.result {
+        VariantResult::Failed(why) => Some((variant.name.clone(), why.clone())),
+        VariantResult::Ran(_) => None,
+    };
+    if let Some((name, why)) = run.summary.variants.iter().find_map(failed) {
+        return Err(CliError::Found {
+            what: format!("the job `{name}`"),
+            why,
+            results: target.clone(),
+        });
     }
     if run.summary.best.is_none() {
         return Err(CliError::NothingFits);

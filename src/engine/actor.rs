@@ -4,6 +4,7 @@
 //! slice needs is packed into two cache lines ([`Actor`]); the rest is apart ([`Cold`]).
 
 use super::fifo::FifoId;
+use super::path::{Link, NOTHING};
 use super::probe::{ActorId, Cause};
 use super::resources::{PathId, ResourceId};
 use crate::collective::After;
@@ -113,6 +114,12 @@ pub(super) struct Cold {
     pub(super) posted: Time,
     pub(super) cause: Cause,
     pub(super) name: &'static str,
+    // For a critical path.
+    /// What the slice at hand began after.
+    pub(super) link: Link,
+    /// The actor's last slice, and the last one of its last step.
+    pub(super) last: u32,
+    pub(super) done_by: u32,
 }
 
 impl Default for Cold {
@@ -133,6 +140,9 @@ impl Default for Cold {
             posted: Time::ZERO,
             cause: Cause::Own,
             name: "",
+            link: Link::default(),
+            last: NOTHING,
+            done_by: NOTHING,
         }
     }
 }

@@ -57,6 +57,9 @@ const NO_LENS: u32 = u32::MAX;
 /// Its times are where those of most are.
 const SHALLOW: u32 = u32::MAX;
 
+/// No slice is known.
+const UNKNOWN: u32 = super::path::NOTHING;
+
 /// All queues of a simulation; but for deep ones each has the same number of slots.
 #[derive(Debug, Clone)]
 pub(super) struct Fifos {
@@ -68,6 +71,10 @@ pub(super) struct Fifos {
     /// The same of deep queues.
     deep: Vec<Time>,
     lens: Vec<u64>,
+    /// If a critical path is kept: which slice filled each slot last, then which freed it, and where
+    /// those of each queue are.
+    by: Vec<u32>,
+    by_at: Vec<u32>,
     /// Actors from this one on prepare a slice, once it is there, for up to `preparing` before it
     /// moves: so long a time that is over matters at their queues.
     preparers: ActorId,
@@ -84,6 +91,8 @@ pub(super) struct News {
     pub(super) at: Time,
     /// Bytes of a slice that was put in; of one that was taken out nothing.
     pub(super) put: Option<u64>,
+    /// The slice that did it, if a critical path is kept.
+    pub(super) by: u32,
 }
 
 impl Fifos {
@@ -95,10 +104,46 @@ impl Fifos {
             times: Vec::new(),
             deep: Vec::new(),
             lens: Vec::new(),
+            by: Vec::new(),
+            by_at: Vec::new(),
             preparers: ActorId::MAX,
             preparing: Time::ZERO,
             news: Vec::new(),
         }
+    }
+
+    /// From now on it is kept which slice filled and freed each slot last.
+    pub(super) fn track(&mut self) {
+        self.by_at.clear();
+        self.by.clear();
+        for id in 0..self.all.len() {
+            self.by_at.push(self.by.len() as u32);
+            let slots = usize::from(self.all[id].slots);
+            self.by.resize(self.by.len() + 2 * slots, UNKNOWN);
+        }
+    }
+
+    fn tracks(&self) -> bool {
+        !self.by.is_empty()
+    }
+
+    /// The slice that posted the receiver's next one.
+    pub(super) fn posted_by(&self, id: FifoId) -> u32 {
+        let fifo = &self.all[id as usize];
+        self.by_slot(id, usize::from(fifo.take_slot))
+    }
+
+    /// The slice whose being taken freed the sender's next slot.
+    pub(super) fn freed_by(&self, id: FifoId) -> u32 {
+        let fifo = &self.all[id as usize];
+        self.by_slot(id, usize::from(fifo.slots) + usize::from(fifo.post_slot))
+    }
+
+    fn by_slot(&self, id: FifoId, slot: usize) -> u32 {
+        let at = self.by_at.get(id as usize).map(|&at| at as usize + slot);
+        at.and_then(|at| self.by.get(at))
+            .copied()
+            .unwrap_or(UNKNOWN)
     }
 
     /// Actors from `first` on need up to `most` before a slice that is there moves.
@@ -135,6 +180,11 @@ impl Fifos {
             self.times.len() + self.lines(),
             Line([Time::ZERO; MAX_SLOTS]),
         );
+        if self.tracks() {
+            self.by_at.push(self.by.len() as u32);
+            let slots = usize::from(self.slots);
+            self.by.resize(self.by.len() + 2 * slots, UNKNOWN);
+        }
         self.all.push(Fifo {
             from,
             to,
@@ -166,6 +216,11 @@ impl Fifos {
             (fifo.slots, fifo.deep_at) = (slots, self.deep.len() as u32);
             let times = self.deep.len() + 2 * usize::from(slots);
             self.deep.resize(times, Time::ZERO);
+            if self.tracks() {
+                self.by_at[id as usize] = self.by.len() as u32;
+                self.by
+                    .resize(self.by.len() + 2 * usize::from(slots), UNKNOWN);
+            }
         }
     }
 
@@ -291,7 +346,7 @@ impl Fifos {
         &mut self,
         id: FifoId,
         (first, all): (Time, Time),
-        len: u64,
+        (len, by): (u64, u32),
     ) -> Option<ActorId> {
         let fifo = &mut self.all[id as usize];
         fifo.bytes += len;
@@ -300,28 +355,33 @@ impl Fifos {
         let at = seen + fifo.latency;
         if fifo.far {
             let put = Some(len);
-            self.news.push(News { fifo: id, at, put });
+            let fifo = id;
+            self.news.push(News { fifo, at, put, by });
         }
-        self.put(id, at, len)
+        self.put(id, at, (len, by))
     }
 
     /// The receiver is done with a slice at `now`; returns the sender if it waits for a slot.
     #[inline]
-    pub(super) fn take(&mut self, id: FifoId, now: Time) -> Option<ActorId> {
+    pub(super) fn take(&mut self, id: FifoId, now: Time, by: u32) -> Option<ActorId> {
         let fifo = &self.all[id as usize];
         let at = now + fifo.credit_latency;
         if fifo.far {
             let put = None;
-            self.news.push(News { fifo: id, at, put });
+            let fifo = id;
+            self.news.push(News { fifo, at, put, by });
         }
-        self.give_back(id, at)
+        self.give_back(id, at, by)
     }
 
     /// A slice is in the queue, visible from `at` on; returns the receiver if it waits for it.
     #[inline]
-    fn put(&mut self, id: FifoId, at: Time, len: u64) -> Option<ActorId> {
+    fn put(&mut self, id: FifoId, at: Time, (len, by): (u64, u32)) -> Option<ActorId> {
         let fifo = &mut self.all[id as usize];
         let slot = fifo.post_slot;
+        if let Some(&first) = self.by_at.get(id as usize) {
+            self.by[first as usize + usize::from(slot)] = by;
+        }
         fifo.post_slot = if slot + 1 == fifo.slots { 0 } else { slot + 1 };
         fifo.posted += 1;
         if fifo.lens_at != NO_LENS {
@@ -334,9 +394,12 @@ impl Fifos {
 
     /// A slot is free from `at` on; returns the sender if it waits for it.
     #[inline]
-    fn give_back(&mut self, id: FifoId, at: Time) -> Option<ActorId> {
+    fn give_back(&mut self, id: FifoId, at: Time, by: u32) -> Option<ActorId> {
         let fifo = &mut self.all[id as usize];
         let slot = fifo.take_slot;
+        if let Some(&first) = self.by_at.get(id as usize) {
+            self.by[first as usize + usize::from(fifo.slots) + usize::from(slot)] = by;
+        }
         fifo.take_slot = if slot + 1 == fifo.slots { 0 } else { slot + 1 };
         fifo.taken += 1;
         let wakes = std::mem::take(&mut fifo.sender_waits).then_some(fifo.from);
@@ -352,8 +415,8 @@ impl Fifos {
     /// The other end of a queue did something; returns this one if it waits for that.
     pub(super) fn hear(&mut self, news: News) -> Option<ActorId> {
         match news.put {
-            Some(len) => self.put(news.fifo, news.at, len),
-            None => self.give_back(news.fifo, news.at),
+            Some(len) => self.put(news.fifo, news.at, (len, news.by)),
+            None => self.give_back(news.fifo, news.at, news.by),
         }
     }
 
@@ -402,6 +465,11 @@ impl Fifos {
             let (own, slots) = (own.lens_at as usize, usize::from(self.slots));
             let then = then.lens_at as usize;
             self.lens.copy_within(then..then + slots, own);
+        }
+        if self.tracks() {
+            let (own, then) = (self.by_at[to] as usize, self.by_at[from] as usize);
+            let both = 2 * usize::from(self.all[to].slots);
+            self.by.copy_within(then..then + both, own);
         }
         let lines = self.lines();
         let lines_from = lines * from..lines * (from + 1);
@@ -521,6 +589,7 @@ impl Fifos {
         self.times.clone_from(&then.times);
         self.deep.clone_from(&then.deep);
         self.lens.clone_from(&then.lens);
+        self.by.clone_from(&then.by);
         self.shift(by);
     }
 

@@ -18,6 +18,7 @@ mod fold;
 pub mod job;
 mod machinery;
 mod outcome;
+pub mod path;
 pub mod probe;
 pub mod queue;
 pub mod resources;
@@ -27,7 +28,7 @@ pub mod sharing;
 pub use error::SimError;
 pub use fifo::FifoId;
 pub use outcome::{Bins, Folded, Outcome};
-pub use run::{Options, simulate, simulate_folded, simulate_with};
+pub use run::{Options, simulate, simulate_folded, simulate_folded_with, simulate_with};
 
 #[cfg(test)]
 mod tests;

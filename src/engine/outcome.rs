@@ -19,13 +19,15 @@ pub struct Bins {
     pub wait_data: Time,
     /// The receiver had not freed a slot yet.
     pub wait_credit: Time,
-    /// Fencing and posting slices; passes of threads over bytes, all of them where the bytes had
-    /// moved before the first pass was over.
+    /// Fencing and posting slices; passes of threads over bytes, as far as they take longer than the
+    /// links do, or are not full.
     pub sync: Time,
-    /// Bytes moved at the worker's own rate.
+    /// Bytes moved at the worker's own rate, that of its threads' passes included.
     pub at_cap: Time,
     /// Bytes moved as fast as a full resource allowed, by resource.
     pub limited: SmallVec<[(ResourceId, Time); 2]>,
+    /// Of proxies: handling messages.
+    pub message: Time,
     /// Done, while others were not.
     pub idle: Time,
 }
@@ -42,6 +44,7 @@ impl Bins {
             + self.sync
             + self.at_cap
             + limited
+            + self.message
             + self.idle
     }
 }
@@ -53,6 +56,10 @@ pub struct Folded {
     pub ranks: u32,
     /// For each worker of [`Outcome::workers`] how many there are like it, itself included.
     pub workers: Vec<u32>,
+    /// The same of [`Outcome::proxies`].
+    pub proxies: Vec<u32>,
+    /// The same of the resources.
+    pub resources: Vec<u32>,
 }
 
 /// The result of a simulation.
@@ -63,6 +70,8 @@ pub struct Outcome {
     /// Where each worker's time went, in the program's order of workers; of a folded run, that
     /// of one worker of each class.
     pub workers: Vec<Bins>,
+    /// Where the time of each connection's proxy went, in the order of those that have one.
+    pub proxies: Vec<Bins>,
     /// What the simulation was folded to, if it was.
     pub folded: Option<Folded>,
     /// Payload that each connection carried, all operations together.
@@ -82,6 +91,18 @@ impl Outcome {
     pub fn bins(&self) -> impl Iterator<Item = (&Bins, u32)> {
         let alike = |index| self.folded.as_ref().map_or(1, |f| f.workers[index]);
         self.workers
+            .iter()
+            .enumerate()
+            .map(move |(i, b)| (b, alike(i)))
+    }
+
+    /// Where the proxies' time went, and how many proxies' time it is.
+    pub fn proxy_bins(&self) -> impl Iterator<Item = (&Bins, u32)> {
+        let alike = |index: usize| {
+            let folded = self.folded.as_ref();
+            folded.and_then(|f| f.proxies.get(index)).map_or(1, |&n| n)
+        };
+        self.proxies
             .iter()
             .enumerate()
             .map(move |(i, b)| (b, alike(i)))

@@ -1,6 +1,7 @@
 //! Looking inside a running simulation, at no cost when nobody looks.
 
 use super::fifo::FifoId;
+use super::path::{Link, NOTHING};
 use super::resources::PathId;
 use super::sharing::Limit;
 use crate::units::Time;
@@ -81,6 +82,29 @@ pub trait Probe {
     fn segment(&mut self, _segment: &Segment) {}
     /// A worker's kernel started (`launch` before it, idle before that).
     fn launch(&mut self, _actor: ActorId, _from: Time, _to: Time) {}
+
+    /// True if slices are to be told with what let them begin, for a critical path. Unlike who is
+    /// `ACTIVE`, who tracks sees neither every slice nor instants in their order: one actor may
+    /// stand for others, and what repeats itself is told once ([`Probe::repeated`]).
+    const TRACKS: bool = false;
+    /// A simulation of so many actors begins, or begins anew.
+    fn begin(&mut self, _actors: usize) {}
+    /// A slice is over; the number by which later ones refer to it.
+    fn link(&mut self, _actor: ActorId, _link: &Link) -> u32 {
+        NOTHING
+    }
+    /// What happened in the last `period` happens so many times more, and is not told.
+    fn repeated(&mut self, _period: Time, _times: u64) {}
+    /// Which repetitions are behind: to be handed to [`Probe::go_back`].
+    fn epoch(&self) -> u32 {
+        0
+    }
+    /// All goes on as after another epoch.
+    fn go_back(&mut self, _epoch: u32) {}
+    /// From now on not all is told any more.
+    fn give_up(&mut self) {}
+    /// The slice that ended last.
+    fn finish(&mut self, _last: u32) {}
 }
 
 /// Nobody looks.

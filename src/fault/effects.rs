@@ -8,7 +8,7 @@ use super::distribution::Sampler;
 use super::draw::Key;
 use super::spec::Per;
 use super::window::Windows;
-use crate::topology::{DeviceId, LinkId};
+use crate::topology::{DeviceId, DeviceKind, LinkId, Topology};
 use crate::units::Time;
 use rand_distr::Distribution as _;
 use std::collections::BTreeMap;
@@ -60,6 +60,8 @@ pub(super) struct Item {
     pub(super) what: String,
     pub(super) place: String,
     pub(super) effect: Effect,
+    /// It is left out ([`Faults::without`]).
+    pub(super) off: bool,
 }
 
 impl Item {
@@ -90,6 +92,7 @@ pub(super) enum Effect {
     },
     Failed {
         windows: Windows,
+        devices: Vec<DeviceId>,
     },
 }
 
@@ -129,7 +132,7 @@ impl Effect {
         match self {
             Effect::Slow { windows, .. }
             | Effect::Link { windows }
-            | Effect::Failed { windows } => Some(windows),
+            | Effect::Failed { windows, .. } => Some(windows),
             Effect::Jitter { .. } | Effect::Stall { .. } => None,
         }
     }
@@ -160,19 +163,145 @@ impl Faults {
     /// Whether there is none at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.on().next().is_none()
+    }
+
+    /// The same without one of them, by its place in the list; what the others do stays the same, and
+    /// so do their places.
+    #[must_use]
+    pub fn without(&self, fault: usize) -> Self {
+        let mut faults = self.clone();
+        if let Some(item) = faults.items.get_mut(fault) {
+            item.off = true;
+        }
+        let kept = |item: u32| item as usize != fault;
+        for own in &mut faults.by_rank {
+            own.retain(|&item| kept(item));
+        }
+        for own in faults.by_link.values_mut() {
+            own.retain(|&(item, _)| kept(item));
+        }
+        faults.by_link.retain(|_, own| !own.is_empty());
+        faults.failed.clear();
+        for item in faults.items.iter().filter(|item| !item.off) {
+            let Effect::Failed { windows, devices } = &item.effect else {
+                continue;
+            };
+            for &device in devices {
+                let time = faults.failed.entry(device).or_insert(windows.from);
+                *time = windows.from.min(*time);
+            }
+        }
+        faults.signatures = faults.classify();
+        faults
+    }
+
+    /// The same without any.
+    #[must_use]
+    pub fn healthy(&self) -> Self {
+        let all = 0..self.items.len();
+        all.fold(self.clone(), |faults, fault| faults.without(fault))
+    }
+
+    /// Of how many ranks they are told.
+    #[must_use]
+    pub fn ranks(&self) -> usize {
+        self.by_rank.len()
+    }
+
+    /// The places of those that are not left out.
+    pub fn places(&self) -> impl Iterator<Item = usize> {
+        let all = self.items.iter().enumerate();
+        all.filter(|(_, item)| !item.off).map(|(place, _)| place)
+    }
+
+    /// What is wrong where, by the fault's place in the list: with the device's name if all the links
+    /// of a fault are one's.
+    #[must_use]
+    pub fn describe(&self, fault: usize, topology: &Topology) -> String {
+        let Some(item) = self.items.get(fault) else {
+            return String::new();
+        };
+        let mut links = self.links_of(fault).map(|link| topology.ends(link));
+        let Some((from, to)) = links.next() else {
+            return item.told();
+        };
+        let rest: Vec<(DeviceId, DeviceId)> = links.collect();
+        let all = |device: &DeviceId| rest.iter().all(|e| e.0 == *device || e.1 == *device);
+        // Of a cable's two ends the one that does not only forward.
+        let forwards = |device: DeviceId| topology.device(device).kind == DeviceKind::Switch;
+        let devices = [from, to].into_iter().filter(all);
+        match devices.min_by_key(|&device| (forwards(device), device)) {
+            Some(device) => format!("{}: {}", topology.device_name(device), item.what),
+            None => item.told(),
+        }
+    }
+
+    /// Whether a fault is not on before `end`.
+    #[must_use]
+    pub fn begins_after(&self, fault: usize, end: Time) -> bool {
+        let windows = self.items.get(fault).and_then(|i| i.effect.windows());
+        windows.is_some_and(|w| {
+            let first = w.at_or_after(Time::ZERO);
+            first.is_none_or(|(from, _)| from >= end)
+        })
+    }
+
+    /// Whether a fault is always on.
+    #[must_use]
+    pub fn is_always(&self, fault: usize) -> bool {
+        let windows = self.items.get(fault).and_then(|i| i.effect.windows());
+        windows.is_none_or(Windows::always)
+    }
+
+    /// The ranks that a fault touches.
+    pub fn ranks_of(&self, fault: usize) -> impl Iterator<Item = usize> {
+        let ranks = self.by_rank.iter().enumerate();
+        ranks
+            .filter(move |(_, own)| own.contains(&(fault as u32)))
+            .map(|(rank, _)| rank)
+    }
+
+    /// The links that a fault touches.
+    pub fn links_of(&self, fault: usize) -> impl Iterator<Item = LinkId> {
+        let of = move |own: &[(u32, f64)]| own.iter().any(|&(item, _)| item as usize == fault);
+        let links = self.by_link.iter();
+        links.filter(move |(_, own)| of(own)).map(|(&link, _)| link)
+    }
+
+    /// Classes of ranks that nothing distinguishes: the same faults, none of them random.
+    pub(super) fn classify(&self) -> Vec<u32> {
+        let of_rank = |(rank, own): (usize, &Vec<u32>)| {
+            let random = own
+                .iter()
+                .any(|&i| self.items[i as usize].effect.is_random());
+            (random.then_some(rank), own.clone())
+        };
+        let keys: Vec<_> = self.by_rank.iter().enumerate().map(of_rank).collect();
+        let plain = (None, Vec::new());
+        let mut classes = BTreeMap::from([(&plain, 0)]);
+        let mut signatures = Vec::with_capacity(keys.len());
+        for key in &keys {
+            let next = classes.len() as u32;
+            signatures.push(*classes.entry(key).or_insert(next));
+        }
+        signatures
+    }
+
+    fn on(&self) -> impl Iterator<Item = &Item> {
+        self.items.iter().filter(|item| !item.off)
     }
 
     /// Whether what faults do depends on the rank or link alone: not on the time, on the step, or on a
     /// draw.
     #[must_use]
     pub fn is_steady(&self) -> bool {
-        self.items.iter().all(|item| item.effect.is_steady())
+        self.on().all(|item| item.effect.is_steady())
     }
 
     /// Each fault in a few words, in the order of the file.
     pub fn told(&self) -> impl Iterator<Item = String> {
-        self.items.iter().map(Item::told)
+        self.on().map(Item::told)
     }
 
     /// Faults that are not on before `end`, in a few words.
@@ -184,7 +313,7 @@ impl Faults {
                     .is_none_or(|(from, _)| from >= end)
             })
         };
-        self.items.iter().filter(late).map(Item::told)
+        self.on().filter(late).map(Item::told)
     }
 
     /// Whether no fault touches the rank. Links that it uses may still have some.
@@ -229,7 +358,7 @@ impl Faults {
     #[must_use]
     pub fn failed_at(&self, rank: usize) -> Option<Time> {
         let fails = self.of_rank(rank).filter_map(|(_, effect)| match effect {
-            Effect::Failed { windows } => Some(windows.from),
+            Effect::Failed { windows, .. } => Some(windows.from),
             _ => None,
         });
         fails.min()
@@ -395,7 +524,7 @@ impl Faults {
     /// When the speed of any rank or the rate of any link next changes (or may) after `time`.
     #[must_use]
     pub fn next_change(&self, time: Time) -> Option<Time> {
-        let windows = self.items.iter().filter_map(|item| item.effect.windows());
+        let windows = self.on().filter_map(|item| item.effect.windows());
         windows.filter_map(|w| w.next_change(time)).min()
     }
 
@@ -405,7 +534,7 @@ impl Faults {
     #[must_use]
     pub fn windows(&self, until: Time) -> Vec<FaultWindow> {
         let mut list = Vec::new();
-        for item in &self.items {
+        for item in self.on() {
             let Some(windows) = item.effect.windows() else {
                 continue;
             };
@@ -440,7 +569,7 @@ impl Faults {
                     let rest = (product / u128::from(PARTS)).max(1);
                     parts = if parts == 0 { 0 } else { rest as u64 };
                 }
-                Effect::Failed { windows } if windows.covers(time) => parts = 0,
+                Effect::Failed { windows, .. } if windows.covers(time) => parts = 0,
                 _ => {}
             }
         }

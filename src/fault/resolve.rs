@@ -7,7 +7,7 @@ use super::spec::{
     DataLoaderStall, DegradedLink, Failed, FaultKind, FaultSpec, Flap, Jitter, RepeatSpec, SlowGpu,
 };
 use super::window::{Repeat, Windows};
-use crate::topology::{DeviceId, Fault as Problem, LinkId, Topology, select};
+use crate::topology::{DeviceId, DeviceKind, Fault as Problem, LinkId, Topology, select};
 use crate::units::Time;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -56,28 +56,9 @@ impl Faults {
             });
         }
         let mut faults = scene.faults;
-        faults.signatures = signatures(&faults);
+        faults.signatures = faults.classify();
         Ok(faults)
     }
-}
-
-/// Classes of ranks that nothing distinguishes: the same faults, none of them random.
-fn signatures(faults: &Faults) -> Vec<u32> {
-    let of_rank = |(rank, own): (usize, &Vec<u32>)| {
-        let random = own
-            .iter()
-            .any(|&i| faults.items[i as usize].effect.is_random());
-        (random.then_some(rank), own.clone())
-    };
-    let keys: Vec<_> = faults.by_rank.iter().enumerate().map(of_rank).collect();
-    let plain = (None, Vec::new());
-    let mut classes = BTreeMap::from([(&plain, 0)]);
-    let mut signatures = Vec::with_capacity(keys.len());
-    for key in &keys {
-        let next = classes.len() as u32;
-        signatures.push(*classes.entry(key).or_insert(next));
-    }
-    signatures
 }
 
 struct Scene<'a> {
@@ -114,6 +95,7 @@ impl Scene<'_> {
             what,
             place,
             effect,
+            off: false,
         });
         self.faults.items.len() as u32 - 1
     }
@@ -259,6 +241,13 @@ impl Scene<'_> {
             self.wrong(format!("{at}.up"), up, "a shorter time");
             return;
         };
+        // Shorter ones would only slow the simulation down.
+        if count > 1 && period < Time::from_micros(1).picos() {
+            let found = Time::from_picos(period);
+            let expected = "1us or more of `down` and `up` together";
+            self.wrong(format!("{at}.up"), found, expected);
+            return;
+        }
         let rounds = period.saturating_mul(u64::from(count) - 1);
         let end = flap.from + Time::from_picos(rounds);
         let windows = Windows {
@@ -284,10 +273,26 @@ impl Scene<'_> {
         let Some(devices) = self.noted(devices) else {
             return;
         };
+        if self.outlives_its_cpu(&devices, &path) {
+            return;
+        }
         let windows = Windows::from(failed.at);
-        let what = "failed".to_owned();
-        let item = self.add(what, failed.devices.clone(), Effect::Failed { windows });
         let dead = |device: DeviceId| devices.binary_search(&device).is_ok();
+        let ranks = self.gpus.iter().enumerate();
+        let ranks: Vec<usize> = ranks.filter(|g| dead(*g.1)).map(|(rank, _)| rank).collect();
+        let when = match failed.at {
+            Time::ZERO => "failed from the start".to_owned(),
+            at => format!("failed at {}", at.human()),
+        };
+        let what = match ranks.as_slice() {
+            [] => when,
+            ranks => format!("{when}, the GPU of {}", rank_names(ranks)),
+        };
+        let effect = Effect::Failed {
+            windows,
+            devices: devices.clone(),
+        };
+        let item = self.add(what, failed.devices.clone(), effect);
         for (rank, &gpu) in self.gpus.iter().enumerate() {
             if dead(gpu) {
                 self.faults.by_rank[rank].push(item);
@@ -303,6 +308,27 @@ impl Scene<'_> {
             let time = self.faults.failed.entry(device).or_insert(failed.at);
             *time = failed.at.min(*time);
         }
+    }
+
+    /// A CPU among the devices whose node would go on without it, as no node does: noted.
+    fn outlives_its_cpu(&mut self, devices: &[DeviceId], path: &str) -> bool {
+        let topology = self.topology;
+        let dead = |device: &DeviceId| devices.binary_search(device).is_ok();
+        let found = devices.iter().find_map(|&device| {
+            let node = topology.node_of(device)?;
+            let cpu = topology.device(device).kind == DeviceKind::Cpu;
+            let lives = !topology.nodes[node.index()].gpus.iter().all(dead);
+            (cpu && lives).then(|| (topology.device_name(device), node))
+        });
+        let Some((name, node)) = found else {
+            return false;
+        };
+        let expected = format!(
+            "GPUs, NICs or switches, or all of `{}`: no node goes on without one of its CPUs",
+            topology.nodes[node.index()].name
+        );
+        self.wrong(path.to_owned(), format!("`{name}`, a CPU"), &expected);
+        true
     }
 
     fn windows(

@@ -7,6 +7,7 @@
 //! single file; the other functions make one thing each, as text.
 
 mod bins;
+pub mod cause;
 pub mod chart;
 mod decisions;
 mod error;

@@ -3,6 +3,7 @@
 //! Everything is resolved to names and numbers with units, so that a report can be
 //! made from `summary.json` and the timeline alone, without a topology or an engine.
 
+use super::cause::{Causes, FaultCost};
 use crate::units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -84,8 +85,18 @@ pub struct Row {
     /// What nccl-tests would time without the scenario's faults, microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy_us: Option<f64>,
-    /// What limits this row, in a few words.
+    /// What limits this row, in a few words: its largest cause and that one's share, or the fault that
+    /// costs most.
     pub bottleneck: String,
+    /// The name of that cause, or the fault's description.
+    #[serde(default)]
+    pub cause: String,
+    /// What `time_us` was spent on; absent where nothing moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes: Option<Causes>,
+    /// What each fault costs, in their order: the time with all of them less that without this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fault_costs: Vec<FaultCost>,
     /// Kinds of ranks that differ in what they do or where they are; one of each is simulated.
     #[serde(default)]
     pub rank_classes: u32,
@@ -134,7 +145,7 @@ pub struct Candidate {
 pub struct Attribution {
     /// Of all workers together.
     pub total: Vec<Part>,
-    /// Of the chain of events that ends last, walking back from the finish.
+    /// Of one operation, as the row's `causes` have it: of the chain of events that ends last.
     pub critical_path: Vec<Part>,
     /// Per rank, in order: the same parts as `total`.
     pub ranks: Vec<Vec<Part>>,
@@ -160,8 +171,11 @@ pub struct LinkUse {
     pub family: String,
     /// Payload carried in the traced operation.
     pub bytes: Bytes,
-    /// What payload can use of the link.
+    /// What payload can use of the link; with a fault, what that leaves of it in the mean.
     pub rate: Bandwidth,
+    /// A fault touches it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub faulty: bool,
     /// bytes / (rate × duration), 0 to 1.
     pub utilisation: f64,
 }

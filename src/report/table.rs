@@ -317,9 +317,7 @@ pub fn attribution_table(attribution: &Attribution, colour: bool) -> String {
 /// The `top` most used links: use as a bar, bytes and rate.
 #[must_use]
 pub fn links_table(links: &[LinkUse], top: usize, colour: bool) -> String {
-    let mut shown: Vec<&LinkUse> = links.iter().collect();
-    shown.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
-    shown.truncate(top);
+    let shown = busiest(links, top);
     let width = shown.iter().map(|link| link.name.chars().count()).max();
     let family = shown.iter().map(|link| link.family.chars().count()).max();
     let (width, family) = (width.unwrap_or(0), family.unwrap_or(0));
@@ -332,14 +330,27 @@ pub fn links_table(links: &[LinkUse], top: usize, colour: bool) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             out,
-            "  {:<width$}  {:<family$}  {moved:>9}  {rate:>11}  {share:>6}  {bar}",
-            link.name, link.family,
+            "  {:<width$}  {:<family$}  {moved:>9}  {rate:>11}  {share:>6}  {bar}{}",
+            link.name,
+            link.family,
+            if link.faulty { "  faulty" } else { "" },
         );
     }
     if links.len() > top {
         let _ = writeln!(out, "  and {} more links", links.len() - top);
     }
     out
+}
+
+/// The `top` most used links, faulty ones before all others.
+pub(super) fn busiest(links: &[LinkUse], top: usize) -> Vec<&LinkUse> {
+    let mut shown: Vec<&LinkUse> = links.iter().collect();
+    shown.sort_by(|a, b| {
+        let faulty = b.faulty.cmp(&a.faulty);
+        faulty.then(b.utilisation.total_cmp(&a.utilisation))
+    });
+    shown.truncate(top);
+    shown
 }
 
 /// The longest part first; equal ones stay in order.

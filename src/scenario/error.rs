@@ -1,8 +1,10 @@
 //! Why a scenario could not be run, or how its run failed.
 
 use crate::engine::SimError;
+use crate::fault::Faults;
 use crate::nccl::NcclError;
 use crate::topology::TopologyError;
+use crate::units::Time;
 use crate::workload::training::resolve::TrainingError;
 use std::io;
 use thiserror::Error;
@@ -36,6 +38,17 @@ pub enum ScenarioError {
     /// NCCL could not be set up like this.
     #[error(transparent)]
     Nccl(#[from] NcclError),
+    /// NCCL could not be set up without what has failed before it begins.
+    #[error(
+        "NCCL cannot start without what has failed before it begins: {}\n    {why}",
+        faults.join(", ")
+    )]
+    PlannedAround {
+        /// What has failed.
+        faults: Vec<String>,
+        /// What that leaves, and what to do.
+        why: String,
+    },
     /// An algorithm's file cannot be used.
     #[error("{path}: {problem}")]
     AlgorithmFile {
@@ -67,6 +80,29 @@ pub enum ScenarioError {
 impl From<TrainingError> for ScenarioError {
     fn from(error: TrainingError) -> Self {
         ScenarioError::Training(Box::new(error))
+    }
+}
+
+impl ScenarioError {
+    /// NCCL found no way around what has failed from the start.
+    pub(super) fn planned_around(faults: &Faults, source: &NcclError) -> Self {
+        let dead = (0..faults.ranks()).filter(|&rank| faults.failed_at(rank) == Some(Time::ZERO));
+        let dead: Vec<String> = dead.take(8).map(|rank| rank.to_string()).collect();
+        let why = match (dead.as_slice(), source) {
+            ([], NcclError::NoNic { node }) => {
+                format!("no network interface of {node} is left to reach other nodes by")
+            }
+            ([], NcclError::Route(route)) => format!("no way is left: {route}"),
+            ([], other) => other.to_string(),
+            (ranks, _) => format!(
+                "the GPU of rank {} takes part; let it fail later (`at`), or leave it out of the job",
+                ranks.join(", ")
+            ),
+        };
+        ScenarioError::PlannedAround {
+            faults: faults.told().collect(),
+            why,
+        }
     }
 }
 

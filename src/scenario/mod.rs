@@ -7,6 +7,8 @@ mod bound_words;
 mod disturb;
 mod error;
 pub mod explain;
+mod planning;
+mod prices;
 mod read;
 pub mod recorder;
 mod run;

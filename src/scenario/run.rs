@@ -7,17 +7,20 @@
 use super::bound_words;
 use super::disturb::{self, Conditions, what_is_left};
 use super::error::ScenarioError;
-use super::recorder::{Limits, Recorder, short_bottleneck};
-use super::timing::{Timing, disturbed_time_of, healthy_time_of};
+use super::planning::{communicator_plan, ranks_around, stopped};
+use super::prices::Prices;
+use super::recorder::{Limits, Recorder, causes, label};
+use super::timing::{Timed, Timing, disturbed_time_of};
 use super::valid::ValidSpec;
-use crate::collective::{Collective, Matrix};
-use crate::engine::{Options, Outcome, SimError, simulate_with};
-use crate::nccl::{Communicator, NcclError, Planned};
+use crate::collective::Collective;
+use crate::engine::{Options, Outcome, simulate_with};
+use crate::nccl::{Communicator, Planned};
 use crate::plan::{Cuts, Operation, Plan};
 use crate::report::Run;
-use crate::report::record::{Candidate, Decision, Row, Summary, Timeline};
+use crate::report::cause::{self, CausePart, Causes, Method};
+use crate::report::record::{Candidate, Decision, Part, Row, Summary, Timeline};
 use crate::threads::{both, processors};
-use crate::topology::{LinkId, Router, draw};
+use crate::topology::{DeviceId, LinkId, draw};
 use crate::units::{Bytes, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -72,13 +75,8 @@ impl Watch for Silent {}
 /// What NCCL refuses, a simulation that stalls, or what `watch` gives.
 pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError> {
     let gone: Vec<LinkId> = spec.faults.gone_links().collect();
-    // As it would be if nothing were gone.
-    let mut whole = if gone.is_empty() {
-        None
-    } else {
-        Some(ranks_around(spec, Vec::new())?)
-    };
     let mut communicator = ranks_around(spec, gone)?;
+    let mut prices = Prices::new(spec);
     let mut summary = summary(spec, &communicator);
     // What NCCL refuses it refuses for all sizes; to be known before anything is shown.
     let mut first = match spec.sizes.first() {
@@ -109,13 +107,14 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
                         steps,
                     });
                 };
-                let healthy = match &mut whole {
-                    Some(whole) => communicator_plan(spec, whole, size)?,
-                    None => None,
-                };
-                let healthy = healthy.as_ref().unwrap_or(&planned);
-                let plans = (&planned, healthy);
-                let (row, end) = timed_row(spec, (&communicator, &cuts), plans, &mut progress)?;
+                let priced = (&mut prices, size);
+                let (row, end) = timed_row(
+                    spec,
+                    (&communicator, &cuts),
+                    &planned,
+                    priced,
+                    &mut progress,
+                )?;
                 latest = latest.max(end);
                 row
             }
@@ -159,23 +158,17 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
             }
         }
     }
-    if run.summary.bottleneck.is_empty()
-        && let Some(row) = run.summary.rows.iter().max_by_key(|row| row.bytes)
-        && !row.bottleneck.is_empty()
-    {
-        let size = Bytes::new(row.bytes);
-        run.summary.bottleneck = format!("At {size} the limit is {}.", row.bottleneck);
-    }
+    let summary = &mut run.summary;
+    let told = match summary.traced_row {
+        Some(index) => summary.rows.get(index),
+        None => summary.rows.iter().max_by_key(|row| row.bytes),
+    };
+    let sentence = told.and_then(|row| {
+        let causes = row.causes.as_ref()?;
+        Some(cause::sentence(row.bytes, causes, &row.fault_costs))
+    });
+    summary.bottleneck = sentence.unwrap_or_default();
     Ok(run)
-}
-
-/// The ranks, which NCCL joins without seeing at all what is gone for good before it begins.
-fn ranks_around(spec: &ValidSpec, gone: Vec<LinkId>) -> Result<Communicator<'_>, NcclError> {
-    let mut router = Router::new(&spec.topology, spec.seed);
-    if !gone.is_empty() {
-        router = router.avoiding(gone);
-    }
-    Communicator::of(&spec.topology, spec.gpus.clone(), &spec.env, router)
 }
 
 /// All of a summary that is known before anything is simulated.
@@ -220,46 +213,6 @@ fn decision(spec: &ValidSpec, communicator: &Communicator<'_>, bytes: u64) -> De
     }
 }
 
-/// The plan for a size, or `None` if rounding leaves nothing of it.
-fn communicator_plan(
-    spec: &ValidSpec,
-    communicator: &mut Communicator<'_>,
-    size: u64,
-) -> Result<Option<Planned>, ScenarioError> {
-    if spec.collective.actual_bytes(size, communicator.ranks()) == 0 {
-        return Ok(None);
-    }
-    let planned = match (&spec.msccl, &spec.matrix) {
-        (Some(algorithm), _) => communicator.plan_msccl(algorithm, size, spec.forced.protocol)?,
-        (None, Some(weights)) => communicator.plan_all_to_all_v(scaled(weights, size)?)?,
-        (None, None) => communicator.plan(spec.collective, size, spec.forced)?,
-    };
-    Ok((planned.bytes > 0).then_some(planned))
-}
-
-/// Bytes in proportion to `weights`, in whole elements of 16 bytes, so that the rank that
-/// sends or receives most has `size`.
-fn scaled(weights: &[Vec<f64>], size: u64) -> Result<Matrix, NcclError> {
-    let rows = weights.iter().map(|row| row.iter().sum::<f64>());
-    let columns = (0..weights.len()).map(|c| weights.iter().map(|row| row[c]).sum::<f64>());
-    let most = rows.chain(columns).fold(0.0, f64::max);
-    let bytes = |weight: f64| {
-        if most > 0.0 {
-            (weight / most * size as f64) as u64 / 16 * 16
-        } else {
-            0
-        }
-    };
-    let rows: Vec<Vec<u64>> = weights
-        .iter()
-        .map(|row| row.iter().map(|&w| bytes(w)).collect())
-        .collect();
-    Matrix::new(&rows).map_err(|error| NcclError::NothingLeft {
-        collective: Collective::AllToAllV.name(),
-        reason: error.to_string(),
-    })
-}
-
 /// The row of a size that moves nothing.
 fn nothing() -> Row {
     Row {
@@ -277,6 +230,9 @@ fn nothing() -> Row {
         bound_plain_cut: String::new(),
         healthy_us: None,
         bottleneck: "nothing to move".into(),
+        cause: String::new(),
+        causes: None,
+        fault_costs: Vec::new(),
         rank_classes: 0,
         worker_classes: 0,
         events: 0,
@@ -285,12 +241,12 @@ fn nothing() -> Row {
     }
 }
 
-/// A size's row, of what is planned and what would be without faults, and when the last of its
-/// operations was over.
+/// A size's row, and when the last of its operations was over.
 fn timed_row(
     spec: &ValidSpec,
     (communicator, cuts): (&Communicator<'_>, &OnceLock<Cuts>),
-    (planned, healthy): (&Planned, &Planned),
+    planned: &Planned,
+    (prices, size): (&mut Prices<'_>, u64),
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Row, Time), ScenarioError> {
     let topology = &spec.topology;
@@ -307,32 +263,35 @@ fn timed_row(
         bytes: planned.bytes,
         matrix: program.matrix(),
     };
+    let faults = (&spec.faults, spec.faults.is_steady());
     let cut = || Cuts::of(topology, gpus, spec.env.shm_disable);
     let (bounds, timed) = both(
         || cuts.get_or_init(cut).bounds(operation),
-        || disturbed_time_of(spec, &planned.plan, timing, progress),
+        || disturbed_time_of(topology, &planned.plan, faults, timing, progress),
     );
-    let (time, outcome) = timed.map_err(|source| stopped(spec, planned, source))?;
+    let timed = timed.map_err(|source| stopped(spec, planned, source))?;
     let wall_ms = began.elapsed().as_secs_f64() * 1e3;
-    let healthy = if spec.faults.is_empty() {
-        None
-    } else {
-        let timed = healthy_time_of(spec, &healthy.plan, timing);
-        Some(timed.map_err(|source| stopped(spec, healthy, source))?)
-    };
+    let (healthy, fault_costs) = prices.of(size, planned, &timed, timing)?;
+    let Timed {
+        time,
+        outcome,
+        path,
+    } = timed;
+    let faulty = |link| spec.faults.touches(link);
+    let causes = causes(topology, (&outcome, path.as_ref()), time, &faulty);
     let bytes = planned.bytes;
     let algbw_gbs = if time == Time::ZERO {
         0.0
     } else {
         bytes as f64 / time.seconds() / 1e9
     };
-    let end = outcome.end();
-    let left = |link| what_is_left(&spec.faults, topology, link, end);
     let ranks = communicator.ranks();
+    let time_us = time.micros();
+    let (cause, bottleneck) = cause::headline(&causes, &fault_costs, time_us);
     let row = Row {
         bytes,
         count: elements(spec.collective, bytes, ranks),
-        time_us: time.micros(),
+        time_us,
         algbw_gbs,
         busbw_gbs: algbw_gbs * spec.collective.bus_factor(ranks),
         algo: planned.algorithm.name().to_owned(),
@@ -343,14 +302,17 @@ fn timed_row(
         bound_plain_us: bounds.plain.map_or(0.0, |cut| cut.micros()),
         bound_plain_cut: bound_words::of(bounds.plain),
         healthy_us: healthy.map(Time::micros),
-        bottleneck: short_bottleneck(topology, &planned.plan, &outcome, left),
+        bottleneck,
+        cause,
+        causes: Some(causes),
+        fault_costs,
         rank_classes: outcome.folded.as_ref().map_or(ranks, |f| f.ranks),
         worker_classes: outcome.workers.len() as u32,
         events: outcome.events,
         skipped: outcome.skipped,
         wall_ms,
     };
-    Ok((row, end))
+    Ok((row, outcome.end()))
 }
 
 /// nccl-tests' count column for floats: of a rank's block where the size is of all blocks.
@@ -368,15 +330,6 @@ fn elements(collective: Collective, bytes: u64, ranks: u32) -> u64 {
         | Collective::SendRecv
         | Collective::SendRecvPairs
         | Collective::SendRecvHalves => bytes / 4,
-    }
-}
-
-fn stopped(spec: &ValidSpec, planned: &Planned, source: SimError) -> ScenarioError {
-    ScenarioError::Simulation {
-        collective: spec.collective.name(),
-        bytes: planned.bytes,
-        source,
-        faults: spec.faults.told().collect(),
     }
 }
 
@@ -400,33 +353,63 @@ fn record(
     let mut recorder = Recorder::new(topology, plan, Limits::default());
     let outcome = simulate_with(plan, conditions.rates(topology), options, &mut recorder)
         .map_err(|source| stopped(spec, planned, source))?;
-    let record = recorder.finish(topology, plan, &outcome);
+    let end = outcome.end();
+    let left = |link| what_is_left(&spec.faults, topology, link, end);
+    let mut record = recorder.finish(topology, plan, &outcome, &left);
     run.timeline = record.timeline;
     run.timeline.faults = disturb::spans(&spec.faults, outcome.end());
     run.topology_svg = Some(drawing(spec, plan, &outcome));
     let summary = &mut run.summary;
     summary.traced_row = Some(index);
-    summary.bottleneck = record.bottleneck;
+    let causes = summary.rows.get(index).and_then(|row| row.causes.as_ref());
+    record.attribution.critical_path = causes.map(path_parts).unwrap_or_default();
     summary.attribution = Some(record.attribution);
     summary.links = record.links;
     Ok(())
 }
 
-/// The machine, coloured by how busy its links were.
+/// The row's critical path, as parts of the page's bars; nothing if it was too long to remember.
+fn path_parts(causes: &Causes) -> Vec<Part> {
+    let whole = causes.total().picos().max(1) as f64;
+    let told = causes.parts.iter();
+    let told = told.filter(|_| causes.method == Method::CriticalPath);
+    let part = |part: &CausePart| Part {
+        what: label(&part.cause),
+        time: part.time(),
+        fraction: part.time().picos() as f64 / whole,
+    };
+    told.map(part).collect()
+}
+
+/// The machine, coloured by how busy its links were, with what is faulty marked.
 fn drawing(spec: &ValidSpec, plan: &Plan, outcome: &Outcome) -> String {
     let topology = &spec.topology;
-    let duration = outcome.end().seconds();
+    let duration = outcome.end();
     let carried: BTreeMap<LinkId, Bytes> = outcome.link_bytes(plan);
     let utilisation = |link: LinkId| {
         let bytes = carried.get(&link)?.get() as f64;
-        let most = topology.rate(link).bytes_per_sec() as f64 * duration;
+        let left = what_is_left(&spec.faults, topology, link, duration);
+        let rate = left.unwrap_or_else(|| topology.rate(link));
+        let most = rate.bytes_per_sec() as f64 * duration.seconds();
         (most > 0.0).then(|| bytes / most)
+    };
+    let slow: BTreeSet<DeviceId> = (0..spec.gpus.len())
+        .filter(|&rank| !spec.faults.is_plain(rank))
+        .map(|rank| spec.gpus[rank])
+        .collect();
+    let faulty_device =
+        |device: DeviceId| slow.contains(&device) || spec.faults.device_failed_at(device).is_some();
+    let faulty_link = |link: LinkId| spec.faults.touches(link);
+    let faulty = draw::Faulty {
+        link: &faulty_link,
+        device: &faulty_device,
     };
     draw::svg(
         topology,
         &draw::Style {
             utilisation: Some(&utilisation),
             title: None,
+            faulty: (!spec.faults.is_empty()).then_some(faulty),
         },
     )
 }

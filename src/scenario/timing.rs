@@ -10,8 +10,10 @@
 //! of three.
 
 use super::disturb::Conditions;
-use super::valid::ValidSpec;
-use crate::engine::{Options, Outcome, SimError, simulate, simulate_folded};
+use crate::engine::path::{CriticalPath, Times};
+use crate::engine::probe::{Blind, Probe};
+use crate::engine::{Options, Outcome, SimError, simulate_folded_with, simulate_with};
+use crate::fault::Faults;
 use crate::plan::{Disturbances, Plan};
 use crate::topology::{LinkId, Topology};
 use crate::units::{Bandwidth, Time};
@@ -76,7 +78,21 @@ pub(super) fn time_of(
         disturbances: None,
         timing,
     };
-    run.counted(topology.rates(), Count::of(plan, timing), progress)
+    let count = Count::of(plan, timing);
+    let (time, outcome, _) = run.counted(topology.rates(), count, progress, &mut Blind)?;
+    Ok((time, outcome))
+}
+
+/// What an operation takes, and what that was spent on.
+#[derive(Debug)]
+pub(super) struct Timed {
+    /// What nccl-tests would print.
+    pub(super) time: Time,
+    /// Of all operations that were simulated.
+    pub(super) outcome: Outcome,
+    /// The critical path of the last one or, where they differ, of several; `None` if there was too
+    /// much to remember.
+    pub(super) path: Option<Times>,
 }
 
 /// A plan, and how it is simulated.
@@ -88,41 +104,50 @@ struct Simulated<'a> {
 }
 
 impl<'a> Simulated<'a> {
-    fn counted(
+    /// An operation's time, what it is of, and how long before the end that has come to be.
+    fn counted<P: Probe>(
         self,
         rate: impl Fn(LinkId) -> Bandwidth,
         count: Count,
         mut progress: Option<&mut dyn FnMut(u64, u64)>,
-    ) -> Result<(Time, Outcome), SimError> {
+        probe: &mut P,
+    ) -> Result<(Time, Outcome, Time), SimError> {
         let mut outcome = |operations| {
             let progress: Option<&mut dyn FnMut(u64, u64)> = match &mut progress {
                 Some(progress) => Some(&mut **progress),
                 None => None,
             };
-            self.outcome(&rate, operations, progress)
+            self.outcome(&rate, operations, progress, probe)
+        };
+        let whole = |time: Time, all: Outcome| {
+            let end = all.end();
+            (time, all, end)
         };
         match count {
-            Count::Alone => outcome(1).map(|one| (one.end(), one)),
-            Count::Mean(of) => outcome(of).map(|all| (share(all.end(), of), all)),
-            Count::Threads(of) => outcome(of).map(|all| (mean_of_threads(&all), all)),
+            Count::Alone => outcome(1).map(|one| whole(one.end(), one)),
+            Count::Mean(of) => outcome(of).map(|all| whole(share(all.end(), of), all)),
+            Count::Threads(of) => outcome(of).map(|all| whole(mean_of_threads(&all), all)),
             Count::Added => {
                 let mut all = outcome(BACK_TO_BACK)?;
                 let mut time = added(&all, 2);
+                let mut window = time;
                 let busy = busiest(self.plan, &all, &rate);
                 if time != added(&all, 1) && busy * 2 > time {
                     all = outcome(AHEAD)?;
                     time = share(all.finish_of(3).saturating_sub(all.finish_of(1)), 2);
+                    window = all.end().saturating_sub(all.finish_of(1));
                 }
-                Ok((time.max(busy), all))
+                Ok((time.max(busy), all, window))
             }
         }
     }
 
-    fn outcome<'p>(
+    fn outcome<'p, P: Probe>(
         self,
         rate: impl Fn(LinkId) -> Bandwidth,
         operations: u32,
         progress: Option<&'p mut (dyn FnMut(u64, u64) + 'p)>,
+        probe: &mut P,
     ) -> Result<Outcome, SimError>
     where
         'a: 'p,
@@ -134,47 +159,38 @@ impl<'a> Simulated<'a> {
             progress,
         };
         if self.timing.exact_full {
-            simulate(self.plan, rate, options)
+            simulate_with(self.plan, rate, options, probe)
         } else {
-            simulate_folded(self.plan, rate, options)
+            simulate_folded_with(self.plan, rate, options, probe)
         }
     }
 }
 
-/// What an operation takes under faults.
+/// What an operation takes under faults, or without any; where they are on at times only (not
+/// `steady`), its mean.
 pub(super) fn disturbed_time_of(
-    spec: &ValidSpec,
+    topology: &Topology,
     plan: &Plan,
+    (faults, steady): (&Faults, bool),
     timing: Timing,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<(Time, Outcome), SimError> {
-    let conditions = Conditions::new(plan, &spec.faults);
+) -> Result<Timed, SimError> {
+    let conditions = Conditions::new(plan, faults);
     let run = Simulated {
         plan: &conditions.plan,
         disturbances: conditions.disturbances(),
         timing,
     };
-    let count = Count::disturbed(spec.faults.is_steady(), timing);
-    run.counted(conditions.rates(&spec.topology), count, Some(progress))
-}
-
-/// What it would take without them, counted as [`disturbed_time_of`] does.
-pub(super) fn healthy_time_of(
-    spec: &ValidSpec,
-    plan: &Plan,
-    timing: Timing,
-) -> Result<Time, SimError> {
-    let run = Simulated {
-        plan,
-        disturbances: None,
-        timing: Timing {
-            exact_full: false,
-            ..timing
-        },
-    };
-    let count = Count::disturbed(spec.faults.is_steady(), timing);
-    let (time, _) = run.counted(spec.topology.rates(), count, None)?;
-    Ok(time)
+    let count = Count::disturbed(steady, timing);
+    let mut path = CriticalPath::default();
+    let rate = conditions.rates(topology);
+    let (time, outcome, window) = run.counted(rate, count, Some(progress), &mut path)?;
+    let path = path.walk(&outcome, window);
+    Ok(Timed {
+        time,
+        outcome,
+        path,
+    })
 }
 
 /// What nccl-tests prints of threads with a rank each: every one counts from the common start to the

@@ -73,6 +73,10 @@ pub(super) struct Folding {
     /// By resource: it joins nobody.
     roomy: Vec<bool>,
     traces: Traces,
+    /// Of each connection's class that has a proxy, and of each resource that is left, how many it
+    /// stands for; known once there are wires.
+    pub(super) proxies: Vec<u32>,
+    pub(super) shared: Vec<u32>,
 }
 
 impl Folding {
@@ -104,6 +108,8 @@ impl Folding {
             resources: of(nodes.resources, nodes.all),
             roomy,
             traces,
+            proxies: Vec::new(),
+            shared: Vec::new(),
         };
         (folding.workers.len() < plan.program.workers()).then_some(folding)
     }
@@ -113,7 +119,7 @@ impl Folding {
     /// they use these connections, goes with one queue of those used in them. `None` if
     /// numbers get too large.
     pub(super) fn wires<'p>(
-        &self,
+        &mut self,
         plan: &'p Plan,
         resources: &Resources,
     ) -> Option<(Resources, Vec<Wire<'p>>)> {
@@ -159,7 +165,12 @@ impl Folding {
                 },
             });
         }
-        Some((shared.resources()?, wires))
+        let (resources, sizes) = shared.resources()?;
+        let conns = self.conns.first.iter().zip(&self.conns.size);
+        let driven = conns.filter(|(c, _)| plan.transports.get(**c as usize).network.is_some());
+        self.proxies = driven.map(|(_, &size)| size).collect();
+        self.shared = sizes;
+        Some((resources, wires))
     }
 
     /// The routes that the first worker of each class loads itself, by the steps in which it
@@ -254,14 +265,17 @@ impl Shared<'_> {
         Some(self.paths.len() as PathId - 1)
     }
 
-    /// The resources that are used.
-    fn resources(self) -> Option<Resources> {
+    /// The resources that are used, and how many each stands for.
+    fn resources(self) -> Option<(Resources, Vec<u32>)> {
         let used: BTreeSet<ResourceId> =
             self.paths.iter().flat_map(|p| p.keys().copied()).collect();
         let number: FxHashMap<ResourceId, ResourceId> = used.iter().copied().zip(0..).collect();
         let mut resources = Resources::default();
         let all = used.iter().map(|&r| self.full.all[r as usize].clone());
         resources.all = all.collect();
+        let classes = &self.folding.resources;
+        let class = |r: &ResourceId| classes.class_of[*r as usize] as usize;
+        let sizes = used.iter().map(|r| classes.size[class(r)]).collect();
         for path in &self.paths {
             let uses = path.iter().map(|(resource, &weight)| {
                 Some(Use {
@@ -272,6 +286,6 @@ impl Shared<'_> {
             let uses = uses.collect::<Option<Vec<_>>>()?;
             resources.add_path(uses.into_iter());
         }
-        Some(resources)
+        Some((resources, sizes))
     }
 }

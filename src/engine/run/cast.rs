@@ -109,6 +109,8 @@ impl Cast {
             Cast::Classes(folding) => Some(Folded {
                 ranks: folding.ranks.len(),
                 workers: folding.workers.size.clone(),
+                proxies: folding.proxies.clone(),
+                resources: folding.shared.clone(),
             }),
         }
     }

@@ -1,7 +1,7 @@
 //! When nothing happens any more: what came of it, or why.
 
 use super::Run;
-use crate::collective::ConnId;
+use crate::collective::{ConnId, Role};
 use crate::engine::actor::{Actor, Phase, add_limited};
 use crate::engine::error::SimError;
 use crate::engine::outcome::{Bins, Outcome};
@@ -42,9 +42,19 @@ impl<P: Probe> Run<'_, '_, P> {
         if end.is_past_the_clock() {
             return Err(SimError::PastTheClock { at: self.now });
         }
+        if P::TRACKS
+            && let Some(last) = self.finish.last()
+            && let Some(rank) = last.iter().position(|&finish| finish == end)
+        {
+            let last = self.ranks[rank].latest_by;
+            self.probe.finish(last);
+        }
         let operations = self.finish.len() as u64;
         let bins = (0..workers)
             .map(|worker| self.bins(worker, operations, end))
+            .collect();
+        let proxies = (workers..self.actors.len())
+            .map(|proxy| self.bins(proxy, 0, end))
             .collect();
         let fifos = &self.machinery.fifos;
         let connections = (0..self.plan.transports.len() as u32).map(ConnId);
@@ -57,6 +67,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 .map(|f| self.cast.by_rank(f))
                 .collect(),
             workers: bins,
+            proxies,
             folded: self.cast.folded(),
             resources: self.machinery.resources,
             events: self.events,
@@ -68,13 +79,14 @@ impl<P: Probe> Run<'_, '_, P> {
     fn bins(&mut self, worker: usize, operations: u64, end: Time) -> Bins {
         let (actor, cold) = (&self.actors[worker], &mut self.cold[worker]);
         let kind = usize::from(actor.class) / RoleCosts::PARTS;
-        let launch = self.plan.costs[kind].launch;
+        let costs = self.plan.costs.get(kind);
+        let launch = costs.map_or(Time::ZERO, |costs| costs.launch);
         if actor.limited > Time::ZERO {
             add_limited(&mut cold.limited, actor.limited_by, actor.limited);
         }
         let mut limited = std::mem::take(&mut cold.limited);
         limited.sort_unstable();
-        Bins {
+        let bins = Bins {
             launch: launch.times(operations),
             latency: actor.latency,
             wait_data: actor.wait_data,
@@ -83,6 +95,31 @@ impl<P: Probe> Run<'_, '_, P> {
             at_cap: actor.at_cap,
             limited,
             idle: cold.idle + end.saturating_sub(actor.free),
+            message: Time::ZERO,
+        };
+        if worker < self.workers as usize {
+            return bins;
+        }
+        // What is left of a proxy's time it handles messages.
+        let message = end.saturating_sub(bins.total());
+        Bins { message, ..bins }
+    }
+
+    /// What keeps an actor from going on and, from one that waits to the next, what is behind it.
+    fn why_stuck(&self, actor: usize) -> String {
+        let mut seen = vec![actor];
+        let (mut text, mut next) = self.waits_for(actor);
+        let first = text.clone();
+        while let Some(other) = next.filter(|other| !seen.contains(other)) {
+            seen.push(other);
+            (text, next) = self.waits_for(other);
+        }
+        match (seen.last(), next) {
+            (Some(&last), None) if seen.len() > 1 => {
+                let who = self.who(last);
+                format!("waiting, through others, for {who}, which is {text}")
+            }
+            _ => first,
         }
     }
 
@@ -104,33 +141,55 @@ impl<P: Probe> Run<'_, '_, P> {
         (0..).zip(&self.actors).any(moves_on)
     }
 
-    fn why_stuck(&self, actor: usize) -> String {
-        let who = |id: ActorId| {
-            if id < self.workers {
-                let worker = self.cast.worker(id);
-                format!("rank {}", self.plan.program.worker(worker).rank.0)
-            } else {
-                "the network".to_owned()
-            }
+    /// An actor, for people.
+    fn who(&self, actor: usize) -> String {
+        let place = |worker: usize| {
+            let worker = self.cast.worker(worker as ActorId);
+            self.plan.program.worker(worker)
         };
+        let Some(proxy) = actor.checked_sub(self.workers as usize) else {
+            let place = place(actor);
+            return match place.role {
+                Role::Switch => "an NVSwitch".to_owned(),
+                _ => format!("rank {}", place.rank.0),
+            };
+        };
+        let proxy = &self.machinery.proxies[proxy];
+        let (from, _) = self.machinery.fifos.ends(proxy.takes);
+        let (_, to) = self.machinery.fifos.ends(proxy.puts);
+        let [from, to] = [from, to].map(|end| place(end as usize).rank.0);
+        format!("the network from rank {from} to rank {to}")
+    }
+
+    /// What an actor waits for, and whom.
+    fn waits_for(&self, actor: usize) -> (String, Option<usize>) {
         let (recv, send) = self.actors[actor].queues(&self.cold[actor]);
         let fifos = &self.machinery.fifos;
+        if self.actors[actor].phase == Phase::Done {
+            return ("done".to_owned(), None);
+        }
         for &f in recv {
             if let (Some(sender), _) = fifos.missing(f) {
-                return format!("waiting for data from {}", who(sender));
+                let sender = sender as usize;
+                let text = format!("waiting for data from {}", self.who(sender));
+                return (text, Some(sender));
             }
         }
         for &f in send {
             if let (_, Some(receiver)) = fifos.missing(f) {
-                return format!("waiting for a free slot at {}", who(receiver));
+                let receiver = receiver as usize;
+                let text = format!("waiting for a free slot at {}", self.who(receiver));
+                return (text, Some(receiver));
             }
         }
         if let Some(after) = self.cold[actor].after.filter(|_| self.actors[actor].many) {
-            return format!(
+            let text = format!(
                 "waiting for step {} of worker {} of its rank",
                 after.steps, after.worker.0
             );
+            return (text, Some(after.worker.index()));
         }
-        "in a transfer over a link without any bandwidth left".to_owned()
+        let text = "in a transfer over a link without any bandwidth left";
+        (text.to_owned(), None)
     }
 }

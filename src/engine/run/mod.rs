@@ -24,6 +24,7 @@ mod upset;
 
 use super::actor::{Actor, Alike, Cold, Phase};
 use super::machinery::Machinery;
+use super::path::NOTHING;
 use super::probe::{ActorId, Probe};
 use super::queue::EventQueue;
 use super::resources::PathId;
@@ -37,7 +38,7 @@ use regions::Regions;
 use rustc_hash::FxHashMap;
 use skip::Skipper;
 use smallvec::SmallVec;
-pub use start::{Options, simulate, simulate_folded, simulate_with};
+pub use start::{Options, simulate, simulate_folded, simulate_folded_with, simulate_with};
 use upset::{CHANGE, Upset};
 
 /// How often progress is told: every so many instants.
@@ -115,16 +116,22 @@ struct RankState {
     running: u32,
     operation: u32,
     latest: Time,
+    /// The slice that ended then.
+    latest_by: u32,
 }
 
 impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
     fn new(
         plan: &'r Plan,
-        machinery: Machinery,
+        mut machinery: Machinery,
         cast: Cast,
         options: Options<'o>,
         probe: &'r mut P,
     ) -> Self {
+        if P::TRACKS {
+            probe.begin(cast.workers(plan.program.as_ref()) as usize + machinery.proxies.len());
+            machinery.fifos.track();
+        }
         let program = plan.program.as_ref();
         let workers = cast.workers(program);
         // Kinds of GPU by parts of thread blocks; then kinds of proxies.
@@ -196,6 +203,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
                 running: 0,
                 operation: 0,
                 latest: Time::ZERO,
+                latest_by: NOTHING,
             });
             start += own;
         }

@@ -70,13 +70,15 @@ fn shares(regions: &Regions, threads: usize) -> Vec<u32> {
 
 impl<P: Probe> Run<'_, '_, P> {
     /// Simulates on several processors, if that is wanted and worth it; false, and nothing done,
-    /// otherwise. `pace` tells how many events there are in how much time, if that is known.
+    /// otherwise. `pace` tells how many events there are in how much time, if that is known. What is
+    /// worth several processors is too much for a critical path, on however many it runs: each of
+    /// them would know its own part of the slices only.
     pub(super) fn run_in_shards(&mut self, pace: Option<(u64, Time)>) -> bool {
         let threads = self.options.threads as usize;
         let few = self.actors.len() < FEWEST_ACTORS;
         // How much those have to do who are left of a fold cannot be told by their number.
         let unknown = pace.is_none() && self.cast.is_folded();
-        if threads < 2 || few || unknown {
+        if (threads < 2 && !P::TRACKS) || few || unknown {
             return false;
         }
         let Some(regions) = self.regions(MOST_ACTORS) else {
@@ -87,6 +89,10 @@ impl<P: Probe> Run<'_, '_, P> {
             in_lookaheads >= u128::from(FEWEST_EVENTS) * u128::from(time.picos())
         };
         if !pace.is_none_or(dense) {
+            return false;
+        }
+        self.probe.give_up();
+        if threads < 2 {
             return false;
         }
         let threads = threads.min(regions.count());

@@ -4,6 +4,7 @@ use super::Run;
 use crate::collective::After;
 use crate::engine::actor::{NO_FIFO, Phase, add_limited};
 use crate::engine::machinery::Unshared;
+use crate::engine::path::{Gap, Link, NOTHING};
 use crate::engine::probe::{ActorId, Cause, Probe, Segment, Slice};
 use crate::engine::sharing::{Change, Limit};
 use crate::units::{Bandwidth, Bytes, Time};
@@ -36,7 +37,7 @@ impl<P: Probe> Run<'_, '_, P> {
         let time = now - self.actors[id as usize].mark;
         self.put_into_bin(id, limit, time);
         let actor = &self.actors[id as usize];
-        if P::ACTIVE && time > Time::ZERO {
+        if (P::ACTIVE || P::TRACKS) && time > Time::ZERO {
             let (path, start) = (actor.path, actor.mark);
             self.probe.segment(&Segment {
                 actor: id,
@@ -157,6 +158,9 @@ impl<P: Probe> Run<'_, '_, P> {
             }
         }
         actor.free = start;
+        if P::TRACKS {
+            self.note_cause(id, cause, start - free.max(ready));
+        }
         if P::ACTIVE {
             let cold = &mut self.cold[id as usize];
             (cold.free, cold.posted) = (free, posted);
@@ -199,6 +203,40 @@ impl<P: Probe> Run<'_, '_, P> {
         }
     }
 
+    /// What the slice at hand comes after, and how long its handling takes.
+    fn note_cause(&mut self, id: ActorId, cause: Cause, handling: Time) {
+        let fifos = &self.machinery.fifos;
+        let (before, gap, wait) = match cause {
+            Cause::Data(fifo) => (fifos.posted_by(fifo), Gap::Data, fifos.latency(fifo)),
+            Cause::Credit(fifo) => (
+                fifos.freed_by(fifo),
+                Gap::Credit,
+                fifos.credit_latency(fifo),
+            ),
+            Cause::After(other) => (self.cold[other as usize].done_by, Gap::None, Time::ZERO),
+            Cause::Own | Cause::Launch => (self.cold[id as usize].last, Gap::None, Time::ZERO),
+        };
+        let link = &mut self.cold[id as usize].link;
+        if cause != Cause::Own || link.gap != Gap::Launch {
+            (link.before, link.gap, link.wait) = (before, gap, wait);
+        }
+        link.handling = handling;
+    }
+
+    /// The slice at hand is over; the number by which others refer to it.
+    fn note_end(&mut self, id: ActorId, (stream, sync, first): (Time, Time, Time), done: Time) {
+        let cold = &mut self.cold[id as usize];
+        let link = Link {
+            stream,
+            sync,
+            lead: done.picos() as i64 - first.picos() as i64,
+            proxy: id >= self.workers,
+            ..cold.link
+        };
+        cold.last = self.probe.link(id, &link);
+        cold.link.gap = Gap::None;
+    }
+
     /// When `point` was reached; before that `None`, and `id` will be woken.
     fn reached(&mut self, point: After, id: ActorId) -> Option<Time> {
         let other = point.worker.index();
@@ -222,7 +260,7 @@ impl<P: Probe> Run<'_, '_, P> {
     /// A worker's step is done, or its last.
     fn got_on(&mut self, id: ActorId, at: Time) {
         let cold = &mut self.cold[id as usize];
-        cold.done_at = at;
+        (cold.done_at, cold.done_by) = (at, cold.last);
         if self.waiters > 0 {
             self.waiters -= cold.waiters.len() as u64;
             self.woken.extend(cold.waiters.drain(..));
@@ -283,6 +321,8 @@ impl<P: Probe> Run<'_, '_, P> {
         let posted;
         // By how much later a proxy learns of it.
         let mut fence = Time::ZERO;
+        // What of its time after `now` is copying.
+        let mut copied = Time::ZERO;
         if proxy {
             let at = now + class.later.of(Bytes::new(len));
             posted = (at, at);
@@ -330,7 +370,24 @@ impl<P: Probe> Run<'_, '_, P> {
                     done += fence;
                 }
             }
-            actor.sync += done - now;
+            // Threads that nothing else holds up copy as long as their passes are full.
+            let copies = match goes {
+                Some(Unshared::InPasses) => {
+                    let (in_passes, passes) = class.passes_of(len);
+                    let full = u128::from(class.slice.pass.get()) * u128::from(passes);
+                    let copies = u128::from(in_passes.picos()) * u128::from(len) / full.max(1);
+                    Time::from_picos(copies as u64).min(done - now)
+                }
+                _ => Time::ZERO,
+            };
+            actor.at_cap += copies;
+            actor.sync += done - now - copies;
+            copied = copies;
+        }
+        if P::TRACKS {
+            let start = self.actors[id as usize].free;
+            let stream = now.saturating_sub(start) + copied;
+            self.note_end(id, (stream, done - now - copied, posted.0 + fence), done);
         }
         let actor = &mut self.actors[id as usize];
         if P::ACTIVE {
@@ -368,12 +425,18 @@ impl<P: Probe> Run<'_, '_, P> {
         actor.free = done;
         actor.phase = Phase::Waits;
         let slice = actor.slice;
+        let by = if P::TRACKS {
+            self.cold[id as usize].last
+        } else {
+            NOTHING
+        };
+        let actor = &self.actors[id as usize];
         if actor.many {
             for k in 0..self.cold[id as usize].recv.len() {
                 let woken = self
                     .machinery
                     .fifos
-                    .take(self.cold[id as usize].recv[k], done);
+                    .take(self.cold[id as usize].recv[k], done, by);
                 self.wake(woken, done);
             }
             let last = self.cold[id as usize].send.len().saturating_sub(1);
@@ -386,18 +449,18 @@ impl<P: Probe> Run<'_, '_, P> {
                     false => Time::ZERO,
                 };
                 let posted = (posted.0 + late, posted.1 + late);
-                let woken = self.machinery.fifos.post(fifo, posted, own);
+                let woken = self.machinery.fifos.post(fifo, posted, (own, by));
                 self.wake(woken, posted.0);
             }
         } else {
             let (recv, send) = (actor.recv, actor.send);
             if recv != NO_FIFO {
-                let woken = self.machinery.fifos.take(recv, done);
+                let woken = self.machinery.fifos.take(recv, done, by);
                 self.wake(woken, done);
             }
             if send != NO_FIFO {
                 let posted = (posted.0 + fence, posted.1 + fence);
-                let woken = self.machinery.fifos.post(send, posted, slice);
+                let woken = self.machinery.fifos.post(send, posted, (slice, by));
                 self.wake(woken, posted.0);
             }
         }

@@ -73,10 +73,23 @@ pub fn simulate_with<P: Probe>(
 pub fn simulate_folded(
     plan: &Plan,
     rate: impl Fn(LinkId) -> Bandwidth,
-    mut options: Options<'_>,
+    options: Options<'_>,
 ) -> Result<Outcome, SimError> {
-    if options.disturbances.is_some() {
-        return simulate(plan, rate, options);
+    simulate_folded_with(plan, rate, options, &mut Blind)
+}
+
+/// As [`simulate_folded`], for a probe that tracks (`TRACKS`) but need not see all (`ACTIVE`).
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_folded_with<P: Probe>(
+    plan: &Plan,
+    rate: impl Fn(LinkId) -> Bandwidth,
+    mut options: Options<'_>,
+    probe: &mut P,
+) -> Result<Outcome, SimError> {
+    if options.disturbances.is_some() || P::ACTIVE {
+        return simulate_with(plan, rate, options, probe);
     }
     check(plan)?;
     let traces = || Traces::new(plan.program.as_ref());
@@ -87,8 +100,8 @@ pub fn simulate_folded(
         (traces(), resources())
     };
     let has_room = roomy(&resources, wires(plan, |rank| plan.stretch_of(rank)));
-    let folding = Folding::new(plan, traces, &resources, has_room);
-    let wires = folding.as_ref().and_then(|f| f.wires(plan, &resources));
+    let mut folding = Folding::new(plan, traces, &resources, has_room);
+    let wires = folding.as_mut().and_then(|f| f.wires(plan, &resources));
     if let (Some(folding), Some((shared, wires))) = (folding, wires) {
         let slots = plan.protocol.fifo_slices;
         let wires = wires.iter().copied();
@@ -105,14 +118,14 @@ pub fn simulate_folded(
             Cast::Classes(Arc::new(folding)),
             options,
             true,
-            &mut Blind,
+            probe,
         );
         // Who waits for whom is told of the ranks themselves, not of those that stand for them.
         if !matches!(outcome, Err(SimError::Stalled { .. })) {
             return outcome;
         }
     }
-    full(plan, resources, options, true, &mut Blind)
+    full(plan, resources, options, true, probe)
 }
 
 /// What transfers share.

@@ -4,6 +4,7 @@ use super::Run;
 use crate::collective::{After, Step, WorkerId};
 use crate::engine::actor::{Alike, MOST_SLICE, NO_FIFO, Phase};
 use crate::engine::fifo::FifoId;
+use crate::engine::path::{Gap, Link};
 use crate::engine::probe::{ActorId, Cause, Probe};
 use crate::engine::resources::PathId;
 use crate::plan::Protocol;
@@ -39,6 +40,14 @@ impl<P: Probe> Run<'_, '_, P> {
                 let (start, free) = (begins + behind, free + behind);
                 let actor = &mut self.actors[worker as usize];
                 self.cold[worker as usize].idle += start.saturating_sub(actor.free);
+                if P::TRACKS {
+                    self.cold[worker as usize].link = Link {
+                        before: self.ranks[rank].latest_by,
+                        gap: Gap::Launch,
+                        wait: free.saturating_sub(idle_until),
+                        ..Link::default()
+                    };
+                }
                 if P::ACTIVE {
                     self.probe.launch(worker, start, free);
                     self.cold[worker as usize].cause = Cause::Launch;
@@ -61,7 +70,17 @@ impl<P: Probe> Run<'_, '_, P> {
                 state.latest = free;
                 return;
             }
+            let link = Link {
+                before: state.latest_by,
+                gap: Gap::Launch,
+                wait: free.saturating_sub(idle_until),
+                ..Link::default()
+            };
             self.finish[state.operation as usize][rank] = free;
+            let state = &mut self.ranks[rank];
+            if P::TRACKS {
+                state.latest_by = self.probe.link(ActorId::MAX, &link);
+            }
             state.latest = free;
             state.operation += 1;
         }
@@ -238,6 +257,10 @@ impl<P: Probe> Run<'_, '_, P> {
         self.actors[id as usize].phase = Phase::Done;
         let rank = self.rank_of(id) as usize;
         let state = &mut self.ranks[rank];
+        // Until the first of them ends, it is when the kernel before ended.
+        if P::TRACKS && (at >= state.latest) {
+            state.latest_by = self.cold[id as usize].last;
+        }
         state.latest = state.latest.max(at);
         state.running -= 1;
         if state.running == 0 {

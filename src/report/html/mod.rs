@@ -9,7 +9,7 @@ pub(super) use timeline_view::{Data, Lane, SCRIPT, begin, canvas};
 
 use super::numbers::{grouped, micros, percent, size, three_digits};
 use super::record::{LinkUse, Row, Summary, Timeline};
-use super::table::slower;
+use super::table::{busiest, slower};
 use super::{ReportError, plot};
 use maud::{Markup, html};
 
@@ -38,7 +38,7 @@ pub fn report(
         @if !summary.faults.is_empty() {
             section {
                 h2 { "What goes wrong" }
-                ul { @for fault in &summary.faults { li { (fault) } } }
+                ul { @for (index, fault) in summary.faults.iter().enumerate() { li { (fault) (price_of(summary, index)) } } }
             }
         }
         @if !summary.warnings.is_empty() {
@@ -113,6 +113,12 @@ fn traced(summary: &Summary) -> Option<&Row> {
     summary.traced_row.and_then(|row| summary.rows.get(row))
 }
 
+/// The row that the answer is about.
+fn shown_row(summary: &Summary) -> Option<&Row> {
+    let largest = || summary.rows.iter().max_by_key(|row| row.bytes);
+    traced(summary).or_else(largest)
+}
+
 fn operation(summary: &Summary, row: &Row) -> String {
     format!("{} of {}", summary.collective, size(row.bytes as f64))
 }
@@ -127,8 +133,7 @@ fn article(noun: &str) -> &'static str {
 }
 
 fn answer(summary: &Summary) -> Markup {
-    let largest = || summary.rows.iter().max_by_key(|row| row.bytes);
-    let row = traced(summary).or_else(largest);
+    let row = shown_row(summary);
     html! {
         section.answer {
             @if !summary.bottleneck.is_empty() { p.lead { (summary.bottleneck) } }
@@ -169,6 +174,16 @@ fn bound_sentence(row: &Row) -> Markup {
     }
 }
 
+/// What a fault costs the row that is shown.
+fn price_of(summary: &Summary, index: usize) -> String {
+    let row = shown_row(summary);
+    let cost = row.and_then(|row| row.fault_costs.get(index));
+    match (row, cost) {
+        (Some(row), Some(cost)) => format!(": {}", cost.outcome(row.time_us)),
+        _ => String::new(),
+    }
+}
+
 fn reached(row: &Row) -> String {
     if row.bound_us > 0.0 && row.time_us > 0.0 {
         format!("{} reached", percent(row.bound_us / row.time_us))
@@ -182,9 +197,7 @@ pub(super) fn tile(name: &str, value: &str, note: &str) -> Markup {
 }
 
 fn links(links: &[LinkUse]) -> Markup {
-    let mut shown: Vec<&LinkUse> = links.iter().collect();
-    shown.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
-    shown.truncate(MOST_LINKS);
+    let shown = busiest(links, MOST_LINKS);
     html! {
         div.scroll {
             table {
@@ -192,7 +205,7 @@ fn links(links: &[LinkUse]) -> Markup {
                 tbody {
                     @for link in &shown {
                         tr {
-                            td { (link.name.replace(" > ", " → ")) }
+                            td { (link.name.replace(" > ", " → ")) @if link.faulty { " " strong { "faulty" } } }
                             td { (link.family) }
                             td.number { (size(link.bytes.get() as f64)) }
                             td.number { (three_digits(link.rate.gb_per_sec())) " GB/s" }

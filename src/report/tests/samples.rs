@@ -28,6 +28,7 @@ pub(crate) fn ring() -> (Summary, Timeline) {
             let bytes = series.bytes.iter().sum::<f64>();
             let capacity = series.rate.bytes_per_sec() as f64 * timeline.end.seconds();
             LinkUse {
+                faulty: false,
                 name: series.name.clone(),
                 family: series.family.clone(),
                 bytes: Bytes::new(bytes.round() as u64),
@@ -76,6 +77,9 @@ fn row(bytes: u64, algo: &str, proto: &str, time_us: f64) -> Row {
         bound_plain_us: bytes as f64 * 1.75 / 370e3,
         bound_plain_cut: "ports of each GPU".to_owned(),
         healthy_us: None,
+        cause: String::new(),
+        causes: None,
+        fault_costs: Vec::new(),
         bottleneck: if bytes < 1 << 20 {
             "latency of hops".to_owned()
         } else {

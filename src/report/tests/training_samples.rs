@@ -354,6 +354,7 @@ pub(crate) fn variant(name: &str, layout: &str, result: VariantResult) -> Varian
         schedule: "1F1B, 8 micro-batches, ZeRO-1".into(),
         differs: Vec::new(),
         no_effect: None,
+        fault_prices: None,
         result,
     }
 }

@@ -23,8 +23,8 @@ pub use json::{job_summary_json, job_summary_schema, reproducible};
 pub use page::job_page;
 pub use published::{PublishedRow, PublishedTable, median_error, published_text, rank_correlation};
 pub use record::{
-    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobSummary, JobTimeline, MemoryUse,
-    RankUse, Share, ShareKind, SpanKind, StepResult, Variant, VariantResult,
+    CollectiveUse, Culprit, Disturbance, FaultPrices, GoodputUse, JobSpan, JobSummary, JobTimeline,
+    MemoryUse, RankUse, Share, ShareKind, SpanKind, StepResult, Variant, VariantResult,
 };
 pub use text::job_table;
 pub use timeline_svg::job_timeline_svg;

@@ -1,5 +1,6 @@
 //! What a job's run leaves behind, as plain values: the report's only input.
 
+use crate::report::cause::FaultCost;
 use crate::report::{Part, Waterfall};
 use crate::units::{Bytes, Time};
 use schemars::JsonSchema;
@@ -65,9 +66,23 @@ pub struct Variant {
     /// Why it takes as long as the baseline, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_effect: Option<String>,
+    /// What its faults cost, if it has any and ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault_prices: Option<FaultPrices>,
     /// The results, or why there are none.
     #[serde(flatten)]
     pub result: VariantResult,
+}
+
+/// What faults cost a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultPrices {
+    /// Seconds of all simulated steps.
+    pub run_s: f64,
+    /// The same without any fault.
+    pub healthy_s: f64,
+    /// What each fault costs of that, in their order.
+    pub costs: Vec<FaultCost>,
 }
 
 /// What came of a variant.

@@ -10,7 +10,7 @@ use crate::engine::probe::Slice;
 use crate::plan::Plan;
 use crate::report::record::{LinkSeries, LinkUse};
 use crate::topology::{LinkId, Topology};
-use crate::units::Time;
+use crate::units::{Bandwidth, Time};
 use std::collections::BTreeMap;
 
 /// Width of bins at first.
@@ -144,20 +144,27 @@ impl Links {
     }
 }
 
-/// What each link carried from start to end; utilisation is of the link's healthy rate.
-pub(super) fn totals(topology: &Topology, plan: &Plan, outcome: &Outcome) -> Vec<LinkUse> {
+/// What each link carried from start to end; utilisation is of what faults leave of its rate.
+pub(super) fn totals(
+    topology: &Topology,
+    plan: &Plan,
+    outcome: &Outcome,
+    left: &dyn Fn(LinkId) -> Option<Bandwidth>,
+) -> Vec<LinkUse> {
     let seconds = outcome.end().seconds();
     outcome
         .link_bytes(plan)
         .into_iter()
         .map(|(link, bytes)| {
-            let rate = topology.rate(link);
+            let left = left(link);
+            let rate = left.unwrap_or_else(|| topology.rate(link));
             let most = rate.bytes_per_sec() as f64 * seconds;
             LinkUse {
                 name: topology.link_name(link),
                 family: topology.family(link).label().to_owned(),
                 bytes,
                 rate,
+                faulty: left.is_some(),
                 utilisation: if most > 0.0 {
                     bytes.get() as f64 / most
                 } else {

@@ -3,29 +3,27 @@
 //! time went, and the chain of events that set the finish.
 //!
 //! Memory is bounded by [`Limits`], whatever the size of the machine: spans by leaving
-//! out whole ranks, bins of time by doubling their width, the critical path by giving it
-//! up. Bytes are those on the wire, protocol overhead included.
+//! out whole ranks, bins of time by doubling their width. Bytes are those on the wire, protocol overhead included.
 
 mod attribution;
-mod critical_path;
+mod causes;
 mod link_use;
+mod names;
 mod spans;
 #[cfg(test)]
 mod tests;
 mod words;
 
-pub use attribution::short_bottleneck;
+pub use attribution::label;
+pub use causes::causes;
 
 use crate::collective::{ConnId, Program, Role, Worker, WorkerId};
 use crate::engine::Outcome;
 use crate::engine::probe::{ActorId, Probe, Segment, Slice};
-use crate::engine::resources::ResourceId;
-use crate::engine::sharing::Limit;
 use crate::plan::{MessageCost, Plan};
 use crate::report::record::{Attribution, Lane, LinkUse, Timeline};
-use crate::topology::Topology;
-use crate::units::{Bytes, Time};
-use critical_path::Chain;
+use crate::topology::{LinkId, Topology};
+use crate::units::{Bandwidth, Bytes, Time};
 use link_use::RouteUse;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -38,9 +36,6 @@ pub struct Limits {
     pub spans: usize,
     /// Bins of time for the use of links; at least one.
     pub bins: usize,
-    /// Slices remembered for the critical path, of about 33 bytes each. Beyond it there
-    /// is no critical path.
-    pub slices: usize,
 }
 
 impl Default for Limits {
@@ -48,7 +43,6 @@ impl Default for Limits {
         Limits {
             spans: 200_000,
             bins: 200,
-            slices: 20_000_000,
         }
     }
 }
@@ -58,12 +52,10 @@ impl Default for Limits {
 pub struct Record {
     /// What happened when.
     pub timeline: Timeline,
-    /// Where the time went. The critical path is empty if it was given up.
+    /// Where the workers' time went. The critical path is left empty: it is the row's.
     pub attribution: Attribution,
     /// Every link that carried anything, in order of id.
     pub links: Vec<LinkUse>,
-    /// What limited the run, in one sentence.
-    pub bottleneck: String,
 }
 
 /// Where an actor's time is shown.
@@ -198,7 +190,6 @@ struct Stretch {
     start: Time,
     end: Time,
     rate: u64,
-    limit: Limit,
 }
 
 /// Collects what the engine tells it; hand it to [`crate::engine::simulate_with`].
@@ -209,9 +200,6 @@ pub struct Recorder {
     stretches: Vec<SmallVec<[Stretch; 1]>>,
     spans: Spans,
     routes: RouteUse,
-    chain: Chain,
-    /// How long each resource held up actors, all together, in picoseconds.
-    held_up: Vec<u64>,
 }
 
 impl Recorder {
@@ -224,24 +212,27 @@ impl Recorder {
             stretches: vec![SmallVec::new(); actors],
             spans: Spans::new(&cast, plan.program.ranks(), limits.spans),
             routes: RouteUse::new(plan.routes.len(), limits.bins),
-            chain: Chain::new(&cast, plan, limits.slices),
-            held_up: Vec::new(),
             cast,
         }
     }
 
-    /// Puts together what was recorded. `outcome` is that of the recorded simulation.
+    /// Puts together what was recorded. `outcome` is that of the recorded simulation; `left` is what
+    /// faults leave of a link's rate, if any touches it.
     #[must_use]
-    pub fn finish(self, topology: &Topology, plan: &Plan, outcome: &Outcome) -> Record {
+    pub fn finish(
+        self,
+        topology: &Topology,
+        plan: &Plan,
+        outcome: &Outcome,
+        left: &dyn Fn(LinkId) -> Option<Bandwidth>,
+    ) -> Record {
         let end = outcome.end();
-        let path = self.chain.walk(outcome);
         let account = attribution::Account {
             topology,
             plan,
             outcome,
-            held_up: &self.held_up,
         };
-        let (attribution, bottleneck) = account.tell(path.as_ref());
+        let attribution = account.tell(&|link| left(link).is_some());
         let (ranks, spans, ranks_omitted) = self.spans.finish(&self.cast, topology, plan, end);
         let links = self.routes.into_links(plan, end);
         let timeline = Timeline {
@@ -256,17 +247,8 @@ impl Recorder {
         Record {
             timeline,
             attribution,
-            links: link_use::totals(topology, plan, outcome),
-            bottleneck,
+            links: link_use::totals(topology, plan, outcome, left),
         }
-    }
-
-    fn holds_up(&mut self, resource: ResourceId, time: Time) {
-        let index = resource as usize;
-        if index >= self.held_up.len() {
-            self.held_up.resize(index + 1, 0);
-        }
-        self.held_up[index] += time.picos();
     }
 }
 
@@ -279,23 +261,17 @@ impl Probe for Recorder {
             self.routes.add_slice(route, slice, &stretches);
         }
         self.spans.slice(&self.cast, slice);
-        self.chain.slice(&self.cast, slice, &stretches);
     }
 
     fn segment(&mut self, segment: &Segment) {
-        if let Limit::Resource(resource) = segment.limit {
-            self.holds_up(resource, segment.end - segment.start);
-        }
         self.stretches[segment.actor as usize].push(Stretch {
             start: segment.start,
             end: segment.end,
             rate: segment.rate,
-            limit: segment.limit,
         });
     }
 
     fn launch(&mut self, actor: ActorId, from: Time, to: Time) {
         self.spans.launch(&self.cast, actor, from, to);
-        self.chain.launch(&self.cast, actor);
     }
 }

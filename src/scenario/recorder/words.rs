@@ -1,6 +1,5 @@
 //! What resources and stretches of time are called, and sentences of them.
 
-use super::critical_path::Kind;
 use crate::topology::{DeviceId, DeviceKind, LinkFamily, LinkId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -136,66 +135,4 @@ fn chains(sources: &[DeviceId], ends: &[(DeviceId, DeviceId)]) -> Vec<(DeviceId,
         (source, at)
     };
     sources.iter().map(follow).collect()
-}
-
-/// What a part of an attribution is called; resources are named by the caller.
-pub(super) fn part(kind: Kind, resource: impl FnOnce() -> String) -> String {
-    match kind {
-        Kind::Launch => "launch".to_owned(),
-        Kind::Latency => "latency".to_owned(),
-        Kind::WaitData => "waiting for data".to_owned(),
-        Kind::WaitCredit => "waiting for credit".to_owned(),
-        Kind::Sync => "slice synchronisation".to_owned(),
-        Kind::Message => "handling of network messages".to_owned(),
-        Kind::Worker => "streaming at the workers' own rate".to_owned(),
-        Kind::Connection => "streaming at the connections' own rate".to_owned(),
-        Kind::Limited(_) => format!("limited by {}", resource()),
-        Kind::Idle => "finished".to_owned(),
-    }
-}
-
-/// A part as the subject of a sentence, with its verb.
-pub(super) fn clause(kind: Kind, resource: &str) -> (String, &'static str) {
-    let (subject, verb) = match kind {
-        Kind::Launch => ("launching kernels", "takes"),
-        Kind::Latency => ("latency", "takes"),
-        Kind::WaitData => ("waiting for data", "takes"),
-        Kind::WaitCredit => ("waiting for credit", "takes"),
-        Kind::Sync => ("slice synchronisation", "takes"),
-        Kind::Message => ("handling of network messages", "takes"),
-        Kind::Worker => ("the workers' own rate", "limits"),
-        Kind::Connection => ("the network connections' own rate", "limits"),
-        Kind::Limited(_) => (resource, "limits"),
-        Kind::Idle => ("being finished", "takes"),
-    };
-    (subject.to_owned(), verb)
-}
-
-/// Parts below this are not worth a mention.
-const WORTH_IT: f64 = 0.03;
-/// Parts mentioned besides the largest.
-const MORE: usize = 3;
-
-/// One sentence of the largest shares, largest first, of `whole`.
-pub(super) fn sentence(shares: &[(String, &'static str, f64)], whole: &str) -> String {
-    let Some((subject, verb, share)) = shares.first() else {
-        return "Nothing takes any time.".to_owned();
-    };
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    let mut text = format!("{subject} {verb} {} of {whole}", percent(*share));
-    if let Some(first) = text.get(..1) {
-        let first = first.to_uppercase();
-        text.replace_range(..1, &first);
-    }
-    let mut before = *verb;
-    let worth = shares[1..].iter().filter(|s| s.2 >= WORTH_IT);
-    for (subject, verb, share) in worth.take(MORE) {
-        if *verb == before {
-            text += &format!(", {subject} {}", percent(*share));
-        } else {
-            text += &format!("; {subject} {verb} {}", percent(*share));
-            before = verb;
-        }
-    }
-    text + "."
 }

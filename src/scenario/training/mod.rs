@@ -7,6 +7,7 @@ mod disturb;
 mod effect;
 mod factors;
 mod memory;
+mod prices;
 mod published;
 mod results;
 mod run;

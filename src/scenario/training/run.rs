@@ -5,14 +5,17 @@ use super::causes::causes;
 use super::disturb::Trouble;
 use super::effect::{Counted, count, why_none};
 use super::factors::{differs, one_at_a_time};
+use super::prices::prices;
 use super::results::{Spans, failed, results};
 use super::valid::{ValidJob, ValidVariant};
 use crate::engine::job::{JobOptions, rehearse, run_job};
+use crate::report::cause::prices as prices_in_words;
 use crate::report::training::{
     JobSummary, JobTimeline, Variant, VariantResult, best, difference, is_equal,
 };
 use crate::scenario::ScenarioError;
 use crate::topology::LinkId;
+use crate::units::Time;
 use crate::workload::model::parameters;
 use crate::workload::training::lower::lower;
 use std::time::Instant;
@@ -36,7 +39,18 @@ pub fn run_jobs(job: &ValidJob, tell: &mut dyn FnMut(&str)) -> Result<JobRun, Sc
     for variant in &job.variants {
         tell(&variant.name);
         let run = run_variant(variant, (job.seed, job.exact_full))?;
-        variants.push(described(variant, run.result));
+        let fault_prices = match &run.result {
+            VariantResult::Ran(ran) => {
+                let seconds: f64 = ran.steps_s.iter().sum();
+                let time = Time::from_picos((seconds * 1e12).round() as u64);
+                prices(variant, time, (job.seed, job.exact_full))?
+            }
+            VariantResult::Failed(_) => None,
+        };
+        variants.push(Variant {
+            fault_prices,
+            ..described(variant, run.result)
+        });
         counted.push(run.counted);
         if let Some(timeline) = run.timeline {
             timelines.push((variant.name.clone(), timeline));
@@ -72,7 +86,7 @@ pub fn run_jobs(job: &ValidJob, tell: &mut dyn FnMut(&str)) -> Result<JobRun, Sc
                 best,
                 waterfall: &waterfall,
                 changes: &changes,
-            }),
+            }) + &priced(&variants),
             baseline: (variants.len() > 1).then(|| base.name.clone()),
             best: best.map(|best| variants[best].name.clone()),
             waterfall,
@@ -182,6 +196,29 @@ pub(super) fn run_variant(
     })
 }
 
+/// What faults cost, variant by variant, as sentences after the answer.
+fn priced(variants: &[Variant]) -> String {
+    let several = variants.len() > 1;
+    let priced = variants.iter().filter_map(|variant| {
+        let faults = variant.fault_prices.as_ref()?;
+        let steps = match &variant.result {
+            VariantResult::Ran(ran) => ran.steps_s.len(),
+            VariantResult::Failed(_) => 1,
+        };
+        let of = match steps {
+            1 => "the step".to_owned(),
+            steps => format!("{steps} steps"),
+        };
+        let name = match several {
+            true => format!("In {}, {of}", variant.name),
+            false => format!("Of {of}"),
+        };
+        let prices = prices_in_words(&faults.costs, faults.run_s * 1e6);
+        Some(format!(" {name}: {prices}."))
+    });
+    priced.collect()
+}
+
 fn described(variant: &ValidVariant, result: VariantResult) -> Variant {
     let training = &variant.training;
     let dims = &training.dims;
@@ -206,6 +243,7 @@ fn described(variant: &ValidVariant, result: VariantResult) -> Variant {
         schedule: schedule(variant),
         differs: Vec::new(),
         no_effect: None,
+        fault_prices: None,
         result,
     }
 }

@@ -19,8 +19,8 @@ struct Group {
     leaves: usize,
 }
 
-/// Draws the machine. Returns the page with its right and bottom.
-pub(super) fn draw(topology: &Topology, top: f64) -> (Page<'_>, f64, f64) {
+/// Draws the machine, one node of it in full. Returns the page with its right and bottom.
+pub(super) fn draw(topology: &Topology, top: f64, faulty: Option<NodeId>) -> (Page<'_>, f64, f64) {
     let mut page = Page::new(topology);
     let nodes: Vec<NodeId> = (0..topology.nodes.len() as u32).map(NodeId).collect();
     let card = card_width(topology, NodeId(0));
@@ -51,7 +51,7 @@ pub(super) fn draw(topology: &Topology, top: f64) -> (Page<'_>, f64, f64) {
     } else {
         groups.iter().collect()
     };
-    let inset_width = page.node_width(NodeId(0));
+    let inset_width = page.node_width(faulty.unwrap_or(NodeId(0)));
     let slots = shown.len() + usize::from(torn);
     let slot = if singly || one_domain {
         card + 10.0
@@ -84,7 +84,8 @@ pub(super) fn draw(topology: &Topology, top: f64) -> (Page<'_>, f64, f64) {
         bottom = page.shared(&domain, left, right, bottom);
     }
     page.connect();
-    let (right, bottom) = inset(&mut page, &domain, one_domain, (left, right), bottom);
+    let shown = (faulty, one_domain);
+    let (right, bottom) = inset(&mut page, &domain, shown, (left, right), bottom);
     (page, right + 24.0, bottom)
 }
 
@@ -94,27 +95,30 @@ fn singly_marks(topology: &Topology) -> bool {
     topology.gpus().count() > 16
 }
 
-/// The first node in full, below the others.
+/// One node in full, below the others: that with a fault, if there is one, or the first.
 fn inset(
     page: &mut Page<'_>,
     domain: &[DeviceId],
-    drawn: bool,
+    (faulty, drawn): (Option<NodeId>, bool),
     (left, right): (f64, f64),
     bottom: f64,
 ) -> (f64, f64) {
     let mut inner = Page::new(page.topology);
-    let node = NodeId(0);
+    let node = faulty.unwrap_or(NodeId(0));
     let width = inner.node_width(node);
-    let title = if page.topology.nodes.len() > 1 {
-        "Inside one node"
-    } else {
-        "Inside the node"
+    let title = match faulty {
+        Some(node) => {
+            let name = &page.topology.nodes[node.index()].name;
+            format!("Inside {name}, where something is faulty")
+        }
+        None if page.topology.nodes.len() > 1 => "Inside one node".to_owned(),
+        None => "Inside the node".to_owned(),
     };
     let top = bottom + GAP;
     let x = left + (right - left - width) / 2.0;
     inner
         .scene
-        .caption(24.0, top + 22.0, 13.0, Anchor::Start, title);
+        .caption(24.0, top + 22.0, 13.0, Anchor::Start, &title);
     let mut bottom = inner.node(node, x, top);
     if !drawn && !domain.is_empty() {
         bottom = inner.shared(domain, left, right, bottom);
@@ -227,6 +231,7 @@ fn add_card(page: &mut Page<'_>, group: &Group, x: f64, top: f64, merged: bool) 
             kind: DeviceKind::Gpu,
             label: format!("{gpus} GPUs"),
             tip: t.nodes[first.index()].name.clone(),
+            devices: all.clone(),
         };
         let number = page.scene.tiles.len();
         page.scene.tiles.push(tile);
@@ -350,6 +355,7 @@ fn add_mark(
         kind,
         label: String::new(),
         tip,
+        devices: devices.clone(),
     });
     page.placed.extend(devices.into_iter().map(|d| (d, number)));
 }

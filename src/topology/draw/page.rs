@@ -58,6 +58,7 @@ impl<'t> Page<'t> {
             kind: self.topology.device(device).kind,
             label,
             tip: self.topology.device_name(device),
+            devices: vec![device],
         };
         self.placed.insert(device, self.scene.tiles.len());
         self.scene.tiles.push(tile);

@@ -2,7 +2,7 @@
 
 use super::dot::{fill, stroke};
 use super::svg::Style;
-use crate::topology::graph::{DeviceKind, LinkId};
+use crate::topology::graph::{DeviceId, DeviceKind, LinkId};
 use crate::topology::hardware::LinkFamily;
 use std::fmt::Write;
 
@@ -20,6 +20,8 @@ pub(super) struct Tile {
     pub(super) label: String,
     /// A tip that viewers show: the full name.
     pub(super) tip: String,
+    /// What it stands for.
+    pub(super) devices: Vec<DeviceId>,
 }
 
 /// Wires between two tiles.
@@ -188,6 +190,9 @@ pub(super) fn line_width(rate: f64, thin: f64) -> f64 {
     (width * thin).max(0.6)
 }
 
+/// What marks a fault: a colour that no use and no device has.
+pub(super) const FAULT: &str = "#c2187a";
+
 /// From grey over yellow to red.
 pub(super) fn heat(share: f64) -> String {
     let stops: [(f64, [f64; 3]); 4] = [
@@ -264,8 +269,19 @@ impl Scene {
         for (busy, line) in lines {
             line.write(out, style, busy);
         }
+        // What is faulty is seen over all.
+        if let Some(faulty) = style.faulty {
+            let lines = self.lines.iter();
+            let marked = lines.filter(|l| l.links.iter().any(|&link| (faulty.link)(link)));
+            marked.for_each(|line| line.mark(out));
+        }
         for tile in &self.tiles {
             tile.write(out);
+            if let Some(faulty) = style.faulty
+                && tile.devices.iter().any(|&device| (faulty.device)(device))
+            {
+                tile.mark(out);
+            }
         }
         for caption in &self.captions {
             caption.write(out);
@@ -305,14 +321,7 @@ impl Line {
             (Some(_), Some(share)) => heat(share),
             (Some(_), None) => "#e3e6ea".to_owned(),
         };
-        let (x1, y1) = self.from;
-        let (x2, y2) = self.to;
-        let path = if self.sag != 0.0 {
-            let (a, b) = (y1 + self.sag, y2 + self.sag);
-            format!("M{x1:.1} {y1:.1}C{x1:.1} {a:.1} {x2:.1} {b:.1} {x2:.1} {y2:.1}")
-        } else {
-            format!("M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}")
-        };
+        let path = self.path();
         let _ = writeln!(
             out,
             r#"<path d="{path}" fill="none" stroke="{colour}" stroke-width="{:.2}" stroke-linecap="round" opacity="{}"/>"#,
@@ -322,7 +331,44 @@ impl Line {
     }
 }
 
+impl Line {
+    fn path(&self) -> String {
+        let (x1, y1) = self.from;
+        let (x2, y2) = self.to;
+        if self.sag != 0.0 {
+            let (a, b) = (y1 + self.sag, y2 + self.sag);
+            format!("M{x1:.1} {y1:.1}C{x1:.1} {a:.1} {x2:.1} {b:.1} {x2:.1} {y2:.1}")
+        } else {
+            format!("M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}")
+        }
+    }
+
+    /// It is faulty.
+    fn mark(&self, out: &mut String) {
+        let _ = writeln!(
+            out,
+            r#"<path d="{}" fill="none" stroke="{FAULT}" stroke-width="{:.2}" stroke-dasharray="5 4"/>"#,
+            self.path(),
+            line_width(self.rate, self.thin).max(2.4)
+        );
+    }
+}
+
 impl Tile {
+    /// It is faulty.
+    fn mark(&self, out: &mut String) {
+        let around = if self.label.is_empty() { 2.0 } else { 4.0 };
+        let _ = writeln!(
+            out,
+            r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="{}" fill="none" stroke="{FAULT}" stroke-width="2.4" stroke-dasharray="5 3"/>"#,
+            self.x - self.width / 2.0 - around,
+            self.y - around,
+            self.width + 2.0 * around,
+            self.height + 2.0 * around,
+            if self.label.is_empty() { 3 } else { 7 },
+        );
+    }
+
     fn write(&self, out: &mut String) {
         let _ = writeln!(
             out,

@@ -7,8 +7,8 @@
 use super::detail;
 use super::dot::{fill, stroke};
 use super::overview;
-use super::scene::{escape, heat, line_width, text_width};
-use crate::topology::graph::{DeviceKind, LinkId, Topology};
+use super::scene::{FAULT, escape, heat, line_width, text_width};
+use crate::topology::graph::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
 use crate::topology::hardware::{DeviceModel, LinkFamily};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -22,6 +22,32 @@ pub struct Style<'a> {
     pub utilisation: Option<&'a dyn Fn(LinkId) -> Option<f64>>,
     /// In place of the topology's own title.
     pub title: Option<&'a str>,
+    /// What is marked as faulty; of many nodes, the first one with such a thing is drawn in full.
+    pub faulty: Option<Faulty<'a>>,
+}
+
+/// What is faulty.
+#[derive(Clone, Copy)]
+pub struct Faulty<'a> {
+    /// Links, in either direction.
+    pub link: &'a dyn Fn(LinkId) -> bool,
+    /// Devices.
+    pub device: &'a dyn Fn(DeviceId) -> bool,
+}
+
+impl Faulty<'_> {
+    /// The first node with something faulty.
+    fn node(&self, topology: &Topology) -> Option<NodeId> {
+        let devices = topology.devices().map(|(id, _)| id);
+        let device = devices.filter(|&id| (self.device)(id));
+        let links = topology.links().map(|(id, _)| id);
+        let ends = links.filter(|&id| (self.link)(id)).flat_map(|id| {
+            let (from, to) = topology.ends(id);
+            [from, to]
+        });
+        let nodes = device.chain(ends).filter_map(|id| topology.node_of(id));
+        nodes.min()
+    }
 }
 
 /// Draws the machine: a whole SVG document with text in any sans-serif face.
@@ -31,7 +57,7 @@ pub fn svg(topology: &Topology, style: &Style<'_>) -> String {
     let (page, width, bottom) = if topology.nodes.len() <= 2 {
         detail::draw(topology, top)
     } else {
-        overview::draw(topology, top)
+        overview::draw(topology, top, style.faulty.and_then(|f| f.node(topology)))
     };
     let mut body = String::new();
     page.scene.write(&mut body, style);
@@ -118,6 +144,12 @@ struct Entry {
 fn legend(topology: &Topology, style: &Style<'_>, width: f64, top: f64) -> (String, f64) {
     let mut entries = device_entries(topology);
     entries.extend(link_entries(topology, style));
+    entries.extend(style.faulty.map(|_| Entry {
+        mark: format!(
+            r#"<path d="M2 0H28" stroke="{FAULT}" stroke-width="2.4" stroke-dasharray="5 4"/>"#
+        ),
+        text: "faulty".to_owned(),
+    }));
     let (mut x, mut y) = (24.0, top + 10.0);
     let mut out = format!(
         "<path d=\"M24 {0:.1}H{1:.1}\" stroke=\"#d5dae1\"/>\n",

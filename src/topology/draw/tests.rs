@@ -2,9 +2,9 @@
 //! to a folder, the tests leave their drawings there.
 
 use super::scene::{Anchor, Scene, text_width};
-use super::{Style, detail, dot, overview, svg};
+use super::{Faulty, Style, detail, dot, overview, svg};
 use crate::topology::tests::{build, pair, rack, server};
-use crate::topology::{LinkId, Overrides, Topology, catalogue, expand};
+use crate::topology::{DeviceId, LinkId, Overrides, Topology, catalogue, expand};
 
 fn samples() -> Vec<(String, Topology)> {
     let mut list = vec![
@@ -55,7 +55,7 @@ fn nothing_lies_on_anything_else_or_off_the_page() {
         let (page, width, bottom) = if topology.nodes.len() <= 2 {
             detail::draw(&topology, 96.0)
         } else {
-            overview::draw(&topology, 96.0)
+            overview::draw(&topology, 96.0, None)
         };
         let areas = areas(&page.scene);
         for (i, (what, a)) in areas.iter().enumerate() {
@@ -85,6 +85,7 @@ fn drawings_are_whole_documents_of_modest_size() {
             let style = Style {
                 utilisation: Some(&busy),
                 title: None,
+                faulty: None,
             };
             let text = svg(&topology, &style);
             std::fs::write(folder.join(format!("{name}-busy.svg")), text).unwrap();
@@ -109,6 +110,7 @@ fn use_colours_the_lines() {
     let style = Style {
         utilisation: Some(&full),
         title: Some("Use <of> & links"),
+        faulty: None,
     };
     let text = svg(&topology, &style);
     // Three wires, and the end of the scale.
@@ -122,4 +124,34 @@ fn dot_has_every_device_and_wire() {
     let text = dot(&topology);
     assert_eq!(text.matches(" -- ").count(), topology.link_count() / 2);
     assert_eq!(text.matches("fillcolor").count(), topology.device_count());
+}
+
+#[test]
+fn what_is_faulty_is_marked_and_its_node_drawn_in_full() {
+    let spec = catalogue::find("superpod-h100").unwrap();
+    let overrides = Overrides { nodes: Some(16) };
+    let topology = expand(&spec, catalogue::hardware(), &overrides).unwrap();
+    let nic = topology.nodes[5].nics[0];
+    let link = |link: LinkId| {
+        let (from, to) = topology.ends(link);
+        from == nic || to == nic
+    };
+    let device = |device: DeviceId| device == nic;
+    let style = Style {
+        faulty: Some(Faulty {
+            link: &link,
+            device: &device,
+        }),
+        ..Style::default()
+    };
+    let text = svg(&topology, &style);
+    let name = &topology.nodes[5].name;
+    assert!(text.contains(&format!("Inside {name}, where something is faulty")));
+    // The legend's line, two lines or more, the NIC's tile in full and its mark above.
+    assert!(
+        text.matches("#c2187a").count() >= 4,
+        "{}",
+        text.matches("#c2187a").count()
+    );
+    assert!(!svg(&topology, &Style::default()).contains("#c2187a"));
 }

@@ -207,9 +207,11 @@ impl<P: Probe> Run<'_, '_, P> {
         }
         for (&then, &own) in old.ranks.iter().zip(&new.ranks) {
             let state = &self.ranks[then as usize];
-            let (running, operation, latest) = (state.running, state.operation, state.latest);
+            let (running, operation) = (state.running, state.operation);
+            let latest = (state.latest, state.latest_by);
             let own = &mut self.ranks[own as usize];
-            (own.running, own.operation, own.latest) = (running, operation, latest);
+            (own.running, own.operation) = (running, operation);
+            (own.latest, own.latest_by) = latest;
         }
         self.take_over_events(herds, from, to);
     }

@@ -27,6 +27,7 @@ impl<P: Probe> Run<'_, '_, P> {
             }
         }
         self.add(from, to, times);
+        self.probe.repeated(to.now - from.now, times);
         (to.events - from.events) * times
     }
 
@@ -44,8 +45,10 @@ impl<P: Probe> Run<'_, '_, P> {
             rank.running = after.running;
             rank.operation = after.operation + later as u32;
             rank.latest = after.latest + shift;
+            rank.latest_by = after.latest_by;
         }
         self.add(from, to, 1);
+        self.probe.go_back(to.epoch);
         let machinery = &mut self.machinery;
         machinery.fifos.become_later(&to.fifos, shift);
         let shares = |a: &Actor| a.phase == Phase::Streams && !machinery.is_free(a.path);

@@ -23,6 +23,8 @@ pub(super) struct State {
     pub(super) events: u64,
     pub(super) transfers: u64,
     pub(super) steps_begun: u64,
+    /// [`Probe::epoch`].
+    pub(super) epoch: u32,
 }
 
 /// How far a rank was.
@@ -31,6 +33,7 @@ pub(super) struct RankThen {
     pub(super) running: u32,
     pub(super) operation: u32,
     pub(super) latest: Time,
+    pub(super) latest_by: u32,
 }
 
 /// A time, as far as it matters to what happens next: the past is all one, but for what somebody
@@ -46,6 +49,7 @@ impl<P: Probe> Run<'_, '_, P> {
             running: r.running,
             operation: r.operation,
             latest: r.latest,
+            latest_by: r.latest_by,
         });
         let live = |&(_, (actor, generation)): &(u64, (ActorId, u32))| {
             self.actors[actor as usize].generation == generation
@@ -62,6 +66,7 @@ impl<P: Probe> Run<'_, '_, P> {
             events: self.events + skipped,
             transfers: self.transfers,
             steps_begun: self.steps_begun,
+            epoch: self.probe.epoch(),
         }
     }
 

@@ -19,12 +19,6 @@ fn records_of_nccls_plans_are_consistent() {
             let planned = comm.plan(collective, bytes, Forced::default()).unwrap();
             let (record, outcome) = record(&t, &planned.plan, 2);
             assert_consistent(&t, &planned.plan, &record, &outcome);
-            assert!(
-                record.bottleneck.contains(" % of the critical path"),
-                "{}",
-                record.bottleneck
-            );
-            assert!(!short_bottleneck(&t, &planned.plan, &outcome, |_| None).is_empty());
             let again = super::record(&t, &planned.plan, 2).0;
             assert_eq!(record, again);
         }

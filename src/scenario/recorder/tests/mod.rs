@@ -5,11 +5,13 @@ mod paths;
 
 use super::*;
 use crate::collective::{Collective, Part, Program, RingProgram, Rings};
-use crate::engine::{Options, simulate_with};
+use crate::engine::path::CriticalPath;
+use crate::engine::{Options, simulate_folded_with, simulate_with};
 use crate::plan::{
     Issue, Later, MessageCost, NetworkLeg, Protocol, ProtocolKind, RoleCosts, RouteId, Routes,
     SliceCost, Transport, Transports, WorkerCosts,
 };
+use crate::report::cause::{Cause, Causes, Method};
 use crate::report::record::{Activity, Part as TimePart, Track};
 use crate::topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
 use crate::units::{Bandwidth, Bytes};
@@ -167,8 +169,68 @@ fn record_with(
         operations,
         ..Options::default()
     };
-    let outcome = simulate_with(plan, rate, options, &mut recorder).unwrap();
-    (recorder.finish(topology, plan, &outcome), outcome)
+    let outcome = simulate_with(plan, &rate, options, &mut recorder).unwrap();
+    let mut record = recorder.finish(topology, plan, &outcome, &|_| None);
+    let [full, folded] = [false, true].map(|folds| {
+        let path = CriticalPath::default();
+        causes_of(topology, plan, (operations, folds), path, &rate)
+    });
+    assert_eq!(folded.total(), outcome.end());
+    // Under test, most folded runs count as large enough for several processors.
+    if folded.method == full.method {
+        assert_alike(&full, &folded);
+    }
+    record.attribution.critical_path = full
+        .parts
+        .iter()
+        .map(|part| TimePart {
+            what: label(&part.cause),
+            time: part.time(),
+            fraction: part.us / outcome.end().micros(),
+        })
+        .collect();
+    (record, outcome)
+}
+
+/// The causes of all operations together.
+fn causes_of(
+    topology: &Topology,
+    plan: &Plan,
+    (operations, folds): (u32, bool),
+    mut path: CriticalPath,
+    rate: &dyn Fn(LinkId) -> Bandwidth,
+) -> Causes {
+    let options = Options {
+        operations,
+        ..Options::default()
+    };
+    let outcome = if folds {
+        simulate_folded_with(plan, rate, options, &mut path)
+    } else {
+        simulate_with(plan, rate, options, &mut path)
+    };
+    let outcome = outcome.unwrap();
+    let end = outcome.end();
+    let times = path.walk(&outcome, end);
+    causes(topology, (&outcome, times.as_ref()), end, &|_| false)
+}
+
+/// One path is the other's, but for which of several equally long ones it is.
+#[track_caller]
+fn assert_alike(full: &Causes, folded: &Causes) {
+    let of = |causes: &Causes, cause: &Cause| {
+        let part = causes.parts.iter().find(|part| part.cause == *cause);
+        part.map_or(0.0, |part| part.us)
+    };
+    let kind = |cause: &Cause| matches!(cause, Cause::Links { .. });
+    for part in full.parts.iter().filter(|part| !kind(&part.cause)) {
+        let other = of(folded, &part.cause);
+        let whole = full.total().micros();
+        assert!(
+            (part.us - other).abs() <= 0.02 * whole,
+            "{full:?}\n{folded:?}"
+        );
+    }
 }
 
 fn record(topology: &Topology, plan: &Plan, operations: u32) -> (Record, Outcome) {

@@ -33,20 +33,14 @@ fn one_message_is_launch_streaming_synchronisation_and_latency() {
     let (record, outcome) = record(&t, &plan, 1);
     assert_consistent(&t, &plan, &record, &outcome);
     let path = &record.attribution.critical_path;
-    assert_eq!(time(path, "launch"), us(5));
+    assert_eq!(time(path, "kernel launch"), us(5));
     // The receiver, too, is done only after it has synchronised.
-    assert_eq!(time(path, "slice synchronisation"), us(2));
-    assert_eq!(time(path, "latency"), us(3));
+    assert_eq!(time(path, "protocol synchronisation"), us(2));
+    assert_eq!(time(path, "latency of links and network"), us(3));
     let streams = 10e6 / nvlink_out(&t) * 1e6;
     let what = "limited by NVLink from node0/gpu0 to node0/gpu1";
     close(time(path, what), streams);
-    assert!(
-        record
-            .bottleneck
-            .starts_with("NVLink from node0/gpu0 to node0/gpu1 limits 73 % of the critical path; "),
-        "{}",
-        record.bottleneck
-    );
+    assert_eq!(path[0].what, what);
     // The receiver waits while the sender streams and synchronises.
     let waits = record.timeline.spans.iter();
     let waits: Vec<_> = waits.filter(|s| s.activity == Activity::WaitData).collect();
@@ -67,12 +61,16 @@ fn a_small_message_is_all_launch() {
     let plan = nvlink_plan(&t, Collective::Broadcast, 2, 16, 16, costs);
     let (record, outcome) = record(&t, &plan, 1);
     assert_consistent(&t, &plan, &record, &outcome);
-    assert_eq!(
-        record.bottleneck,
-        "Launching kernels takes 73 % of the critical path, slice synchronisation 18 %, \
-         latency 9 %."
-    );
-    assert_eq!(short_bottleneck(&t, &plan, &outcome, |_| None), "launch");
+    let path = &record.attribution.critical_path;
+    // A few bytes take a few picoseconds.
+    let told = path.iter().filter(|p| p.time > Time::from_nanos(1));
+    let named: Vec<_> = told.map(|p| (p.what.as_str(), p.time)).collect();
+    let expected = [
+        ("kernel launch", us(8)),
+        ("protocol synchronisation", us(2)),
+        ("latency of links and network", us(1)),
+    ];
+    assert_eq!(named, expected);
 }
 
 #[test]
@@ -89,7 +87,10 @@ fn credit_that_comes_late_is_on_the_path() {
     let (record, outcome) = record(&t, &plan, 1);
     assert_consistent(&t, &plan, &record, &outcome);
     let path = &record.attribution.critical_path;
-    assert_eq!(time(path, "latency"), us(10 * (10 + 9)));
+    assert_eq!(
+        time(path, "latency of links and network"),
+        us(10 * (10 + 9))
+    );
     // Meanwhile the data is on its way to the receiver, who frees the slot at once.
     let waits = time(&record.attribution.total, "waiting for credit");
     close(waits, 9.0 * 10.0);
@@ -115,8 +116,12 @@ fn operations_follow_each_other_on_the_path() {
         &one.attribution.critical_path,
         &three.attribution.critical_path,
     );
-    assert_eq!(time(one, "launch"), us(7));
-    for what in ["launch", "latency", "slice synchronisation"] {
+    assert_eq!(time(one, "kernel launch"), us(7));
+    for what in [
+        "kernel launch",
+        "latency of links and network",
+        "protocol synchronisation",
+    ] {
         assert_eq!(time(three, what).picos(), 3 * time(one, what).picos());
     }
 }
@@ -135,14 +140,9 @@ fn a_slow_link_is_named_and_equal_ones_are_not() {
     );
     let (even, outcome) = record(&t, &plan, 1);
     assert_consistent(&t, &plan, &even, &outcome);
-    assert!(
-        even.bottleneck
-            .starts_with("NVLink between GPUs limits 100 % of"),
-        "{}",
-        even.bottleneck
-    );
-    let short = short_bottleneck(&t, &plan, &outcome, |_| None);
-    assert!(short.starts_with("NVLink out of GPUs, "), "{short}");
+    let path = &even.attribution.critical_path;
+    assert_eq!(path[0].what, "limited by NVLink between GPUs");
+    assert!(path[0].fraction > 0.999, "{path:?}");
     let slow: Vec<LinkId> = plan
         .routes
         .get(RouteId(3))
@@ -156,12 +156,10 @@ fn a_slow_link_is_named_and_equal_ones_are_not() {
     };
     let (uneven, outcome) = record_with(&t, &plan, 1, Limits::default(), rate);
     assert_consistent(&t, &plan, &uneven, &outcome);
-    assert!(
-        uneven
-            .bottleneck
-            .starts_with("NVLink from node0/gpu3 to node0/gpu4 limits "),
-        "{}",
-        uneven.bottleneck
+    let path = &uneven.attribution.critical_path;
+    assert_eq!(
+        path[0].what,
+        "limited by NVLink from node0/gpu3 to node0/gpu4"
     );
 }
 
@@ -179,18 +177,25 @@ fn a_proxys_message_handling_is_on_its_track_and_on_the_path() {
     assert_consistent(&t, &plan, &record, &outcome);
     let path = &record.attribution.critical_path;
     // A message of 4 us on the wire leaves 5 us of its 9 us of handling uncovered.
-    let handling = share(path, "handling of network messages");
-    let wire = share(path, "limited by the network from node0/nic0 to node1/nic0");
+    let handling = share(path, "message handling of network proxies");
+    let wire = share(path, "limited by network from node0/nic0 to node1/nic0");
     assert!(handling > 0.4 && wire > 0.3, "{path:?}");
     let proxy = record.timeline.spans.iter();
     let proxy: Vec<_> = proxy.filter(|s| s.track == Track::Proxy(0)).collect();
     assert!(proxy.iter().all(|s| s.rank == 0));
     let streams = proxy.iter().filter(|s| s.activity == Activity::Stream);
     assert_eq!(streams.map(|s| s.bytes.get()).sum::<u64>(), 16_000_000);
-    assert_eq!(
-        short_bottleneck(&t, &plan, &outcome, |_| None),
-        "waiting for the network"
-    );
+    // Where the path is too long to remember, what the receiver waits for is what the proxy does.
+    let short = CriticalPath::of_at_most(3);
+    let causes = causes_of(&t, &plan, (2, true), short, &|l| t.rate(l));
+    assert_eq!(causes.method, Method::WorkerTime);
+    assert_eq!(causes.total(), outcome.end());
+    assert!(causes.parts.iter().all(|p| p.cause != Cause::Waiting));
+    let most = [
+        "message handling of network proxies",
+        "network from node0/nic0 to node1/nic0",
+    ];
+    assert!(most.contains(&causes.parts[0].cause.name()), "{causes:?}");
 }
 
 #[test]
@@ -248,7 +253,7 @@ fn bins_are_as_many_as_asked_for_whatever_the_duration() {
 }
 
 #[test]
-fn too_many_slices_leave_no_critical_path_but_the_rest() {
+fn too_many_slices_leave_no_critical_path_but_parts_that_add_up() {
     let t = machine("dgx-h100", 1);
     let plan = nvlink_plan(
         &t,
@@ -258,18 +263,17 @@ fn too_many_slices_leave_no_critical_path_but_the_rest() {
         10_000,
         Costs::default(),
     );
-    let limits = Limits {
-        slices: 100,
-        ..Limits::default()
+    let of = |most| {
+        let path = CriticalPath::of_at_most(most);
+        causes_of(&t, &plan, (1, false), path, &|l| t.rate(l))
     };
-    let (part, outcome) = record_with(&t, &plan, 1, limits, |l| t.rate(l));
-    let (mut whole, _) = record(&t, &plan, 1);
-    assert_consistent(&t, &plan, &whole, &outcome);
-    assert!(part.attribution.critical_path.is_empty());
-    whole.attribution.critical_path.clear();
-    assert_eq!(part.attribution.ranks, whole.attribution.ranks);
-    assert_eq!(part.timeline, whole.timeline);
-    assert!(part.bottleneck.ends_with("of the workers' time.") || part.bottleneck.contains(';'));
+    let (whole, part) = (of(1 << 20), of(10));
+    assert_eq!(
+        (whole.method, part.method),
+        (Method::CriticalPath, Method::WorkerTime)
+    );
+    assert_eq!(whole.total(), part.total());
+    assert_eq!(whole.parts[0].cause, part.parts[0].cause);
 }
 
 #[test]
@@ -283,10 +287,9 @@ fn nothing_to_do_is_a_launch() {
     let (record, outcome) = record(&t, &plan, 2);
     assert_consistent(&t, &plan, &record, &outcome);
     assert_eq!(outcome.end(), us(12));
-    assert_eq!(
-        record.bottleneck,
-        "Launching kernels takes 100 % of the critical path."
-    );
+    let path = &record.attribution.critical_path;
+    assert_eq!(path.len(), 1);
+    assert_eq!(time(path, "kernel launch"), us(12));
 }
 
 #[test]

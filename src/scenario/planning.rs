@@ -1,0 +1,83 @@
+//! NCCL's ranks and plans for a scenario, and why there are none.
+
+use super::error::ScenarioError;
+use super::valid::ValidSpec;
+use crate::collective::{Collective, Matrix};
+use crate::engine::SimError;
+use crate::nccl::{Communicator, NcclError, Planned};
+use crate::topology::{LinkId, Router};
+
+/// The ranks, which NCCL joins without seeing at all what is gone for good before it begins.
+pub(super) fn ranks_around(
+    spec: &ValidSpec,
+    gone: Vec<LinkId>,
+) -> Result<Communicator<'_>, ScenarioError> {
+    let around = !gone.is_empty();
+    let mut router = Router::new(&spec.topology, spec.seed);
+    if !gone.is_empty() {
+        router = router.avoiding(gone);
+    }
+    let made = Communicator::of(&spec.topology, spec.gpus.clone(), &spec.env, router);
+    made.map_err(|source| match around {
+        true => ScenarioError::planned_around(&spec.faults, &source),
+        false => source.into(),
+    })
+}
+
+/// The plan for a size, or `None` if rounding leaves nothing of it.
+pub(super) fn communicator_plan(
+    spec: &ValidSpec,
+    communicator: &mut Communicator<'_>,
+    size: u64,
+) -> Result<Option<Planned>, ScenarioError> {
+    if spec.collective.actual_bytes(size, communicator.ranks()) == 0 {
+        return Ok(None);
+    }
+    let planned = match (&spec.msccl, &spec.matrix) {
+        (Some(algorithm), _) => communicator.plan_msccl(algorithm, size, spec.forced.protocol),
+        (None, Some(weights)) => communicator.plan_all_to_all_v(scaled(weights, size)?),
+        (None, None) => communicator.plan(spec.collective, size, spec.forced),
+    };
+    let planned = planned.map_err(|source| match source {
+        NcclError::Route(_) | NcclError::NoNic { .. }
+            if spec.faults.gone_links().next().is_some() =>
+        {
+            ScenarioError::planned_around(&spec.faults, &source)
+        }
+        other => other.into(),
+    })?;
+    Ok((planned.bytes > 0).then_some(planned))
+}
+
+/// Bytes in proportion to `weights`, in whole elements of 16 bytes, so that the rank that
+/// sends or receives most has `size`.
+fn scaled(weights: &[Vec<f64>], size: u64) -> Result<Matrix, NcclError> {
+    let rows = weights.iter().map(|row| row.iter().sum::<f64>());
+    let columns = (0..weights.len()).map(|c| weights.iter().map(|row| row[c]).sum::<f64>());
+    let most = rows.chain(columns).fold(0.0, f64::max);
+    let bytes = |weight: f64| {
+        if most > 0.0 {
+            (weight / most * size as f64) as u64 / 16 * 16
+        } else {
+            0
+        }
+    };
+    let rows: Vec<Vec<u64>> = weights
+        .iter()
+        .map(|row| row.iter().map(|&w| bytes(w)).collect())
+        .collect();
+    Matrix::new(&rows).map_err(|error| NcclError::NothingLeft {
+        collective: Collective::AllToAllV.name(),
+        reason: error.to_string(),
+    })
+}
+
+/// A simulation that ended without a result.
+pub(super) fn stopped(spec: &ValidSpec, planned: &Planned, source: SimError) -> ScenarioError {
+    ScenarioError::Simulation {
+        collective: spec.collective.name(),
+        bytes: planned.bytes,
+        source,
+        faults: spec.faults.told().collect(),
+    }
+}
