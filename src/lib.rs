@@ -4,8 +4,8 @@
 //! uses only those before it: [`units`], [`topology`] (the machine), [`fault`] (what of it
 //! is slow, fails or is away), [`collective`] (what moves), [`plan`] (a program laid onto a
 //! machine), [`nccl`] (how NCCL decides), [`workload`] (what jobs compute and send) and
-//! [`engine`] (time); [`report`] (results for people) knows only units. [`scenario`] joins
-//! them all, and [`cli`] is the command.
+//! [`engine`] (time); [`report`] (results for people) knows only units and [`text`] (how what
+//! comes from outside is shown). [`scenario`] joins them all, and [`cli`] is the command.
 
 pub mod cli;
 pub mod collective;
@@ -15,6 +15,7 @@ pub mod nccl;
 pub mod plan;
 pub mod report;
 pub mod scenario;
+pub mod text;
 mod threads;
 pub mod topology;
 pub mod units;

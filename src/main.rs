@@ -1,16 +1,21 @@
 //! The command.
 
 use clap::Parser;
-use fabricsim::cli::{Cli, execute};
+use fabricsim::cli::{Cli, complain, execute, refuse_usage, watch_signals};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match execute(Cli::parse()) {
+    watch_signals();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse_usage(&error),
+    };
+    match execute(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let code = error.exit_code();
             if code != 0 {
-                anstream::eprintln!("error: {error}");
+                complain(&format!("error: {error}"));
             }
             ExitCode::from(code)
         }

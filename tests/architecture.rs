@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 /// Each room, and the rooms that it may use.
 const ROOMS: &[(&str, &[&str])] = &[
     ("units", &[]),
+    ("text", &[]),
     ("threads", &[]),
-    ("topology", &["units"]),
-    ("fault", &["units", "threads", "topology"]),
+    ("topology", &["units", "text"]),
+    ("fault", &["units", "text", "threads", "topology"]),
     ("collective", &["units", "topology"]),
     ("plan", &["units", "topology", "collective"]),
     ("nccl", &["units", "topology", "collective", "plan"]),
@@ -19,13 +20,14 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "workload",
-        &["units", "topology", "collective", "plan", "nccl"],
+        &["units", "text", "topology", "collective", "plan", "nccl"],
     ),
-    ("report", &["units"]),
+    ("report", &["units", "text"]),
     (
         "scenario",
         &[
             "units",
+            "text",
             "threads",
             "topology",
             "collective",
@@ -41,6 +43,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "units",
+            "text",
             "topology",
             "collective",
             "plan",

@@ -1,19 +1,19 @@
 //! `fabricsim collective`: what nccl-tests would print on a machine.
 
 use super::progress::Show;
+use super::terminal::say_wall;
 use super::{CliError, one_of, output, terminal};
 use crate::collective::Collective;
 use crate::nccl::{Algorithm, Registration};
 use crate::plan::ProtocolKind;
-use crate::report::record::{Row, Summary};
-use crate::report::{check_target, decision_tables, rows_csv, table_footer, write_run};
+use crate::report::{check_target, decision_tables, rows_csv, rows_json, table_footer, write_run};
 use crate::scenario::{
     CollectiveSpec, EnvValue, FaultSpec, JobSpec, Scenario, ScenarioError, ScenarioSpec, SizesSpec,
     TopologyRef, run as run_scenario, validate,
 };
-use crate::topology::{TopologyError, catalogue};
+use crate::topology::{TopologyError, load};
 use crate::units::Bytes;
-use serde_json::json;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -119,37 +119,57 @@ pub(super) struct Args {
     output: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+/// Where the scenario comes from, in messages.
+const COMMAND_LINE: &str = "command line";
+
+pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let scenario = scenario(args)?;
-    let mut spec = validate(scenario, Path::new("")).map_err(in_flags)?;
+    let mut spec = validate(scenario, Path::new("")).map_err(|error| in_flags(error, args))?;
     spec.exact_full = args.exact_full;
     match &args.output {
         Some(target) => check_target(target)?,
         // Nothing shows what was recorded.
         None => spec.traced = None,
     }
-    let table = !args.json && !args.csv;
-    let mut show = Show::new(table, false);
+    if !quiet {
+        terminal::notes(&spec.notes);
+    }
+    let document = args.json || args.csv;
+    let mut show = Show::new(!document && !quiet, quiet, args.output.is_some());
     let run = run_scenario(&spec, &mut show)?;
     show.finish();
     if let Some(target) = &args.output {
         write_run(target, &run)?;
     }
     let summary = &run.summary;
-    if table {
-        terminal::print(&table_footer(summary, terminal::colour()))?;
+    // What was said at the start is not said again.
+    let warnings = summary.warnings.iter();
+    let warnings: Vec<String> = warnings
+        .filter(|warning| !spec.notes.contains(warning))
+        .cloned()
+        .collect();
+    if !document && !quiet {
+        let mut shown = summary.clone();
+        shown.warnings.clone_from(&warnings);
+        terminal::print(&table_footer(&shown, terminal::colour()))?;
         if args.why {
             terminal::print(&decision_tables(summary, terminal::colour()))?;
         }
-    } else {
+    }
+    if document {
         let text = if args.csv {
-            rows_csv(&summary.rows)?
+            rows_csv(summary)?
         } else {
-            document(summary)
+            rows_json(summary)?
         };
         terminal::print(&text)?;
-        for warning in &summary.warnings {
-            anstream::eprintln!("warning: {warning}");
+    }
+    if document && !quiet {
+        for warning in &warnings {
+            terminal::complain(&format!("warning: {warning}"));
+        }
+        if args.json {
+            say_wall(summary.rows.iter().map(|row| row.wall_ms).sum());
         }
     }
     Ok(())
@@ -214,46 +234,43 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
     Ok(Scenario {
         spec,
         json,
-        origin: "command line".into(),
+        origin: COMMAND_LINE.into(),
     })
 }
 
 fn matrix(path: &Path) -> Result<Vec<Vec<f64>>, CliError> {
-    let refused = |problem: String| {
-        CliError::Usage(format!(
-            "--matrix {}: {problem}; expected rows of numbers, such as [[0, 1], [2, 0]]",
-            path.display()
-        ))
-    };
-    let text = std::fs::read_to_string(path).map_err(|e| refused(e.to_string()))?;
-    serde_json::from_str(&text).map_err(|e| refused(e.to_string()))
+    read_flag(
+        "--matrix",
+        path,
+        "rows of numbers, such as [[0, 1], [2, 0]]",
+    )
 }
 
 fn faults(path: &Path) -> Result<FaultSpec, CliError> {
-    let refused = |problem: String| {
-        CliError::Usage(format!(
-            "--faults {}: {problem}; expected a list, such as \
-             [{{\"slow_gpu\": {{\"ranks\": [3], \"speed\": 0.8}}}}]",
-            path.display()
-        ))
-    };
-    let text = std::fs::read_to_string(path).map_err(|e| refused(e.to_string()))?;
-    let mut reader = serde_json::Deserializer::from_str(&text);
-    serde_path_to_error::deserialize(&mut reader).map_err(|e| refused(e.to_string()))
+    let expected = r#"a list, such as [{"slow_gpu": {"ranks": [3], "speed": 0.8}}]"#;
+    read_flag("--faults", path, expected)
 }
 
-/// A path if it looks like one or only a file is called that, else a shipped name.
+/// Reads the JSON file of a flag.
+fn read_flag<T: DeserializeOwned>(flag: &str, path: &Path, expected: &str) -> Result<T, CliError> {
+    let text = load::read_text(path)?;
+    let origin = format!("{flag} {}", path.display());
+    load::from_json(&text, &origin).map_err(|error| match error {
+        TopologyError::Json { .. } => CliError::Usage(format!("{error}\n    expected: {expected}")),
+        other => other.into(),
+    })
+}
+
 fn topology(text: &str) -> TopologyRef {
-    let is_path = text.contains(['/', '\\']) || text.ends_with(".json");
-    if is_path || (catalogue::text(text).is_none() && Path::new(text).is_file()) {
+    if load::is_path(text) {
         TopologyRef::Path(text.to_owned())
     } else {
         TopologyRef::Name(text.to_owned())
     }
 }
 
-/// Faults of the scenario, said of the flags that it was made from.
-fn in_flags(mut error: ScenarioError) -> CliError {
+/// What is wrong with the scenario, said of the flags and files that it was made from.
+fn in_flags(mut error: ScenarioError, args: &Args) -> CliError {
     let flags = [
         ("job.collective.sizes.from", "-b"),
         ("job.collective.sizes.to", "-e"),
@@ -264,67 +281,34 @@ fn in_flags(mut error: ScenarioError) -> CliError {
         ("nccl_version", "--nccl-version"),
         ("ranks_per_process", "--ranks-per-process"),
         ("gpus_per_node", "-g"),
+        ("topology.name", "--topology"),
     ];
+    let files = [
+        ("faults", "--faults", &args.faults),
+        ("job.collective.matrix", "--matrix", &args.matrix),
+    ];
+    let in_file = |place: &str| {
+        files.iter().find_map(|(path, flag, file)| {
+            let rest = place.strip_prefix(path)?;
+            let file = file.as_ref()?.display();
+            let at = if rest.is_empty() { "" } else { ", at " };
+            Some(format!("{flag} {file}{at}{rest}"))
+        })
+    };
     if let ScenarioError::Input(TopologyError::Faults { origin, faults }) = &mut error
-        && origin == "command line"
+        && origin == COMMAND_LINE
     {
         for fault in faults {
             if let Some((_, flag)) = flags.iter().find(|(path, _)| fault.path.starts_with(path)) {
                 fault.path = (*flag).to_owned();
+            } else if let Some(place) = in_file(&fault.path) {
+                fault.path = place;
             }
             fault.expected = fault.expected.replace("`from`", "`-b`");
         }
     }
+    if let ScenarioError::Input(TopologyError::UnknownName { place, .. }) = &mut error {
+        "--topology".clone_into(place);
+    }
     error.into()
-}
-
-/// The document of `--json`; its fields are a contract.
-fn document(summary: &Summary) -> String {
-    let rows: Vec<_> = summary.rows.iter().map(row).collect();
-    let mut document = json!({
-        "topology": summary.topology,
-        "nodes": summary.nodes,
-        "gpus_per_node": summary.gpus_per_node,
-        "ranks": summary.ranks,
-        "collective": summary.collective,
-        "rows": rows,
-        "version": summary.version,
-        "seed": summary.seed,
-    });
-    if !summary.faults.is_empty() {
-        document["faults"] = json!(summary.faults);
-    }
-    if !summary.decisions.is_empty() {
-        document["decisions"] = json!(summary.decisions);
-    }
-    format!("{document:#}\n")
-}
-
-fn row(row: &Row) -> serde_json::Value {
-    let mut document = json!({
-        "bytes": row.bytes,
-        "time_us": row.time_us,
-        "algbw_gbs": row.algbw_gbs,
-        "busbw_gbs": row.busbw_gbs,
-        "algo": row.algo,
-        "proto": row.proto,
-        "channels": row.channels,
-        "bound_us": row.bound_us,
-        "bound_cut": row.bound_cut,
-        "bound_plain_us": row.bound_plain_us,
-        "bound_plain_cut": row.bound_plain_cut,
-        "bottleneck": row.bottleneck,
-        "cause": row.cause,
-        "causes": row.causes,
-        "rank_classes": row.rank_classes,
-        "worker_classes": row.worker_classes,
-        "events": row.events,
-        "skipped": row.skipped,
-        "wall_ms": row.wall_ms,
-    });
-    if let Some(healthy) = row.healthy_us {
-        document["healthy_us"] = json!(healthy);
-        document["fault_costs"] = json!(row.fault_costs);
-    }
-    document
 }

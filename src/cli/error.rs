@@ -42,26 +42,47 @@ pub enum CliError {
     /// A job that fits into no GPU's memory as it is divided.
     #[error("nothing fits into the memory of its GPUs; the results say what it needs")]
     NothingFits,
+    /// A validation without one prediction; how many tables were skipped.
+    #[error(
+        "none of the {0} tables could be predicted; what was skipped and why stands in the output"
+    )]
+    NothingPredicted(usize),
     /// Standard output.
     #[error("cannot write to standard output: {0}")]
     Stdout(#[from] io::Error),
 }
 
 impl CliError {
-    /// 0 if only nobody reads on (`| head`), 1 if the simulation found a failure, 2 for bad
-    /// usage or input and for output that cannot be written.
+    /// Nobody reads on (`| head`).
+    #[must_use]
+    pub fn is_broken_pipe(&self) -> bool {
+        match self {
+            CliError::Stdout(error) | CliError::Scenario(ScenarioError::Output(error)) => {
+                error.kind() == io::ErrorKind::BrokenPipe
+            }
+            _ => false,
+        }
+    }
+
+    /// 0 if only nobody reads on, 1 if the answer is a failure, 2 for bad usage or input, 3 for
+    /// output that cannot be written.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            CliError::Stdout(error) | CliError::Scenario(ScenarioError::Output(error))
-                if error.kind() == io::ErrorKind::BrokenPipe =>
-            {
-                0
-            }
+            _ if self.is_broken_pipe() => 0,
             CliError::Scenario(ScenarioError::Simulation { .. })
             | CliError::Found { .. }
-            | CliError::NothingFits => 1,
-            _ => 2,
+            | CliError::NothingFits
+            | CliError::NothingPredicted(_) => 1,
+            CliError::Report(error) if error.is_usage() => 2,
+            CliError::Report(_)
+            | CliError::Stdout(_)
+            | CliError::Scenario(ScenarioError::Output(_)) => 3,
+            CliError::Scenario(_)
+            | CliError::Explain(_)
+            | CliError::Topology(_)
+            | CliError::Route(_)
+            | CliError::Usage(_) => 2,
         }
     }
 }

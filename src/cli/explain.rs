@@ -2,8 +2,7 @@
 
 use super::{CliError, one_of, output, terminal};
 use crate::collective::Collective;
-use crate::report::explanation::Explanation;
-use crate::report::{ReportError, explanation_page, explanation_text, write_file};
+use crate::report::{explanation_json, explanation_page, explanation_text, write_file};
 use crate::scenario::explain::{ExplainAlgorithm, ExplainSpec, explain};
 use crate::units::{Bandwidth, Bytes, Time};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -49,7 +48,7 @@ pub(super) struct Args {
     output: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     if args.rate.bytes_per_sec() == 0 {
         return Err(CliError::Usage(
             "--rate 0: expected a rate above zero, such as 100GB/s".into(),
@@ -67,26 +66,17 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     })?;
     if let Some(path) = &args.output {
         let text = match output::ending(path).as_deref() {
-            Some("json") => json(&explanation)?,
+            Some("json") => explanation_json(&explanation)?,
             _ => explanation_page(&explanation),
         };
         write_file(path, text.as_bytes())?;
     }
     if args.json {
-        terminal::print(&json(&explanation)?)?;
-    } else if args.output.is_none() {
+        terminal::print(&explanation_json(&explanation)?)?;
+    } else if args.output.is_none() && !quiet {
         terminal::print(&explanation_text(&explanation, terminal::colour()))?;
     }
     Ok(())
-}
-
-fn json(explanation: &Explanation) -> Result<String, ReportError> {
-    let json = serde_json::to_string_pretty(explanation);
-    let json = json.map_err(|source| ReportError::Json {
-        what: "the explanation",
-        source,
-    })?;
-    Ok(json + "\n")
 }
 
 /// Accepts algorithms, `sharp` among them.

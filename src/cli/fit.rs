@@ -42,7 +42,7 @@ pub(super) struct Args {
     log: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let text = load::read_text(&args.spec)?;
     let spec: FitSpec = load::from_json(&text, &args.spec.display().to_string())?;
     let mut measurements = read_measurements(&args.paths)?;
@@ -56,26 +56,36 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         let own = m.model.as_ref().map(|model| &model.topology);
         own.is_none_or(|topology| !args.without.contains(topology))
     });
+    let in_spec =
+        |problem: String| CliError::Usage(format!("--spec {}: {problem}", args.spec.display()));
     let log = fit(&spec, &measurements, &mut |text| {
-        anstream::eprintln!("{text}")
+        if !quiet {
+            terminal::complain(text);
+        }
     })
-    .map_err(CliError::Usage)?;
-    terminal::print(&table(&log))?;
+    .map_err(in_spec)?;
+    // Files first: where nobody reads the table on, they are written all the same.
     if let Some(path) = &args.values {
         write(path, &values(&log))?;
     }
     if let Some(path) = &args.log {
         write(path, &json!(log))?;
     }
+    let mut text = table(&log);
     if let Some(path) = &args.leave_one_out {
         let sets = leave_one_out(&spec, &measurements, &log, &mut |text| {
-            anstream::eprintln!("{text}");
+            if !quiet {
+                terminal::complain(text);
+            }
         })
-        .map_err(CliError::Usage)?;
+        .map_err(in_spec)?;
         // Who says how to run them, which is not the source itself, may have looked at the result.
         let sets: Vec<&PredictedSet> = sets.iter().filter(|s| !given.contains(&s.id)).collect();
-        terminal::print(&bands(&sets))?;
         write(path, &groups(&sets))?;
+        text += &bands(&sets);
+    }
+    if !quiet {
+        terminal::print(&text)?;
     }
     Ok(())
 }

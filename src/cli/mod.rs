@@ -9,19 +9,27 @@ mod output;
 mod progress;
 mod run;
 mod schema;
+mod signals;
+mod spelling;
 mod terminal;
 mod topology;
 mod validate;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 pub use error::CliError;
+pub use signals::watch_signals;
+use spelling::one_of;
+use std::process::ExitCode;
+pub use terminal::complain;
 
 /// Simulates the interconnect of AI clusters: what NCCL would do on a machine, how long it
 /// takes, and what limits it.
 #[derive(Debug, Parser)]
 #[command(name = "fabricsim", version, max_term_width = 100)]
 pub struct Cli {
+    /// Prints nothing but errors, and the document or rows that `--json` or `--csv` ask for
+    #[arg(short, long, global = true)]
+    quiet: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -43,25 +51,28 @@ enum Command {
 /// # Errors
 /// Bad input, a failed simulation, or output that cannot be written.
 pub fn execute(cli: Cli) -> Result<(), CliError> {
+    let quiet = cli.quiet;
     match cli.command {
-        Command::Run(args) => run::run(&args),
-        Command::Collective(args) => collective::run(&args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Topology(args) => topology::run(&args),
-        Command::Validate(args) => validate::run(&args),
-        Command::Fit(args) => fit::run(&args),
+        Command::Run(args) => run::run(&args, quiet),
+        Command::Collective(args) => collective::run(&args, quiet),
+        Command::Explain(args) => explain::run(&args, quiet),
+        Command::Topology(args) => topology::run(&args, quiet),
+        Command::Validate(args) => validate::run(&args, quiet),
+        Command::Fit(args) => fit::run(&args, quiet),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),
     }
 }
 
-/// Accepts the names of `all`.
-fn one_of<T: Copy + Send + Sync + 'static>(
-    all: &'static [T],
-    name: fn(T) -> &'static str,
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(all.iter().map(|&value| name(value))).try_map(move |text| {
-        let found = all.iter().copied().find(|&value| name(value) == text);
-        found.ok_or("unknown name")
-    })
+/// Says what is wrong with the arguments, or prints the help that they ask for.
+#[must_use]
+pub fn refuse_usage(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        terminal::complain_styled(&error.render().ansi().to_string());
+        return ExitCode::from(2);
+    }
+    match error.print() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => ExitCode::from(CliError::from(error).exit_code()),
+    }
 }

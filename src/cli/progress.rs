@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Show {
     /// Print the table's rows as they come.
     rows: bool,
+    /// The run has more to give than rows: it goes on where nobody reads them any more.
+    written: bool,
     colour: bool,
     began: Instant,
     /// Not wanted, or made when the run turns out to be long.
@@ -23,10 +25,12 @@ pub(super) struct Show {
 const PATIENCE: Duration = Duration::from_millis(700);
 
 impl Show {
-    /// Prints rows if `rows`, and shows a bar unless `quiet`.
-    pub(super) fn new(rows: bool, quiet: bool) -> Self {
+    /// Prints rows if `rows`, and shows a bar unless `quiet`. Of a run whose results are
+    /// `written` to a folder, a pipe that is closed ends the rows only.
+    pub(super) fn new(rows: bool, quiet: bool, written: bool) -> Self {
         Show {
             rows,
+            written,
             colour: terminal::colour(),
             began: Instant::now(),
             bar: (!quiet).then_some(None),
@@ -40,10 +44,17 @@ impl Show {
         }
     }
 
-    fn print(&self, text: &str) -> io::Result<()> {
-        match &self.bar {
+    fn print(&mut self, text: &str) -> io::Result<()> {
+        let printed = match &self.bar {
             Some(Some(bar)) => bar.suspend(|| terminal::print(text)),
             _ => terminal::print(text),
+        };
+        match printed {
+            Err(error) if self.written && error.kind() == io::ErrorKind::BrokenPipe => {
+                self.rows = false;
+                Ok(())
+            }
+            other => other,
         }
     }
 }

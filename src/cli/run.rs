@@ -1,6 +1,7 @@
 //! `fabricsim run`: a scenario, and its folder of results.
 
 use super::progress::Show;
+use super::terminal::say_wall;
 use super::{CliError, output, terminal};
 use crate::report::training::{self, VariantResult, check_job_target, write_job_run};
 use crate::report::{
@@ -38,15 +39,12 @@ pub(super) struct Args {
     /// Prints summary.json in place of tables
     #[arg(long)]
     json: bool,
-    /// Prints nothing but errors
-    #[arg(short, long, conflicts_with = "json")]
-    quiet: bool,
 }
 
 /// Links that the table on the terminal shows.
 const LINKS_SHOWN: usize = 8;
 
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let mut overrides = args.set.clone();
     if let Some(seed) = args.seed {
         overrides.push(format!("seed={seed}"));
@@ -54,21 +52,28 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let scenario = read(&args.scenario, &overrides)?;
     let folder = args.scenario.parent().unwrap_or(Path::new(""));
     if matches!(scenario.spec.job, JobSpec::Training(_)) {
-        return run_job(args, scenario, folder);
+        return run_job(args, quiet, scenario, folder);
     }
     let mut spec = validate(scenario, folder)?;
     spec.exact_full = args.exact_full;
+    if !quiet {
+        terminal::notes(&spec.notes);
+    }
     let target = args.output.as_ref().unwrap_or(&spec.outputs);
     // Nobody wants to hear after an hour that there is no room for the results.
     check_target(target)?;
 
-    let tables = !args.json && !args.quiet;
-    let mut show = Show::new(tables, args.quiet);
+    let tables = !args.json && !quiet;
+    let mut show = Show::new(tables, quiet, true);
     let run = run_scenario(&spec, &mut show)?;
     show.finish();
     write_run(target, &run)?;
     if args.json {
         terminal::print(&summary_json(&reproducible(&run.summary))?)?;
+    }
+    if args.json && !quiet {
+        let rows = run.summary.rows.iter();
+        say_wall(rows.map(|row| row.wall_ms).sum());
     }
     if tables {
         let colour = terminal::colour();
@@ -89,13 +94,22 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// A training job, or several to be compared.
-fn run_job(args: &Args, scenario: Scenario, folder: &Path) -> Result<(), CliError> {
+fn run_job(args: &Args, quiet: bool, scenario: Scenario, folder: &Path) -> Result<(), CliError> {
     let mut job = validate_job(scenario, folder)?;
     job.exact_full = args.exact_full;
+    if !quiet {
+        let mut notes: Vec<String> = Vec::new();
+        for note in job.variants.iter().flat_map(|variant| &variant.notes) {
+            if !notes.contains(note) {
+                notes.push(note.clone());
+            }
+        }
+        terminal::notes(&notes);
+    }
     let target = args.output.as_ref().unwrap_or(&job.outputs);
     check_job_target(target)?;
     let bar = ProgressBar::new(job.variants.len() as u64);
-    if args.quiet || args.json {
+    if quiet || args.json {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
     let run = run_jobs(&job, &mut |name| {
@@ -105,13 +119,20 @@ fn run_job(args: &Args, scenario: Scenario, folder: &Path) -> Result<(), CliErro
     })?;
     bar.finish_and_clear();
     write_job_run(target, &run.summary, &run.timelines)?;
+    let summary = training::reproducible(&run.summary);
     if args.json {
-        let summary = training::reproducible(&run.summary);
         terminal::print(&training::job_summary_json(&summary)?)?;
-    } else if !args.quiet {
-        let mut text = training::job_table(&run.summary, terminal::colour());
+    } else if !quiet {
+        let mut text = training::job_table(&summary, terminal::colour());
         text += &format!("\nWritten to {}\n", target.display());
         terminal::print(&text)?;
+    }
+    if !quiet {
+        let wall = run.summary.variants.iter().map(|v| match &v.result {
+            VariantResult::Ran(result) => result.wall_ms,
+            VariantResult::Failed(_) => 0.0,
+        });
+        say_wall(wall.sum());
     }
     // What a job was to detect it has found.
     let failed = |variant: &training::Variant| match &variant.result {

@@ -1,5 +1,7 @@
-//! Standard output and whether it wants colours.
+//! Standard output and error: what of a text they are given, and whether they want colours.
 
+use crate::report::numbers::micros;
+use crate::text;
 use std::io::{self, Write};
 
 /// Whether standard output is a terminal that wants colours (`NO_COLOR`, `CLICOLOR`, and
@@ -8,9 +10,40 @@ pub(super) fn colour() -> bool {
     anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
 }
 
-/// Writes all of `text`, at once, to standard output.
+/// Writes all of `text`, at once, to standard output; its own colours stay, anything else that a
+/// terminal would obey is written out.
 pub(super) fn print(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    out.write_all(text::printable_styled(text).as_bytes())?;
     out.flush()
+}
+
+/// Writes a message (an error, a warning, a note) and a line feed to standard error, with long
+/// values cut. A message that cannot be written is lost: there is no one to say it to.
+pub fn complain(message: &str) {
+    let message = text::shortened(message);
+    let _ = writeln!(anstream::stderr().lock(), "{}", text::printable(&message));
+}
+
+/// As [`complain`], of a message with colours of its own.
+pub(super) fn complain_styled(message: &str) {
+    let message = text::shortened(message.trim_end());
+    let _ = writeln!(
+        anstream::stderr().lock(),
+        "{}",
+        text::printable_styled(&message)
+    );
+}
+
+/// Says on standard error how long the simulation took: that differs from run to run, and all that
+/// goes to standard output does not.
+pub(super) fn say_wall(milliseconds: f64) {
+    complain(&format!("simulated in {}", micros(milliseconds * 1e3)));
+}
+
+/// Says what was assumed, left out or read otherwise than it looks.
+pub(super) fn notes(notes: &[String]) {
+    for note in notes {
+        complain(&format!("note: {note}"));
+    }
 }

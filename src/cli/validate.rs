@@ -7,7 +7,7 @@ use crate::report::validation::{
 };
 use crate::scenario::training::{predict_steps, read_steps};
 use crate::scenario::validation::{Measurement, Models, read_measurements, validate};
-use crate::topology::{Hardware, TopologyError, catalogue};
+use crate::topology::{Hardware, catalogue, load};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 
@@ -47,15 +47,15 @@ pub(super) struct Args {
     output: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     if let Some(path) = &args.steps {
-        return run_steps(path, args);
+        return run_steps(path, args, quiet);
     }
     let measurements = measurements(args)?;
     if let Some(target) = &args.output {
         check_validation_target(target)?;
     }
-    let bar = bar(measurements.len());
+    let bar = bar(measurements.len(), quiet);
     let own = args.values.as_deref().map(hardware).transpose()?;
     let hardware = own.as_ref().unwrap_or(catalogue::hardware());
     let validation = validate(&measurements, hardware, args.jobs, &|| bar.inc(1));
@@ -65,33 +65,34 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     }
     if args.json {
         terminal::print(&validation_json(&validation)?)?;
-        return Ok(());
+    } else if !quiet {
+        let mut text = validation_text(&validation, terminal::colour());
+        if let Some(target) = &args.output {
+            text += &format!("\nWritten to {}\n", target.display());
+        }
+        terminal::print(&text)?;
     }
-    let mut text = validation_text(&validation, terminal::colour());
-    if let Some(target) = &args.output {
-        text += &format!("\nWritten to {}\n", target.display());
+    if validation.sets.is_empty() {
+        return Err(CliError::NothingPredicted(measurements.len()));
     }
-    terminal::print(&text)?;
     Ok(())
 }
 
 /// The hardware with the values of a file.
 fn hardware(path: &Path) -> Result<Hardware, CliError> {
     let origin = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|source| TopologyError::Read {
-        path: origin.clone(),
-        source,
-    })?;
-    Ok(catalogue::hardware_with(&text, &origin)?)
+    Ok(catalogue::hardware_with(&load::read_text(path)?, &origin)?)
 }
 
 /// Steps of training jobs.
-fn run_steps(path: &Path, args: &Args) -> Result<(), CliError> {
+fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
     let steps = read_steps(path)?;
-    let bar = bar(steps.tables.iter().map(|t| t.rows.len()).sum());
+    let bar = bar(steps.tables.iter().map(|t| t.rows.len()).sum(), quiet);
     let tables = predict_steps(&steps, &args.only, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    let text = if args.json {
+    let text = if quiet && !args.json {
+        return Ok(());
+    } else if args.json {
         let text = serde_json::to_string_pretty(&tables)
             .map_err(|e| CliError::Usage(format!("cannot write JSON: {e}")))?;
         text + "\n"
@@ -121,7 +122,10 @@ fn measurements(args: &Args) -> Result<Vec<Measurement>, CliError> {
 }
 
 /// It draws to standard error, and hides itself where that is no terminal.
-fn bar(tables: usize) -> ProgressBar {
+fn bar(tables: usize, hidden: bool) -> ProgressBar {
+    if hidden {
+        return ProgressBar::hidden();
+    }
     let bar = ProgressBar::new(tables as u64);
     let style = ProgressStyle::with_template("{pos} of {len} tables {bar:30} {elapsed}");
     match style {

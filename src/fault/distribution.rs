@@ -10,17 +10,25 @@ use std::fmt::Display;
 
 /// What can be drawn: a [`Time`], or a plain share of something.
 pub trait Amount: Copy + PartialOrd + Display {
+    /// The least that can be, and how a message says it.
+    const LEAST: (f64, &'static str);
+
     /// In the unit that draws are made in: picoseconds, or 1.
     fn value(self) -> f64;
 }
 
 impl Amount for Time {
+    const LEAST: (f64, &'static str) = (0.0, "0 or more");
+
     fn value(self) -> f64 {
         self.picos() as f64
     }
 }
 
 impl Amount for f64 {
+    /// What takes a share of something less takes nothing at −1.
+    const LEAST: (f64, &'static str) = (-1.0, "-1 or more");
+
     fn value(self) -> f64 {
         self
     }
@@ -104,7 +112,7 @@ impl<Q: Amount> Distribution<Q> {
         match *self {
             Distribution::Constant { value } => {
                 let at = format!("{path}.constant.value");
-                Ok(Sampler::Constant(at_least_zero(value, &at)?))
+                Ok(Sampler::Constant(possible(value, &at)?))
             }
             Distribution::Normal { mean, sd } => {
                 let at = format!("{path}.normal");
@@ -145,7 +153,7 @@ impl<Q: Amount> Distribution<Q> {
             }
             Distribution::Uniform { low, high } => {
                 let at = format!("{path}.uniform");
-                let start = at_least_zero(low, &format!("{at}.low"))?;
+                let start = possible(low, &format!("{at}.low"))?;
                 let end = finite(high, &format!("{at}.high"))?;
                 if end < start {
                     let expected = format!("at least `low`, {low}");
@@ -234,6 +242,15 @@ fn finite<Q: Amount>(amount: Q, path: &str) -> Result<f64, Problem> {
     match value.is_finite() {
         true => Ok(value),
         false => Err(unfit(path, amount, "a finite number")),
+    }
+}
+
+/// A value itself, where [`at_least_zero`] is for how far values are apart.
+fn possible<Q: Amount>(amount: Q, path: &str) -> Result<f64, Problem> {
+    let (least, expected) = Q::LEAST;
+    match finite(amount, path)? {
+        value if value < least => Err(unfit(path, amount, expected)),
+        value => Ok(value),
     }
 }
 

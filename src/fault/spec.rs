@@ -78,7 +78,7 @@ pub struct Jitter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add: Option<Distribution<Time>>,
     /// How much longer the compute takes, as a share of itself: 0.1 is a tenth longer, −0.1 a
-    /// tenth shorter.
+    /// tenth shorter, −1 (the least) nothing at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stretch: Option<Distribution<f64>>,
     /// How often it is drawn.

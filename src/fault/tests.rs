@@ -303,6 +303,28 @@ const GOLDEN: &str =
     "10860 8995 9591 10841 9001 9553 11982 1785 3437 11191 27625 17532 17984 11310 13253 ";
 
 #[test]
+fn compute_can_take_less_by_a_share_but_not_less_than_nothing() {
+    let json = |stretch: &str| {
+        format!(r#"[{{"jitter": {{"ranks": 0, "per": "kernel", "stretch": {stretch}}}}}]"#)
+    };
+    let resolve = |stretch: &str| Faults::resolve(&spec(&json(stretch)), machine(), &gpus(), 0);
+    let shorter = resolve(r#"{"uniform": {"low": -0.1, "high": 0.2}}"#).unwrap();
+    let draws: Vec<f64> = (0..1000)
+        .map(|k| shorter.stretch(0, work(0, 0, k)))
+        .collect();
+    assert!(draws.iter().all(|d| (0.9..=1.2).contains(d)));
+    assert!(draws.iter().any(|d| *d < 0.95));
+    let constant = resolve(r#"{"constant": {"value": -0.1}}"#).unwrap();
+    assert!((constant.stretch(0, work(0, 0, 0)) - 0.9).abs() < 1e-12);
+    let error = resolve(r#"{"constant": {"value": -1.5}}"#).unwrap_err();
+    assert_eq!(
+        error.problems[0].path,
+        "faults[0].jitter.stretch.constant.value"
+    );
+    assert_eq!(error.problems[0].expected, "-1 or more");
+}
+
+#[test]
 fn bad_faults_are_all_told_with_their_places() {
     let json = r#"[
         {"slow_gpu": {"ranks": 16, "speed": 0.5}},

@@ -2,10 +2,11 @@
 
 use super::env::Env;
 use super::error::NcclError;
+use super::interfaces::{interfaces, names_of};
 use super::version::Version;
 use crate::topology::hardware::{CpuVendor, DeviceModel};
 use crate::topology::{
-    DeviceId, DeviceKind, Hop, LinkFamily, LinkId, NodeId, PathType, RouteError, Router, Topology,
+    DeviceId, DeviceKind, Hop, LinkFamily, LinkId, PathType, RouteError, Router, Topology,
 };
 use rustc_hash::FxHashMap;
 
@@ -234,13 +235,6 @@ pub(super) fn originals(hosts: &[Host]) -> impl Iterator<Item = &Host> {
     hosts.iter().enumerate().filter(own).map(|(_, host)| host)
 }
 
-/// What NCCL takes for interfaces: of those that a transport drives as one the first.
-pub(super) fn interfaces(topology: &Topology, node: NodeId) -> Vec<DeviceId> {
-    let nics = topology.nodes[node.index()].nics.iter();
-    let first = |nic: &&DeviceId| topology.rails(**nic).first() == Some(*nic);
-    nics.filter(first).copied().collect()
-}
-
 /// GB/s of an interface's cables.
 pub(super) fn cables_rate(topology: &Topology, nic: DeviceId) -> f64 {
     let links = topology.rails(nic).iter();
@@ -268,9 +262,8 @@ pub(super) fn usable_nics(
         if env.nics.is_none() {
             return true;
         }
-        let name = topology.device_name(nic);
-        let name = name.rsplit('/').next().unwrap_or_default();
-        env.allows_nic(name, position)
+        let names = names_of(topology, nic, position);
+        env.allows_nic(&names.each_ref().map(String::as_str))
     };
     router
         .ranked_nics(gpu)

@@ -18,6 +18,7 @@ mod graphs;
 mod heads;
 mod host_ring;
 mod hosts;
+mod interfaces;
 mod issue;
 mod lay;
 mod merging;
@@ -40,6 +41,7 @@ pub use communicator::{Communicator, Forced, Planned};
 pub use env::{Env, NicFilter, WithoutEffect};
 pub use error::NcclError;
 pub use graph_file::{Channel, Graph, GraphFile, GraphGpu, Pattern};
+pub use interfaces::unknown_interfaces;
 pub use registration::Registration;
 pub use version::Version;
 

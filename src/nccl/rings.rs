@@ -7,7 +7,8 @@
 use super::error::NcclError;
 use super::gates::{CrossNic, Gate, leaves_apart, pairs, through};
 use super::graph_file::{GraphFile, GraphGpu};
-use super::hosts::{Door, Host, Reach, interfaces, originals};
+use super::hosts::{Door, Host, Reach, originals};
+use super::interfaces::interfaces;
 use super::mesh;
 use super::version::Version;
 use crate::collective::Rings;

@@ -40,6 +40,14 @@ pub enum ReportError {
         /// The folder asked for.
         path: PathBuf,
     },
+    /// The target is a link to nothing.
+    #[error("`{}` is a link to `{}`, which does not exist: make that folder, or name another", path.display(), to.display())]
+    Dangling {
+        /// The folder asked for.
+        path: PathBuf,
+        /// Where it leads.
+        to: PathBuf,
+    },
     /// The finished folder could not take the old one's place, nor the old one come back.
     #[error(
         "cannot replace `{}`: {source}; the former folder is now `{}`",
@@ -84,6 +92,33 @@ pub enum ReportError {
 }
 
 impl ReportError {
+    /// Whether what was asked for cannot be, rather than the system or the results refusing.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        match self {
+            ReportError::Foreign { .. }
+            | ReportError::Current { .. }
+            | ReportError::Unnamed { .. }
+            | ReportError::Dangling { .. } => true,
+            ReportError::Io { .. }
+            | ReportError::Stranded { .. }
+            | ReportError::NotFinite { .. }
+            | ReportError::Plot(_)
+            | ReportError::Json { .. }
+            | ReportError::Csv { .. } => false,
+        }
+    }
+
+    /// The same error, with the file's name where the system refused to write it.
+    pub(super) fn in_file(self, path: &Path) -> Self {
+        let io = |source| ReportError::io("write", path)(source);
+        match self {
+            ReportError::Json { source, .. } if source.is_io() => io(source.into()),
+            ReportError::Csv { source, .. } if source.is_io_error() => io(source.into()),
+            other => other,
+        }
+    }
+
     /// An [`ReportError::Io`] from what was tried on `path`, for `map_err`.
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| ReportError::Io {

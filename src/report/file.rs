@@ -2,6 +2,7 @@
 
 use super::ReportError;
 use super::folder::sync_folder;
+use super::unfinished::{Mark, PREFIX};
 use std::io::Write;
 use std::path::Path;
 
@@ -32,10 +33,11 @@ pub fn write_file(path: &Path, contents: &[u8]) -> Result<(), ReportError> {
     let mut file = builder()
         .tempfile_in(parent)
         .map_err(ReportError::io("write into", parent))?;
+    let mark = Mark::new(file.path());
     file.write_all(contents)
         .and_then(|()| file.as_file().sync_all())
         .map_err(ReportError::io("write", path))?;
-    file.persist(path)
+    mark.uninterrupted(|| file.persist(path))
         .map_err(|error| ReportError::io("create", path)(error.error))?;
     sync_folder(parent)
 }
@@ -43,7 +45,7 @@ pub fn write_file(path: &Path, contents: &[u8]) -> Result<(), ReportError> {
 /// Temporary files are private by default; results have the permissions of other files.
 fn builder() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".fabricsim-");
+    builder.prefix(PREFIX);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;

@@ -1,12 +1,15 @@
 //! A folder of results, whole or not at all.
 //!
-//! Everything is written into a hidden folder beside the target and renamed when it is
-//! complete and on disk. A former one in its place is moved aside first and comes back
-//! if the new one cannot take the name; it is deleted only after that.
+//! Everything is written into a hidden folder beside the target. When that is complete and on
+//! disk, it changes places with a former one in one step where the system can do that (Linux),
+//! so that the name is never without a whole folder. Elsewhere the former one is moved aside
+//! first and comes back if the new one cannot take the name. It is deleted only after that.
 
 use super::ReportError;
+use super::unfinished::{Aside, PREFIX, sweep};
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// What a folder of one kind holds, by which an older one is known and may be replaced.
@@ -51,7 +54,7 @@ pub fn write_folder(
 ) -> Result<(), ReportError> {
     let place = Place::check(target, kinds)?;
     let made = make_parents(&place.parent)?;
-    let written = write_and_swap(&place, fill);
+    let written = write_and_swap(place, kinds, fill);
     if written.is_err() {
         remove_empty(&made);
     }
@@ -71,7 +74,7 @@ pub fn check_folder(target: &Path, kinds: &[&FolderKind]) -> Result<(), ReportEr
         _ => Path::new("."),
     };
     tempfile::Builder::new()
-        .prefix(".fabricsim-")
+        .prefix(PREFIX)
         .tempdir_in(existing)
         .and_then(tempfile::TempDir::close)
         .map_err(ReportError::io("write into", existing))
@@ -89,12 +92,12 @@ impl Place {
     fn check(target: &Path, kinds: &[&FolderKind]) -> Result<Place, ReportError> {
         let exists = match fs::symlink_metadata(target) {
             Ok(_) => true,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
             Err(error) => return Err(ReportError::io("look at", target)(error)),
         };
         // Through links and dots to the folder itself: renaming a link would not move it.
         let target = if exists {
-            fs::canonicalize(target).map_err(ReportError::io("look at", target))?
+            fs::canonicalize(target).map_err(|error| Place::unreachable(target, error))?
         } else {
             target.to_owned()
         };
@@ -119,6 +122,22 @@ impl Place {
             parent,
             occupied: exists,
         })
+    }
+
+    /// Something is there that leads nowhere.
+    fn unreachable(target: &Path, error: io::Error) -> ReportError {
+        match fs::read_link(target) {
+            Ok(to) if error.kind() == io::ErrorKind::NotFound => ReportError::Dangling {
+                path: target.to_owned(),
+                to,
+            },
+            _ => ReportError::io("look at", target)(error),
+        }
+    }
+
+    fn name(&self) -> String {
+        let name = self.target.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
     }
 }
 
@@ -194,14 +213,15 @@ fn remove_empty(folders: &[PathBuf]) {
     }
 }
 
+/// Runs that end at the same moment can take the place from each other so often.
+const ATTEMPTS: usize = 8;
+
 fn write_and_swap(
-    place: &Place,
+    mut place: Place,
+    kinds: &[&FolderKind],
     fill: impl FnOnce(&Path) -> Result<(), ReportError>,
 ) -> Result<(), ReportError> {
-    let aside = tempfile::Builder::new()
-        .prefix(".fabricsim-")
-        .tempdir_in(&place.parent)
-        .map_err(ReportError::io("write into", &place.parent))?;
+    let aside = Aside::new(&place.parent, &place.name())?;
     // The temporary folder itself is private (0700); one made inside it has the
     // permissions that the user's folders have.
     let new = aside.path().join("new");
@@ -209,28 +229,76 @@ fn write_and_swap(
     fill(&new)?;
     sync_folder(&new)?;
 
-    if place.occupied {
-        let old = aside.path().join("old");
-        fs::rename(&place.target, &old).map_err(ReportError::io("replace", &place.target))?;
-        if let Err(source) = fs::rename(&new, &place.target) {
-            if fs::rename(&old, &place.target).is_ok() {
+    let old = aside.path().join("old");
+    for attempt in 1.. {
+        match aside.uninterrupted(|| take_place(&place, &new, &old)) {
+            Ok(()) => break,
+            // Another run has written the folder meanwhile, or taken it away: the last one
+            // stays, as if they had run one after the other.
+            Err(Refusal::Changed(_)) if attempt < ATTEMPTS => {
+                place = Place::check(&place.target, kinds)?;
+            }
+            Err(Refusal::Changed(source)) => {
                 return Err(ReportError::io("create", &place.target)(source));
             }
-            // Dropping `aside` would delete the only copy.
-            let kept = aside.keep().join("old");
-            return Err(ReportError::Stranded {
-                path: place.target.clone(),
-                kept,
-                source,
-            });
+            Err(Refusal::Stranded(source)) => {
+                // Dropping `aside` would delete the only copy.
+                let kept = aside.keep().join("old");
+                return Err(ReportError::Stranded {
+                    path: place.target.clone(),
+                    kept,
+                    source,
+                });
+            }
         }
-    } else {
-        fs::rename(&new, &place.target).map_err(ReportError::io("create", &place.target))?;
     }
     sync_folder(&place.parent)?;
     aside
         .close()
-        .map_err(ReportError::io("clean up in", &place.parent))
+        .map_err(ReportError::io("clean up in", &place.parent))?;
+    sweep(&place.parent, &place.name());
+    Ok(())
+}
+
+/// Why a finished folder did not take its place.
+enum Refusal {
+    /// It is not as it was looked at, or cannot be written; what is there is whole.
+    Changed(io::Error),
+    /// The former folder could not come back either.
+    Stranded(io::Error),
+}
+
+/// Gives `new` the target's name; a former folder there becomes `old`.
+fn take_place(place: &Place, new: &Path, old: &Path) -> Result<(), Refusal> {
+    let target = &place.target;
+    if !place.occupied {
+        return fs::rename(new, target).map_err(Refusal::Changed);
+    }
+    if let Some(exchanged) = exchange(new, target) {
+        return exchanged.map_err(Refusal::Changed);
+    }
+    fs::rename(target, old).map_err(Refusal::Changed)?;
+    fs::rename(new, target).map_err(|source| match fs::rename(old, target) {
+        Ok(()) => Refusal::Changed(source),
+        Err(_) => Refusal::Stranded(source),
+    })
+}
+
+/// Lets two folders change their names in one step; `None` where the file system cannot.
+#[cfg(target_os = "linux")]
+fn exchange(one: &Path, other: &Path) -> Option<io::Result<()>> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => None,
+        done => Some(done.map_err(Into::into)),
+    }
+}
+
+/// Other systems have no such step in common.
+#[cfg(not(target_os = "linux"))]
+fn exchange(_: &Path, _: &Path) -> Option<io::Result<()>> {
+    None
 }
 
 /// A rename is on disk only when the folder that holds the name is.

@@ -28,9 +28,16 @@ pub fn size(bytes: f64) -> String {
     format!("{} {}", trimmed(value, decimals(value)), units[unit])
 }
 
-/// A number with about three significant digits and no exponent: `0.120`, `4.57`, `31.0`, `480`.
+/// Numbers from here on have more digits than anyone reads, and get an exponent.
+const LARGE: f64 = 1e15;
+
+/// A number with about three significant digits: `0.120`, `4.57`, `31.0`, `480`; with an exponent
+/// only if it is large: `1.00e20`.
 #[must_use]
 pub fn three_digits(value: f64) -> String {
+    if value.abs() >= LARGE {
+        return format!("{value:.2e}");
+    }
     format!("{value:.0$}", decimals(value))
 }
 
@@ -47,6 +54,9 @@ fn decimals(value: f64) -> usize {
 /// A number with up to `decimals` decimals, without trailing zeros.
 #[must_use]
 pub fn trimmed(value: f64, decimals: usize) -> String {
+    if value.abs() >= LARGE {
+        return format!("{value:.2e}");
+    }
     let text = format!("{value:.decimals$}");
     let text = if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -4,6 +4,7 @@
 //! made from `summary.json` and the timeline alone, without a topology or an engine.
 
 use super::cause::{Causes, FaultCost};
+use super::numeric::{bytes, first_format, gbs, micros};
 use crate::units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,9 @@ use serde::{Deserialize, Serialize};
 /// A whole run: `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
+    /// The version of this format: 2. Quantities are numbers: bytes, GB/s, microseconds.
+    #[serde(default = "first_format")]
+    pub format: u32,
     /// fabricsim's version.
     pub version: String,
     /// The seed of every random choice.
@@ -108,7 +112,7 @@ pub struct Row {
     /// Events that were known to repeat simulated ones, and jumped over.
     #[serde(default)]
     pub skipped: u64,
-    /// Wall-clock milliseconds of the simulation. Not reproducible; zero in `summary.json`.
+    /// Wall-clock milliseconds of the simulation. Not reproducible: zero in all documents.
     pub wall_ms: f64,
 }
 
@@ -156,7 +160,9 @@ pub struct Attribution {
 pub struct Part {
     /// For people: `launch`, `waiting for data`, `limited by NVLink out of node0/gpu3` …
     pub what: String,
-    /// How long.
+    /// How long, microseconds.
+    #[serde(with = "micros")]
+    #[schemars(with = "f64")]
     pub time: Time,
     /// The fraction of the total, 0 to 1.
     pub fraction: f64,
@@ -169,9 +175,13 @@ pub struct LinkUse {
     pub name: String,
     /// `NVLink`, `PCIe`, `network` …
     pub family: String,
-    /// Payload carried in the traced operation.
+    /// Payload carried in the traced operation, bytes.
+    #[serde(with = "bytes")]
+    #[schemars(with = "u64")]
     pub bytes: Bytes,
-    /// What payload can use of the link; with a fault, what that leaves of it in the mean.
+    /// What payload can use of the link, GB/s; with a fault, what that leaves of it in the mean.
+    #[serde(with = "gbs")]
+    #[schemars(with = "f64")]
     pub rate: Bandwidth,
     /// A fault touches it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

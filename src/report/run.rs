@@ -94,7 +94,7 @@ pub(super) fn write_with(
 ) -> Result<(), ReportError> {
     let file = File::create(path).map_err(ReportError::io("create", path))?;
     let mut out = BufWriter::new(file);
-    write(&mut out)?;
+    write(&mut out).map_err(|error| error.in_file(path))?;
     out.flush().map_err(ReportError::io("write", path))?;
     let file = out.get_ref();
     file.sync_all().map_err(ReportError::io("write", path))

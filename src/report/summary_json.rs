@@ -1,7 +1,8 @@
 //! `summary.json` and its schema.
 
 use super::ReportError;
-use super::record::{Part, Row, Summary, Timeline};
+use super::numeric::FORMAT;
+use super::record::{Decision, Part, Row, Summary, Timeline};
 use serde::Serialize;
 
 /// `summary` without what differs between two runs of the same spec: wall-clock times.
@@ -21,6 +22,49 @@ pub fn reproducible(summary: &Summary) -> Summary {
 pub fn summary_json(summary: &Summary) -> Result<String, ReportError> {
     check_finite(summary)?;
     pretty(summary)
+}
+
+/// What `collective --json` prints: the fields of `summary.json` that need no recording, under the
+/// same names.
+#[derive(Serialize)]
+struct Rows<'a> {
+    format: u32,
+    version: &'a str,
+    seed: u64,
+    topology: &'a str,
+    nodes: u32,
+    gpus_per_node: u32,
+    ranks: u32,
+    collective: &'a str,
+    rows: &'a [Row],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    faults: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    decisions: &'a [Decision],
+    warnings: &'a [String],
+}
+
+/// The rows of `summary` as one document, ending in a newline.
+///
+/// # Errors
+/// A number that is not finite.
+pub fn rows_json(summary: &Summary) -> Result<String, ReportError> {
+    let summary = reproducible(summary);
+    check_finite(&summary)?;
+    pretty(&Rows {
+        format: FORMAT,
+        version: &summary.version,
+        seed: summary.seed,
+        topology: &summary.topology,
+        nodes: summary.nodes,
+        gpus_per_node: summary.gpus_per_node,
+        ranks: summary.ranks,
+        collective: &summary.collective,
+        rows: &summary.rows,
+        faults: &summary.faults,
+        decisions: &summary.decisions,
+        warnings: &summary.warnings,
+    })
 }
 
 /// The text of a summary's file, whatever kind of run it is of.

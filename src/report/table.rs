@@ -230,19 +230,26 @@ fn operation(collective: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// `rows` as CSV with a header: the fields of the JSON, without the wall-clock time, so
-/// that two runs of one spec give the same text. With faults, the last column is the time without.
+/// The rows of `summary` as CSV with a header: what was run on what, so that the rows of several
+/// files can be told apart, then the fields of the JSON without the wall-clock time: two
+/// runs of one spec give the same text. With faults, the last column is the time without.
 ///
 /// # Errors
 /// None that a row in memory can cause.
-pub fn rows_csv(rows: &[Row]) -> Result<String, ReportError> {
+pub fn rows_csv(summary: &Summary) -> Result<String, ReportError> {
     let failed = |source| ReportError::Csv {
         what: "the rows",
         source,
     };
     let mut csv = csv::Writer::from_writer(Vec::new());
+    let rows = &summary.rows;
     let faulty = rows.iter().any(|row| row.healthy_us.is_some());
     let mut head = vec![
+        "topology",
+        "nodes",
+        "gpus",
+        "gpus_per_node",
+        "collective",
         "bytes",
         "count",
         "time_us",
@@ -260,6 +267,11 @@ pub fn rows_csv(rows: &[Row]) -> Result<String, ReportError> {
     csv.write_record(head).map_err(failed)?;
     for row in rows {
         let mut cells = vec![
+            summary.topology.clone(),
+            summary.nodes.to_string(),
+            summary.ranks.to_string(),
+            summary.gpus_per_node.to_string(),
+            summary.collective.clone(),
             row.bytes.to_string(),
             row.count.to_string(),
             row.time_us.to_string(),

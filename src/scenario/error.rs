@@ -24,9 +24,9 @@ pub enum ScenarioError {
         problem: String,
     },
     /// The scenario with its overrides is not of the format.
-    #[error("{origin} with --set, at {path}\n    {message}{}", did_you_mean(nearest.as_deref()))]
+    #[error("{origin}, at {path}\n    {message}{}", did_you_mean(nearest.as_deref()))]
     Overridden {
-        /// The file.
+        /// The file, and where the overrides come from.
         origin: String,
         /// The place in it.
         path: String,

@@ -11,6 +11,7 @@ mod planning;
 mod prices;
 mod read;
 pub mod recorder;
+mod refusal;
 mod run;
 mod spec;
 mod timing;

@@ -1,9 +1,10 @@
 //! From a scenario's text, with overrides, to its specification.
 
 use super::error::ScenarioError;
+use super::refusal::{fault, refusal};
 use super::spec::ScenarioSpec;
 use crate::topology::TopologyError;
-use crate::topology::load::from_json;
+use crate::topology::load::{from_json, read_text};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,12 +26,7 @@ pub struct Scenario {
 /// # Errors
 /// A file that cannot be read or is not of the format, or an override without a place.
 pub fn read(path: &Path, overrides: &[String]) -> Result<Scenario, ScenarioError> {
-    let origin = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|source| TopologyError::Read {
-        path: origin.clone(),
-        source,
-    })?;
-    parse(&text, &origin, overrides)
+    parse(&read_text(path)?, &path.display().to_string(), overrides)
 }
 
 /// As [`read`], from text; `origin` names it in errors.
@@ -38,6 +34,16 @@ pub fn read(path: &Path, overrides: &[String]) -> Result<Scenario, ScenarioError
 /// # Errors
 /// As [`read`].
 pub fn parse(text: &str, origin: &str, overrides: &[String]) -> Result<Scenario, ScenarioError> {
+    parse_with(text, origin, overrides, &format!("{origin} with --set"))
+}
+
+/// As [`parse`]; `overridden` names the text with its overrides in errors.
+fn parse_with(
+    text: &str,
+    origin: &str,
+    overrides: &[String],
+    overridden: &str,
+) -> Result<Scenario, ScenarioError> {
     let origin = origin.to_owned();
     if overrides.is_empty() {
         // Straight from the text, so that errors have a line.
@@ -55,7 +61,6 @@ pub fn parse(text: &str, origin: &str, overrides: &[String]) -> Result<Scenario,
     let spec = from_json(&json.to_string(), &origin).map_err(|error| match error {
         // Lines of the file do not count any more.
         TopologyError::Json {
-            origin,
             path,
             message,
             nearest,
@@ -66,7 +71,7 @@ pub fn parse(text: &str, origin: &str, overrides: &[String]) -> Result<Scenario,
             } else {
                 path
             },
-            origin,
+            origin: overridden.to_owned(),
             message,
             nearest,
         },
@@ -75,17 +80,26 @@ pub fn parse(text: &str, origin: &str, overrides: &[String]) -> Result<Scenario,
     Ok(Scenario { spec, json, origin })
 }
 
-/// A scenario with values of its file replaced: what `--set path=value` does to it, for each.
+/// A scenario with values of its file replaced: what `--set path=value` does to it, for each. The
+/// values stand at `place` of the file, which `origin` names.
 ///
 /// # Errors
 /// As [`read`].
 pub(super) fn changed(
     base: &Value,
     origin: &str,
+    place: &str,
     set: &BTreeMap<String, Value>,
 ) -> Result<Scenario, ScenarioError> {
     let set: Vec<String> = set.iter().map(|(path, v)| format!("{path}={v}")).collect();
-    parse(&base.to_string(), origin, &set)
+    let overridden = format!("{origin} with its `{place}`");
+    parse_with(&base.to_string(), origin, &set, &overridden).map_err(|error| match error {
+        ScenarioError::Override { text, problem } => {
+            let wrong = fault(place, format!("`{text}`"), problem);
+            refusal(origin, vec![wrong])
+        }
+        other => other,
+    })
 }
 
 /// Puts one value into its place. Objects on the way are made where there is nothing.

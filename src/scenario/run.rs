@@ -16,9 +16,9 @@ use crate::collective::Collective;
 use crate::engine::{Options, Outcome, simulate_with};
 use crate::nccl::{Communicator, Planned};
 use crate::plan::{Cuts, Operation, Plan};
-use crate::report::Run;
 use crate::report::cause::{self, CausePart, Causes, Method};
 use crate::report::record::{Candidate, Decision, Part, Row, Summary, Timeline};
+use crate::report::{FORMAT, Run};
 use crate::threads::{both, processors};
 use crate::topology::{DeviceId, LinkId, draw};
 use crate::units::{Bytes, Time};
@@ -175,6 +175,7 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
 fn summary(spec: &ValidSpec, communicator: &Communicator<'_>) -> Summary {
     let findings = spec.findings.iter().map(ToString::to_string);
     Summary {
+        format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: spec.seed,
         title: spec.title.clone(),
@@ -191,7 +192,13 @@ fn summary(spec: &ValidSpec, communicator: &Communicator<'_>) -> Summary {
         links: Vec::new(),
         faults: spec.faults.told().collect(),
         decisions: Vec::new(),
-        warnings: findings.chain(spec.env.warnings.iter().cloned()).collect(),
+        warnings: spec
+            .notes
+            .iter()
+            .cloned()
+            .chain(findings)
+            .chain(spec.env.warnings.iter().cloned())
+            .collect(),
         spec: spec.json.clone(),
     }
 }

@@ -8,7 +8,7 @@ use crate::fault::FaultSpec;
 use crate::fault::goodput::LongRunSpec;
 use crate::nccl::{Algorithm, Registration};
 use crate::plan::ProtocolKind;
-use crate::topology::{TopologySpec, unique};
+use crate::topology::TopologySpec;
 use crate::units::Bytes;
 use crate::workload::training::spec::TrainingSpec;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
@@ -45,11 +45,7 @@ pub struct ScenarioSpec {
     /// What runs on the machine.
     pub job: JobSpec,
     /// NCCL's environment variables.
-    #[serde(
-        default,
-        deserialize_with = "unique::map",
-        skip_serializing_if = "BTreeMap::is_empty"
-    )]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, EnvValue>,
     /// The release of NCCL whose rules are followed, such as `2.27.3`; by default the one that
     /// is modelled, 2.30.7. Few rules differ: channels of sends and receives, speeds that the
@@ -144,7 +140,7 @@ pub struct VariantSpec {
     pub name: String,
     /// What is different: values by their places in the scenario, as `--set` takes them
     /// (`job.training.parallel.tp`).
-    #[serde(default, deserialize_with = "unique::map")]
+    #[serde(default)]
     pub set: BTreeMap<String, serde_json::Value>,
 }
 

@@ -135,7 +135,7 @@ fn wrong_values_are_told_with_their_place() {
             &["`A` stands twice"],
         ),
         (r#", "seed": -1"#, &["seed", "-1"]),
-        (r#", "name": "b""#, &["duplicate field `name`"]),
+        (r#", "name": "b""#, &["the name `name` stands twice"]),
     ];
     for (more, parts) in cases {
         refused(&text(RANGE, more), &[], parts);

@@ -2,10 +2,13 @@
 
 use super::error::ScenarioError;
 use super::read::Scenario;
+use super::refusal::{fault, refusal, refuse};
 use super::spec::{CollectiveSpec, JobSpec, ScenarioSpec, SizesSpec, TopologyRef};
 use crate::collective::{Collective, MscclAlgorithm};
 use crate::fault::{FaultError, Faults};
-use crate::nccl::{Communicator, Env, Forced, GraphFile, NcclError, Registration};
+use crate::nccl::{
+    Communicator, Env, Forced, GraphFile, NcclError, Registration, unknown_interfaces,
+};
 use crate::topology::{
     DeviceId, Fault, Finding, Overrides, Topology, TopologyError, catalogue, expand_and_check, load,
 };
@@ -22,6 +25,9 @@ pub struct ValidSpec {
     pub topology: Topology,
     /// What is odd about the machine.
     pub findings: Vec<Finding>,
+    /// Of a machine from a file of another program: what was assumed, left out or read otherwise
+    /// than it looks.
+    pub notes: Vec<String>,
     /// The GPUs that take part, by rank.
     pub gpus: Vec<DeviceId>,
     /// The collective.
@@ -84,7 +90,7 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
     let traced = traced(job, &sizes, &mut faults);
     refuse(&origin, faults)?;
     let mut faults = Vec::new();
-    let env = environment(&spec, job.registered, folder, &mut faults)?;
+    let mut env = environment(&spec, job.registered, folder, &mut faults)?;
     check_matrix(job, &mut faults);
     refuse(&origin, faults)?;
     let msccl = match &job.algorithm_file {
@@ -92,7 +98,12 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
         Some(file) => Some(msccl(&folder.join(file), job.name)?),
     };
 
-    let (topology, findings) = machine(&spec.topology, spec.nodes, folder, &origin)?;
+    let Machine {
+        topology,
+        findings,
+        notes,
+    } = machine(&spec.topology, spec.nodes, folder, &origin)?;
+    env.warnings.extend(unknown_interfaces(&topology, &env));
     let memory = topology
         .gpus()
         .filter_map(|gpu| topology.gpu_model(gpu))
@@ -121,6 +132,7 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
     Ok(ValidSpec {
         title,
         findings,
+        notes,
         topology,
         gpus,
         collective: job.name,
@@ -174,10 +186,10 @@ pub(super) fn environment(
     env.register(registered);
     if let Some(path) = &env.graph_file {
         let path = folder.join(path);
-        let text = std::fs::read_to_string(&path).map_err(|error| NcclError::Env {
+        let text = load::read_text(&path).map_err(|error| NcclError::Env {
             name: "NCCL_GRAPH_FILE".into(),
             value: path.display().to_string(),
-            problem: format!("cannot be read: {error}"),
+            problem: error.to_string(),
         })?;
         env.graph = Some(GraphFile::parse(&text, &path.display().to_string())?);
     }
@@ -205,8 +217,7 @@ fn msccl(path: &Path, collective: Collective) -> Result<MscclAlgorithm, Scenario
         path: path.display().to_string(),
         problem,
     };
-    let text =
-        std::fs::read_to_string(path).map_err(|e| refused(format!("cannot be read: {e}")))?;
+    let text = load::read_text(path)?;
     let algorithm = MscclAlgorithm::parse(&text).map_err(|e| refused(e.to_string()))?;
     if algorithm.collective == collective {
         Ok(algorithm)
@@ -237,38 +248,74 @@ fn check_matrix(job: &CollectiveSpec, faults: &mut Vec<Fault>) {
     }
 }
 
-/// The machine, and what is worth knowing of it.
+/// A machine, and what is worth knowing of it.
+pub(super) struct Machine {
+    pub(super) topology: Topology,
+    pub(super) findings: Vec<Finding>,
+    /// Of a file of another program: what was assumed.
+    pub(super) notes: Vec<String>,
+}
+
+/// The machine of a scenario.
 pub(super) fn machine(
     topology: &TopologyRef,
     nodes: Option<u32>,
     folder: &Path,
     origin: &str,
-) -> Result<(Topology, Vec<Finding>), TopologyError> {
-    let inline;
+) -> Result<Machine, TopologyError> {
+    let read;
+    let mut notes = Vec::new();
     let (spec, name) = match topology {
         TopologyRef::Name(name) => {
-            inline = catalogue::find(name)?;
-            (&inline, name.clone())
+            read = catalogue::find(name).map_err(|e| e.at(origin, "topology.name"))?;
+            (&read, name.clone())
         }
         TopologyRef::Path(path) => {
             let path = folder.join(path);
-            inline = load::read(&path)?;
-            (&inline, path.display().to_string())
+            let found = load::read(&path)?;
+            (read, notes) = (found.spec, found.notes);
+            (&read, path.display().to_string())
         }
         TopologyRef::Inline(spec) => (&**spec, format!("{origin}, topology.inline")),
     };
-    expand_and_check(spec, catalogue::hardware(), &Overrides { nodes })
-        .map_err(|error| error.with_origin(&name))
+    let (topology, findings) = expand_and_check(spec, catalogue::hardware(), &Overrides { nodes })
+        .map_err(|error| error.with_origin(&name))?;
+    Ok(Machine {
+        topology,
+        findings,
+        notes,
+    })
+}
+
+/// Whether Windows takes a name for a device, whatever stands behind its first dot ("Naming Files,
+/// Paths, and Namespaces" of its documentation).
+fn is_device(name: &str) -> bool {
+    let stem = name
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .to_ascii_uppercase();
+    let numbered = |device: &str| {
+        let number = stem.strip_prefix(device);
+        number.is_some_and(|number| number.len() == 1 && number.as_bytes()[0].is_ascii_digit())
+    };
+    ["CON", "PRN", "AUX", "NUL"].contains(&stem.as_str()) || numbered("COM") || numbered("LPT")
 }
 
 /// Names become folders, so they hold nothing that a path gives a meaning to.
 pub(super) fn check_name(path: &str, name: &str, faults: &mut Vec<Fault>) {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+    if name.is_empty() || name.starts_with(['.', '-']) || !name.chars().all(plain) {
         faults.push(fault(
             path,
             format!("`{name}`"),
-            "letters, digits, `-`, `_` and `.`, not starting with a `.`",
+            "letters, digits, `-`, `_` and `.`, not starting with `.` or `-`",
+        ));
+    } else if is_device(name) || name.ends_with('.') {
+        faults.push(fault(
+            path,
+            format!("`{name}`, which names no folder on Windows"),
+            "a name that every system takes for a folder",
         ));
     }
 }
@@ -355,31 +402,5 @@ fn traced(job: &CollectiveSpec, sizes: &[u64], faults: &mut Vec<Fault>) -> Optio
             }
             found
         }
-    }
-}
-
-/// An error, if anything is wrong with the file `origin`.
-pub(super) fn refuse(origin: &str, faults: Vec<Fault>) -> Result<(), ScenarioError> {
-    if faults.is_empty() {
-        return Ok(());
-    }
-    Err(refusal(origin, faults))
-}
-
-/// What is wrong with the file `origin`.
-pub(super) fn refusal(origin: &str, faults: Vec<Fault>) -> ScenarioError {
-    TopologyError::Faults {
-        origin: origin.to_owned(),
-        faults,
-    }
-    .into()
-}
-
-pub(super) fn fault(path: &str, found: String, expected: impl Into<String>) -> Fault {
-    Fault {
-        path: path.to_owned(),
-        found,
-        expected: expected.into(),
-        nearest: None,
     }
 }

@@ -183,7 +183,7 @@ impl Machine {
                 return;
             };
             *number += 1;
-            let Some(stem) = models.stem(&switch.stem, &at, faults) else {
+            let Some(stem) = models.stem(&switch.stem, &[], &at, faults) else {
                 return;
             };
             self.graph.add_node(Device {

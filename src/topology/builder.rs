@@ -4,7 +4,7 @@ use super::error::Fault;
 use super::graph::DeviceKind;
 use super::models::{Models, kind};
 use super::selector;
-use super::spec::{ComponentSpec, InstanceSpec, LinkSpec, TopologySpec};
+use super::spec::{ComponentSpec, DeviceSpec, InstanceSpec, LinkSpec, TopologySpec};
 use super::template::{
     MAX_DEVICES, MAX_WIRES, Part, Spot, Template, Wire, lanes, pair, too_many_devices,
     too_many_wires,
@@ -142,7 +142,7 @@ impl<'a> Builder<'a> {
         for (name, device) in &component.devices {
             let at = format!("{at}.devices.{name}");
             let model = models.device(&device.model, &format!("{at}.model"), faults);
-            let stem = models.stem(name, &at, faults);
+            let stem = models.stem(name, &device.rdma, &at, faults);
             let first = template.parts.len() as u32;
             if device.count == 0 || device.count > 1 << 16 {
                 faults.push(Fault::new(
@@ -161,6 +161,7 @@ impl<'a> Builder<'a> {
             }
             template.devices.insert(name.clone(), (first, device.count));
             // Faults make the template void; the numbers only keep later checks going.
+            check_rdma(device, model.map(|(_, m)| kind(m)), &at, faults);
             let (number, kind) = model.map_or((0, DeviceKind::Cpu), |(n, m)| (n, kind(m)));
             template.parts.extend((0..device.count).map(|index| Part {
                 kind,
@@ -310,6 +311,40 @@ fn check_instance(instance: &InstanceSpec, at: &str, faults: &mut Vec<Fault>) {
     if instance.count == 0 {
         faults.push(Fault::new(format!("{at}.count"), "0", "at least 1"));
     }
+}
+
+/// RDMA names are those of NICs, one for each, such as NCCL_IB_HCA can name.
+fn check_rdma(device: &DeviceSpec, kind: Option<DeviceKind>, at: &str, faults: &mut Vec<Fault>) {
+    let names = &device.rdma;
+    if names.is_empty() {
+        return;
+    }
+    if kind.is_some_and(|kind| kind != DeviceKind::Nic) {
+        let found = "names of devices that are no NICs";
+        faults.push(Fault::new(format!("{at}.rdma"), found, "none"));
+    }
+    if names.len() != device.count as usize {
+        let expected = format!("{}, one for each NIC", device.count);
+        let found = format!("{} names", names.len());
+        faults.push(Fault::new(format!("{at}.rdma"), found, expected));
+    }
+    for (number, name) in names
+        .iter()
+        .enumerate()
+        .filter(|(_, name)| !is_rdma_name(name))
+    {
+        faults.push(Fault::new(
+            format!("{at}.rdma[{number}]"),
+            format!("`{name}`"),
+            "a name such as mlx5_0: letters, digits, `_`, `-` and `.`",
+        ));
+    }
+}
+
+/// Whether NCCL_IB_HCA can name it.
+pub(super) fn is_rdma_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (1..=64).contains(&name.len()) && name.chars().all(plain)
 }
 
 /// Names that selectors cannot hold, and device names that number into each other.

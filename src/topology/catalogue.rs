@@ -1,6 +1,6 @@
 //! The topologies and the hardware that the program carries with it.
 
-use super::error::{Fault, TopologyError, nearest};
+use super::error::{Fault, TopologyError, candidates};
 use super::hardware::Hardware;
 use super::load;
 use super::spec::TopologySpec;
@@ -67,7 +67,7 @@ const HARDWARE: &[(&str, &str)] = hardware_files![
 ];
 
 /// The names of the shipped topologies.
-pub fn names() -> impl Iterator<Item = &'static str> {
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     SHIPPED.iter().map(|&(name, _)| name)
 }
 
@@ -88,8 +88,9 @@ pub fn find(name: &str) -> Result<TopologySpec, TopologyError> {
     match text(name) {
         Some(text) => load::parse(text, name),
         None => Err(TopologyError::UnknownName {
+            place: String::new(),
             name: name.to_owned(),
-            nearest: nearest(name, names()),
+            candidates: candidates(name, names()),
             known: names().map(str::to_owned).collect(),
         }),
     }

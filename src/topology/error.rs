@@ -88,12 +88,14 @@ pub enum TopologyError {
         source: std::io::Error,
     },
     /// Neither a shipped topology nor a file.
-    #[error("there is no topology `{name}`{}\nshipped: {}", did_you_mean(nearest.as_deref()), known.join(", "))]
+    #[error("{}there is no topology `{name}`{}\nshipped: {}", before(place), did_you_mean_one_of(candidates), known.join(", "))]
     UnknownName {
+        /// The file and the place in it that ask for it, or the flag; empty if the caller knows.
+        place: String,
         /// What was asked for.
         name: String,
-        /// The closest shipped name.
-        nearest: Option<String>,
+        /// Shipped names that could be meant.
+        candidates: Vec<String>,
         /// All shipped names.
         known: Vec<String>,
     },
@@ -141,6 +143,15 @@ pub enum TopologyError {
 }
 
 impl TopologyError {
+    /// The same error, said to come from a place of a file; of names, which no file is read for.
+    #[must_use]
+    pub fn at(mut self, origin: &str, path: &str) -> Self {
+        if let TopologyError::UnknownName { place, .. } = &mut self {
+            *place = format!("{origin}, at {path}");
+        }
+        self
+    }
+
     /// The same error, said to come from `origin`.
     #[must_use]
     pub fn with_origin(mut self, name: &str) -> Self {
@@ -176,6 +187,23 @@ fn at(path: &str) -> String {
     }
 }
 
+/// Asks for one of several names.
+#[must_use]
+pub fn did_you_mean_one_of(candidates: &[String]) -> String {
+    match candidates {
+        [] => String::new(),
+        names => format!("\n    did you mean `{}`?", names.join("` or `")),
+    }
+}
+
+fn before(place: &str) -> String {
+    if place.is_empty() {
+        String::new()
+    } else {
+        format!("{place}: ")
+    }
+}
+
 fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("\n    did you mean `{name}`?"))
 }
@@ -195,6 +223,30 @@ fn list(faults: &[Fault]) -> String {
         text.push_str(&format!("\n  … and {} more", faults.len() - SHOWN));
     }
     text
+}
+
+/// Names that could be meant: the one that differs only in capitals and marks, those that hold the
+/// name or are held by it, else the [`nearest`].
+pub fn candidates<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
+    let plain = |text: &str| {
+        let letters = text.chars().filter(char::is_ascii_alphanumeric);
+        letters.map(|c| c.to_ascii_lowercase()).collect::<String>()
+    };
+    let wanted = plain(name);
+    let all = || known.clone().map(|known| (plain(known), known));
+    if let Some((_, same)) = all().find(|(plain, _)| *plain == wanted) {
+        return vec![same.to_owned()];
+    }
+    let long_enough = wanted.len() >= 3;
+    let close = |(plain, _): &(String, &str)| {
+        long_enough && (plain.contains(&wanted) || wanted.contains(plain.as_str()))
+    };
+    let close: Vec<String> = all().filter(close).map(|(_, k)| k.to_owned()).collect();
+    if close.is_empty() {
+        let lower = name.to_ascii_lowercase();
+        return nearest(&lower, known).into_iter().collect();
+    }
+    close
 }
 
 /// The one of `known` that is closest to `name`, if any is close enough to be meant.

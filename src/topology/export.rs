@@ -251,6 +251,7 @@ impl<'t> Tree<'t> {
                         comment: None,
                         model: model.clone(),
                         count: 1,
+                        rdma: self.topology.rdma[device.stem as usize].clone(),
                     };
                     devices.insert(stem.clone(), spec);
                 }

@@ -159,6 +159,8 @@ pub struct Topology {
     pub places: Vec<Place>,
     /// Device names without numbers.
     pub stems: Vec<String>,
+    /// By stem: the RDMA names of its NICs, by number; empty where the file does not say them.
+    pub rdma: Vec<Vec<String>>,
     /// Nodes in order.
     pub nodes: Vec<Node>,
     /// Fabrics in order of name.
@@ -185,6 +187,17 @@ impl Fabric {
 }
 
 impl Topology {
+    /// The RDMA name of a NIC (`mlx5_0`), if its file says it.
+    ///
+    /// # Panics
+    /// If the NIC is of another topology.
+    #[must_use]
+    pub fn rdma_name(&self, nic: DeviceId) -> Option<&str> {
+        let device = self.device(nic);
+        let names = self.rdma.get(usize::from(device.stem))?;
+        names.get(usize::from(device.index)).map(String::as_str)
+    }
+
     /// Number of devices.
     #[must_use]
     pub fn device_count(&self) -> usize {

@@ -35,24 +35,16 @@ pub struct Hardware {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
     /// Kinds of link, by name.
-    #[serde(default, deserialize_with = "super::unique::map")]
+    #[serde(default)]
     pub links: BTreeMap<String, LinkModel>,
     /// Generations of GPUs, by name.
-    #[serde(
-        default,
-        deserialize_with = "super::unique::map",
-        skip_serializing_if = "BTreeMap::is_empty"
-    )]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub architectures: BTreeMap<String, Architecture>,
     /// What CPUs of a make have in common.
-    #[serde(
-        default,
-        deserialize_with = "super::unique::map",
-        skip_serializing_if = "BTreeMap::is_empty"
-    )]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub processors: BTreeMap<CpuVendor, ProcessorModel>,
     /// Kinds of device, by name.
-    #[serde(default, deserialize_with = "super::unique::map")]
+    #[serde(default)]
     pub devices: BTreeMap<String, DeviceModel>,
 }
 

@@ -7,7 +7,10 @@ use super::graph::Topology;
 use super::hardware::Hardware;
 use super::import::{self, ImportOptions};
 use super::spec::TopologySpec;
+use super::strict::Strict;
 use serde::de::DeserializeOwned;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Reads a topology's text; `origin` names it in errors.
@@ -27,49 +30,96 @@ pub fn parse_hardware(text: &str, origin: &str) -> Result<Hardware, TopologyErro
     from_json(text, origin)
 }
 
+/// A topology's specification, as it was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// What it says.
+    pub spec: TopologySpec,
+    /// Of another program's file: what was assumed, left out or read otherwise than it looks.
+    pub notes: Vec<String>,
+}
+
+impl From<TopologySpec> for Found {
+    fn from(spec: TopologySpec) -> Self {
+        Found {
+            spec,
+            notes: Vec::new(),
+        }
+    }
+}
+
 /// Reads a topology file, or one of another program's (see [`import`]).
 ///
 /// # Errors
 /// [`TopologyError::Read`], or as [`parse`] and [`import::import`].
-pub fn read(path: &Path) -> Result<TopologySpec, TopologyError> {
+pub fn read(path: &Path) -> Result<Found, TopologyError> {
     let origin = path.display().to_string();
     let text = read_text(path)?;
     if import::detect(&text).is_some() {
         let (name, options) = (import::name_of(path), ImportOptions::default());
         let hardware = catalogue::hardware();
-        return import::import(&text, &name, &origin, &options, hardware).map(|i| i.spec);
+        let imported = import::import(&text, &name, &origin, &options, hardware)?;
+        return Ok(Found {
+            spec: imported.spec,
+            notes: imported.notes,
+        });
     }
-    parse(&text, &origin)
+    parse(&text, &origin).map(Found::from)
 }
 
-/// A file's text.
+/// Larger files than any that this program reads: files without end (`/dev/zero`) are refused
+/// there instead of filling the memory. A matrix of an all-to-all-v over 4,096 GPUs has 34 MB.
+pub const LARGEST_FILE: u64 = 256 << 20;
+
+/// The text of a file or pipe.
 ///
 /// # Errors
-/// [`TopologyError::Read`].
+/// [`TopologyError::Read`]; also for what is larger than [`LARGEST_FILE`], and for what is no
+/// text.
 pub fn read_text(path: &Path) -> Result<String, TopologyError> {
-    std::fs::read_to_string(path).map_err(|source| TopologyError::Read {
+    let read = || {
+        let mut text = Vec::new();
+        File::open(path)?
+            .take(LARGEST_FILE + 1)
+            .read_to_end(&mut text)?;
+        if text.len() as u64 > LARGEST_FILE {
+            let mebibytes = LARGEST_FILE >> 20;
+            return Err(io::Error::other(format!(
+                "it has more than {mebibytes} MiB, the most that is read of a file"
+            )));
+        }
+        let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text");
+        String::from_utf8(text).map_err(invalid)
+    };
+    read().map_err(|source| TopologyError::Read {
         path: path.display().to_string(),
         source,
     })
 }
 
-/// A shipped topology by its name, or a file by its path.
+/// Whether a machine is asked for by its file and not by its name.
 ///
-/// Text that ends in `.json`, `.xml` or `.txt` or holds a `/` is a path, any other a name; a name that is not
-/// shipped but is a file's is read too.
+/// Text that ends in `.json`, `.xml` or `.txt` or holds a `/` is a path, any other a name; but a
+/// name that is not shipped and is that of a file is a path too.
+#[must_use]
+pub fn is_path(text: &str) -> bool {
+    let looks_so = text.contains(['/', '\\'])
+        || [".json", ".xml", ".txt"]
+            .iter()
+            .any(|end| text.ends_with(end));
+    looks_so || (catalogue::text(text).is_none() && Path::new(text).is_file())
+}
+
+/// A shipped topology by its name, or a file by its path, as [`is_path`] tells them apart.
 ///
 /// # Errors
 /// [`TopologyError::UnknownName`], or as [`read`].
-pub fn find(name_or_path: &str) -> Result<TopologySpec, TopologyError> {
+pub fn find(name_or_path: &str) -> Result<Found, TopologyError> {
     let path = Path::new(name_or_path);
-    let is_path = name_or_path.contains(['/', '\\'])
-        || [".json", ".xml", ".txt"]
-            .iter()
-            .any(|end| name_or_path.ends_with(end));
-    if is_path || (catalogue::text(name_or_path).is_none() && path.is_file()) {
+    if is_path(name_or_path) {
         read(path)
     } else {
-        catalogue::find(name_or_path)
+        catalogue::find(name_or_path).map(Found::from)
     }
 }
 
@@ -78,8 +128,8 @@ pub fn find(name_or_path: &str) -> Result<TopologySpec, TopologyError> {
 /// # Errors
 /// As [`find`] and [`expand`].
 pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Topology, TopologyError> {
-    let spec = find(name_or_path)?;
-    expand(&spec, catalogue::hardware(), overrides).map_err(|e| e.with_origin(name_or_path))
+    let found = find(name_or_path)?;
+    expand(&found.spec, catalogue::hardware(), overrides).map_err(|e| e.with_origin(name_or_path))
 }
 
 /// Reads JSON of any of the program's formats; `origin` names it in errors.
@@ -88,7 +138,7 @@ pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Topology, Topol
 /// [`TopologyError::Json`] at the first place that does not fit.
 pub fn from_json<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T, TopologyError> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+    let value = serde_path_to_error::deserialize(Strict(&mut reader)).map_err(|error| {
         let path = error.path().to_string();
         // Parts of the path that are not known yet at the fault are question marks.
         let path = path.trim_end_matches(['.', '?']).to_owned();

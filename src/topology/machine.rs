@@ -193,6 +193,7 @@ impl Machine {
             graph: self.graph,
             places: self.places,
             stems: tables.stems,
+            rdma: tables.rdma,
             nodes,
             fabrics: self.fabrics,
             device_models: tables.devices,

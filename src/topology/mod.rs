@@ -30,10 +30,10 @@ pub mod select;
 mod selector;
 pub mod software;
 pub mod spec;
+mod strict;
 mod template;
 #[cfg(test)]
 mod tests;
-pub(crate) mod unique;
 
 pub use architecture::{Architecture, KernelModel};
 pub use check::{Finding, Severity, check};

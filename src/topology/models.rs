@@ -16,9 +16,10 @@ pub(super) struct Models<'a> {
     architectures: BTreeMap<String, Architecture>,
     processors: BTreeMap<CpuVendor, ProcessorModel>,
     stems: Vec<String>,
+    rdma: Vec<&'a [String]>,
     device_numbers: BTreeMap<&'a str, u16>,
     link_numbers: BTreeMap<&'a str, u16>,
-    stem_numbers: BTreeMap<String, u16>,
+    stem_numbers: BTreeMap<(String, &'a [String]), u16>,
 }
 
 /// The models and stems as a topology keeps them.
@@ -28,6 +29,7 @@ pub(super) struct Tables {
     pub(super) architectures: BTreeMap<String, Architecture>,
     pub(super) processors: BTreeMap<CpuVendor, ProcessorModel>,
     pub(super) stems: Vec<String>,
+    pub(super) rdma: Vec<Vec<String>>,
 }
 
 impl<'a> Models<'a> {
@@ -41,6 +43,7 @@ impl<'a> Models<'a> {
             architectures: BTreeMap::new(),
             processors: BTreeMap::new(),
             stems: Vec::new(),
+            rdma: Vec::new(),
             device_numbers: BTreeMap::new(),
             link_numbers: BTreeMap::new(),
             stem_numbers: BTreeMap::new(),
@@ -157,14 +160,22 @@ impl<'a> Models<'a> {
         Some((number, model))
     }
 
-    /// The number of a device name.
-    pub(super) fn stem(&mut self, name: &str, path: &str, faults: &mut Vec<Fault>) -> Option<u16> {
-        if let Some(&number) = self.stem_numbers.get(name) {
+    /// The number of a device name, and of the RDMA names of such devices, if they have any.
+    pub(super) fn stem(
+        &mut self,
+        name: &str,
+        rdma: &'a [String],
+        path: &str,
+        faults: &mut Vec<Fault>,
+    ) -> Option<u16> {
+        let key = (name.to_owned(), rdma);
+        if let Some(&number) = self.stem_numbers.get(&key) {
             return Some(number);
         }
         let number = number(self.stems.len(), "device names", path, faults)?;
         self.stems.push(name.to_owned());
-        self.stem_numbers.insert(name.to_owned(), number);
+        self.rdma.push(rdma);
+        self.stem_numbers.insert(key, number);
         Some(number)
     }
 
@@ -181,6 +192,7 @@ impl<'a> Models<'a> {
             architectures: self.architectures,
             processors: self.processors,
             stems: self.stems,
+            rdma: self.rdma.into_iter().map(<[String]>::to_vec).collect(),
         }
     }
 }

@@ -42,12 +42,11 @@ pub struct TopologySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
     /// The blocks, by name.
-    #[serde(deserialize_with = "super::unique::map")]
     pub components: BTreeMap<String, ComponentSpec>,
     /// What the machine consists of.
     pub instances: Vec<InstanceSpec>,
     /// The networks that join the instances, by name.
-    #[serde(default, deserialize_with = "super::unique::map")]
+    #[serde(default)]
     pub fabrics: BTreeMap<String, FabricSpec>,
 }
 
@@ -62,7 +61,7 @@ pub struct ComponentSpec {
     #[serde(default)]
     pub node: bool,
     /// Devices, by name; GPUs are ranked in this order of names, then by index.
-    #[serde(default, deserialize_with = "super::unique::map")]
+    #[serde(default)]
     pub devices: BTreeMap<String, DeviceSpec>,
     /// Blocks inside this one.
     #[serde(default)]
@@ -71,7 +70,7 @@ pub struct ComponentSpec {
     #[serde(default)]
     pub links: Vec<LinkSpec>,
     /// Groups of devices that fabrics may join, by name; each is a selector.
-    #[serde(default, deserialize_with = "super::unique::map")]
+    #[serde(default)]
     pub ports: BTreeMap<String, String>,
 }
 
@@ -87,6 +86,10 @@ pub struct DeviceSpec {
     /// How many; 1 if absent.
     #[serde(default = "one")]
     pub count: u32,
+    /// Of NICs: their RDMA names (`mlx5_0`, as `ibv_devices` lists them), in order, which NCCL_IB_HCA
+    /// goes by. If absent, they are taken to be `mlx5_0`, `mlx5_1` … in the order of the ports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rdma: Vec<String>,
 }
 
 fn one() -> u32 {

@@ -6,7 +6,9 @@ mod show;
 use super::{CliError, output, terminal};
 use crate::report::write_file;
 use crate::topology::import::{self, ImportOptions};
-use crate::topology::{NodeId, Overrides, Topology, catalogue, check, draw, expand, export, load};
+use crate::topology::{
+    NodeId, Overrides, Topology, TopologySpec, catalogue, check, draw, expand, export, load,
+};
 use clap::{Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 
@@ -110,17 +112,28 @@ enum Format {
 }
 
 impl Machine {
-    fn load(&self) -> Result<Topology, CliError> {
+    /// The machine; what was assumed of a file of another program is said.
+    fn load(&self, quiet: bool) -> Result<Topology, CliError> {
+        let found = self.find(quiet)?;
         let overrides = Overrides { nodes: self.nodes };
-        Ok(load::load(&self.topology, &overrides)?)
+        Ok(expand(&found, catalogue::hardware(), &overrides)
+            .map_err(|error| error.with_origin(&self.topology))?)
+    }
+
+    fn find(&self, quiet: bool) -> Result<TopologySpec, CliError> {
+        let found = load::find(&self.topology)?;
+        if !quiet {
+            terminal::notes(&found.notes);
+        }
+        Ok(found.spec)
     }
 }
 
-pub(super) fn run(args: &Args) -> Result<(), CliError> {
+pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     match &args.command {
         Command::List => list(),
-        Command::Show(machine) => Ok(terminal::print(&show::show(&machine.load()?))?),
-        Command::Check(machine) => check_machine(machine),
+        Command::Show(machine) => Ok(terminal::print(&show::show(&machine.load(quiet)?))?),
+        Command::Check(machine) => check_machine(machine, quiet),
         Command::Draw {
             machine,
             output,
@@ -128,7 +141,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         } => {
             let endings = [("svg", Drawing::Svg), ("dot", Drawing::Dot)];
             let format = format_of(*format, output.as_deref(), &endings)?;
-            let topology = machine.load()?;
+            let topology = machine.load(quiet)?;
             let text = match format {
                 Drawing::Svg => draw::svg(&topology, &draw::Style::default()),
                 Drawing::Dot => draw::dot(&topology),
@@ -141,7 +154,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             to,
             seed,
         } => {
-            let topology = machine.load()?;
+            let topology = machine.load(quiet)?;
             let text = match (from, to) {
                 (Some(from), Some(to)) => paths::between(&topology, from, to, *seed)?,
                 _ => paths::matrix(&topology),
@@ -159,7 +172,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
                 ("xml", Format::NcclXml),
             ];
             let format = format_of(*format, output.as_deref(), &endings)?;
-            let topology = machine.load()?;
+            let topology = machine.load(quiet)?;
             let text = match format {
                 Format::Json => export::to_json(&export::export(&topology)),
                 Format::Dot => draw::dot(&topology),
@@ -180,7 +193,13 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
                 nvlinks: *nvlinks,
             };
             let name = name.clone().unwrap_or_else(|| import::name_of(file));
-            import_file(file, &name, &options, output.as_deref())
+            if !import::is_name(&name) {
+                return Err(CliError::Usage(format!(
+                    "--name `{name}`: expected letters, digits, `-`, `_` and `.`, the first a \
+                     letter or digit, at most 100"
+                )));
+            }
+            import_file(file, &name, &options, output.as_deref(), quiet)
         }
     }
 }
@@ -190,6 +209,7 @@ fn import_file(
     name: &str,
     options: &ImportOptions,
     output: Option<&Path>,
+    quiet: bool,
 ) -> Result<(), CliError> {
     let text = load::read_text(file)?;
     let origin = file.display().to_string();
@@ -198,8 +218,8 @@ fn import_file(
     // A file that is no machine is told of now, not when it is used.
     expand(&imported.spec, hardware, &Overrides::default())
         .map_err(|error| error.with_origin(&origin))?;
-    for note in &imported.notes {
-        anstream::eprintln!("note: {note}");
+    if !quiet {
+        terminal::notes(&imported.notes);
     }
     put(&export::to_json(&imported.spec), output)
 }
@@ -249,8 +269,8 @@ fn list() -> Result<(), CliError> {
     Ok(terminal::print(&text)?)
 }
 
-fn check_machine(machine: &Machine) -> Result<(), CliError> {
-    let spec = load::find(&machine.topology)?;
+fn check_machine(machine: &Machine, quiet: bool) -> Result<(), CliError> {
+    let spec = machine.find(quiet)?;
     let overrides = Overrides {
         nodes: machine.nodes,
     };

@@ -400,12 +400,11 @@ impl Env {
         self.protocols.is_some() && self.allows_protocol(collective, ProtocolKind::Ll128)
     }
 
-    /// Whether an interface may be used, by its name within the node and its place there.
+    /// Whether an interface may be used, by the names that it has.
     #[must_use]
-    pub fn allows_nic(&self, name: &str, position: usize) -> bool {
-        self.nics
-            .as_ref()
-            .is_none_or(|filter| filter.allows(name, position))
+    pub fn allows_nic(&self, names: &[&str]) -> bool {
+        let filter = self.nics.as_ref();
+        filter.is_none_or(|filter| filter.allows(names))
     }
 }
 
@@ -435,7 +434,7 @@ impl NicFilter {
             .filter(|n| !n.is_empty())
             .collect();
         if names.is_empty() {
-            return Err(value.wrong("expected names of interfaces, such as nic0,nic1 or mlx5_0"));
+            return Err(value.wrong("expected names of interfaces, such as mlx5_0,mlx5_1 or nic0"));
         }
         Ok(NicFilter {
             exclude,
@@ -444,18 +443,30 @@ impl NicFilter {
         })
     }
 
-    /// Interfaces are known by the topology's names (`nic0`), and by Linux's for the NIC at
-    /// the same place (`mlx5_0`).
-    fn allows(&self, name: &str, position: usize) -> bool {
-        let linux = format!("mlx5_{position}");
-        let hit = self.names.iter().any(|wanted| {
-            if self.exact {
-                wanted == name || *wanted == linux
-            } else {
-                name.starts_with(wanted.as_str()) || linux.starts_with(wanted.as_str())
-            }
-        });
+    fn allows(&self, names: &[&str]) -> bool {
+        let hit = self.names.iter().any(|wanted| self.matches(wanted, names));
         hit != self.exclude
+    }
+
+    /// Whether one of the variable's names is one of an interface's, or begins it.
+    fn matches(&self, wanted: &str, names: &[&str]) -> bool {
+        names.iter().any(|name| {
+            if self.exact {
+                wanted == *name
+            } else {
+                name.starts_with(wanted)
+            }
+        })
+    }
+
+    /// The variable's names that are those of none of `interfaces`.
+    pub(in crate::nccl) fn strangers(&self, interfaces: &[[String; 2]]) -> Vec<&str> {
+        let of_one = |wanted: &str, names: &[String; 2]| {
+            self.matches(wanted, &names.each_ref().map(String::as_str))
+        };
+        let known = |wanted: &&str| interfaces.iter().any(|names| of_one(wanted, names));
+        let wanted = self.names.iter().map(String::as_str);
+        wanted.filter(|name| !known(name)).collect()
     }
 }
 

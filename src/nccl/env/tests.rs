@@ -120,11 +120,11 @@ fn every_variable_that_acts_is_offered_to_those_who_misspell() {
 fn interfaces_go_by_either_name() {
     let four = env(&[("NCCL_IB_HCA", "mlx5_0,nic1,mlx5_2:1,nic3")]);
     let allowed: Vec<usize> = (0..8)
-        .filter(|&i| four.allows_nic(&format!("nic{i}"), i))
+        .filter(|&i| four.allows_nic(&[&format!("mlx5_{i}"), &format!("nic{i}")]))
         .collect();
     assert_eq!(allowed, [0, 1, 2, 3]);
     let others = env(&[("NCCL_IB_HCA", "^=mlx5_1")]);
-    assert!(others.allows_nic("nic10", 10) && !others.allows_nic("nic1", 1));
+    assert!(others.allows_nic(&["mlx5_10"]) && !others.allows_nic(&["mlx5_1"]));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{Chart, Mark, Series, Style};
 use crate::report::{ReportError, font};
+use crate::text::xml;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -30,7 +31,7 @@ pub fn draw_svg(chart: &Chart) -> Result<String, ReportError> {
         draw(chart, &root, 1, 0)?;
         root.present().map_err(failed)?;
     }
-    Ok(text)
+    Ok(xml(&text).into_owned())
 }
 
 /// `chart` as a PNG file at `path`.

@@ -7,6 +7,8 @@ mod trees;
 pub use page::explanation_page;
 pub use text::explanation_text;
 
+use super::numeric::FORMAT;
+use super::{ReportError, summary_json};
 use serde::Serialize;
 
 /// Tables with more columns show those in which something changes.
@@ -14,6 +16,25 @@ const MOST_COLUMNS: usize = 16;
 
 /// What the costs leave out.
 const PICTURE: &str = "An abstract picture: the same α and B on all links, and no protocol. How NCCL's protocols and a machine's links change the order of algorithms is left out; `fabricsim collective` has both.";
+
+/// What `explain --json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    format: u32,
+    #[serde(flatten)]
+    explanation: &'a Explanation,
+}
+
+/// The document of `--json`, ending in a newline.
+///
+/// # Errors
+/// None that an explanation can cause.
+pub fn explanation_json(explanation: &Explanation) -> Result<String, ReportError> {
+    summary_json::pretty(&Document {
+        format: FORMAT,
+        explanation,
+    })
+}
 
 /// An algorithm followed through: who sends what to whom, and what each rank holds then.
 #[derive(Debug, Clone, PartialEq, Serialize)]

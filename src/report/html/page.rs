@@ -1,5 +1,6 @@
 //! The frame of a page: one file that needs no network and no other file.
 
+use crate::text::xml;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("assets/page.css");
@@ -10,7 +11,7 @@ const STYLE: &str = include_str!("assets/page.css");
 pub fn page(title: &str, body: &Markup, scripts: &[&str]) -> String {
     let policy =
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
-    html! {
+    let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -29,7 +30,9 @@ pub fn page(title: &str, body: &Markup, scripts: &[&str]) -> String {
             }
         }
     }
-    .into_string()
+    .into_string();
+    // HTML allows what XML does, and drawings in a page are the files.
+    xml(&page).into_owned()
 }
 
 /// JSON for reading by the page's own scripts, which find it in the element that it is in. `json`

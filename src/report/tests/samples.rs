@@ -95,6 +95,7 @@ fn row(bytes: u64, algo: &str, proto: &str, time_us: f64) -> Row {
 
 fn summary(rows: Vec<Row>) -> Summary {
     Summary {
+        format: 2,
         version: "0.1.0".to_owned(),
         seed: 1,
         title: "All-reduce on one DGX H100".to_owned(),

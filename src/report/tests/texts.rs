@@ -89,13 +89,13 @@ fn a_table_has_the_columns_of_nccl_tests() {
 
 #[test]
 fn rows_are_csv_with_the_fields_of_the_json() {
-    let mut rows = samples::sweep().rows;
-    rows.truncate(1);
-    rows[0].bottleneck = "NVLink, both ways".to_owned();
+    let mut summary = samples::sweep();
+    summary.rows.truncate(1);
+    summary.rows[0].bottleneck = "NVLink, both ways".to_owned();
     assert_eq!(
-        rows_csv(&rows).unwrap(),
-        "bytes,count,time_us,algbw_gbs,busbw_gbs,algo,proto,channels,bound_us,bottleneck,events,bound_plain_us\n\
-         8,2,9.500233333333334,0.0008420845803787275,0.001473648015662773,tree,ll,4,0.00002162162162162162,\"NVLink, both ways\",4000,0.000037837837837837835\n"
+        rows_csv(&summary).unwrap(),
+        "topology,nodes,gpus,gpus_per_node,collective,bytes,count,time_us,algbw_gbs,busbw_gbs,algo,proto,channels,bound_us,bottleneck,events,bound_plain_us\n\
+         dgx-h100,1,8,8,all-reduce,8,2,9.500233333333334,0.0008420845803787275,0.001473648015662773,tree,ll,4,0.00002162162162162162,\"NVLink, both ways\",4000,0.000037837837837837835\n"
     );
 }
 

@@ -363,6 +363,7 @@ pub(crate) fn summary(variants: Vec<Variant>, answer: &str) -> JobSummary {
     let others = variants.iter().skip(1);
     let waterfall = others.filter_map(|other| difference(&variants[0], other));
     JobSummary {
+        format: 2,
         baseline: (variants.len() > 1).then(|| variants[0].name.clone()),
         best: best(&variants, 0).map(|best| variants[best].name.clone()),
         waterfall: waterfall.collect(),

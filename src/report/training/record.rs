@@ -1,6 +1,7 @@
 //! What a job's run leaves behind, as plain values: the report's only input.
 
 use crate::report::cause::FaultCost;
+use crate::report::numeric::{bytes, first_format, named_bytes};
 use crate::report::{Part, Waterfall};
 use crate::units::{Bytes, Time};
 use schemars::JsonSchema;
@@ -9,6 +10,9 @@ use serde::{Deserialize, Serialize};
 /// A whole run of a job, or of several variants of it that are compared: `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobSummary {
+    /// The version of this format: 2. Quantities are numbers: bytes, GB/s, microseconds.
+    #[serde(default = "first_format")]
+    pub format: u32,
     /// fabricsim's version.
     pub version: String,
     /// The seed of every random choice.
@@ -142,7 +146,7 @@ pub struct StepResult {
     pub disturbances: Vec<Disturbance>,
     /// Events handled, those of communications rehearsed alone included.
     pub events: u64,
-    /// Wall-clock milliseconds. Not reproducible; zero in `summary.json`.
+    /// Wall-clock milliseconds. Not reproducible: zero in all documents.
     pub wall_ms: f64,
     /// Goodput over a long run with failures, if the scenario asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,7 +200,9 @@ pub struct CollectiveUse {
     pub ranks: u32,
     /// The operation: `all-gather of weights`.
     pub what: String,
-    /// nccl-tests' size of one.
+    /// nccl-tests' size of one, bytes.
+    #[serde(with = "bytes")]
+    #[schemars(with = "u64")]
     pub bytes: Bytes,
     /// How often it took place on a GPU in the run.
     pub count: u32,
@@ -249,10 +255,16 @@ pub struct MemoryUse {
     /// Its stage.
     pub stage: u32,
     /// `weights`, `gradients`, `optimiser`, `activations` …
+    #[serde(with = "named_bytes")]
+    #[schemars(with = "Vec<(String, u64)>")]
     pub parts: Vec<(String, Bytes)>,
     /// All of them.
+    #[serde(with = "bytes")]
+    #[schemars(with = "u64")]
     pub total: Bytes,
     /// What the GPU has.
+    #[serde(with = "bytes")]
+    #[schemars(with = "u64")]
     pub capacity: Bytes,
     /// Whether it fits.
     pub fits: bool,

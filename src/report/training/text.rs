@@ -183,7 +183,7 @@ fn alone(summary: &JobSummary, variant: &Variant, out: &mut Out) {
             out.line(&format!("failed: {error}"), ERROR);
         }
         VariantResult::Ran(result) => {
-            out.line(&format!("# {}", simulated(variant, result)), HEADER);
+            out.line(&format!("# {}", effort(variant, result)), HEADER);
             if !summary.answer.is_empty() {
                 out.text.push('\n');
                 out.line(&summary.answer, STRONG);
@@ -200,14 +200,6 @@ fn alone(summary: &JobSummary, variant: &Variant, out: &mut Out) {
             }
         }
     }
-}
-
-fn simulated(variant: &Variant, result: &StepResult) -> String {
-    let wall = match result.wall_ms {
-        none if none <= 0.0 => String::new(),
-        wall => format!(", in {}", micros(wall * 1e3)),
-    };
-    effort(variant, result) + &wall
 }
 
 /// The figures that jobs are compared by.
@@ -491,7 +483,7 @@ fn compared(summary: &JobSummary, variants: &[&Variant], out: &mut Out) {
         let lines = described(variant);
         out.line(&format!("# {}: {}", variant.name, lines.join("; ")), HEADER);
         if let Some(result) = ran(variant) {
-            let text = simulated(variant, result);
+            let text = effort(variant, result);
             out.line(&format!("#   {text}"), HEADER);
         }
     }

@@ -5,6 +5,7 @@ use super::trace::{disturbed, rank_name, stream_name};
 use super::{JobTimeline, SpanKind};
 use crate::report::chart::Axis;
 use crate::report::numbers::{seconds, trimmed};
+use crate::text::xml;
 use crate::units::Time;
 use maud::{Markup, PreEscaped, html};
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,7 +101,7 @@ pub fn job_timeline_svg(timeline: &JobTimeline) -> String {
             }
         }
     };
-    drawing.into_string() + "\n"
+    xml(&drawing.into_string()).into_owned() + "\n"
 }
 
 /// A rank.

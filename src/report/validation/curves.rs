@@ -2,6 +2,7 @@
 
 use super::panel::{INK, MUTED, SIZE, legend, number, panel};
 use super::{ValidatedSet, Validation, subject};
+use crate::text::xml;
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +46,7 @@ pub fn curves_svg(validation: &Validation) -> String {
             @for (index, set) in sets.iter().enumerate() { (titled(set, place(index))) }
         }
     };
-    drawing.into_string() + "\n"
+    xml(&drawing.into_string()).into_owned() + "\n"
 }
 
 /// The rule of [`representative`], for readers.

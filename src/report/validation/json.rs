@@ -1,7 +1,7 @@
 //! `validation.json`.
 
 use super::{BandErrors, ValidatedSet, Validation};
-use crate::report::ReportError;
+use crate::report::{FORMAT, ReportError};
 use serde_json::{Map, Value, json};
 
 /// The document of `--json`, ending in a newline; its fields are a contract.
@@ -16,6 +16,7 @@ pub fn validation_json(validation: &Validation) -> Result<String, ReportError> {
     }
     summary.insert("counts".into(), json!(validation.counts));
     let document = json!({
+        "format": FORMAT,
         "sets": validation.sets.iter().map(set).collect::<Vec<_>>(),
         "summary": summary,
         "skipped": validation.skipped,

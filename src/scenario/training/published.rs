@@ -6,8 +6,7 @@ use crate::report::training::{PublishedRow, PublishedTable, VariantResult};
 use crate::scenario::ScenarioError;
 use crate::scenario::read::changed;
 use crate::threads;
-use crate::topology::TopologyError;
-use crate::topology::load::from_json;
+use crate::topology::load::{from_json, read_text};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -71,11 +70,7 @@ fn one() -> f64 {
 /// A file that cannot be read or is not of the format.
 pub fn read_steps(path: &Path) -> Result<PublishedSteps, ScenarioError> {
     let origin = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|source| TopologyError::Read {
-        path: origin.clone(),
-        source,
-    })?;
-    let mut steps: PublishedSteps = from_json(&text, &origin)?;
+    let mut steps: PublishedSteps = from_json(&read_text(path)?, &origin)?;
     steps.folder = path.parent().unwrap_or(Path::new("")).to_owned();
     Ok(steps)
 }
@@ -134,7 +129,7 @@ fn predict(
     table: &StepTable,
     row: &StepRow,
 ) -> Result<PublishedRow, ScenarioError> {
-    let scenario = changed(&table.scenario, &row.name, &row.set)?;
+    let scenario = changed(&table.scenario, &row.name, "set", &row.set)?;
     let variant = variant(&scenario.spec, row.name.clone(), &steps.folder, &row.name)?;
     let result = run_variant(&variant, (scenario.spec.seed, false))?.result;
     let gpus = variant.gpus.len() as u32;

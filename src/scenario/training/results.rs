@@ -12,7 +12,7 @@ use crate::report::training::{
     ShareKind, SpanKind, StepResult, VariantResult,
 };
 use crate::scenario::ScenarioError;
-use crate::scenario::valid::refusal;
+use crate::scenario::refusal::refusal;
 use crate::threads;
 use crate::units::{Bytes, Span, Time};
 use crate::workload::model::ScoreCount;

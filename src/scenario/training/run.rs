@@ -9,6 +9,7 @@ use super::prices::prices;
 use super::results::{Spans, failed, results};
 use super::valid::{ValidJob, ValidVariant};
 use crate::engine::job::{JobOptions, rehearse, run_job};
+use crate::report::FORMAT;
 use crate::report::cause::prices as prices_in_words;
 use crate::report::training::{
     JobSummary, JobTimeline, Variant, VariantResult, best, difference, is_equal,
@@ -77,6 +78,7 @@ pub fn run_jobs(job: &ValidJob, tell: &mut dyn FnMut(&str)) -> Result<JobRun, Sc
     }
     Ok(JobRun {
         summary: JobSummary {
+            format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             seed: job.seed,
             title: job.title.clone(),

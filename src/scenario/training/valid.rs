@@ -3,11 +3,12 @@
 use super::memory::{capacity, memory_plan};
 use crate::fault::goodput::{Cluster, LongRunSpec};
 use crate::fault::{FaultError, Faults};
-use crate::nccl::Env;
+use crate::nccl::{Env, unknown_interfaces};
 use crate::scenario::ScenarioError;
 use crate::scenario::read::{Scenario, changed};
+use crate::scenario::refusal::{fault, refusal, refuse};
 use crate::scenario::spec::{JobSpec, ScenarioSpec};
-use crate::scenario::valid::{check_name, environment, fault, gpus, machine, refusal, refuse};
+use crate::scenario::valid::{Machine, check_name, environment, gpus, machine};
 use crate::topology::error::nearest;
 use crate::topology::{DeviceId, Fault, Topology};
 use crate::units::Span;
@@ -44,6 +45,8 @@ pub struct ValidVariant {
     pub topology: Topology,
     /// What is odd about it, and about NCCL's variables.
     pub warnings: Vec<String>,
+    /// Of a machine from a file of another program: what was assumed.
+    pub notes: Vec<String>,
     /// The GPU of each rank.
     pub gpus: Vec<DeviceId>,
     /// The job.
@@ -89,14 +92,15 @@ pub fn validate_job(scenario: Scenario, folder: &Path) -> Result<ValidJob, Scena
         variants.push(variant(&spec, spec.name.clone(), folder, &origin)?);
         specs.push(json.clone());
     }
-    for described in &spec.variants {
+    for (index, described) in spec.variants.iter().enumerate() {
         let mut base = json.clone();
         if let Value::Object(map) = &mut base {
             map.remove("variants");
             map.remove("baseline");
         }
         let origin = format!("{origin}, variant {}", described.name);
-        let changed = changed(&base, &origin, &described.set)?;
+        let place = format!("variants[{index}].set");
+        let changed = changed(&base, &origin, &place, &described.set)?;
         variants.push(variant(
             &changed.spec,
             described.name.clone(),
@@ -161,7 +165,12 @@ pub(super) fn variant(
         faults.push(wrong);
     }
     refuse(origin, faults)?;
-    let (topology, findings) = machine(&spec.topology, spec.nodes, folder, origin)?;
+    let Machine {
+        topology,
+        findings,
+        notes,
+    } = machine(&spec.topology, spec.nodes, folder, origin)?;
+    env.warnings.extend(unknown_interfaces(&topology, &env));
     let gpus = gpus(&topology, spec.gpus_per_node, origin)?;
     let training = Training::new(job, gpus.len() as u32).map_err(|e| refused(origin, e))?;
     check_activations(&training, &topology, &gpus).map_err(|e| refused(origin, e))?;
@@ -178,11 +187,13 @@ pub(super) fn variant(
         }
     }
     Ok(ValidVariant {
-        warnings: findings
+        warnings: notes
             .iter()
-            .map(ToString::to_string)
+            .cloned()
+            .chain(findings.iter().map(ToString::to_string))
             .chain(env.warnings.iter().cloned())
             .collect(),
+        notes,
         name,
         topology,
         gpus,

@@ -44,6 +44,9 @@ fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error>
     Ok(found.as_str().map(str::to_owned))
 }
 
+/// Microseconds that a clock can have measured: from a picosecond to four months.
+const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1e-6..=1e13;
+
 /// What nccl-tests times together unless it is told otherwise (`-n`).
 const ITERATIONS: u32 = 20;
 
@@ -173,7 +176,8 @@ impl MeasuredRow {
         }
     }
 
-    /// Microseconds, as printed or from a bandwidth.
+    /// Microseconds, as printed or from a bandwidth; `None` where there is neither, or nothing that
+    /// a clock can have measured.
     #[must_use]
     pub fn micros(&self, collective: Collective, ranks: u32) -> Option<f64> {
         let bytes = self.bytes? as f64;
@@ -182,7 +186,7 @@ impl MeasuredRow {
             .time_us
             .or(self.algbw_gbs.map(of_rate))
             .or_else(|| Some(of_rate(self.busbw_gbs? / collective.bus_factor(ranks))))?;
-        (time.is_finite() && time > 0.0).then_some(time)
+        PLAUSIBLE.contains(&time).then_some(time)
     }
 }
 

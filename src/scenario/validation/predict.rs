@@ -98,7 +98,7 @@ impl<'h> Machines<'h> {
         if let Some(known) = self.known.get(&key) {
             return Ok(Arc::clone(known));
         }
-        let spec = load::find(&model.topology).map_err(|e| e.to_string())?;
+        let spec = load::find(&model.topology).map_err(|e| e.to_string())?.spec;
         let overrides = Overrides {
             nodes: Some(model.nodes),
         };

@@ -8,6 +8,7 @@ use super::detail;
 use super::dot::{fill, stroke};
 use super::overview;
 use super::scene::{FAULT, escape, heat, line_width, text_width};
+use crate::text::xml;
 use crate::topology::graph::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
 use crate::topology::hardware::{DeviceModel, LinkFamily};
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,7 +91,7 @@ pub fn svg(topology: &Topology, style: &Style<'_>) -> String {
     out.push_str(&body);
     out.push_str(&legend);
     out.push_str("</svg>\n");
-    out
+    xml(&out).into_owned()
 }
 
 fn subtitle(topology: &Topology) -> String {

@@ -267,6 +267,14 @@ impl Writer<'_> {
         self.line(depth, "</pci>");
     }
 
+    /// Whether such a GPU has NVLinks on the boards that it is sold on.
+    fn has_nvlinks_elsewhere(&self, gpu: DeviceId) -> bool {
+        let model = usize::from(self.topology.device(gpu).model);
+        let name = &self.topology.device_models[model].0;
+        let parts = parts::Parts::new(catalogue::hardware());
+        parts.own_nvlinks(None, name).is_some()
+    }
+
     /// NVLinks, summed up by target, and C2C.
     fn gpu_links(&self, gpu: DeviceId) -> Vec<String> {
         let t = self.topology;
@@ -292,6 +300,10 @@ impl Writer<'_> {
                 }
                 _ => {}
             }
+        }
+        if counts.is_empty() && self.has_nvlinks_elsewhere(gpu) {
+            // Else a reader takes those of its model, as NCCL asks the driver for them.
+            counts.insert((format!("{HIDDEN}:ffff:ff"), "0x068000"), 0);
         }
         let nvlinks = counts.into_iter().map(|((target, class), count)| {
             format!("<nvlink target=\"{target}\" count=\"{count}\" tclass=\"{class}\"/>")
@@ -334,6 +346,7 @@ impl Writer<'_> {
         let dev = self.devs.get(&nic).copied().unwrap_or(0);
         let name = t.device_name(nic);
         let name = name.rsplit('/').next().unwrap_or(&name);
+        let name = t.rdma_name(nic).unwrap_or(name);
         let port = u8::from(model.protocol != NicProtocol::Tcp);
         let text = format!(
             "<net name=\"{}\" dev=\"{dev}\" speed=\"{speed}\" port=\"{port}\" latency=\"0\" \

@@ -56,7 +56,13 @@ pub fn smi(topology: &Topology, node: NodeId) -> String {
     if !nics.is_empty() {
         out += "\nNIC Legend:\n\n";
         for nic in nics {
-            out += &format!("  {}: {}\n", nic.label, nic.name);
+            let name = nic.name.rsplit('/').next().unwrap_or(&nic.name);
+            let device = topology.nodes[node.index()].nics.iter().copied();
+            let device = device
+                .into_iter()
+                .find(|&d| topology.device_name(d) == nic.name);
+            let name = device.and_then(|d| topology.rdma_name(d)).unwrap_or(name);
+            out += &format!("  {}: {name}\n", nic.label);
         }
     }
     out

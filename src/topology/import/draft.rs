@@ -6,6 +6,7 @@
 mod wiring;
 
 use super::parts::{Parts, Use};
+use crate::topology::builder::is_rdma_name;
 use crate::topology::hardware::{DeviceModel, Hardware};
 use crate::topology::spec::{
     ComponentSpec, DeviceSpec, FabricShape, FabricSpec, InstanceSpec, RoutingPolicy, SingleSwitch,
@@ -43,6 +44,8 @@ pub(super) struct Gpu {
 #[derive(Debug, Clone)]
 pub(super) struct Nic {
     pub(super) model: String,
+    /// Its RDMA name, if the file says it.
+    pub(super) rdma: Option<String>,
     pub(super) cable: String,
     pub(super) up: Up,
     pub(super) wire: Use,
@@ -114,10 +117,12 @@ impl Draft {
             node: true,
             ..ComponentSpec::default()
         };
+        let nics = stems("nic", self.nics.iter().map(|n| &n.model), &mut component);
+        name_rdma(&self.nics, &nics, &mut component);
         let names = Names {
             cpus: stems("cpu", self.cpus.iter(), &mut component),
             gpus: stems("gpu", self.gpus.iter().map(|g| &g.model), &mut component),
-            nics: stems("nic", self.nics.iter().map(|n| &n.model), &mut component),
+            nics,
             nvswitches: stems("nvswitch", self.nvswitches.iter(), &mut component),
             forwarders: stems(
                 "pcie",
@@ -382,8 +387,27 @@ fn stems<'a>(
             comment: None,
             model: model.clone(),
             count,
+            rdma: Vec::new(),
         };
         component.devices.insert(name, device);
     }
     names
+}
+
+/// Puts the NICs' RDMA names in, device by device; of those of a name all or none are known.
+/// Such as are the devices' own names, as an exported file has them, are nothing new.
+fn name_rdma(nics: &[Nic], names: &[Name], component: &mut ComponentSpec) {
+    for (stem, device) in &mut component.devices {
+        let own = nics.iter().zip(names).filter(|(_, (name, _))| name == stem);
+        let own: Vec<(&Nic, u32)> = own.map(|(nic, (_, number))| (nic, *number)).collect();
+        let known = own.iter().map(|(nic, _)| nic.rdma.clone());
+        let Some(rdma) = known.collect::<Option<Vec<String>>>() else {
+            continue;
+        };
+        let new = own.iter().zip(&rdma);
+        let new = new.map(|((_, number), rdma)| *rdma != format!("{stem}{number}"));
+        if rdma.iter().all(|name| is_rdma_name(name)) && new.into_iter().any(|new| new) {
+            device.rdma = rdma;
+        }
+    }
 }

@@ -94,13 +94,30 @@ pub fn import(
     })
 }
 
-/// A topology's name from a file's: its stem.
+/// Whether a topology can be called so: with what a path, a page and a shell have no other meaning
+/// for.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    begins && name.len() <= 100 && name.chars().all(is_name_part)
+}
+
+fn is_name_part(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+/// A topology's name from a file's: its stem, with `-` for what is in no name.
 #[must_use]
 pub fn name_of(path: &std::path::Path) -> String {
-    path.file_stem().map_or_else(
-        || "imported".into(),
-        |stem| stem.to_string_lossy().into_owned(),
-    )
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let plain = stem.chars().map(|c| if is_name_part(c) { c } else { '-' });
+    let plain: String = plain.take(100).collect();
+    let plain = plain.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    if plain.is_empty() {
+        "imported".into()
+    } else {
+        plain.to_owned()
+    }
 }
 
 fn unknown_format(text: &str, origin: &str) -> TopologyError {
@@ -131,6 +148,14 @@ fn unknown_format(text: &str, origin: &str) -> TopologyError {
         expected: expected.into(),
         nearest: None,
     }
+}
+
+/// How to say the GPUs' model where a file does not, and several fit.
+fn say_model(possible: &str) -> String {
+    format!(
+        "the model, with `--gpu MODEL` of `topology import`, or in the file's name; what fits: \
+         {possible}"
+    )
 }
 
 /// The model that the caller asks for.

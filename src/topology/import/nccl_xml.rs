@@ -108,6 +108,10 @@ impl<'a> Pci<'a> {
         notes: &mut Vec<String>,
     ) -> Result<Self, TopologyError> {
         let bus = element.required("busid")?.trim().to_ascii_lowercase();
+        if !is_bus(&bus) {
+            let expected = "a bus number in hexadecimal, such as 0000:1b:00.0";
+            return Err(element.misfit(format!("busid=\"{bus}\""), expected));
+        }
         let has = |name| element.children().any(|child| child.name() == name);
         let class = element.text("class");
         // What hangs below says more than the class.
@@ -132,6 +136,10 @@ impl<'a> Pci<'a> {
             }
         };
         let speed = element.text("link_speed").unwrap_or("");
+        if speed.trim().parse::<f64>().is_ok_and(|bare| bare > 0.0) {
+            let expected = "a speed such as \"16.0 GT/s PCIe\", or \"\" where it is not known";
+            return Err(element.misfit(format!("link_speed=\"{speed}\""), expected));
+        }
         let width: u32 = element.number("link_width")?.unwrap_or(0);
         if width > 64 {
             let found = format!("link_width=\"{width}\"");
@@ -165,6 +173,15 @@ impl<'a> Pci<'a> {
             _ => None,
         }
     }
+}
+
+/// Whether a text is a place on the PCI bus, as NCCL and sysfs write it: hexadecimal numbers
+/// (domain, bus, device, function) joined by `:` and `.`.
+fn is_bus(text: &str) -> bool {
+    let parts = text.split([':', '.']);
+    let number =
+        |part: &str| (1..=8).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_hexdigit());
+    (2..=4).contains(&parts.clone().count()) && parts.clone().all(number)
 }
 
 const GENERATION_3: u64 = 8000;

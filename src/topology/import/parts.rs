@@ -4,6 +4,7 @@
 //! taken up by itself. What it lacks comes from `parts.json`, and goes with the imported
 //! topology as its own hardware.
 
+mod named;
 mod rules;
 
 use crate::topology::error::nearest;
@@ -14,6 +15,7 @@ use crate::units::{Bandwidth, Time};
 use rules::{CpuRule, GpuRule, NicRule, file};
 use std::collections::BTreeMap;
 
+pub(super) use named::NamedGpu;
 pub(super) use rules::Generation;
 pub(in crate::topology) use rules::{cpu_in_files, gpu_in_files};
 
@@ -50,13 +52,13 @@ pub(super) struct Cpu {
 }
 
 /// Finds models, and keeps those that the shipped hardware lacks.
-pub(super) struct Parts<'h> {
+pub(in crate::topology) struct Parts<'h> {
     shipped: &'h Hardware,
     own: Hardware,
 }
 
 impl<'h> Parts<'h> {
-    pub(super) fn new(shipped: &'h Hardware) -> Self {
+    pub(in crate::topology) fn new(shipped: &'h Hardware) -> Self {
         Parts {
             shipped,
             own: Hardware::default(),
@@ -229,6 +231,22 @@ impl<'h> Parts<'h> {
         Some((name, note))
     }
 
+    /// NVLinks that a GPU has on its board, and whether such boards join all GPUs by NVSwitches:
+    /// by its PCI device number, else by the model that stands for it.
+    pub(in crate::topology) fn own_nvlinks(
+        &self,
+        device: Option<&str>,
+        model: &str,
+    ) -> Option<(u32, bool)> {
+        let leads = |rule: &&GpuRule| {
+            let known = rule.models.iter().find(|name| self.sm_of(name).is_some());
+            known.is_some_and(|name| name == model)
+        };
+        let rule = device.and_then(gpu_rule);
+        let rule = rule.or_else(|| file().gpus.iter().find(leads))?;
+        (rule.nvlinks > 0).then_some((rule.nvlinks, rule.switched))
+    }
+
     /// Compute capability of a PCI device number.
     pub(super) fn sm_of_device(&self, device: Option<&str>) -> Option<u32> {
         device.and_then(gpu_rule).map(|rule| rule.sm)
@@ -250,12 +268,24 @@ impl<'h> Parts<'h> {
             .unwrap_or(&all[0])
     }
 
-    /// Generations that the hardware has a GPU of, oldest first.
-    pub(super) fn known_generations(&self) -> impl Iterator<Item = &'static Generation> {
-        file()
-            .generations
-            .iter()
-            .filter(|generation| self.gpus().any(|(_, sm)| sm == generation.sm))
+    /// Generations that the hardware has a GPU of and that fit, oldest first.
+    pub(super) fn generations(
+        &self,
+        fits: impl Fn(&Generation) -> bool,
+    ) -> Vec<&'static Generation> {
+        let known = |g: &&Generation| self.gpus().any(|(_, sm)| sm == g.sm);
+        let all = file().generations.iter().filter(known);
+        all.filter(|generation| fits(generation)).collect()
+    }
+
+    /// GPU models of generations that fit, for messages: with or without cards, which have no
+    /// NVLinks of their own.
+    pub(super) fn models_of(&self, cards: bool, fits: impl Fn(&Generation) -> bool) -> String {
+        let of_one = |&(name, sm): &(&str, u32)| {
+            fits(Self::generation(sm)) && (cards || !name.contains("pcie"))
+        };
+        let names: Vec<&str> = self.gpus().filter(of_one).map(|(name, _)| name).collect();
+        names.join(", ")
     }
 
     /// More NVLinks than this no GPU has.

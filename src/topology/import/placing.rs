@@ -7,9 +7,9 @@
 //! their affinity names, each to a root port of its own.
 
 use super::draft::{Draft, Far, Forwarder, Gpu, Nic, Up};
-use super::parts::{Generation, GpuClues, Parts};
+use super::parts::{Generation, GpuClues, NamedGpu, Parts};
 use super::smi::{Cell, SmiMatrix, Word};
-use super::{ImportOptions, TopologyError, asked_gpu};
+use super::{ImportOptions, TopologyError, asked_gpu, say_model};
 use crate::topology::hardware::PcieRole;
 
 /// Levels of the tree, lowest first.
@@ -37,15 +37,7 @@ pub(super) fn place(
     let asked = asked_gpu(options, parts, origin)?;
     let c2c = matrix.devices.iter().any(|device| device.own_numa);
     let links = Links::of(matrix, parts);
-    let (model, generation) =
-        gpu_model(asked, &links, c2c, parts, notes).ok_or_else(|| TopologyError::Text {
-            origin: origin.to_owned(),
-            line: 1,
-            column: 1,
-            found: "GPUs of which the matrix does not tell the model".into(),
-            expected: "at least one GPU among the models".into(),
-            nearest: None,
-        })?;
+    let (model, generation) = gpu_model(asked, &links, c2c, origin, parts, notes)?;
     let nics = matrix.devices.len() - matrix.gpus;
     notes.push(format!(
         "the matrix does not tell PCIe links{}: taken as {} GT/s x16{}",
@@ -91,6 +83,7 @@ pub(super) fn place(
         if number >= matrix.gpus {
             draft.nics.push(Nic {
                 model: parts.nic(generation.nic, generation.nic_speed, true),
+                rdma: device.rdma.clone(),
                 cable: parts.cable(generation.nic, generation.nic_speed),
                 up,
                 wire,
@@ -116,56 +109,62 @@ pub(super) fn place(
 /// Of each GPU of a superchip with two, as `topologies/hardware.json` says.
 const C2C_LINKS: u32 = 5;
 
-/// The GPUs' model and what belongs to it.
+/// The GPUs' model and what belongs to it: as asked for, as the file's name has it, or the one
+/// generation whose GPUs have so many NVLinks. Between generations nothing is guessed.
 fn gpu_model(
     asked: Option<String>,
     links: &Links,
     c2c: bool,
+    origin: &str,
     parts: &Parts<'_>,
     notes: &mut Vec<String>,
-) -> Option<(String, &'static Generation)> {
-    if let Some(model) = asked {
-        let generation = Parts::generation(parts.sm_of(&model)?);
-        return Some((model, generation));
+) -> Result<(String, &'static Generation), TopologyError> {
+    if let Some(model) = asked
+        && let Some(sm) = parts.sm_of(&model)
+    {
+        return Ok((model, Parts::generation(sm)));
     }
-    let model_of = |generation: &Generation| {
+    if let Some(NamedGpu { model, sm, note }) = parts.named_gpu(origin, links.most) {
+        notes.push(note);
+        return Ok((model, Parts::generation(sm)));
+    }
+    let has_so_many = |generation: &Generation| generation.nvlinks == links.most;
+    let fitting = match links.most {
+        0 => Vec::new(),
+        _ => parts.generations(has_so_many),
+    };
+    if let [generation] = fitting.as_slice() {
         let clues = GpuClues {
-            device: None,
             sm: Some(generation.sm),
             nvlinks: links.most,
             c2c,
+            ..GpuClues::default()
         };
-        parts.gpu(&clues).map(|(name, _)| name)
-    };
-    let mut known: Vec<&'static Generation> = parts.known_generations().collect();
-    if c2c {
-        // Of equal candidates the newest.
-        known.reverse();
-    }
-    let generation = if links.most > 0 {
-        known
-            .iter()
-            .filter(|generation| generation.nvlinks > 0)
-            .min_by_key(|generation| generation.nvlinks.abs_diff(links.most))
-    } else {
-        let cards = |generation: &&&Generation| {
-            model_of(generation).is_some_and(|name| name.contains("pcie"))
-        };
-        known
-            .iter()
-            .find(|generation| generation.nvlinks == 0)
-            .or_else(|| known.iter().find(cards))
-    };
-    let generation = *generation.or(known.first())?;
-    let model = model_of(generation)?;
-    notes.push(format!(
-        "the matrix does not tell the GPUs' model: taken as {model}{} (--gpu)",
-        match links.most {
-            0 => String::new(),
-            n => format!(", for its {n} NVLinks"),
+        if let Some((model, _)) = parts.gpu(&clues) {
+            notes.push(format!(
+                "the matrix does not say the GPUs' model: taken as {model}, for its {} NVLinks \
+                 (--gpu)",
+                links.most
+            ));
+            return Ok((model, generation));
         }
-    ));
-    Some((model, generation))
+    }
+    let possible = match (links.most, fitting.is_empty()) {
+        (0, _) => parts.models_of(true, |_| true),
+        (_, false) => parts.models_of(false, has_so_many),
+        (_, true) => parts.models_of(false, |generation| generation.nvlinks >= links.most),
+    };
+    Err(TopologyError::Text {
+        origin: origin.to_owned(),
+        line: 1,
+        column: 1,
+        found: match links.most {
+            0 => "GPUs of which the matrix does not say the model, without NVLinks".into(),
+            n => format!("GPUs of which the matrix does not say the model, with {n} NVLinks each"),
+        },
+        expected: say_model(&possible),
+        nearest: None,
+    })
 }
 
 /// NVLinks as the matrix has them.

@@ -74,6 +74,8 @@ pub(super) struct SmiDevice {
     pub(super) affinity: Option<String>,
     /// Whether its memory is a NUMA node of its own, as behind C2C.
     pub(super) own_numa: bool,
+    /// What the legend calls a NIC.
+    pub(super) rdma: Option<String>,
 }
 
 /// A matrix; GPUs come first.
@@ -247,6 +249,7 @@ pub(super) fn read(text: &str, origin: &str) -> Result<SmiMatrix, TopologyError>
         cells,
     };
     matrix.drop_false_superchips();
+    matrix.name_nics(text);
     match matrix.contradiction() {
         None => Ok(matrix),
         Some((cell, other)) => Err(fault(
@@ -320,6 +323,22 @@ impl SmiMatrix {
             if near {
                 self.devices[gpu].own_numa = false;
             }
+        }
+    }
+
+    /// Reads the legend of NICs below the matrix: `NIC0: mlx5_0`. Older matrices have the names in
+    /// place of labels.
+    fn name_nics(&mut self, text: &str) {
+        for device in &mut self.devices[self.gpus..] {
+            let label = format!("{}:", device.label);
+            let named = text.lines().find_map(|line| {
+                let mut words = line.split_whitespace();
+                (words.next() == Some(&label))
+                    .then(|| words.next())
+                    .flatten()
+            });
+            let old = Some(device.label.as_str()).filter(|label| !label.starts_with("NIC"));
+            device.rdma = named.or(old).map(str::to_owned);
         }
     }
 

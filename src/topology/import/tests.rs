@@ -1,3 +1,5 @@
+mod unsaid;
+
 use super::*;
 use crate::topology::graph::{DeviceKind, NodeId, Topology};
 use crate::topology::{LinkFamily, Overrides, catalogue, expand, export, paths};
@@ -20,8 +22,24 @@ const CASES: [&str; 7] = [
     SUPERCHIP_SMI,
 ];
 
+/// Matrices do not say the GPUs' model; where it does not matter, it is one of these.
 fn read(text: &str) -> Result<Imported, TopologyError> {
-    let options = ImportOptions::default();
+    read_as(text, unsaid_gpu(text))
+}
+
+fn unsaid_gpu(text: &str) -> Option<&'static str> {
+    match (detect(text), text.contains("NV18")) {
+        (Some(ForeignFormat::Smi), true) => Some("gb200"),
+        (Some(ForeignFormat::Smi), false) => Some("a100-sxm-80gb"),
+        _ => None,
+    }
+}
+
+fn read_as(text: &str, gpu: Option<&str>) -> Result<Imported, TopologyError> {
+    let options = ImportOptions {
+        gpu: gpu.map(str::to_owned),
+        nvlinks: None,
+    };
     import(text, "case", "case.file", &options, catalogue::hardware())
 }
 
@@ -52,7 +70,13 @@ fn check(topology: &Topology, cases: &[(&str, &str, &str, &str)]) {
 
 /// Import, export, import.
 fn comes_back(text: &str) {
-    let (first, topology) = built(text);
+    let gpu = unsaid_gpu(text);
+    comes_back_by(text, |text| read_as(text, gpu));
+}
+
+fn comes_back_by(text: &str, read: impl Fn(&str) -> Result<Imported, TopologyError>) {
+    let first = read(text).unwrap_or_else(|error| panic!("{error}"));
+    let topology = machine(&first.spec).unwrap_or_else(|error| panic!("{error}"));
     let written = match detect(text) {
         Some(ForeignFormat::Smi) => export::smi(&topology, NodeId(0)),
         _ => export::nccl_xml(&topology, NodeId(0)).unwrap(),
@@ -145,9 +169,15 @@ fn superchips_keep_their_c2c() {
 fn places_only_are_filled_with_what_is_usual_and_told() {
     let (imported, topology) = built(SKELETON);
     assert_eq!(topology.nodes[0].gpus.len(), 2);
-    check(&topology, &[("GPU0", "GPU1", "PIX", "PIX")]);
+    // Only A100 have PCIe generation 4 and NVLink.
+    check(&topology, &[("GPU0", "GPU1", "NV12", "NVL")]);
     let notes = imported.notes.join("\n");
-    for words in ["--gpu", "--nvlinks", "places of NICs only", "which CPUs"] {
+    for words in [
+        "taken as a100-sxm-40gb, by the PCIe generation (--gpu)",
+        "names no NVLinks: taken as the 12 of a a100-sxm-40gb, to NVSwitches",
+        "places of NICs only",
+        "which CPUs",
+    ] {
         assert!(notes.contains(words), "{words}: {notes}");
     }
     let options = ImportOptions {
@@ -382,6 +412,8 @@ fn own_machines_can_be_written_in_both_forms() {
         let xml = export::nccl_xml(&topology, NodeId(0)).unwrap_or_else(|e| panic!("{name}: {e}"));
         let smi = export::smi(&topology, NodeId(0));
         let gpus = topology.nodes[0].gpus.len();
+        let gpu = topology.device(topology.nodes[0].gpus[0]).model;
+        let gpu = topology.device_models[usize::from(gpu)].0.clone();
         // Of a GPU behind C2C that also shares a PCIe switch with a NIC, a matrix says what no
         // tree of switches gives: it is refused. The other form tells both links apart.
         let both_ways = topology.gpus().take(1).any(|gpu| {
@@ -390,15 +422,23 @@ fn own_machines_can_be_written_in_both_forms() {
             has(LinkFamily::C2c) && has(LinkFamily::Pcie)
         });
         if both_ways {
-            let error = read(&smi).map(|_| ()).unwrap_err().to_string();
+            let error = read_as(&smi, Some(&gpu))
+                .map(|_| ())
+                .unwrap_err()
+                .to_string();
             assert!(
                 error.contains("which follows from the other cells"),
                 "{error}"
             );
         }
-        let forms = [Some(&xml), Some(&smi).filter(|_| !both_ways)];
-        for text in forms.into_iter().flatten() {
-            let (_, again) = built(text);
+        let forms = [
+            (Some(&xml), None),
+            (Some(&smi).filter(|_| !both_ways), Some(&*gpu)),
+        ];
+        for (text, gpu) in forms {
+            let Some(text) = text else { continue };
+            let again = read_as(text, gpu).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let again = machine(&again.spec).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(again.nodes[0].gpus.len(), gpus, "{name}");
             assert_eq!(
                 again.nodes[0].nics.len(),
@@ -415,7 +455,7 @@ fn own_machines_can_be_written_in_both_forms() {
         }
         comes_back(&xml);
         if !both_ways {
-            comes_back(&smi);
+            comes_back_by(&smi, |text| read_as(text, Some(&gpu)));
         }
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct Reader<'a, 'p, 'h> {
     /// By forwarder: its bus number and, for switches, whether a section may hang below.
     forwarder_ids: Vec<(String, Option<u32>)>,
     buses: BTreeSet<String>,
+    /// Family and model of the first CPU, if the file says them.
+    first_cpu: Option<(u32, u32)>,
     gpus: Vec<FoundGpu<'a>>,
     /// False if GPUDirect RDMA is off at every GPU.
     gpus_allow_gdr: bool,
@@ -73,6 +75,7 @@ impl<'a, 'p, 'h> Reader<'a, 'p, 'h> {
             draft: Draft::default(),
             forwarder_ids: Vec::new(),
             buses: BTreeSet::new(),
+            first_cpu: None,
             gpus: Vec::new(),
             gpus_allow_gdr: true,
             nics: Vec::new(),
@@ -83,6 +86,8 @@ impl<'a, 'p, 'h> Reader<'a, 'p, 'h> {
     /// Reads the root element.
     pub(super) fn system(mut self, system: &Element<'a>) -> Result<Draft, TopologyError> {
         let cpus = self.cpus(system)?;
+        let first = cpus.first().filter(|cpu| cpu.vendor.is_some());
+        self.first_cpu = first.map(|cpu| (cpu.family, cpu.model));
         for (number, cpu) in cpus.iter().enumerate() {
             self.children(&cpu.element, Up::Cpu(number), number)?;
         }

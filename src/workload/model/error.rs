@@ -1,5 +1,6 @@
 //! What can be wrong with a model, a layout or a batch, said so that it can be mended.
 
+use crate::topology::error::did_you_mean_one_of;
 use std::fmt;
 use thiserror::Error;
 
@@ -41,12 +42,12 @@ impl fmt::Display for ModelFault {
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub enum ModelError {
     /// No shipped model is called that.
-    #[error("there is no model `{name}`{}\nshipped: {}", did_you_mean(nearest.as_deref()), known.join(", "))]
+    #[error("there is no model `{name}`{}\nshipped: {}", did_you_mean_one_of(candidates), known.join(", "))]
     UnknownName {
         /// What was asked for.
         name: String,
-        /// The closest shipped name.
-        nearest: Option<String>,
+        /// Shipped names that could be meant.
+        candidates: Vec<String>,
         /// All shipped names.
         known: Vec<String>,
     },
@@ -67,10 +68,6 @@ impl ModelError {
             Err(ModelError::Faults { faults })
         }
     }
-}
-
-fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| format!("\n    did you mean `{name}`?"))
 }
 
 fn list(faults: &[ModelFault]) -> String {

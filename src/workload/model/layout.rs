@@ -196,7 +196,7 @@ impl Layout {
         let together = batch.micro.saturating_mul(u64::from(self.dp));
         if !batch.global.is_multiple_of(together) {
             let near = multiples_near(batch.global, together);
-            let expected = format!("a multiple of batch.micro × dp ({together}){near}");
+            let expected = format!("a multiple of micro_batch × dp ({together}){near}");
             faults.push(ModelFault::new("batch.global", batch.global, expected));
             return;
         }
@@ -205,7 +205,7 @@ impl Layout {
         if self.virtual_stages > 1 && !count.is_multiple_of(pp) {
             let step = together.saturating_mul(pp);
             let near = multiples_near(batch.global, step);
-            let expected = format!("a multiple of batch.micro × dp × pp ({step}){near}");
+            let expected = format!("a multiple of micro_batch × dp × pp ({step}){near}");
             faults.push(ModelFault::new("batch.global", batch.global, expected));
         }
     }

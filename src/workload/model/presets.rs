@@ -2,6 +2,7 @@
 
 use super::error::ModelError;
 use super::spec::ModelSpec;
+use crate::topology::error::candidates;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -38,7 +39,7 @@ fn all() -> &'static BTreeMap<String, Preset> {
 }
 
 /// The names of the shipped models, in alphabetical order.
-pub fn names() -> impl Iterator<Item = &'static str> {
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     all().keys().map(String::as_str)
 }
 
@@ -49,18 +50,9 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub fn find(name: &str) -> Result<&'static Preset, ModelError> {
     all().get(name).ok_or_else(|| ModelError::UnknownName {
         name: name.to_owned(),
-        nearest: nearest(name),
+        candidates: candidates(name, names()),
         known: names().map(str::to_owned).collect(),
     })
-}
-
-fn nearest(name: &str) -> Option<String> {
-    let allowed = (name.chars().count() / 3).max(2);
-    names()
-        .map(|known| (strsim::damerau_levenshtein(name, known), known))
-        .filter(|&(distance, _)| distance <= allowed)
-        .min()
-        .map(|(_, known)| known.to_owned())
 }
 
 #[cfg(test)]

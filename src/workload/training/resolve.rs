@@ -1,6 +1,7 @@
 //! A training job that has been checked against its model and the number of GPUs.
 
 use super::spec::{DataParallelSpec, ModelRef, Precision, TrainingSpec};
+use crate::topology::error::did_you_mean_one_of;
 use crate::workload::model::kernel::{MicroBatch, Style};
 use crate::workload::model::{Batch, Layout, ModelError, ModelSpec, presets};
 use crate::workload::pipeline::Schedule;
@@ -91,10 +92,15 @@ impl Training {
     /// All faults at once.
     pub fn new(spec: &TrainingSpec, gpus: u32) -> Result<Training, TrainingError> {
         let (model_name, model) = match &spec.model {
-            ModelRef::Preset(name) => (name.clone(), presets::find(name)?.model.clone()),
+            ModelRef::Preset(name) => {
+                let preset = presets::find(name).map_err(unknown_model)?;
+                (name.clone(), preset.model.clone())
+            }
             ModelRef::Shape(shape) => ("model".to_owned(), shape.as_ref().clone()),
         };
-        model.check()?;
+        model
+            .check()
+            .map_err(|error| placed(error, |field| format!("model.shape.{field}")))?;
         let mut faults = Faults::default();
         let parallel = &spec.parallel;
         for (path, value) in [
@@ -145,7 +151,8 @@ impl Training {
             micro: u64::from(spec.micro_batch),
             sequence: spec.sequence.unwrap_or(model.sequence),
         };
-        dims.check(&model, &batch, Some(u64::from(gpus)))?;
+        dims.check(&model, &batch, Some(u64::from(gpus)))
+            .map_err(|error| placed(error, layout_path))?;
         let replicas = dims.dp * dims.cp;
         let micro_batches = dims.micro_batches(&batch) as u32;
         faults.unless(
@@ -275,6 +282,50 @@ impl Training {
             DataParallelSpec::Fsdp(_) | DataParallelSpec::SingleProcess => 2,
         };
         self.spec.gradient_bytes.unwrap_or(usual)
+    }
+}
+
+/// The fields of a layout, as the job has them.
+fn layout_path(field: &str) -> String {
+    match field.strip_prefix("batch.") {
+        Some("global") => "global_batch".into(),
+        Some("micro") => "micro_batch".into(),
+        Some(other) => other.into(),
+        None => format!("parallel.{field}"),
+    }
+}
+
+/// Faults of a model or a layout, at their places in the job.
+fn placed(error: ModelError, path: impl Fn(&str) -> String) -> TrainingError {
+    match error {
+        ModelError::Faults { faults } => {
+            let faults = faults.into_iter().map(|fault| TrainingFault {
+                path: path(&fault.field),
+                found: fault.found,
+                expected: fault.expected,
+            });
+            TrainingError::Faults(faults.collect())
+        }
+        other => TrainingError::Model(other),
+    }
+}
+
+/// A model that nobody knows, at its place in the job.
+fn unknown_model(error: ModelError) -> TrainingError {
+    match error {
+        ModelError::UnknownName {
+            name,
+            candidates,
+            known,
+        } => {
+            let near = did_you_mean_one_of(&candidates);
+            TrainingError::Faults(vec![TrainingFault {
+                path: "model.preset".into(),
+                found: format!("`{name}`"),
+                expected: format!("one of the models: {}{near}", known.join(", ")),
+            }])
+        }
+        other => TrainingError::Model(other),
     }
 }
 

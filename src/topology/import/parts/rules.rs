@@ -54,6 +54,12 @@ pub(super) struct GpuRule {
     pub(super) sm: u32,
     /// Best first.
     pub(super) models: Vec<String>,
+    /// NVLinks of one on its board; 0 if it has none, or nothing is known.
+    #[serde(default)]
+    pub(super) nvlinks: u32,
+    /// Its boards join all GPUs by NVSwitches.
+    #[serde(default)]
+    pub(super) switched: bool,
 }
 
 /// What belongs to GPUs of one compute capability, for files that do not say.

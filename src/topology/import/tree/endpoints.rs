@@ -2,8 +2,8 @@
 
 use super::super::draft::{Far, Gpu, Nic};
 use super::super::nccl_xml::HIDDEN;
-use super::super::parts::{GpuClues, Parts, Use};
-use super::super::{TopologyError, asked_gpu};
+use super::super::parts::{Generation, GpuClues, NamedGpu, Parts, Use};
+use super::super::{TopologyError, asked_gpu, say_model};
 use super::{CpuClues, FoundGpu, FoundNic, Reader};
 use crate::topology::hardware::NicProtocol;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,12 +29,6 @@ impl<'a> Reader<'a, '_, '_> {
     pub(super) fn take_gpus(&mut self) -> Result<u32, TopologyError> {
         let gpus = self.ordered_gpus()?;
         let switches = self.nvlinks(&gpus)?;
-        if self.draft.nvlinks.is_empty() && gpus.iter().all(|found| found.gpu.is_none()) {
-            self.notes.push(
-                "the file gives the places of GPUs only, and no NVLinks: there are none (--nvlinks)"
-                    .into(),
-            );
-        }
         let asked = asked_gpu(self.options, self.parts, self.origin)?;
         let mut first = None;
         for (number, found) in gpus.iter().enumerate() {
@@ -52,8 +46,51 @@ impl<'a> Reader<'a, '_, '_> {
         Parts::generation(sm)
             .nvlink
             .clone_into(&mut self.draft.nvlink);
+        let switches = switches.max(self.take_left_out_nvlinks(&gpus));
         self.draft.add_nvswitches(switches, sm, self.parts);
         Ok(sm)
+    }
+
+    /// Where a file names no NVLinks at all, they are those of the GPUs' models: NCCL asks NVML for
+    /// them then (NCCL 2.30.7 `src/graph/xml.cc`, `ncclTopoGetXmlFromGpu`). Returns the
+    /// number of switches.
+    fn take_left_out_nvlinks(&mut self, gpus: &[FoundGpu<'a>]) -> usize {
+        // None counted is an answer, too.
+        let named = |found: &FoundGpu<'a>| {
+            let mut gpus = found.gpu.iter();
+            gpus.any(|gpu| gpu.all("nvlink").next().is_some())
+        };
+        if gpus.len() < 2 || self.options.nvlinks.is_some() || gpus.iter().any(named) {
+            return 0;
+        }
+        let device = |found: &FoundGpu<'a>| found.pci.element.text("device");
+        let models = self.draft.gpus.iter().zip(gpus);
+        let own: Vec<Option<(u32, bool)>> = models
+            .map(|(gpu, found)| self.parts.own_nvlinks(device(found), &gpu.model))
+            .collect();
+        let model = &self.draft.gpus[0].model;
+        let Some((links, _)) = own.iter().flatten().next().copied() else {
+            return 0;
+        };
+        let switched = own
+            .iter()
+            .all(|own| own.is_some_and(|(_, switched)| switched));
+        if !switched {
+            self.notes.push(format!(
+                "the file names no NVLinks; a {model} has {links}, but how they join the GPUs is \
+                 not known: there are none (--nvlinks)"
+            ));
+            return 0;
+        }
+        self.notes.push(format!(
+            "the file names no NVLinks: taken as the {links} of a {model}, to NVSwitches, as NCCL \
+             asks the driver for them (--nvlinks)"
+        ));
+        for (gpu, own) in own.into_iter().enumerate() {
+            let links = own.map_or(0, |(links, _)| links);
+            self.draft.nvlinks.insert((gpu, Far::Switch(0)), links);
+        }
+        1
     }
 
     /// By device number; those without keep their order.
@@ -98,6 +135,9 @@ impl<'a> Reader<'a, '_, '_> {
                     return Err(link.misfit(text, format!("at most {MAX_LINKS} NVLinks")));
                 }
                 let target = link.required("target")?.trim();
+                if count == 0 {
+                    continue;
+                }
                 let sum = match self.target(&link, target, &by_bus)? {
                     Target::Nowhere => continue,
                     Target::Gpu(other) if other == number => {
@@ -234,48 +274,58 @@ impl<'a> Reader<'a, '_, '_> {
             let sm = self.parts.sm_of(&model).or(sm).unwrap_or_default();
             return Ok((model, sm));
         }
-        let known = self.parts.capabilities();
+        let nvlinks = clues.nvlinks;
         if let Some(sm) = sm.or_else(|| self.parts.sm_of_device(device)) {
             let title = self.parts.title_of_device(device);
             let found_text = format!("a GPU of compute capability {sm}{title}");
+            let known = self.parts.capabilities();
             let expected = format!("a GPU that there is a model of: {known}");
             return Err(found.pci.element.misfit(found_text, expected));
         }
-        self.guessed_gpu(found, clues.nvlinks, &known)
+        self.guessed_gpu(found, nvlinks)
     }
 
-    /// A GPU of which a file says only the place: by the generation of its PCIe link.
+    /// A GPU of which a file says only the place: as the file's name has it, or of the one generation
+    /// whose machines have such PCIe links and CPUs. Between generations nothing is guessed.
     fn guessed_gpu(
         &mut self,
         found: &FoundGpu<'a>,
         nvlinks: u32,
-        known: &str,
     ) -> Result<(String, u32), TopologyError> {
+        // The machines that such files are for have NVLink.
+        let nvlinks = nvlinks.max(1);
+        if let Some(NamedGpu { model, sm, note }) = self.parts.named_gpu(self.origin, nvlinks) {
+            self.notes.push(note);
+            return Ok((model, sm));
+        }
         let rate = found.pci.megatransfers;
-        let generation = self
-            .parts
-            .known_generations()
-            .filter(|generation| generation.nvlinks > 0)
-            .min_by_key(|generation| generation.megatransfers.abs_diff(rate));
-        let model = generation.and_then(|generation| {
+        let fits = |g: &Generation| g.nvlinks > 0 && g.megatransfers == rate;
+        let mut fitting = self.parts.generations(fits);
+        let mut why = "the PCIe generation";
+        if fitting.len() > 1 {
+            why = "the PCIe generation and the CPUs";
+            let cpu = self.first_cpu;
+            fitting.retain(|g| Some((g.family, g.model)) == cpu);
+        }
+        if let [generation] = fitting.as_slice() {
             let clues = GpuClues {
-                device: None,
                 sm: Some(generation.sm),
-                // The machines that such files are for have NVLink.
-                nvlinks: nvlinks.max(1),
-                c2c: false,
+                nvlinks,
+                ..GpuClues::default()
             };
-            Some((self.parts.gpu(&clues)?.0, generation.sm))
-        });
-        let Some((model, sm)) = model else {
-            let text = "a GPU of which nothing is said";
-            return Err(found.pci.element.misfit(text, format!("one of: {known}")));
+            if let Some((model, _)) = self.parts.gpu(&clues) {
+                self.notes.push(format!(
+                    "the file does not say the GPUs' model: taken as {model}, by {why} (--gpu)"
+                ));
+                return Ok((model, generation.sm));
+            }
+        }
+        let possible = match self.parts.models_of(false, fits) {
+            none if none.is_empty() => self.parts.models_of(false, |g| g.nvlinks > 0),
+            some => some,
         };
-        self.notes.push(format!(
-            "the file does not tell the GPUs' model: taken as {model}, by the PCIe generation \
-             (--gpu)"
-        ));
-        Ok((model, sm))
+        let text = "a GPU of which the file says only the place";
+        Err(found.pci.element.misfit(text, say_model(&possible)))
     }
 
     fn c2c(&mut self, found: &FoundGpu<'a>) -> Result<Option<Use>, TopologyError> {
@@ -351,8 +401,10 @@ impl<'a> Reader<'a, '_, '_> {
                 (protocol, usual.nic_speed, true)
             };
             let gdr = gdr && gpus_allow && protocol != NicProtocol::Tcp;
+            let name = found.element.text("name").filter(|_| found.net);
             self.draft.nics.push(Nic {
                 model: self.parts.nic(protocol, speed, gdr),
+                rdma: name.map(str::to_owned),
                 cable: self.parts.cable(protocol, speed),
                 up: found.up,
                 wire: found.wire,
