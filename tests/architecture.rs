@@ -8,18 +8,29 @@ use std::path::{Path, PathBuf};
 const ROOMS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("threads", &[]),
+    ("budget", &["units", "threads"]),
     ("topology", &["units"]),
     ("fault", &["units", "threads", "topology"]),
     ("collective", &["units", "topology"]),
     ("plan", &["units", "topology", "collective"]),
-    ("nccl", &["units", "topology", "collective", "plan"]),
+    (
+        "nccl",
+        &["units", "budget", "topology", "collective", "plan"],
+    ),
     (
         "engine",
-        &["units", "threads", "topology", "collective", "plan"],
+        &[
+            "units",
+            "threads",
+            "budget",
+            "topology",
+            "collective",
+            "plan",
+        ],
     ),
     (
         "workload",
-        &["units", "topology", "collective", "plan", "nccl"],
+        &["units", "budget", "topology", "collective", "plan", "nccl"],
     ),
     ("report", &["units"]),
     (
@@ -27,6 +38,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         &[
             "units",
             "threads",
+            "budget",
             "topology",
             "collective",
             "plan",
@@ -41,6 +53,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "units",
+            "budget",
             "topology",
             "collective",
             "plan",

@@ -1,5 +1,6 @@
 //! `fabricsim run`: a scenario, and its folder of results.
 
+use super::budget::BudgetArgs;
 use super::progress::Show;
 use super::{CliError, output, terminal};
 use crate::report::training::{self, VariantResult, check_job_target, write_job_run};
@@ -35,6 +36,8 @@ pub(super) struct Args {
     /// results, later
     #[arg(long)]
     exact_full: bool,
+    #[command(flatten)]
+    budget: BudgetArgs,
     /// Prints summary.json in place of tables
     #[arg(long)]
     json: bool,
@@ -56,15 +59,15 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     if matches!(scenario.spec.job, JobSpec::Training(_)) {
         return run_job(args, scenario, folder);
     }
-    let mut spec = validate(scenario, folder)?;
-    spec.exact_full = args.exact_full;
+    let spec = validate(scenario, folder)?;
+    let budget = args.budget.budget(args.exact_full);
     let target = args.output.as_ref().unwrap_or(&spec.outputs);
     // Nobody wants to hear after an hour that there is no room for the results.
     check_target(target)?;
 
     let tables = !args.json && !args.quiet;
     let mut show = Show::new(tables, args.quiet);
-    let run = run_scenario(&spec, &mut show)?;
+    let run = run_scenario(&spec, &budget, &mut show)?;
     show.finish();
     write_run(target, &run)?;
     if args.json {
@@ -90,15 +93,15 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 
 /// A training job, or several to be compared.
 fn run_job(args: &Args, scenario: Scenario, folder: &Path) -> Result<(), CliError> {
-    let mut job = validate_job(scenario, folder)?;
-    job.exact_full = args.exact_full;
+    let job = validate_job(scenario, folder)?;
+    let budget = args.budget.budget(args.exact_full);
     let target = args.output.as_ref().unwrap_or(&job.outputs);
     check_job_target(target)?;
     let bar = ProgressBar::new(job.variants.len() as u64);
     if args.quiet || args.json {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
-    let run = run_jobs(&job, &mut |name| {
+    let run = run_jobs(&job, &budget, &mut |name| {
         bar.set_message(name.to_owned());
         bar.tick();
         bar.inc(1);
