@@ -7,6 +7,7 @@
 //! [`engine`] (time); [`report`] (results for people) knows only units and [`text`] (how what
 //! comes from outside is shown). [`scenario`] joins them all, and [`cli`] is the command.
 
+pub mod budget;
 pub mod cli;
 pub mod collective;
 pub mod engine;

@@ -1,6 +1,7 @@
 //! Variants of training jobs beside each other: who wins, and what makes the difference.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use fabricsim::budget::Budget;
 use fabricsim::report::training::{JobSummary, StepResult, VariantResult};
 use fabricsim::scenario::parse;
 use fabricsim::scenario::training::{run_jobs, validate_job};
@@ -9,7 +10,9 @@ use std::path::Path;
 fn run(text: &str) -> JobSummary {
     let scenario = parse(text, "test.json", &[]).unwrap();
     let job = validate_job(scenario, Path::new("")).unwrap();
-    run_jobs(&job, &mut |_| {}).unwrap().summary
+    run_jobs(&job, &Budget::default(), &mut |_| {})
+        .unwrap()
+        .summary
 }
 
 fn refused(text: &str) -> String {

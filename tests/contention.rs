@@ -2,6 +2,7 @@
 //! collectives, against all of their slices simulated together.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use fabricsim::budget::Budget;
 use fabricsim::collective::Collective;
 use fabricsim::engine::job::{JobOptions, Unseen, rehearse, run_job};
 use fabricsim::engine::{Options, simulate_folded};
@@ -342,7 +343,7 @@ fn ends(case: &Case) -> [[Time; 2]; 3] {
             ..Exchange::free(&number.to_string(), Bytes::new(1), 1.0)
         });
     }
-    let rehearsed = rehearse(&job, rate, false).unwrap();
+    let rehearsed = rehearse(&job, rate, &Budget::default()).unwrap();
     let none = JobOptions::default();
     let outcome = run_job(&job, &rehearsed, rate, &Undisturbed, none, &mut Unseen).unwrap();
     let shared = [0, 1].map(|g: usize| outcome.traffic[g][0].time);

@@ -1,6 +1,7 @@
 //! Training jobs against closed forms, and against what is published.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use fabricsim::budget::Budget;
 use fabricsim::engine::job::{JobOptions, Rehearsed, Unseen, run_job};
 use fabricsim::plan::job::{
     Actor, Exchange, ExchangeId, Group, GroupId, GroupRole, Job, Kernels, Script, StreamId, Tag,
@@ -129,7 +130,7 @@ fn the_bubble_of_a_pipeline_is_what_the_formula_says() {
 fn run(text: &str) -> Vec<(String, VariantResult)> {
     let scenario = parse(text, "test.json", &[]).unwrap();
     let job = validate_job(scenario, Path::new("")).unwrap();
-    let run = run_jobs(&job, &mut |_| {}).unwrap();
+    let run = run_jobs(&job, &Budget::default(), &mut |_| {}).unwrap();
     run.summary
         .variants
         .into_iter()
@@ -312,9 +313,12 @@ fn folded_jobs_take_as_long_as_full_ones() {
     );
     let text = text.replace(r#""variants""#, r#""nodes": 4, "variants""#);
     let run = |full: bool| {
-        let mut job = validate_job(parse(&text, "t", &[]).unwrap(), Path::new("")).unwrap();
-        job.exact_full = full;
-        let run = run_jobs(&job, &mut |_| {}).unwrap();
+        let job = validate_job(parse(&text, "t", &[]).unwrap(), Path::new("")).unwrap();
+        let budget = Budget {
+            exact_full: full,
+            ..Budget::default()
+        };
+        let run = run_jobs(&job, &budget, &mut |_| {}).unwrap();
         match run.summary.variants.into_iter().next().unwrap().result {
             VariantResult::Ran(result) => *result,
             VariantResult::Failed(error) => panic!("{error}"),
@@ -338,7 +342,7 @@ fn published_steps_are_predicted_as_well_as_before() {
         "sc21-7.5",
     ];
     let only: Vec<String> = only.map(str::to_owned).to_vec();
-    let tables = predict_steps(&steps, &only, &|| {}).unwrap();
+    let tables = predict_steps(&steps, &only, &Budget::default(), &|| {}).unwrap();
     let median = median_error(&tables).unwrap();
     assert!(median <= 0.08, "median error {median}");
     let layouts = [
@@ -347,6 +351,6 @@ fn published_steps_are_predicted_as_well_as_before() {
         "bs0220-n44-l77-h14336-dp4-pp11-mb8",
     ];
     let only: Vec<String> = layouts.map(str::to_owned).to_vec();
-    let sweep = predict_steps(&steps, &only, &|| {}).unwrap();
+    let sweep = predict_steps(&steps, &only, &Budget::default(), &|| {}).unwrap();
     assert!(rank_correlation(&sweep[0]).unwrap() >= 0.8);
 }

@@ -173,18 +173,136 @@ fn what_takes_longer_than_the_clock_goes_says_so() {
     ends(&[&collective[..], &faults].concat(), 1, &[beyond]);
 
     let out = folder.path().join("o");
-    for speed in ["1e-9", "1e-12"] {
-        let set = format!(r#"faults=[{{"slow_gpu":{{"ranks":0,"speed":{speed}}}}}]"#);
+    let slow = r#"faults=[{"slow_gpu":{"ranks":0,"speed":1e-9}}]"#;
+    let args = [
+        "run",
+        "scenarios/ddp-straggler.json",
+        "-o",
+        out.to_str().unwrap(),
+        "--set",
+        "variants=[]",
+        "--set",
+        slow,
+    ];
+    ends(&args, 1, &[beyond]);
+}
+
+/// Runs what memory cannot hold: refused soon, with what it would take and what to change.
+fn too_large(args: &[&str], says: &[&str]) {
+    let began = Instant::now();
+    let all = [&["of memory, but the budget is", "--memory"], says].concat();
+    ends(args, 2, &all);
+    // 5 s of a quiet machine and a release build.
+    assert!(began.elapsed() < Duration::from_secs(30), "{args:?}");
+}
+
+#[test]
+fn a_job_that_memory_does_not_hold_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("o");
+    for (scenario, set) in [
+        ("gpt3-175b-tp8-pp4-dp8", "job.training.steps=1000"),
+        ("gpt3-175b-tp8-pp4-dp8", "job.training.global_batch=131072"),
+        ("fsdp-70b-32gpu", "job.training.global_batch=1600000"),
+    ] {
+        let scenario = format!("scenarios/{scenario}.json");
         let args = [
             "run",
-            "scenarios/ddp-straggler.json",
+            &scenario,
+            "-q",
             "-o",
             out.to_str().unwrap(),
+            "--memory",
+            "500M",
             "--set",
-            "variants=[]",
-            "--set",
-            &set,
+            set,
         ];
-        ends(&args, 1, &[beyond]);
+        too_large(&args, &["kernels and messages", "steps", "global_batch"]);
+        assert!(!out.exists());
     }
+    // All replicas by themselves take more than one that stands for all.
+    let args = [
+        "run",
+        "scenarios/gpt3-175b-tp8-pp4-dp8.json",
+        "-q",
+        "-o",
+        out.to_str().unwrap(),
+        "--memory",
+        "200M",
+    ];
+    ends(&args, 0, &[]);
+    let full = [
+        &args[..],
+        &["--exact-full", "--set", "job.training.steps=4"],
+    ]
+    .concat();
+    too_large(&full, &["kernels and messages"]);
+}
+
+#[test]
+fn a_collective_that_memory_does_not_hold_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let row = |i: u64| (0..64).map(|j| (7 * i + 13 * j) % 17).collect::<Vec<u64>>();
+    let matrix = write(
+        folder.path(),
+        "m.json",
+        &json!((0..64).map(row).collect::<Vec<_>>()),
+    );
+    let common = ["-t", "dgx-h100", "-s", "1M", "--memory", "20M"];
+    let uneven = [
+        &[
+            "collective",
+            "all-to-all-v",
+            "-n",
+            "8",
+            "--matrix",
+            matrix.to_str().unwrap(),
+        ],
+        &common[..],
+    ];
+    too_large(
+        &uneven.concat(),
+        &["connections between ranks", "fewer nodes"],
+    );
+    let direct = [
+        &["collective", "all-reduce", "-n", "32", "--algo", "direct"],
+        &common[..],
+    ];
+    too_large(
+        &direct.concat(),
+        &["connections between ranks", "fewer nodes"],
+    );
+    // Before any table of all pairs is made.
+    let many = [
+        "collective",
+        "all-to-all",
+        "-t",
+        "superpod-h100",
+        "-n",
+        "2048",
+        "-s",
+        "1G",
+        "--memory",
+        "4G",
+    ];
+    too_large(&many, &["connections between ranks"]);
+    let ring = [
+        &["collective", "all-reduce", "-n", "2", "--algo", "ring"],
+        &common[..],
+    ];
+    ends(&ring.concat(), 0, &[]);
+}
+
+#[test]
+fn published_steps_that_memory_does_not_hold_are_refused() {
+    let args = [
+        "validate",
+        "--steps",
+        "validation/training.json",
+        "--only",
+        "kor-megatron-1T",
+        "--memory",
+        "60M",
+    ];
+    too_large(&args, &["kernels and messages"]);
 }

@@ -1,6 +1,7 @@
 //! Values of training jobs against what is known of them apart from the program.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use fabricsim::budget::Budget;
 use fabricsim::collective::Collective;
 use fabricsim::engine::{Options, simulate};
 use fabricsim::nccl::{Algorithm, Communicator, Env, Forced};
@@ -14,7 +15,7 @@ use std::path::Path;
 fn steps(text: &str) -> BTreeMap<String, StepResult> {
     let scenario = parse(text, "test.json", &[]).unwrap();
     let job = validate_job(scenario, Path::new("")).unwrap();
-    let run = run_jobs(&job, &mut |_| {}).unwrap();
+    let run = run_jobs(&job, &Budget::default(), &mut |_| {}).unwrap();
     run.summary
         .variants
         .into_iter()

@@ -1,5 +1,6 @@
 //! `fabricsim collective`: what nccl-tests would print on a machine.
 
+use super::budget::BudgetArgs;
 use super::progress::Show;
 use super::terminal::say_wall;
 use super::{CliError, one_of, output, terminal};
@@ -108,6 +109,8 @@ pub(super) struct Args {
     /// results, later
     #[arg(long)]
     exact_full: bool,
+    #[command(flatten)]
+    budget: BudgetArgs,
     /// Prints one JSON document
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -125,7 +128,7 @@ const COMMAND_LINE: &str = "command line";
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let scenario = scenario(args)?;
     let mut spec = validate(scenario, Path::new("")).map_err(|error| in_flags(error, args))?;
-    spec.exact_full = args.exact_full;
+    let budget = args.budget.budget(args.exact_full);
     match &args.output {
         Some(target) => check_target(target)?,
         // Nothing shows what was recorded.
@@ -136,7 +139,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     }
     let document = args.json || args.csv;
     let mut show = Show::new(!document && !quiet, quiet, args.output.is_some());
-    let run = run_scenario(&spec, &mut show)?;
+    let run = run_scenario(&spec, &budget, &mut show)?;
     show.finish();
     if let Some(target) = &args.output {
         write_run(target, &run)?;

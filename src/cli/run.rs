@@ -1,5 +1,6 @@
 //! `fabricsim run`: a scenario, and its folder of results.
 
+use super::budget::BudgetArgs;
 use super::progress::Show;
 use super::terminal::say_wall;
 use super::{CliError, output, terminal};
@@ -36,6 +37,8 @@ pub(super) struct Args {
     /// results, later
     #[arg(long)]
     exact_full: bool,
+    #[command(flatten)]
+    budget: BudgetArgs,
     /// Prints summary.json in place of tables
     #[arg(long)]
     json: bool,
@@ -54,8 +57,8 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     if matches!(scenario.spec.job, JobSpec::Training(_)) {
         return run_job(args, quiet, scenario, folder);
     }
-    let mut spec = validate(scenario, folder)?;
-    spec.exact_full = args.exact_full;
+    let spec = validate(scenario, folder)?;
+    let budget = args.budget.budget(args.exact_full);
     if !quiet {
         terminal::notes(&spec.notes);
     }
@@ -65,7 +68,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
 
     let tables = !args.json && !quiet;
     let mut show = Show::new(tables, quiet, true);
-    let run = run_scenario(&spec, &mut show)?;
+    let run = run_scenario(&spec, &budget, &mut show)?;
     show.finish();
     write_run(target, &run)?;
     if args.json {
@@ -95,8 +98,8 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
 
 /// A training job, or several to be compared.
 fn run_job(args: &Args, quiet: bool, scenario: Scenario, folder: &Path) -> Result<(), CliError> {
-    let mut job = validate_job(scenario, folder)?;
-    job.exact_full = args.exact_full;
+    let job = validate_job(scenario, folder)?;
+    let budget = args.budget.budget(args.exact_full);
     if !quiet {
         let mut notes: Vec<String> = Vec::new();
         for note in job.variants.iter().flat_map(|variant| &variant.notes) {
@@ -112,7 +115,7 @@ fn run_job(args: &Args, quiet: bool, scenario: Scenario, folder: &Path) -> Resul
     if quiet || args.json {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
-    let run = run_jobs(&job, &mut |name| {
+    let run = run_jobs(&job, &budget, &mut |name| {
         bar.set_message(name.to_owned());
         bar.tick();
         bar.inc(1);

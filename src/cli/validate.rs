@@ -1,5 +1,6 @@
 //! `fabricsim validate`: predictions beside published measurements.
 
+use super::budget::BudgetArgs;
 use super::{CliError, output, terminal};
 use crate::report::training::published_text;
 use crate::report::validation::{
@@ -41,6 +42,8 @@ pub(super) struct Args {
     /// Tables at once [default: as many as there are processors]
     #[arg(short, long)]
     jobs: Option<usize>,
+    #[command(flatten)]
+    budget: BudgetArgs,
     /// Also writes a folder: validation.json, report.html with every curve, and curves.svg with
     /// ten of them
     #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
@@ -58,7 +61,9 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let bar = bar(measurements.len(), quiet);
     let own = args.values.as_deref().map(hardware).transpose()?;
     let hardware = own.as_ref().unwrap_or(catalogue::hardware());
-    let validation = validate(&measurements, hardware, args.jobs, &|| bar.inc(1));
+    let mut budget = args.budget.budget(false);
+    budget.threads = args.jobs.unwrap_or(budget.threads);
+    let validation = validate(&measurements, hardware, &budget, &|| bar.inc(1));
     bar.finish_and_clear();
     if let Some(target) = &args.output {
         write_validation(target, &validation)?;
@@ -88,7 +93,9 @@ fn hardware(path: &Path) -> Result<Hardware, CliError> {
 fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
     let steps = read_steps(path)?;
     let bar = bar(steps.tables.iter().map(|t| t.rows.len()).sum(), quiet);
-    let tables = predict_steps(&steps, &args.only, &|| bar.inc(1))?;
+    let tables = predict_steps(&steps, &args.only, &args.budget.budget(false), &|| {
+        bar.inc(1)
+    })?;
     bar.finish_and_clear();
     let text = if quiet && !args.json {
         return Ok(());

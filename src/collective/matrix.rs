@@ -88,6 +88,12 @@ impl Matrix {
         from.index() * self.ranks as usize + to.index()
     }
 
+    /// How many messages there are, those of ranks to themselves included.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.bytes.iter().filter(|&&bytes| bytes > 0).count() as u64
+    }
+
     /// How many ranks there are.
     #[must_use]
     pub fn ranks(&self) -> u32 {

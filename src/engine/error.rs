@@ -1,5 +1,6 @@
 //! Why a simulation ended without a result.
 
+use crate::budget::OverBudget;
 use crate::units::Time;
 use thiserror::Error;
 
@@ -33,6 +34,9 @@ pub enum SimError {
         /// When the last event happened that the clock could tell.
         at: Time,
     },
+    /// It would hold more than it may.
+    #[error(transparent)]
+    Memory(#[from] OverBudget),
     /// A worker would have more steps than are counted.
     #[error(
         "a channel of rank {rank} takes more than 4 billion steps; expected a smaller size, or larger chunks"

@@ -15,6 +15,7 @@ mod actor;
 mod error;
 mod fifo;
 mod fold;
+mod footprint;
 pub mod job;
 mod machinery;
 mod outcome;
@@ -27,6 +28,7 @@ pub mod sharing;
 
 pub use error::SimError;
 pub use fifo::FifoId;
+pub use footprint::{full_footprint, plan_footprint};
 pub use outcome::{Bins, Folded, Outcome};
 pub use run::{Options, simulate, simulate_folded, simulate_folded_with, simulate_with};
 

@@ -12,6 +12,7 @@ use super::rings::{RingGraph, forced_rings, search};
 use super::sharp;
 use super::transport::{Way, Ways};
 use super::tuner::Setup;
+use crate::budget::{Memory, Purpose};
 use crate::collective::{Collective, Tree};
 use crate::plan::{Plan, ProtocolKind, Routes};
 use crate::topology::hardware::CpuVendor;
@@ -41,6 +42,8 @@ pub struct Communicator<'t> {
     /// Generations of the GPU models in use, and which of these each rank has.
     pub(super) architectures: Vec<&'t Architecture>,
     pub(super) rank_models: Vec<u16>,
+    /// What plans are to fit.
+    memory: Memory,
 }
 
 /// What the caller insists on; everything else is NCCL's choice.
@@ -51,6 +54,10 @@ pub struct Forced {
     /// The protocol.
     pub protocol: Option<ProtocolKind>,
 }
+
+/// Bytes that a connection takes while it is planned, at least: its place in the program, its way
+/// and its transport.
+const CONNECTION: u64 = 128;
 
 /// A plan, and what was decided on the way to it.
 #[derive(Clone)]
@@ -221,7 +228,21 @@ impl<'t> Communicator<'t> {
             trees: Vec::new(),
             architectures,
             rank_models,
+            memory: Memory::unlimited(),
         })
+    }
+
+    /// What it plans is to fit this memory.
+    #[must_use]
+    pub fn within(mut self, memory: &Memory) -> Self {
+        self.memory = memory.clone();
+        self
+    }
+
+    /// Whether the tables of so many connections, and some bytes more, fit before they are made.
+    pub(super) fn expect(&self, connections: u64, more: u64) -> Result<(), NcclError> {
+        let bytes = connections.saturating_mul(CONNECTION).saturating_add(more);
+        Ok(self.memory.expect(Purpose::Connections, bytes)?)
     }
 
     /// The routes of all that was planned: those of an earlier plan keep their numbers.

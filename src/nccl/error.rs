@@ -1,5 +1,6 @@
 //! Why NCCL could not be set up on a machine.
 
+use crate::budget::OverBudget;
 use crate::topology::RouteError;
 use thiserror::Error;
 
@@ -38,6 +39,9 @@ pub enum NcclError {
         /// What is wrong, and what may stand there.
         problem: String,
     },
+    /// More connections than memory holds.
+    #[error(transparent)]
+    Memory(#[from] OverBudget),
     /// What was forced excludes every choice.
     #[error("nothing is left to run {collective} with: {reason}")]
     NothingLeft {

@@ -155,6 +155,10 @@ impl Communicator<'_> {
             collective: collective.name(),
             reason,
         };
+        if algorithm == Algorithm::Direct {
+            let pairs = u64::from(ranks) * u64::from(ranks);
+            self.expect(pairs * parts.len() as u64, 0)?;
+        }
         let message = algorithm
             .message(local)
             .ok_or_else(|| refused(format!("{algorithm} is no algorithm of messages")))?;

@@ -19,6 +19,9 @@ use crate::units::Time;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
+/// Bytes that a rank's place in a round takes while sends are planned.
+const ROUND: u64 = 16;
+
 impl Communicator<'_> {
     /// Plans an all-to-all of unequal messages.
     ///
@@ -48,6 +51,7 @@ impl Communicator<'_> {
     ) -> Result<Planned, NcclError> {
         let n = self.ranks();
         let hosts = self.hosts.len() as u32;
+        self.expect_sends(collective, matrix.as_ref())?;
         let matrix = (collective == Collective::AllToAllV)
             .then(|| matrix.unwrap_or_else(|| Matrix::even(n, bytes / u64::from(n))));
         let sizes: Vec<u32> = self.hosts.iter().map(|h| h.ranks.len() as u32).collect();
@@ -114,6 +118,21 @@ impl Communicator<'_> {
         );
         planned.plan.merged = Arc::new(self.merged(&ways));
         Ok(planned)
+    }
+
+    /// Whether so many messages, and the rounds in which all ranks meet, fit into memory.
+    fn expect_sends(
+        &self,
+        collective: Collective,
+        matrix: Option<&Matrix>,
+    ) -> Result<(), NcclError> {
+        let n = u64::from(self.ranks());
+        let messages = match (collective, matrix) {
+            (_, Some(matrix)) => matrix.messages(),
+            (Collective::AllToAll | Collective::AllToAllV, None) => n * n,
+            _ => n,
+        };
+        self.expect(messages, n * n * ROUND)
     }
 
     /// Thread blocks of sends and receives.

@@ -1,5 +1,6 @@
 //! Why a scenario could not be run, or how its run failed.
 
+use crate::budget::OverBudget;
 use crate::engine::SimError;
 use crate::fault::Faults;
 use crate::nccl::NcclError;
@@ -57,6 +58,9 @@ pub enum ScenarioError {
         /// What is wrong, and what was expected.
         problem: String,
     },
+    /// It would hold more than it may.
+    #[error(transparent)]
+    Memory(#[from] OverBudget),
     /// The simulation ended without a result.
     #[error("{collective} of {bytes} bytes: {source}{}", blamed(faults))]
     Simulation {

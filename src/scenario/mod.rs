@@ -7,6 +7,7 @@ mod bound_words;
 mod disturb;
 mod error;
 pub mod explain;
+mod footprint;
 mod planning;
 mod prices;
 mod read;

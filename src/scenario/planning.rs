@@ -2,26 +2,29 @@
 
 use super::error::ScenarioError;
 use super::valid::ValidSpec;
+use crate::budget::Memory;
 use crate::collective::{Collective, Matrix};
 use crate::engine::SimError;
 use crate::nccl::{Communicator, NcclError, Planned};
 use crate::topology::{LinkId, Router};
 
 /// The ranks, which NCCL joins without seeing at all what is gone for good before it begins.
-pub(super) fn ranks_around(
-    spec: &ValidSpec,
+pub(super) fn ranks_around<'s>(
+    spec: &'s ValidSpec,
     gone: Vec<LinkId>,
-) -> Result<Communicator<'_>, ScenarioError> {
+    memory: &Memory,
+) -> Result<Communicator<'s>, ScenarioError> {
     let around = !gone.is_empty();
     let mut router = Router::new(&spec.topology, spec.seed);
     if !gone.is_empty() {
         router = router.avoiding(gone);
     }
     let made = Communicator::of(&spec.topology, spec.gpus.clone(), &spec.env, router);
-    made.map_err(|source| match around {
+    let made = made.map_err(|source| match around {
         true => ScenarioError::planned_around(&spec.faults, &source),
         false => source.into(),
-    })
+    })?;
+    Ok(made.within(memory))
 }
 
 /// The plan for a size, or `None` if rounding leaves nothing of it.
@@ -74,6 +77,9 @@ fn scaled(weights: &[Vec<f64>], size: u64) -> Result<Matrix, NcclError> {
 
 /// A simulation that ended without a result.
 pub(super) fn stopped(spec: &ValidSpec, planned: &Planned, source: SimError) -> ScenarioError {
+    if let SimError::Memory(over) = source {
+        return over.into();
+    }
     ScenarioError::Simulation {
         collective: spec.collective.name(),
         bytes: planned.bytes,

@@ -7,6 +7,7 @@ use super::error::ScenarioError;
 use super::planning::{communicator_plan, ranks_around, stopped};
 use super::timing::{Timed, Timing, disturbed_time_of};
 use super::valid::ValidSpec;
+use crate::budget::Memory;
 use crate::fault::Faults;
 use crate::nccl::{Communicator, Planned};
 use crate::report::cause::{FaultCost, NoCost};
@@ -20,6 +21,7 @@ const MOST_PRICED: usize = 16;
 /// The runs that faults are priced against.
 pub(super) struct Prices<'s> {
     spec: &'s ValidSpec,
+    memory: &'s Memory,
     /// Without any.
     healthy: Faults,
     /// Without one, in the order of the faults.
@@ -35,10 +37,11 @@ struct Against {
 }
 
 impl<'s> Prices<'s> {
-    pub(super) fn new(spec: &'s ValidSpec) -> Self {
+    pub(super) fn new(spec: &'s ValidSpec, memory: &'s Memory) -> Self {
         let places = spec.faults.places();
         Prices {
             spec,
+            memory,
             healthy: spec.faults.healthy(),
             without: places
                 .take(MOST_PRICED)
@@ -54,7 +57,7 @@ impl<'s> Prices<'s> {
         size: u64,
         planned: &Planned,
         timed: &Timed,
-        timing: Timing,
+        timing: Timing<'_>,
     ) -> Result<(Option<Time>, Vec<FaultCost>), ScenarioError> {
         if self.spec.faults.is_empty() {
             return Ok((None, Vec::new()));
@@ -83,7 +86,7 @@ impl<'s> Prices<'s> {
         faults: &Faults,
         size: u64,
         planned: &Planned,
-        timing: Timing,
+        timing: Timing<'_>,
     ) -> Result<Against, ScenarioError> {
         let spec = self.spec;
         let gone: Vec<LinkId> = faults.gone_links().collect();
@@ -93,7 +96,7 @@ impl<'s> Prices<'s> {
         } else {
             let ranks = match self.ranks.remove(&gone) {
                 Some(ranks) => ranks,
-                None => ranks_around(spec, gone.clone())?,
+                None => ranks_around(spec, gone.clone(), self.memory)?,
             };
             let ranks = self.ranks.entry(gone).or_insert(ranks);
             other = communicator_plan(spec, ranks, size)?;

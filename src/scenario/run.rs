@@ -7,11 +7,13 @@
 use super::bound_words;
 use super::disturb::{self, Conditions, what_is_left};
 use super::error::ScenarioError;
+use super::footprint::{machine_footprint, plan_and_run_footprint, recorded_footprint};
 use super::planning::{communicator_plan, ranks_around, stopped};
 use super::prices::Prices;
 use super::recorder::{Limits, Recorder, causes, label};
 use super::timing::{Timed, Timing, disturbed_time_of};
 use super::valid::ValidSpec;
+use crate::budget::{Budget, Purpose};
 use crate::collective::Collective;
 use crate::engine::{Options, Outcome, simulate_with};
 use crate::nccl::{Communicator, Planned};
@@ -19,7 +21,7 @@ use crate::plan::{Cuts, Operation, Plan};
 use crate::report::cause::{self, CausePart, Causes, Method};
 use crate::report::record::{Candidate, Decision, Part, Row, Summary, Timeline};
 use crate::report::{FORMAT, Run};
-use crate::threads::{both, processors};
+use crate::threads::both;
 use crate::topology::{DeviceId, LinkId, draw};
 use crate::units::{Bytes, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,17 +74,21 @@ impl Watch for Silent {}
 /// same results.
 ///
 /// # Errors
-/// What NCCL refuses, a simulation that stalls, or what `watch` gives.
-pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError> {
+/// What NCCL refuses, a simulation that stalls, more than the memory of the budget holds, or what
+/// `watch` gives.
+pub fn run(spec: &ValidSpec, budget: &Budget, watch: &mut dyn Watch) -> Result<Run, ScenarioError> {
+    let memory = &budget.memory;
+    let _machine = memory.hold(Purpose::Machine, machine_footprint(&spec.topology))?;
     let gone: Vec<LinkId> = spec.faults.gone_links().collect();
-    let mut communicator = ranks_around(spec, gone)?;
-    let mut prices = Prices::new(spec);
+    let mut communicator = ranks_around(spec, gone, memory)?;
+    let mut prices = Prices::new(spec, memory);
     let mut summary = summary(spec, &communicator);
     // What NCCL refuses it refuses for all sizes; to be known before anything is shown.
     let mut first = match spec.sizes.first() {
         Some(&size) => Some(communicator_plan(spec, &mut communicator, size)?),
         None => None,
     };
+    expect(spec, budget, &mut communicator, first.as_ref())?;
     watch.begin(&summary)?;
     let cuts = OnceLock::new();
     let count = spec.sizes.len() + usize::from(spec.traced.is_some());
@@ -110,7 +116,7 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
                 let priced = (&mut prices, size);
                 let (row, end) = timed_row(
                     spec,
-                    (&communicator, &cuts),
+                    (budget, &communicator, &cuts),
                     &planned,
                     priced,
                     &mut progress,
@@ -154,7 +160,7 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
                 });
             };
             if let Some(planned) = communicator_plan(spec, &mut communicator, size)? {
-                record(spec, &planned, &mut run, index, &mut progress)?;
+                record(spec, (budget, &planned), &mut run, index, &mut progress)?;
             }
         }
     }
@@ -169,6 +175,32 @@ pub fn run(spec: &ValidSpec, watch: &mut dyn Watch) -> Result<Run, ScenarioError
     });
     summary.bottleneck = sentence.unwrap_or_default();
     Ok(run)
+}
+
+/// Whether the largest size fits into memory: what its plan takes, and what its simulation does.
+fn expect(
+    spec: &ValidSpec,
+    budget: &Budget,
+    communicator: &mut Communicator<'_>,
+    first: Option<&Option<Planned>>,
+) -> Result<(), ScenarioError> {
+    let Some(&largest) = spec.sizes.iter().max() else {
+        return Ok(());
+    };
+    let own;
+    let planned = match first {
+        Some(first) if spec.sizes.first() == Some(&largest) => first,
+        _ => {
+            own = communicator_plan(spec, communicator, largest)?;
+            &own
+        }
+    };
+    let Some(planned) = planned else {
+        return Ok(());
+    };
+    let full = budget.exact_full || !spec.faults.is_empty();
+    let bytes = plan_and_run_footprint(spec, planned, full);
+    Ok(budget.memory.expect(Purpose::Connections, bytes)?)
 }
 
 /// All of a summary that is known before anything is simulated.
@@ -251,7 +283,7 @@ fn nothing() -> Row {
 /// A size's row, and when the last of its operations was over.
 fn timed_row(
     spec: &ValidSpec,
-    (communicator, cuts): (&Communicator<'_>, &OnceLock<Cuts>),
+    (budget, communicator, cuts): (&Budget, &Communicator<'_>, &OnceLock<Cuts>),
     planned: &Planned,
     (prices, size): (&mut Prices<'_>, u64),
     progress: &mut dyn FnMut(u64, u64),
@@ -259,8 +291,9 @@ fn timed_row(
     let topology = &spec.topology;
     let timing = Timing {
         isolated: spec.isolated,
-        exact_full: spec.exact_full,
-        threads: processors() as u32,
+        exact_full: budget.exact_full,
+        threads: budget.threads as u32,
+        memory: Some(&budget.memory),
     };
     let began = Instant::now();
     // Cuts go over all links, which takes a while on a large machine.
@@ -343,7 +376,7 @@ fn elements(collective: Collective, bytes: u64, ranks: u32) -> u64 {
 /// One more operation, alone, with all that happens written down.
 fn record(
     spec: &ValidSpec,
-    planned: &Planned,
+    (budget, planned): (&Budget, &Planned),
     run: &mut Run,
     index: usize,
     progress: &mut dyn FnMut(u64, u64),
@@ -352,11 +385,15 @@ fn record(
     let conditions = Conditions::new(&planned.plan, &spec.faults);
     let options = Options {
         operations: 1,
+        memory: Some(&budget.memory),
         disturbances: conditions.disturbances(),
         progress: Some(progress),
         ..Options::default()
     };
     let plan = conditions.plan.as_ref();
+    let _held = budget
+        .memory
+        .hold(Purpose::Record, recorded_footprint(plan))?;
     let mut recorder = Recorder::new(topology, plan, Limits::default());
     let outcome = simulate_with(plan, conditions.rates(topology), options, &mut recorder)
         .map_err(|source| stopped(spec, planned, source))?;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::budget::Budget;
 use std::path::Path;
 
 /// A small scenario with `{}` in place of what is to be wrong.
@@ -207,7 +208,12 @@ fn names_that_are_not_there_yet_are_told_with_those_that_are() {
 #[test]
 fn what_rounding_leaves_nothing_of_takes_no_time() {
     let gather = text(r#"{ "list": ["8B", "1KiB"] }"#, "").replace("all-reduce", "all-gather");
-    let run = run(&valid(&gather, &[]).unwrap(), &mut Silent).unwrap();
+    let run = run(
+        &valid(&gather, &[]).unwrap(),
+        &Budget::default(),
+        &mut Silent,
+    )
+    .unwrap();
     let rows = &run.summary.rows;
     assert_eq!((rows[0].bytes, rows[0].time_us), (0, 0.0));
     // 1 KiB of 8 ranks are 128 bytes, 32 floats, each.
@@ -219,7 +225,11 @@ fn what_rounding_leaves_nothing_of_takes_no_time() {
 fn an_isolated_operation_is_no_faster_than_one_of_many() {
     let time = |overrides: &[&str]| {
         let spec = valid(&text(RANGE, ""), overrides).unwrap();
-        run(&spec, &mut Silent).unwrap().summary.rows[0].time_us
+        run(&spec, &Budget::default(), &mut Silent)
+            .unwrap()
+            .summary
+            .rows[0]
+            .time_us
     };
     assert!(time(&["job.collective.isolated=true"]) >= time(&[]));
 }

@@ -10,6 +10,7 @@
 //! of three.
 
 use super::disturb::Conditions;
+use crate::budget::Memory;
 use crate::engine::path::{CriticalPath, Times};
 use crate::engine::probe::{Blind, Probe};
 use crate::engine::{Options, Outcome, SimError, simulate_folded_with, simulate_with};
@@ -25,13 +26,15 @@ const AHEAD: u32 = 5;
 
 /// How a time is come by.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Timing {
+pub(super) struct Timing<'m> {
     /// Of one operation alone, not of what it adds to others that are issued back to back.
     pub(super) isolated: bool,
     /// By simulating every worker.
     pub(super) exact_full: bool,
     /// On so many processors, at most.
     pub(super) threads: u32,
+    /// What it holds counts against it.
+    pub(super) memory: Option<&'m Memory>,
 }
 
 /// What is simulated, and what of it is an operation's time.
@@ -48,7 +51,7 @@ enum Count {
 }
 
 impl Count {
-    fn of(plan: &Plan, timing: Timing) -> Self {
+    fn of(plan: &Plan, timing: Timing<'_>) -> Self {
         match plan.issue.in_a_row {
             _ if timing.isolated => Count::Alone,
             0 | 1 => Count::Added,
@@ -57,7 +60,7 @@ impl Count {
     }
 
     /// Under faults, which may come and go.
-    fn disturbed(steady: bool, timing: Timing) -> Self {
+    fn disturbed(steady: bool, timing: Timing<'_>) -> Self {
         match (timing.isolated, steady) {
             (true, _) => Count::Alone,
             (false, true) => Count::Added,
@@ -70,7 +73,7 @@ impl Count {
 pub(super) fn time_of(
     topology: &Topology,
     plan: &Plan,
-    timing: Timing,
+    timing: Timing<'_>,
     progress: Option<&mut dyn FnMut(u64, u64)>,
 ) -> Result<(Time, Outcome), SimError> {
     let run = Simulated {
@@ -100,7 +103,7 @@ pub(super) struct Timed {
 struct Simulated<'a> {
     plan: &'a Plan,
     disturbances: Option<&'a dyn Disturbances>,
-    timing: Timing,
+    timing: Timing<'a>,
 }
 
 impl<'a> Simulated<'a> {
@@ -155,6 +158,7 @@ impl<'a> Simulated<'a> {
         let options = Options {
             operations,
             threads: self.timing.threads,
+            memory: self.timing.memory,
             disturbances: self.disturbances,
             progress,
         };
@@ -172,7 +176,7 @@ pub(super) fn disturbed_time_of(
     topology: &Topology,
     plan: &Plan,
     (faults, steady): (&Faults, bool),
-    timing: Timing,
+    timing: Timing<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Timed, SimError> {
     let conditions = Conditions::new(plan, faults);

@@ -38,8 +38,6 @@ pub struct ValidSpec {
     pub forced: Forced,
     /// One cold operation in place of back-to-back ones.
     pub isolated: bool,
-    /// Simulate every worker, also those that are alike; no scenario says so.
-    pub exact_full: bool,
     /// Tell why NCCL chooses what it does.
     pub why: bool,
     /// In place of NCCL's choice.
@@ -142,7 +140,6 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
             protocol: job.protocol,
         },
         isolated: job.isolated,
-        exact_full: false,
         why: job.why,
         msccl,
         matrix: job.matrix.clone(),

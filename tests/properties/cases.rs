@@ -2,6 +2,7 @@
 
 use super::draw::Draw;
 use super::machines::{Machine, machine};
+use fabricsim::budget::Budget;
 use fabricsim::collective::Collective;
 use fabricsim::nccl::{Algorithm, Communicator};
 use fabricsim::plan::Plan;
@@ -130,7 +131,7 @@ fn faults(draw: &mut Draw, machine: &Machine) -> Value {
 pub(crate) fn outcome(scenario: &Value) -> Result<Run, ScenarioError> {
     let read = parse(&scenario.to_string(), "case.json", &[])?;
     let valid = validate(read, Path::new("."))?;
-    run(&valid, &mut Silent)
+    run(&valid, &Budget::default(), &mut Silent)
 }
 
 /// What NCCL makes of a scenario at one size, and the longest message that travels in its descriptor;

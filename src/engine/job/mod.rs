@@ -21,8 +21,10 @@ mod tests;
 pub use ledger::Ledger;
 pub use rehearse::{Busiest, Load, Rehearsed, rehearse};
 pub use run::{JobOptions, run_job};
+pub use state::{script_footprint, task_footprint};
 
 use super::error::SimError;
+use crate::budget::OverBudget;
 use crate::plan::job::{ActorId, GroupId, TaskId};
 use crate::units::{Bytes, Time};
 use thiserror::Error;
@@ -147,6 +149,9 @@ pub enum JobError {
         /// The communicator.
         group: String,
     },
+    /// It would hold more than it may.
+    #[error(transparent)]
+    Memory(#[from] OverBudget),
     /// It goes on, but later than the clock goes.
     #[error(
         "the job takes longer than 213 days, to which the clock goes; before that something last \

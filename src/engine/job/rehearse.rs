@@ -1,6 +1,7 @@
 //! Each communication alone: what it takes, and what it asks of links.
 
 use super::JobError;
+use crate::budget::{Budget, Purpose};
 use crate::collective::{ConnId, WorkerId};
 use crate::engine::{Options, Outcome, SimError, simulate, simulate_folded};
 use crate::plan::Plan;
@@ -79,7 +80,7 @@ pub struct Load {
 pub fn rehearse(
     job: &Job,
     rate: impl Fn(LinkId) -> Bandwidth + Sync,
-    exact_full: bool,
+    budget: &Budget,
 ) -> Result<Vec<Rehearsed>, JobError> {
     // The first of those that are alike speaks for all.
     let mut first: BTreeMap<u32, (usize, &Plan)> = BTreeMap::new();
@@ -91,9 +92,9 @@ pub fn rehearse(
     let work: Vec<(usize, &Plan)> = first.values().copied().collect();
     let found = threads::each(
         &work,
-        None,
+        Some(budget.threads),
         || (),
-        |(), &(_, plan)| alone(plan, &rate, exact_full),
+        |(), &(_, plan)| alone(plan, &rate, budget),
     );
     let mut outcomes: BTreeMap<u32, Outcome> = BTreeMap::new();
     for ((index, _), result) in work.into_iter().zip(found) {
@@ -125,19 +126,28 @@ pub fn rehearse(
             }
         })
     });
-    Ok(rehearsed.collect())
+    let mut all: Vec<Rehearsed> = Vec::with_capacity(job.exchanges.len());
+    // Counted as they come; they are held as long as the job, with all else that is.
+    let mut bytes = 0;
+    for alone in rehearsed {
+        bytes += (alone.loads.len() * size_of::<Load>()) as u64;
+        budget.memory.expect(Purpose::Loads, bytes)?;
+        all.push(alone);
+    }
+    Ok(all)
 }
 
 fn alone(
     plan: &Plan,
     rate: &(impl Fn(LinkId) -> Bandwidth + Sync),
-    exact_full: bool,
+    budget: &Budget,
 ) -> Result<Outcome, SimError> {
     let options = Options {
         operations: 1,
+        memory: Some(&budget.memory),
         ..Options::default()
     };
-    if exact_full {
+    if budget.exact_full {
         simulate(plan, rate, options)
     } else {
         simulate_folded(plan, rate, options)

@@ -2,16 +2,30 @@
 
 use super::ledger::{Doing, Ledger};
 use crate::plan::job::{
-    Actor, ActorId, ExchangeId, GroupId, Kernels, Script, StreamId, TaskId, Work,
+    Actor, ActorId, ExchangeId, GroupId, Kernels, Script, StreamId, Task, TaskId, Work,
 };
 use crate::units::Time;
+
+/// Bytes that a task takes: itself, and what its script comes down to.
+#[must_use]
+pub const fn task_footprint() -> u64 {
+    // Its place on its stream, what waits for it, for how many it waits, and kernels before it.
+    (size_of::<Task>() + 4 + 4 * 3 + 2 + 4) as u64
+}
+
+/// Bytes that an actor takes for each task of its script.
+#[must_use]
+pub const fn script_footprint() -> u64 {
+    (size_of::<u16>() + size_of::<Time>()) as u64
+}
 
 /// What scripts come down to for execution.
 pub(super) struct Outline {
     /// Tasks of each stream, in order.
     pub(super) of_stream: Vec<Vec<TaskId>>,
-    /// Who waits for each task.
-    pub(super) dependents: Vec<Vec<TaskId>>,
+    /// Who waits for each task, one task after the other, and where each one's end.
+    dependents: Vec<TaskId>,
+    dependents_end: Vec<u32>,
     /// For how many each task waits.
     pub(super) waits: Vec<u16>,
     /// Kernels that the process has started before each task.
@@ -25,7 +39,8 @@ impl Outline {
         let count = script.tasks.len();
         let mut outline = Outline {
             of_stream: vec![Vec::new(); streams],
-            dependents: vec![Vec::new(); count],
+            dependents: Vec::new(),
+            dependents_end: vec![0; count],
             waits: vec![0; count],
             launches_before: Vec::with_capacity(count),
             syncs: Vec::new(),
@@ -43,12 +58,35 @@ impl Outline {
             if task.work != Work::Synchronise {
                 outline.of_stream[usize::from(task.stream.0)].push(id);
             }
+            outline.waits[index] = task.after.len() as u16;
             for before in &task.after {
-                outline.dependents[before.0 as usize].push(id);
-                outline.waits[index] += 1;
+                outline.dependents_end[before.0 as usize] += 1;
+            }
+        }
+        // From how many there are of each to where each one's begin; then they move on to where
+        // they end as they are filled in.
+        let mut sum = 0;
+        for end in &mut outline.dependents_end {
+            sum += std::mem::replace(end, sum);
+        }
+        outline.dependents = vec![TaskId(0); sum as usize];
+        for (index, task) in script.tasks.iter().enumerate() {
+            for before in &task.after {
+                let place = &mut outline.dependents_end[before.0 as usize];
+                outline.dependents[*place as usize] = TaskId(index as u32);
+                *place += 1;
             }
         }
         outline
+    }
+
+    /// Who waits for a task.
+    pub(super) fn dependents(&self, task: TaskId) -> &[TaskId] {
+        let index = task.0 as usize;
+        let start = index
+            .checked_sub(1)
+            .map_or(0, |before| self.dependents_end[before]);
+        &self.dependents[start as usize..self.dependents_end[index] as usize]
     }
 }
 

@@ -6,9 +6,11 @@ use super::cast::Cast;
 use super::check::check;
 use super::herds::{Herding, MARGINS};
 use super::skip::Skipper;
+use crate::budget::Memory;
 use crate::collective::Rank;
 use crate::engine::error::SimError;
 use crate::engine::fold::{Folding, Traces};
+use crate::engine::footprint::hold;
 use crate::engine::machinery::{Machinery, roomy, wires};
 use crate::engine::outcome::Outcome;
 use crate::engine::probe::{Blind, Probe};
@@ -30,6 +32,8 @@ pub struct Options<'a> {
     pub operations: u32,
     /// On so many processors, where that is worth it; none is as one. Results do not depend on it.
     pub threads: u32,
+    /// What is held counts against it, if there is any.
+    pub memory: Option<&'a Memory>,
     /// What goes wrong; nothing is folded or skipped then.
     pub disturbances: Option<&'a dyn Disturbances>,
     /// Called now and then with (steps begun, steps in all).
@@ -40,7 +44,8 @@ pub struct Options<'a> {
 ///
 /// # Errors
 /// [`SimError::Stalled`] when nothing moves any more, [`SimError::PastTheClock`] when it does so for
-/// too long, [`SimError::BadPlan`] when the
+/// too long, [`SimError::Memory`] when it would hold
+/// more than it may, [`SimError::BadPlan`] when the
 /// plan's tables do not fit its program.
 pub fn simulate(
     plan: &Plan,
@@ -105,10 +110,12 @@ pub fn simulate_folded_with<P: Probe>(
     if let (Some(folding), Some((shared, wires))) = (folding, wires) {
         let slots = plan.protocol.fifo_slices;
         let wires = wires.iter().copied();
+        let _held = hold(options.memory, folding.workers.len(), wires.clone())?;
         let machinery = Machinery::new(slots, folding.workers.len(), shared, wires);
         let options = Options {
             operations: options.operations,
             threads: options.threads,
+            memory: options.memory,
             disturbances: None,
             progress: options.progress.as_mut().map(|p| &mut **p as _),
         };
@@ -158,6 +165,7 @@ fn full<P: Probe>(
         .map(|r| stretch(Rank(r)))
         .collect();
     let wires = wires(plan, |rank| stretch[rank.index()]);
+    let _held = hold(options.memory, plan.program.workers(), wires.clone())?;
     let machinery = Machinery::new(slots, plan.program.workers(), resources, wires);
     go(plan, machinery, Cast::All, options, skips, probe)
 }

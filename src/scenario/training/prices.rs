@@ -3,12 +3,14 @@
 
 use super::disturb::Trouble;
 use super::valid::ValidVariant;
+use crate::budget::Budget;
 use crate::engine::job::{JobOptions, Unseen, rehearse, run_job};
 use crate::fault::Faults;
 use crate::plan::job::Job;
 use crate::report::cause::{FaultCost, NoCost};
 use crate::report::training::FaultPrices;
 use crate::scenario::ScenarioError;
+use crate::scenario::footprint::task_footprints;
 use crate::topology::{DeviceKind, LinkFamily, LinkId, Topology};
 use crate::units::Time;
 use crate::workload::training::lower::lower;
@@ -29,7 +31,7 @@ struct Against {
 pub(super) fn prices(
     variant: &ValidVariant,
     time: Time,
-    how: (u64, bool),
+    how: (u64, &Budget),
 ) -> Result<Option<FaultPrices>, ScenarioError> {
     let faults = &variant.faults;
     if faults.is_empty() {
@@ -70,10 +72,10 @@ pub(super) fn prices(
 fn run(
     variant: &ValidVariant,
     faults: &Faults,
-    (seed, exact_full): (u64, bool),
+    (seed, budget): (u64, &Budget),
 ) -> Result<Option<Against>, ScenarioError> {
     let topology = &variant.topology;
-    let mark = |rank: usize| match exact_full {
+    let mark = |rank: usize| match budget.exact_full {
         true => rank as u32,
         false => faults.signature(rank),
     };
@@ -85,9 +87,10 @@ fn run(
         &variant.gpus,
         &variant.env,
         (seed, &marks, &dead),
+        task_footprints(budget),
     )?;
     let rate = |link| topology.rate(link);
-    let Ok(rehearsed) = rehearse(&lowered.job, rate, exact_full) else {
+    let Ok(rehearsed) = rehearse(&lowered.job, rate, budget) else {
         return Ok(None);
     };
     let trouble = Trouble::new(faults, &lowered.job);

@@ -2,6 +2,7 @@
 
 use super::run::run_variant;
 use super::valid::variant;
+use crate::budget::Budget;
 use crate::report::training::{PublishedRow, PublishedTable, VariantResult};
 use crate::scenario::ScenarioError;
 use crate::scenario::read::changed;
@@ -83,6 +84,7 @@ pub fn read_steps(path: &Path) -> Result<PublishedSteps, ScenarioError> {
 pub fn predict_steps(
     steps: &PublishedSteps,
     only: &[String],
+    budget: &Budget,
     done: &(dyn Fn() + Sync),
 ) -> Result<Vec<PublishedTable>, ScenarioError> {
     let wanted = |table: &StepTable, row: &StepRow| {
@@ -100,10 +102,10 @@ pub fn predict_steps(
         .collect();
     let found = threads::each(
         &work,
-        None,
+        Some(budget.threads),
         || (),
         |(), &(table, row)| {
-            let result = predict(steps, &steps.tables[table], row);
+            let result = predict(steps, &steps.tables[table], row, budget);
             done();
             result
         },
@@ -128,10 +130,11 @@ fn predict(
     steps: &PublishedSteps,
     table: &StepTable,
     row: &StepRow,
+    budget: &Budget,
 ) -> Result<PublishedRow, ScenarioError> {
     let scenario = changed(&table.scenario, &row.name, "set", &row.set)?;
     let variant = variant(&scenario.spec, row.name.clone(), &steps.folder, &row.name)?;
-    let result = run_variant(&variant, (scenario.spec.seed, false))?.result;
+    let result = run_variant(&variant, (scenario.spec.seed, budget))?.result;
     let gpus = variant.gpus.len() as u32;
     Ok(match result {
         VariantResult::Failed(error) => PublishedRow {

@@ -8,13 +8,16 @@ use super::factors::{differs, one_at_a_time};
 use super::prices::prices;
 use super::results::{Spans, failed, results};
 use super::valid::{ValidJob, ValidVariant};
-use crate::engine::job::{JobOptions, rehearse, run_job};
+use crate::budget::{Budget, Purpose};
+use crate::engine::SimError;
+use crate::engine::job::{JobError, JobOptions, rehearse, run_job};
 use crate::report::FORMAT;
 use crate::report::cause::prices as prices_in_words;
 use crate::report::training::{
     JobSummary, JobTimeline, Variant, VariantResult, best, difference, is_equal,
 };
 use crate::scenario::ScenarioError;
+use crate::scenario::footprint::{machine_footprint, task_footprints};
 use crate::topology::LinkId;
 use crate::units::Time;
 use crate::workload::model::parameters;
@@ -32,19 +35,24 @@ pub struct JobRun {
 /// Runs all variants of a training scenario.
 ///
 /// # Errors
-/// What NCCL refuses. A job that hangs is a result, not an error.
-pub fn run_jobs(job: &ValidJob, tell: &mut dyn FnMut(&str)) -> Result<JobRun, ScenarioError> {
+/// What NCCL refuses, more than the memory of the budget holds. A job that hangs is a result, not
+/// an error.
+pub fn run_jobs(
+    job: &ValidJob,
+    budget: &Budget,
+    tell: &mut dyn FnMut(&str),
+) -> Result<JobRun, ScenarioError> {
     let mut variants = Vec::new();
     let mut timelines = Vec::new();
     let mut counted = Vec::new();
     for variant in &job.variants {
         tell(&variant.name);
-        let run = run_variant(variant, (job.seed, job.exact_full))?;
+        let run = run_variant(variant, (job.seed, budget))?;
         let fault_prices = match &run.result {
             VariantResult::Ran(ran) => {
                 let seconds: f64 = ran.steps_s.iter().sum();
                 let time = Time::from_picos((seconds * 1e12).round() as u64);
-                prices(variant, time, (job.seed, job.exact_full))?
+                prices(variant, time, (job.seed, budget))?
             }
             VariantResult::Failed(_) => None,
         };
@@ -138,13 +146,15 @@ impl VariantRun {
 
 pub(super) fn run_variant(
     variant: &ValidVariant,
-    (seed, exact_full): (u64, bool),
+    (seed, budget): (u64, &Budget),
 ) -> Result<VariantRun, ScenarioError> {
     let began = Instant::now();
     let topology = &variant.topology;
+    let machine = machine_footprint(topology);
+    let _machine = budget.memory.hold(Purpose::Machine, machine)?;
     let marks: Vec<u32> = (0..variant.gpus.len())
         .map(|rank| {
-            if exact_full {
+            if budget.exact_full {
                 rank as u32
             } else {
                 variant.faults.signature(rank)
@@ -159,10 +169,18 @@ pub(super) fn run_variant(
         &variant.gpus,
         &variant.env,
         (seed, &marks, &dead),
+        task_footprints(budget),
     )?;
     let rate = |link| topology.rate(link);
-    let rehearsed = match rehearse(&lowered.job, rate, exact_full) {
+    let rehearsed = match rehearse(&lowered.job, rate, budget) {
         Ok(rehearsed) => rehearsed,
+        Err(
+            JobError::Memory(over)
+            | JobError::Exchange {
+                source: SimError::Memory(over),
+                ..
+            },
+        ) => return Err(over.into()),
         Err(error) => {
             let failed = VariantResult::Failed(error.to_string());
             return Ok(VariantRun::failed(failed));

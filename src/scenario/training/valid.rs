@@ -31,8 +31,6 @@ pub struct ValidJob {
     pub seed: u64,
     /// Where results go.
     pub outputs: PathBuf,
-    /// Simulate every rank and every worker, also those that are alike.
-    pub exact_full: bool,
     /// The scenario as JSON.
     pub json: Value,
 }
@@ -118,7 +116,6 @@ pub fn validate_job(scenario: Scenario, folder: &Path) -> Result<ValidJob, Scena
             .map_or_else(|| Path::new("runs").join(&spec.name), PathBuf::from),
         variants,
         seed: spec.seed,
-        exact_full: false,
         json,
     })
 }

@@ -3,14 +3,15 @@
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedSet, Skip, predict};
 use super::summary::{Band, baseline, over_groups, over_rows, simulated};
+use crate::budget::Budget;
 use crate::report::validation::{
     BandErrors, Counts, Overall, SkippedSet, ValidatedRow, ValidatedSet, Validation,
 };
 use crate::threads;
 use crate::topology::Hardware;
 
-/// Predicts every measurement on machines made of `hardware`, `jobs` at a time (as many as there
-/// are processors, if not said); calls `done` after each. In the measurements' order, whichever
+/// Predicts every measurement on machines made of `hardware`, as many at a time as the
+/// budget has threads; calls `done` after each. In the measurements' order, whichever
 /// was ready first.
 ///
 /// # Panics
@@ -18,10 +19,10 @@ use crate::topology::Hardware;
 pub fn validate(
     measurements: &[Measurement],
     hardware: &Hardware,
-    jobs: Option<usize>,
+    budget: &Budget,
     done: &(impl Fn() + Sync),
 ) -> Validation {
-    let outcomes = predict_all(measurements, hardware, jobs, done);
+    let outcomes = predict_all(measurements, hardware, budget, done);
     record(measurements, &outcomes)
 }
 
@@ -30,13 +31,13 @@ type Outcome = Result<PredictedSet, Skip>;
 fn predict_all(
     measurements: &[Measurement],
     hardware: &Hardware,
-    jobs: Option<usize>,
+    budget: &Budget,
     done: &(impl Fn() + Sync),
 ) -> Vec<Outcome> {
     threads::each(
         measurements,
-        jobs,
-        || Machines::new(hardware),
+        Some(budget.threads),
+        || Machines::new(hardware).within(&budget.memory),
         |machines, measurement| {
             let outcome = predict(measurement, machines, |_| true);
             done();

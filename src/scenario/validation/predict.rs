@@ -1,6 +1,7 @@
 //! What a measurement should have shown.
 
 use super::measurement::{MeasuredRow, Measurement, Model};
+use crate::budget::Memory;
 use crate::collective::Collective;
 use crate::nccl::{Communicator, Env, Forced, Version};
 use crate::report::validation::SkipKind;
@@ -75,6 +76,7 @@ impl From<String> for Skip {
 pub struct Machines<'h> {
     hardware: &'h Hardware,
     known: BTreeMap<(String, u32), Arc<Topology>>,
+    memory: Memory,
 }
 
 impl<'h> Machines<'h> {
@@ -84,7 +86,15 @@ impl<'h> Machines<'h> {
         Machines {
             hardware,
             known: BTreeMap::new(),
+            memory: Memory::unlimited(),
         }
+    }
+
+    /// What is simulated on them is to fit this memory.
+    #[must_use]
+    pub fn within(mut self, memory: &Memory) -> Self {
+        self.memory = memory.clone();
+        self
     }
 
     /// As the shipped hardware has it.
@@ -145,8 +155,10 @@ pub fn predict(
         env.ranks_per_process = env.ranks_per_process.saturating_mul(threads);
         env.in_a_row = iterations;
     }
+    let memory = machines.memory.clone();
     let mut communicator = Communicator::new(&topology, Some(model.gpus_per_node), &env, 0)
-        .map_err(|e| e.to_string())?;
+        .map_err(|e| e.to_string())?
+        .within(&memory);
     let ranks = communicator.ranks();
     let mut rows = Vec::new();
     for row in measurement
@@ -154,7 +166,12 @@ pub fn predict(
         .iter()
         .filter(|r| r.bytes.is_some_and(&wanted))
     {
-        rows.extend(predict_row(&mut communicator, &topology, model, row)?);
+        rows.extend(predict_row(
+            &mut communicator,
+            (&topology, &memory),
+            model,
+            row,
+        )?);
     }
     if rows.is_empty() {
         let why = "no row has a time or a bandwidth of something that moves";
@@ -175,7 +192,7 @@ pub fn predict(
 /// `None` for a row without a figure, or of which rounding leaves nothing.
 fn predict_row(
     communicator: &mut Communicator<'_>,
-    topology: &Topology,
+    (topology, memory): (&Topology, &Memory),
     model: &Model,
     row: &MeasuredRow,
 ) -> Result<Option<PredictedRow>, String> {
@@ -190,8 +207,12 @@ fn predict_row(
     let planned = communicator
         .plan(collective, bytes, Forced::default())
         .map_err(|e| e.to_string())?;
-    let (time, _) = time_of(topology, &planned.plan, Timing::default(), None)
-        .map_err(|e| format!("{size} bytes: {e}"))?;
+    let timing = Timing {
+        memory: Some(memory),
+        ..Timing::default()
+    };
+    let (time, _) =
+        time_of(topology, &planned.plan, timing, None).map_err(|e| format!("{size} bytes: {e}"))?;
     let expected = communicator
         .expected(collective, bytes, &planned)
         .filter(|micros| micros.is_finite() && *micros > 0.0)

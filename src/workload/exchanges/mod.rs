@@ -7,6 +7,7 @@
 mod places;
 
 use super::classes::{Classes, Kind};
+use crate::budget::{Held, Memory, OverBudget, Purpose};
 use crate::collective::{Collective, Matrix, MatrixError};
 use crate::nccl::{Communicator, Env, Forced, NcclError, Planned};
 use crate::plan::job::{Exchange, TwinLinks};
@@ -57,6 +58,9 @@ pub enum ExchangeError {
         /// Why.
         source: Box<NcclError>,
     },
+    /// More than memory holds.
+    #[error(transparent)]
+    Memory(#[from] OverBudget),
     /// The bytes of an all-to-all make no sense.
     #[error("{operation} of {group}: {source}")]
     Matrix {
@@ -68,6 +72,9 @@ pub enum ExchangeError {
         source: MatrixError,
     },
 }
+
+/// Bytes that a connection of a plan takes: its transport, and its place in the program.
+const CONNECTION: u64 = 96;
 
 /// Plans communications of groups of a machine's ranks.
 pub struct Exchanges<'t> {
@@ -85,6 +92,9 @@ pub struct Exchanges<'t> {
     /// they correspond: the groups of a set are planned one after the other.
     nodes: Arc<[NodeId]>,
     twins: FxHashMap<Arc<[NodeId]>, Option<Arc<TwinLinks>>>,
+    memory: Memory,
+    /// What plans take.
+    held: Vec<Held>,
 }
 
 /// The place of a set of groups, and what each of them does: an operation without its name.
@@ -141,7 +151,22 @@ impl<'t> Exchanges<'t> {
             unlike: 0,
             nodes: Arc::from([]),
             twins: FxHashMap::default(),
+            memory: Memory::unlimited(),
+            held: Vec::new(),
         }
+    }
+
+    /// What is planned is to fit this memory.
+    #[must_use]
+    pub fn within(mut self, memory: &Memory) -> Self {
+        self.memory = memory.clone();
+        self
+    }
+
+    /// What plans take, for as long as they are used.
+    #[must_use]
+    pub fn into_held(self) -> Vec<Held> {
+        self.held
     }
 
     /// The groups of a kind, and the place of each among its neighbours: equal for groups whose
@@ -211,13 +236,21 @@ impl<'t> Exchanges<'t> {
             let router = self.router.take();
             let router = router.unwrap_or_else(|| self.new_router());
             let made = Communicator::of(self.topology, gpus, self.env, router);
-            let mut communicator = made.map_err(|source| ExchangeError::Nccl {
+            let made = made.map_err(|source| ExchangeError::Nccl {
                 operation: "a communicator".into(),
                 group: kind.name.clone(),
                 source: Box::new(source),
             })?;
+            let mut communicator = made.within(&self.memory);
             for (parts, operation) in all.iter_mut().zip(operations) {
-                parts.push(planned(kind, &mut communicator, operation)?);
+                let planned = planned(kind, &mut communicator, operation)?;
+                if let Some(planned) = &planned {
+                    let connections = u64::from(planned.plan.program.connections());
+                    let bytes = connections * CONNECTION;
+                    self.held
+                        .push(self.memory.hold(Purpose::Connections, bytes)?);
+                }
+                parts.push(planned);
             }
             // All have the table that the last one left, in which nothing has moved.
             for part in all

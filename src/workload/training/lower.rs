@@ -2,10 +2,12 @@
 
 use super::compute::Gpu;
 use super::costs::StageCosts;
+use super::footprint;
 use super::resolve::{Training, TrainingError, TrainingFault};
 use super::script::{Calls, STREAMS, Slot, Writer};
 use super::spec::DataParallelSpec;
 use super::step::StepWriter;
+use crate::budget::{Held, Memory, Purpose};
 use crate::collective::Collective;
 use crate::nccl::Env;
 use crate::plan::job::{Actor, ActorId, Exchange, ExchangeId, Group, GroupId, Job};
@@ -16,10 +18,23 @@ use crate::workload::exchanges::{Exchanges, Moves, Operation, representatives};
 use crate::workload::model::ranks::Group as Dim;
 use crate::workload::model::{Coordinates, Dimension, RankMap};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What writing and running tasks takes of which memory.
+#[derive(Debug, Clone, Copy)]
+pub struct TaskFootprint<'m> {
+    /// What they have to fit.
+    pub memory: &'m Memory,
+    /// Bytes of a task.
+    pub task: u64,
+    /// Bytes that each actor takes for each task of its script.
+    pub of_actor: u64,
+}
 
 /// A job, and what its numbers stand for.
 pub struct Lowered {
+    /// The memory that it takes.
+    pub held: Vec<Held>,
     /// The job.
     pub job: Job,
     /// Which ranks behave alike.
@@ -46,19 +61,21 @@ struct Team {
 /// around them.
 ///
 /// # Errors
-/// A GPU of which too little is known, communications that cannot be planned.
+/// A GPU of which too little is known, communications that cannot be planned, more than memory holds.
 pub fn lower(
     training: &Training,
     topology: &Topology,
     gpus: &[DeviceId],
     env: &Env,
     (seed, marks, dead): (u64, &[u32], &[LinkId]),
+    footprint: TaskFootprint<'_>,
 ) -> Result<Lowered, TrainingError> {
     let places = RankMap::new(&training.dims, &order(training)?)?;
     let gpu = gpu_of(training, topology, gpus)?;
     let costs = StageCosts::new(training, gpu.clone())?;
     let shares = expert_shares(training);
-    let mut exchanges = Exchanges::new(topology, gpus, env, (seed, dead));
+    let memory = footprint.memory;
+    let mut exchanges = Exchanges::new(topology, gpus, env, (seed, dead)).within(memory);
     let teams = teams(training, &places, &mut exchanges);
     // What a rank does depends on its stage; on its experts, if they are not equally popular; and
     // on being the one that has the weights.
@@ -71,6 +88,38 @@ pub fn lower(
         let single = training.spec.data_parallel == DataParallelSpec::SingleProcess;
         (at.pp, expert, single && at.dp == 0)
     };
+    let has_of = |rank: u32| {
+        let mut has = [false; Slot::ALL.len()];
+        for team in &teams {
+            for group in team.kind.groups.iter().filter(|g| g.contains(&rank)) {
+                has[team.slot(group, rank).index()] = true;
+            }
+        }
+        has
+    };
+    let load_of = |expert: u32| {
+        let load = shares
+            .get(expert as usize)
+            .map_or(1.0, |share| share * shares.len() as f64);
+        (load, shares.as_slice())
+    };
+    // What is to be written has to fit.
+    let mut duties: BTreeMap<(u32, u32, bool), (u32, BTreeSet<u32>)> = BTreeMap::new();
+    for rank in 0..places.world() {
+        let at = places.coordinates(rank).unwrap_or_default();
+        let (_, marked) = duties.entry(duty(at)).or_insert((rank, BTreeSet::new()));
+        marked.insert(marks.get(rank as usize).copied().unwrap_or(0));
+    }
+    let mut tasks_of = FxHashMap::default();
+    let mut bytes = 0u64;
+    for (duty, (rank, marked)) in &duties {
+        let at = places.coordinates(*rank).unwrap_or_default();
+        let tasks = footprint::tasks(training, &costs, has_of(*rank), at, load_of(duty.1));
+        let each = footprint.task + marked.len() as u64 * footprint.of_actor;
+        bytes = bytes.saturating_add(tasks.saturating_mul(each));
+        tasks_of.insert(*duty, tasks);
+    }
+    let mut held = vec![memory.hold(Purpose::Tasks, bytes)?];
     let mut scripts_of: FxHashMap<(u32, u32, bool), u32> = FxHashMap::default();
     let mut calls = Calls::new();
     let mut job = Job {
@@ -86,20 +135,13 @@ pub fn lower(
         let script = match scripts_of.get(&duty) {
             Some(&known) => known,
             None => {
-                let mut has = [false; Slot::ALL.len()];
-                for team in &teams {
-                    for group in team.kind.groups.iter().filter(|g| g.contains(&rank)) {
-                        has[team.slot(group, rank).index()] = true;
-                    }
-                }
-                let mut writer = Writer::new(&mut calls, has);
-                let load = match shares.get(duty.1 as usize) {
-                    Some(share) => share * shares.len() as f64,
-                    None => 1.0,
-                };
-                let load = (load, shares.as_slice());
+                let expected = tasks_of.get(&duty).copied().unwrap_or(0);
+                let mut writer = Writer::new(&mut calls, has_of(rank), expected as usize);
+                let load = load_of(duty.1);
                 StepWriter::new(training, &costs, &mut writer, at, load).steps();
                 let (script, calls_of_script) = writer.finish();
+                let more = (script.tasks.len() as u64).saturating_sub(expected);
+                held.push(memory.hold(Purpose::Tasks, more * footprint.task)?);
                 let id = job.scripts.len() as u32;
                 job.scripts.push(script);
                 used.push(calls_of_script);
@@ -197,7 +239,9 @@ pub fn lower(
             });
         }
     }
+    held.extend(exchanges.into_held());
     Ok(Lowered {
+        held,
         job,
         classes,
         representatives: first_of_class,

@@ -3,6 +3,7 @@
 pub mod buckets;
 pub mod compute;
 mod costs;
+mod footprint;
 mod gradients;
 mod layers;
 pub mod lower;

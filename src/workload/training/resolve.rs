@@ -1,6 +1,7 @@
 //! A training job that has been checked against its model and the number of GPUs.
 
 use super::spec::{DataParallelSpec, ModelRef, Precision, TrainingSpec};
+use crate::budget::OverBudget;
 use crate::topology::error::did_you_mean_one_of;
 use crate::workload::model::kernel::{MicroBatch, Style};
 use crate::workload::model::{Batch, Layout, ModelError, ModelSpec, presets};
@@ -54,6 +55,9 @@ pub enum TrainingError {
         /// Whether FP8 was asked for.
         fp8: bool,
     },
+    /// More than memory holds.
+    #[error(transparent)]
+    Memory(#[from] OverBudget),
     /// A communication that cannot be planned.
     #[error(transparent)]
     Exchange(#[from] crate::workload::exchanges::ExchangeError),

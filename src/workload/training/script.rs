@@ -181,10 +181,11 @@ pub(super) struct Writer<'c> {
 }
 
 impl<'c> Writer<'c> {
-    pub(super) fn new(calls: &'c mut Calls, has: [bool; Slot::ALL.len()]) -> Self {
+    /// For a script of about so many tasks.
+    pub(super) fn new(calls: &'c mut Calls, has: [bool; Slot::ALL.len()], tasks: usize) -> Self {
         Writer {
             calls,
-            tasks: Vec::new(),
+            tasks: Vec::with_capacity(tasks),
             tag: Tag::default(),
             has,
             used: Vec::new(),

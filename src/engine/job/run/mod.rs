@@ -270,7 +270,7 @@ impl Run<'_> {
         // Only what is later than the clock goes is still held.
         let mut held = self.events.iter();
         let ends = held.any(|&Reverse((_, event))| self.ends_something(event));
-        if self.endless || ends {
+        if ends || (self.endless && self.anything_left()) {
             return Err(JobError::PastTheClock { at: self.now });
         }
         for (index, state) in self.groups.iter().enumerate() {

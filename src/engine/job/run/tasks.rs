@@ -73,7 +73,7 @@ impl Run<'_> {
             state.look = u64::MAX;
             state.host_base = self.now;
             state.host_launches = outline.launches_before[sync.0 as usize];
-            for &dependent in &outline.dependents[sync.0 as usize] {
+            for &dependent in outline.dependents(sync) {
                 state.waits[dependent.0 as usize] -= 1;
             }
             let step = self.job.scripts[state.script].tasks[sync.0 as usize]
@@ -221,7 +221,7 @@ impl Run<'_> {
         let tasks = &self.job.scripts[state.script].tasks;
         let done = &tasks[task.0 as usize];
         state.look |= 1 << done.stream.0;
-        for &dependent in &outline.dependents[task.0 as usize] {
+        for &dependent in outline.dependents(task) {
             let waits = &mut state.waits[dependent.0 as usize];
             *waits -= 1;
             if *waits == 0 {

@@ -1,0 +1,207 @@
+//! What a run may use: processors and memory, handed in as one value and shared out.
+//!
+//! Memory is counted where it is held in bulk: what is about to be held is asked for before it is
+//! made ([`Memory::hold`]), and given back when its [`Held`] is dropped. Before that the whole is
+//! estimated ([`Memory::expect`]), so that what would not fit is refused at once.
+
+use crate::units::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use thiserror::Error;
+
+/// What a run may use.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    /// Processors, at most; results do not depend on it.
+    pub threads: usize,
+    /// Every worker is simulated, also where one could stand for all that are alike: the same
+    /// results, later, and from more memory.
+    pub exact_full: bool,
+    /// Memory.
+    pub memory: Memory,
+}
+
+impl Default for Budget {
+    /// All processors, and as much memory as there may be.
+    fn default() -> Self {
+        Budget {
+            threads: crate::threads::processors(),
+            exact_full: false,
+            memory: Memory::unlimited(),
+        }
+    }
+}
+
+/// Something that is held in bulk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Kernels and messages of a job's steps.
+    Tasks,
+    /// Connections between ranks: their routes, queues and workers.
+    Connections,
+    /// What a job's communications move over each link.
+    Loads,
+    /// Devices and links of the machine.
+    Machine,
+    /// What a recorded simulation did when.
+    Record,
+}
+
+impl Purpose {
+    const fn name(self) -> &'static str {
+        match self {
+            Purpose::Tasks => "the kernels and messages of a job's steps",
+            Purpose::Connections => "connections between ranks",
+            Purpose::Loads => "what a job's communications move over each link",
+            Purpose::Machine => "the machine",
+            Purpose::Record => "the record of a simulation",
+        }
+    }
+
+    /// What would take less.
+    const fn instead(self) -> &'static str {
+        match self {
+            Purpose::Tasks => {
+                "fewer `steps`, fewer micro-batches (a smaller `global_batch`, a larger `micro_batch`)"
+            }
+            Purpose::Connections => {
+                "fewer nodes or GPUs, or an algorithm with fewer peers than all"
+            }
+            Purpose::Loads => "fewer nodes, or fewer communications",
+            Purpose::Machine => "fewer nodes",
+            Purpose::Record => "a smaller size to record (`trace`), or fewer nodes",
+        }
+    }
+}
+
+/// A run that would hold more than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "{} would take {} of memory, but the budget is {}; expected {}, or a larger budget (`--memory`)",
+    purpose.name(), decimal(*takes), decimal(*limit), purpose.instead()
+)]
+pub struct OverBudget {
+    /// What takes most.
+    pub purpose: Purpose,
+    /// What all takes together.
+    pub takes: Bytes,
+    /// What it may.
+    pub limit: Bytes,
+}
+
+fn decimal(bytes: Bytes) -> String {
+    let bytes = bytes.get() as f64;
+    match bytes {
+        1e12.. => format!("{:.1} TB", bytes / 1e12),
+        1e9.. => format!("{:.1} GB", bytes / 1e9),
+        _ => format!("{:.0} MB", bytes / 1e6),
+    }
+}
+
+/// Bytes of the program itself, and of small things that are not counted.
+const PROGRAM: u64 = 10_000_000;
+
+/// Memory that a run may hold, and what it holds. Clones count together.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    limit: Bytes,
+    held: Arc<AtomicU64>,
+}
+
+impl Memory {
+    /// So much.
+    #[must_use]
+    pub fn of(limit: Bytes) -> Memory {
+        Memory {
+            limit,
+            held: Arc::new(AtomicU64::new(PROGRAM)),
+        }
+    }
+
+    /// Without a limit.
+    #[must_use]
+    pub fn unlimited() -> Memory {
+        Memory::of(Bytes::new(u64::MAX))
+    }
+
+    /// Asks whether so much more fits, without holding it.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn expect(&self, purpose: Purpose, bytes: u64) -> Result<(), OverBudget> {
+        let takes = self.held.load(Ordering::Relaxed).saturating_add(bytes);
+        if takes <= self.limit.get() {
+            return Ok(());
+        }
+        Err(OverBudget {
+            purpose,
+            takes: Bytes::new(takes),
+            limit: self.limit,
+        })
+    }
+
+    /// Holds so much more, until what it returns is dropped.
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn hold(&self, purpose: Purpose, bytes: u64) -> Result<Held, OverBudget> {
+        let held = Held {
+            bytes,
+            of: Arc::clone(&self.held),
+        };
+        let takes = self
+            .held
+            .fetch_add(bytes, Ordering::Relaxed)
+            .saturating_add(bytes);
+        if takes <= self.limit.get() {
+            return Ok(held);
+        }
+        Err(OverBudget {
+            purpose,
+            takes: Bytes::new(takes),
+            limit: self.limit,
+        })
+    }
+}
+
+/// Memory that is held.
+#[derive(Debug)]
+pub struct Held {
+    bytes: u64,
+    of: Arc<AtomicU64>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_counts_until_it_is_dropped() {
+        let memory = Memory::of(Bytes::new(PROGRAM + 100));
+        let first = memory.hold(Purpose::Tasks, 60).unwrap();
+        assert!(memory.expect(Purpose::Tasks, 40).is_ok());
+        let error = memory.clone().hold(Purpose::Connections, 41).unwrap_err();
+        assert_eq!(error.takes, Bytes::new(PROGRAM + 101));
+        // What was refused is not held.
+        let second = memory.hold(Purpose::Tasks, 40).unwrap();
+        assert!(memory.expect(Purpose::Tasks, 1).is_err());
+        drop((first, second));
+        assert!(memory.hold(Purpose::Tasks, 100).is_ok());
+    }
+
+    #[test]
+    fn a_refusal_says_what_would_take_how_much_and_what_to_change() {
+        let memory = Memory::of(Bytes::new(2_000_000_000));
+        let error = memory.expect(Purpose::Tasks, 8_200_000_000).unwrap_err();
+        let text = error.to_string();
+        for part in ["8.2 GB", "2.0 GB", "steps", "micro_batch", "--memory"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What a command may use of this machine.
+
+use crate::budget::{Budget, Memory};
+use crate::units::Bytes;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Flags for what a command may use.
+#[derive(Debug, clap::Args)]
+pub(super) struct BudgetArgs {
+    /// Memory, at most; what would take more is refused [default: 70 % of what the machine or its
+    /// container has]
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_flag)]
+    memory: Option<Bytes>,
+}
+
+/// The part of what there is that a run may hold: others use the machine, too, and not all that is
+/// held is counted.
+const PERCENT: u64 = 70;
+
+impl BudgetArgs {
+    /// The budget of a command.
+    pub(super) fn budget(&self, exact_full: bool) -> Budget {
+        let own = || {
+            let whole = available(Path::new("/"))?;
+            Some(Bytes::new(whole / 100 * PERCENT))
+        };
+        Budget {
+            exact_full,
+            memory: self
+                .memory
+                .or_else(own)
+                .map_or_else(Memory::unlimited, Memory::of),
+            ..Budget::default()
+        }
+    }
+}
+
+/// The smaller of the machine's memory and the limits of this process's control groups, as the
+/// files below `root` say; nothing where none of them does.
+fn available(root: &Path) -> Option<u64> {
+    let read = |path: PathBuf| fs::read_to_string(root.join(path)).ok();
+    let machine = read("proc/meminfo".into()).and_then(|text| total(&text));
+    let groups = read("proc/self/cgroup".into()).unwrap_or_default();
+    let limits = groups.lines().flat_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let controllers = parts.next().unwrap_or_default();
+        let own = parts.next().unwrap_or_default().trim_start_matches('/');
+        let (mount, file) = match controllers {
+            "" => ("sys/fs/cgroup", "memory.max"),
+            c if c.split(',').any(|c| c == "memory") => {
+                ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => return Vec::new(),
+        };
+        // The limits of all groups above it hold, too; in a container its own is the mount itself.
+        let groups = Path::new(own).ancestors();
+        groups
+            .map(|group| Path::new(mount).join(group).join(file))
+            .collect()
+    });
+    let limits = limits.filter_map(|path| read(path)?.trim().parse().ok());
+    limits.chain(machine).min()
+}
+
+/// `MemTotal` of Linux's `/proc/meminfo`.
+fn total(text: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine of 16 GiB whose files say this.
+    fn machine(files: &[(&str, &str)]) -> Option<u64> {
+        let root = tempfile::tempdir().unwrap();
+        let meminfo = (
+            "proc/meminfo",
+            "MemTotal:       16777216 kB\nMemFree: 1 kB\n",
+        );
+        for (path, text) in files.iter().chain([&meminfo]) {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        available(root.path())
+    }
+
+    #[test]
+    fn the_smallest_limit_counts() {
+        assert_eq!(machine(&[]), Some(16 << 30));
+        let v2 = ("proc/self/cgroup", "0::/a/b\n");
+        assert_eq!(
+            machine(&[v2, ("sys/fs/cgroup/a/b/memory.max", "max\n")]),
+            Some(16 << 30)
+        );
+        let above = ("sys/fs/cgroup/a/memory.max", "1073741824\n");
+        assert_eq!(machine(&[v2, above]), Some(1 << 30));
+        let v1 = ("proc/self/cgroup", "5:cpu:/x\n4:memory,hugetlb:/docker/1\n");
+        let own = ("sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n");
+        assert_eq!(machine(&[v1, own]), Some(2 << 30));
+        let none = (
+            "sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "9223372036854771712\n",
+        );
+        assert_eq!(machine(&[v1, none]), Some(16 << 30));
+        assert_eq!(available(Path::new("/nowhere")), None);
+    }
+}

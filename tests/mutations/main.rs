@@ -1,0 +1,284 @@
+//! Any input either runs or is refused with a place: mutants of every format that the program
+//! reads, from a seed. No panic, no endless work, no more memory than the budget.
+//!
+//! `FUZZ_CASES=100000` tries so many of each format in place of 2,000; `FUZZ_SEED` draws others;
+//! `FUZZ_KEEP=1` writes those that fail into the folder for temporary files.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod formats;
+mod json;
+mod random;
+mod text;
+
+use random::Random;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// What became of an input: it runs, or is refused with these words.
+pub(crate) type Verdict = Result<(), String>;
+
+/// Longer than any input of the corpus may take, on a busy machine.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Far more than the budgets of inputs that run at once, and their texts.
+const MOST_MEMORY: u64 = 2 << 30;
+
+/// The most memory that this process ever held, where the system tells it.
+fn peak() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn setting(name: &str, usual: u64) -> u64 {
+    let text = std::env::var(name).ok();
+    text.map_or(usual, |text| text.parse().unwrap())
+}
+
+/// The words of a panic.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default()
+}
+
+/// Tries mutants of one format. `mutant` makes one, `verdict` says what becomes of it, and a refusal
+/// has to name one of `places`.
+fn holds(
+    format: &str,
+    mutant: impl Fn(&mut Random) -> String,
+    verdict: impl Fn(&str) -> Verdict,
+    places: &[&str],
+) {
+    let cases = setting("FUZZ_CASES", 2000);
+    let seed = setting("FUZZ_SEED", 1);
+    let (mut ran, mut slowest) = (0, Duration::ZERO);
+    let mut failures = Vec::new();
+    for case in 0..cases {
+        let mut random = Random::new(seed.wrapping_mul(0x1_0000_0001).wrapping_add(case));
+        let input = mutant(&mut random);
+        let began = Instant::now();
+        let found = catch_unwind(AssertUnwindSafe(|| verdict(&input)));
+        let took = began.elapsed();
+        slowest = slowest.max(took);
+        let problem = match found {
+            Err(panic) => Some(format!("panics: {}", words(panic.as_ref()))),
+            Ok(_) if took > LONGEST => Some(format!("takes {took:?}")),
+            Ok(Ok(())) => {
+                ran += 1;
+                None
+            }
+            Ok(Err(text)) if !places.iter().any(|place| text.contains(place)) => {
+                Some(format!("names no place: {text}"))
+            }
+            Ok(Err(_)) => None,
+        };
+        if let Some(problem) = problem {
+            let shown: String = problem.chars().take(300).collect();
+            if setting("FUZZ_KEEP", 0) > 0 {
+                let name = format!("mutant-{}-{case}", format.replace(' ', "-"));
+                std::fs::write(std::env::temp_dir().join(name), &input).unwrap();
+            }
+            failures.push(format!("case {case} {shown}"));
+        }
+        if failures.len() > 20 {
+            break;
+        }
+    }
+    println!("{format}: {cases} mutants, {ran} ran, slowest {slowest:?}");
+    assert!(
+        failures.is_empty(),
+        "{format} (FUZZ_SEED={seed}):\n{}",
+        failures.join("\n")
+    );
+    // All formats are tried at once, in one process.
+    let held = peak().unwrap_or(0);
+    assert!(held < MOST_MEMORY, "{held} bytes");
+    // A corpus of which nothing runs shows little.
+    assert!(ran * 100 >= cases, "{ran} of {cases} {format} run");
+}
+
+#[test]
+fn scenarios_of_collectives() {
+    let seeds = formats::collectives();
+    holds(
+        "scenarios of collectives",
+        |random| json::mutant(&seeds[random.below(seeds.len())], random),
+        formats::scenario,
+        &["m.json", "job", "`"],
+    );
+}
+
+#[test]
+fn scenarios_of_training() {
+    let seeds = formats::trainings();
+    holds(
+        "scenarios of training",
+        |random| json::mutant(&seeds[random.below(seeds.len())], random),
+        formats::scenario,
+        &["m.json", "job", "model", "variants", "`"],
+    );
+}
+
+#[test]
+fn faults() {
+    let (scenario, seeds) = (formats::small("all-reduce"), formats::faults());
+    holds(
+        "faults",
+        |random| json::mutant(&seeds[random.below(seeds.len())], random),
+        |text| formats::scenario(&formats::with(&scenario, "faults", text)),
+        &["m.json", "faults"],
+    );
+}
+
+#[test]
+fn matrices() {
+    let scenario = formats::small("all-to-all-v");
+    let seed = serde_json::json!([[0, 1, 2, 3], [4, 0, 5, 6], [7, 8, 0, 9], [1, 1, 1, 0]]);
+    holds(
+        "matrices",
+        |random| json::mutant(&seed, random),
+        |text| formats::scenario(&formats::with_matrix(&scenario, text)),
+        &["m.json", "matrix"],
+    );
+}
+
+#[test]
+fn topologies() {
+    let seeds = formats::topologies();
+    holds(
+        "topologies",
+        |random| json::mutant(&seeds[random.below(seeds.len())], random),
+        formats::topology,
+        &["m.json"],
+    );
+}
+
+#[test]
+fn hardware_of_a_topology() {
+    let (topology, hardware) = formats::hardware();
+    holds(
+        "hardware",
+        |random| formats::with(&topology, "hardware", &json::mutant(&hardware, random)),
+        formats::topology,
+        &["m.json"],
+    );
+}
+
+#[test]
+fn hardware_under_a_job() {
+    let (topology, hardware) = formats::hardware();
+    let scenario = formats::smallest_training();
+    holds(
+        "hardware under a job",
+        |random| {
+            let inline = formats::with(&topology, "hardware", &json::mutant(&hardware, random));
+            formats::with(&scenario, "topology", &format!("{{\"inline\": {inline}}}"))
+        },
+        formats::scenario,
+        &["m.json", "hardware"],
+    );
+}
+
+#[test]
+fn fitted_values() {
+    let seed = formats::read("topologies/hardware/fitted.json");
+    holds(
+        "fitted values",
+        |random| json::mutant(&seed, random),
+        formats::fitted,
+        &["m.json"],
+    );
+}
+
+#[test]
+fn measurements() {
+    let seeds = formats::measurements();
+    holds(
+        "measurements",
+        |random| json::mutant(&seeds[random.below(seeds.len())], random),
+        formats::measurement,
+        &["m.json"],
+    );
+}
+
+#[test]
+fn models_of_measurements() {
+    let seed = formats::read("validation/models.json");
+    holds(
+        "models.json",
+        |random| json::mutant(&seed, random),
+        formats::models,
+        &["m.json"],
+    );
+}
+
+#[test]
+fn published_steps() {
+    let seed = formats::published();
+    holds(
+        "training.json",
+        |random| json::mutant(&seed, random),
+        formats::steps,
+        &["m.json", "job", "model", "small", "`"],
+    );
+}
+
+#[test]
+fn specs_of_fits() {
+    let seed = formats::read("validation/fit.json");
+    holds(
+        "fit.json",
+        |random| json::mutant(&seed, random),
+        formats::fit,
+        &["m.json"],
+    );
+}
+
+#[test]
+fn topologies_of_nccl() {
+    let seeds = formats::nccl_xml();
+    holds(
+        "NCCL topology XML",
+        |random| text::xml_mutant(&seeds[random.below(seeds.len())], random),
+        formats::import,
+        &["m.json", "line "],
+    );
+}
+
+#[test]
+fn tables_of_nvidia_smi() {
+    let seeds = formats::smi();
+    holds(
+        "nvidia-smi topo",
+        |random| text::table_mutant(&seeds[random.below(seeds.len())], random),
+        formats::import,
+        &["m.json", "line "],
+    );
+}
+
+#[test]
+fn algorithms_of_msccl() {
+    let seeds = formats::msccl();
+    holds(
+        "MSCCL XML",
+        |random| text::xml_mutant(&seeds[random.below(seeds.len())], random),
+        formats::algorithm,
+        &["line ", "XML", "it is no ", "ranks"],
+    );
+}
+
+#[test]
+fn graphs_of_nccl() {
+    let seeds = formats::graphs();
+    holds(
+        "NCCL graph XML",
+        |random| text::xml_mutant(&seeds[random.below(seeds.len())], random),
+        formats::graph,
+        &["m.json", "line ", "NCCL_GRAPH_FILE"],
+    );
+}
