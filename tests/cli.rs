@@ -988,7 +988,7 @@ fn what_dies_is_named_with_its_rank_and_what_waits_for_it() {
     let (_folder, path) = faults(r#"[{"failed": {"devices": "node0/cpu0", "at": "0ns"}}]"#);
     refuses(
         &with_faults(&path, &["-s", "1M"]),
-        &["faults[0].failed.devices", "a CPU", "all of `node0`"],
+        &["at [0].failed.devices", "a CPU", "all of `node0`"],
     );
     let (_folder, path) = faults(
         r#"[{"flap": {"links": "node[0]/nic[2]", "from": "10us", "down": "1ps", "up": "1ps", "count": 4294967295}}]"#,

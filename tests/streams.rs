@@ -319,7 +319,7 @@ fn an_interrupted_run_leaves_what_is_whole_and_nothing_else() {
     assert_eq!(done.status.code(), Some(0), "{}", err(&done));
     let before = fs::read(target.join("summary.json")).unwrap();
     // Long enough to be met while it runs or writes, at several moments.
-    let sizes = "job.collective.sizes={\"from\":\"1KiB\",\"to\":\"64MiB\"}";
+    let sizes = "job.collective.sizes={\"from\":\"1KiB\",\"to\":\"8GiB\"}";
     let set = [
         text(&path),
         "--set",

@@ -5,7 +5,7 @@ use super::progress::Show;
 use super::terminal::say_wall;
 use super::{CliError, one_of, output, terminal};
 use crate::collective::Collective;
-use crate::nccl::{Algorithm, Registration};
+use crate::nccl::{Algorithm, NcclError, Registration};
 use crate::plan::ProtocolKind;
 use crate::report::{check_target, decision_tables, rows_csv, rows_json, table_footer, write_run};
 use crate::scenario::{
@@ -309,6 +309,11 @@ fn in_flags(mut error: ScenarioError, args: &Args) -> CliError {
             }
             fault.expected = fault.expected.replace("`from`", "`-b`");
         }
+    }
+    if let ScenarioError::Nccl(NcclError::Env { name, .. }) = &mut error
+        && let Some(variable) = name.strip_prefix(&format!("{COMMAND_LINE}, at environment."))
+    {
+        *name = variable.to_owned();
     }
     if let ScenarioError::Input(TopologyError::UnknownName { place, .. }) = &mut error {
         "--topology".clone_into(place);

@@ -51,3 +51,14 @@ pub enum NcclError {
         reason: String,
     },
 }
+
+impl NcclError {
+    /// The same of a variable that stands in a file, at `place` followed by its name.
+    #[must_use]
+    pub fn in_file(mut self, place: &str) -> Self {
+        if let NcclError::Env { name, .. } = &mut self {
+            name.insert_str(0, place);
+        }
+        self
+    }
+}

@@ -88,7 +88,7 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidSpec, Scenario
     let traced = traced(job, &sizes, &mut faults);
     refuse(&origin, faults)?;
     let mut faults = Vec::new();
-    let mut env = environment(&spec, job.registered, folder, &mut faults)?;
+    let mut env = environment(&spec, job.registered, (folder, &origin), &mut faults)?;
     check_matrix(job, &mut faults);
     refuse(&origin, faults)?;
     let msccl = match &job.algorithm_file {
@@ -171,15 +171,16 @@ pub(super) fn gpus(
     })
 }
 
-/// NCCL's environment of a scenario.
+/// NCCL's environment of a scenario that is read from `origin` in `folder`.
 pub(super) fn environment(
     spec: &ScenarioSpec,
     registered: Option<Registration>,
-    folder: &Path,
+    (folder, origin): (&Path, &str),
     faults: &mut Vec<Fault>,
 ) -> Result<Env, ScenarioError> {
     let variables = spec.environment.iter();
-    let mut env = Env::parse(variables.map(|(name, value)| (name.as_str(), value.0.as_str())))?;
+    let mut env = Env::parse(variables.map(|(name, value)| (name.as_str(), value.0.as_str())))
+        .map_err(|error| error.in_file(&format!("{origin}, at environment.")))?;
     env.register(registered);
     if let Some(path) = &env.graph_file {
         let path = folder.join(path);
@@ -276,7 +277,10 @@ pub(super) fn machine(
         TopologyRef::Inline(spec) => (&**spec, format!("{origin}, topology.inline")),
     };
     let (topology, findings) = expand_and_check(spec, catalogue::hardware(), &Overrides { nodes })
-        .map_err(|error| error.with_origin(&name))?;
+        .map_err(|error| match nodes {
+            Some(nodes) => error.with_origin(&format!("{origin}, with {nodes} nodes of {name}")),
+            None => error.with_origin(&name),
+        })?;
     Ok(Machine {
         topology,
         findings,

@@ -162,7 +162,7 @@ pub(crate) fn measurements() -> Vec<Value> {
 
 /// One published step of a small job.
 pub(crate) fn published() -> Value {
-    json!({"tables": [{
+    json!({"comment": "made up", "tables": [{
         "source": "made up", "assumed": "all", "scenario": smallest_training(),
         "rows": [{"name": "small", "set": {"job.training.global_batch": 16}, "step_s": 0.01}]
     }]})

@@ -375,7 +375,8 @@ impl<P: Probe> Run<'_, '_, P> {
                 Some(Unshared::InPasses) => {
                     let (in_passes, passes) = class.passes_of(len);
                     let full = u128::from(class.slice.pass.get()) * u128::from(passes);
-                    let copies = u128::from(in_passes.picos()) * u128::from(len) / full.max(1);
+                    let copying = stretch.time(in_passes);
+                    let copies = u128::from(copying.picos()) * u128::from(len) / full.max(1);
                     Time::from_picos(copies as u64).min(done - now)
                 }
                 _ => Time::ZERO,

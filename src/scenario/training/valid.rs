@@ -152,7 +152,7 @@ pub(super) fn variant(
         let wrong = fault("job", "another job".into(), "`training`");
         return Err(refusal(origin, vec![wrong]));
     };
-    let mut env = environment(spec, None, folder, &mut faults)?;
+    let mut env = environment(spec, None, (folder, origin), &mut faults)?;
     // Each rank of a training job has a process of its own.
     env.ranks_per_process = spec.ranks_per_process.unwrap_or(1);
     if let Some(price) = spec.dollars_per_gpu_hour

@@ -44,6 +44,9 @@ fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error>
     Ok(found.as_str().map(str::to_owned))
 }
 
+/// More than any GPU holds.
+const MAX_BYTES: u64 = 1 << 40;
+
 /// Microseconds that a clock can have measured: from a picosecond to four months.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1e-6..=1e13;
 
@@ -176,11 +179,11 @@ impl MeasuredRow {
         }
     }
 
-    /// Microseconds, as printed or from a bandwidth; `None` where there is neither, or nothing that
-    /// a clock can have measured.
+    /// Microseconds, as printed or from a bandwidth; `None` where there is neither, nothing that a
+    /// clock can have measured, or more bytes than a GPU can hold.
     #[must_use]
     pub fn micros(&self, collective: Collective, ranks: u32) -> Option<f64> {
-        let bytes = self.bytes? as f64;
+        let bytes = self.bytes.filter(|bytes| *bytes <= MAX_BYTES)? as f64;
         let of_rate = |rate: f64| bytes / rate / 1e3;
         let time = self
             .time_us

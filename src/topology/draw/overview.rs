@@ -107,18 +107,16 @@ fn inset(
     let node = faulty.unwrap_or(NodeId(0));
     let width = inner.node_width(node);
     let title = match faulty {
-        Some(node) => {
-            let name = &page.topology.nodes[node.index()].name;
-            format!("Inside {name}, where something is faulty")
-        }
-        None if page.topology.nodes.len() > 1 => "Inside one node".to_owned(),
-        None => "Inside the node".to_owned(),
+        // Its frame has its name.
+        Some(_) => "With a fault",
+        None if page.topology.nodes.len() > 1 => "Inside one node",
+        None => "Inside the node",
     };
     let top = bottom + GAP;
     let x = left + (right - left - width) / 2.0;
     inner
         .scene
-        .caption(24.0, top + 22.0, 13.0, Anchor::Start, &title);
+        .caption(24.0, top + 22.0, 13.0, Anchor::Start, title);
     let mut bottom = inner.node(node, x, top);
     if !drawn && !domain.is_empty() {
         bottom = inner.shared(domain, left, right, bottom);

@@ -145,8 +145,8 @@ fn what_is_faulty_is_marked_and_its_node_drawn_in_full() {
         ..Style::default()
     };
     let text = svg(&topology, &style);
-    let name = &topology.nodes[5].name;
-    assert!(text.contains(&format!("Inside {name}, where something is faulty")));
+    let named = format!(">{}</text>", topology.nodes[5].name);
+    assert!(text.contains(">With a fault</text>") && text.contains(&named));
     // The legend's line, two lines or more, the NIC's tile in full and its mark above.
     assert!(
         text.matches("#c2187a").count() >= 4,
