@@ -995,7 +995,7 @@ fn what_dies_is_named_with_its_rank_and_what_waits_for_it() {
     );
     refuses(
         &with_faults(&path, &["-s", "1M"]),
-        &["faults[0].flap.up", "1us or more"],
+        &["at [0].flap.up", "1us or more"],
     );
 }
 
