@@ -1,5 +1,6 @@
 //! Memory that a run takes, before it does: what the machine, its plans, their simulation and its
-//! record hold. The factors are measured (`/usr/bin/time -v`), the rest is counted.
+//! record hold. Numbers of parts are counted; bytes of a part follow from the sizes of what is
+//! kept and are not calibrated on measured peaks yet.
 
 use super::valid::ValidSpec;
 use crate::budget::Budget;
