@@ -6,6 +6,7 @@ mod causes;
 mod disturb;
 mod effect;
 mod factors;
+mod lowering;
 mod memory;
 mod prices;
 mod published;

@@ -2,6 +2,7 @@
 //! but this one.
 
 use super::disturb::Trouble;
+use super::lowering::lowered_under;
 use super::valid::ValidVariant;
 use crate::budget::Budget;
 use crate::engine::job::{JobOptions, Unseen, rehearse, run_job};
@@ -10,10 +11,8 @@ use crate::plan::job::Job;
 use crate::report::cause::{FaultCost, NoCost};
 use crate::report::training::FaultPrices;
 use crate::scenario::ScenarioError;
-use crate::scenario::footprint::task_footprints;
 use crate::topology::{DeviceKind, LinkFamily, LinkId, Topology};
 use crate::units::Time;
-use crate::workload::training::lower::lower;
 use rustc_hash::FxHashSet;
 
 /// More faults than these are not told apart: each takes a simulation.
@@ -75,20 +74,7 @@ fn run(
     (seed, budget): (u64, &Budget),
 ) -> Result<Option<Against>, ScenarioError> {
     let topology = &variant.topology;
-    let mark = |rank: usize| match budget.exact_full {
-        true => rank as u32,
-        false => faults.signature(rank),
-    };
-    let marks: Vec<u32> = (0..variant.gpus.len()).map(mark).collect();
-    let dead: Vec<LinkId> = faults.gone_links().collect();
-    let lowered = lower(
-        &variant.training,
-        topology,
-        &variant.gpus,
-        &variant.env,
-        (seed, &marks, &dead),
-        task_footprints(budget),
-    )?;
+    let lowered = lowered_under(variant, faults, (seed, budget))?;
     let rate = |link| topology.rate(link);
     let Ok(rehearsed) = rehearse(&lowered.job, rate, budget) else {
         return Ok(None);

@@ -5,6 +5,7 @@ use super::causes::causes;
 use super::disturb::Trouble;
 use super::effect::{Counted, count, why_none};
 use super::factors::{differs, one_at_a_time};
+use super::lowering::lowered_under;
 use super::prices::prices;
 use super::results::{Spans, failed, results};
 use super::valid::{ValidJob, ValidVariant};
@@ -17,11 +18,9 @@ use crate::report::training::{
     JobSummary, JobTimeline, Variant, VariantResult, best, difference, is_equal,
 };
 use crate::scenario::ScenarioError;
-use crate::scenario::footprint::{machine_footprint, task_footprints};
-use crate::topology::LinkId;
+use crate::scenario::footprint::machine_footprint;
 use crate::units::Time;
 use crate::workload::model::parameters;
-use crate::workload::training::lower::lower;
 use std::time::Instant;
 
 /// The results of a job's scenario.
@@ -152,25 +151,7 @@ pub(super) fn run_variant(
     let topology = &variant.topology;
     let machine = machine_footprint(topology);
     let _machine = budget.memory.hold(Purpose::Machine, machine)?;
-    let marks: Vec<u32> = (0..variant.gpus.len())
-        .map(|rank| {
-            if budget.exact_full {
-                rank as u32
-            } else {
-                variant.faults.signature(rank)
-            }
-        })
-        .collect();
-    // What is gone for good before the job begins NCCL does not see at all.
-    let dead: Vec<LinkId> = variant.faults.gone_links().collect();
-    let lowered = lower(
-        &variant.training,
-        topology,
-        &variant.gpus,
-        &variant.env,
-        (seed, &marks, &dead),
-        task_footprints(budget),
-    )?;
+    let lowered = lowered_under(variant, &variant.faults, (seed, budget))?;
     let rate = |link| topology.rate(link);
     let rehearsed = match rehearse(&lowered.job, rate, budget) {
         Ok(rehearsed) => rehearsed,

@@ -1,0 +1,35 @@
+//! A variant as a job of tasks, under its own faults or others.
+
+use super::valid::ValidVariant;
+use crate::budget::Budget;
+use crate::fault::Faults;
+use crate::scenario::ScenarioError;
+use crate::scenario::footprint::task_footprints;
+use crate::topology::LinkId;
+use crate::workload::training::lower::{Lowered, lower};
+
+/// The tasks of a variant under `faults`. Ranks that faults treat alike may be alike, unless the
+/// budget asks for every one; what is gone for good before the job begins NCCL plans around.
+///
+/// # Errors
+/// Communications that cannot be planned, more than memory holds.
+pub(super) fn lowered_under(
+    variant: &ValidVariant,
+    faults: &Faults,
+    (seed, budget): (u64, &Budget),
+) -> Result<Lowered, ScenarioError> {
+    let mark = |rank: usize| match budget.exact_full {
+        true => rank as u32,
+        false => faults.signature(rank),
+    };
+    let marks: Vec<u32> = (0..variant.gpus.len()).map(mark).collect();
+    let dead: Vec<LinkId> = faults.gone_links().collect();
+    Ok(lower(
+        &variant.training,
+        &variant.topology,
+        &variant.gpus,
+        &variant.env,
+        (seed, &marks, &dead),
+        task_footprints(budget),
+    )?)
+}
