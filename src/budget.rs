@@ -77,11 +77,12 @@ impl Purpose {
 /// A run that would hold more than it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "{} would take {} of memory, but the budget is {}; expected {}, or a larger budget (`--memory`)",
-    purpose.name(), decimal(*takes), decimal(*limit), purpose.instead()
+    "this would take {} of memory, most of it for {}, but the budget is {}; \
+     expected {}, or a larger budget (`--memory`)",
+    decimal(*takes), purpose.name(), decimal(*limit), purpose.instead()
 )]
 pub struct OverBudget {
-    /// What takes most.
+    /// What most of it is for.
     pub purpose: Purpose,
     /// What all takes together.
     pub takes: Bytes,
@@ -94,17 +95,23 @@ fn decimal(bytes: Bytes) -> String {
     match bytes {
         1e12.. => format!("{:.1} TB", bytes / 1e12),
         1e9.. => format!("{:.1} GB", bytes / 1e9),
-        _ => format!("{:.0} MB", bytes / 1e6),
+        1e6.. => format!("{:.0} MB", bytes / 1e6),
+        _ => format!("{bytes} B"),
     }
 }
 
 /// Bytes of the program itself, and of small things that are not counted.
-const PROGRAM: u64 = 10_000_000;
+const PROGRAM: u64 = 12_000_000;
+
+/// So much may be held while it is estimated what all takes, whatever the budget is.
+const ESTIMATING: Bytes = Bytes::new(1_000_000_000);
 
 /// Memory that a run may hold, and what it holds. Clones count together.
 #[derive(Debug, Clone)]
 pub struct Memory {
     limit: Bytes,
+    /// More than the limit while a run is estimated.
+    allowed: Bytes,
     held: Arc<AtomicU64>,
 }
 
@@ -114,6 +121,7 @@ impl Memory {
     pub fn of(limit: Bytes) -> Memory {
         Memory {
             limit,
+            allowed: limit,
             held: Arc::new(AtomicU64::new(PROGRAM)),
         }
     }
@@ -124,20 +132,41 @@ impl Memory {
         Memory::of(Bytes::new(u64::MAX))
     }
 
+    /// The same memory while a run is estimated. A plan has to be made for that, and may be a little
+    /// larger than a small budget: what is refused then says what all would take.
+    #[must_use]
+    pub fn estimating(&self) -> Memory {
+        Memory {
+            allowed: self.limit.max(ESTIMATING),
+            ..self.clone()
+        }
+    }
+
     /// Asks whether so much more fits, without holding it.
     ///
     /// # Errors
     /// It does not.
     pub fn expect(&self, purpose: Purpose, bytes: u64) -> Result<(), OverBudget> {
-        let takes = self.held.load(Ordering::Relaxed).saturating_add(bytes);
-        if takes <= self.limit.get() {
-            return Ok(());
+        self.expect_all(&[(purpose, bytes)])
+    }
+
+    /// Asks whether all of this fits at once, without holding it.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn expect_all(&self, parts: &[(Purpose, u64)]) -> Result<(), OverBudget> {
+        let held = self.held.load(Ordering::Relaxed);
+        let bytes = parts.iter().map(|part| part.1);
+        let takes = bytes.fold(held, u64::saturating_add);
+        let most = parts.iter().max_by_key(|part| part.1);
+        match most {
+            Some(&(purpose, _)) if takes > self.allowed.get() => Err(OverBudget {
+                purpose,
+                takes: Bytes::new(takes),
+                limit: self.limit,
+            }),
+            _ => Ok(()),
         }
-        Err(OverBudget {
-            purpose,
-            takes: Bytes::new(takes),
-            limit: self.limit,
-        })
     }
 
     /// Holds so much more, until what it returns is dropped.
@@ -153,7 +182,7 @@ impl Memory {
             .held
             .fetch_add(bytes, Ordering::Relaxed)
             .saturating_add(bytes);
-        if takes <= self.limit.get() {
+        if takes <= self.allowed.get() {
             return Ok(held);
         }
         Err(OverBudget {

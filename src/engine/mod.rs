@@ -28,7 +28,7 @@ pub mod sharing;
 
 pub use error::SimError;
 pub use fifo::FifoId;
-pub use footprint::{full_footprint, plan_footprint};
+pub use footprint::{folded_footprint, full_footprint, plan_footprint};
 pub use outcome::{Bins, Folded, Outcome};
 pub use run::{Options, simulate, simulate_folded, simulate_folded_with, simulate_with};
 

@@ -7,7 +7,7 @@
 use super::bound_words;
 use super::disturb::{self, Conditions, what_is_left};
 use super::error::ScenarioError;
-use super::footprint::{machine_footprint, plan_and_run_footprint, recorded_footprint};
+use super::footprint::{collective_footprint, machine_footprint, recorded_footprint};
 use super::planning::{communicator_plan, ranks_around, stopped};
 use super::prices::Prices;
 use super::recorder::{Limits, Recorder, causes, label};
@@ -77,11 +77,11 @@ impl Watch for Silent {}
 /// What NCCL refuses, a simulation that stalls, more than the memory of the budget holds, or what
 /// `watch` gives.
 pub fn run(spec: &ValidSpec, budget: &Budget, watch: &mut dyn Watch) -> Result<Run, ScenarioError> {
-    let memory = &budget.memory;
+    let memory = budget.memory.estimating();
     let _machine = memory.hold(Purpose::Machine, machine_footprint(&spec.topology))?;
     let gone: Vec<LinkId> = spec.faults.gone_links().collect();
-    let mut communicator = ranks_around(spec, gone, memory)?;
-    let mut prices = Prices::new(spec, memory);
+    let mut communicator = ranks_around(spec, gone, &memory)?;
+    let mut prices = Prices::new(spec, &memory);
     let mut summary = summary(spec, &communicator);
     // What NCCL refuses it refuses for all sizes; to be known before anything is shown.
     let mut first = match spec.sizes.first() {
@@ -198,9 +198,8 @@ fn expect(
     let Some(planned) = planned else {
         return Ok(());
     };
-    let full = budget.exact_full || !spec.faults.is_empty();
-    let bytes = plan_and_run_footprint(spec, planned, full);
-    Ok(budget.memory.expect(Purpose::Connections, bytes)?)
+    let parts = collective_footprint(spec, planned, budget);
+    Ok(budget.memory.expect_all(&parts)?)
 }
 
 /// All of a summary that is known before anything is simulated.

@@ -1,13 +1,13 @@
 //! What nccl-tests would time.
 //!
 //! Operations are issued back to back, and the time of one is what it adds. Three are enough for
-//! that where the third adds what the second does. Where ranks run ahead and links are busy for
-//! more than half of the time, the last one of all adds less than those before: no other takes
-//! anything of its links any more. Then five are simulated, and the time is the mean of what the
-//! third and the fourth add, which have two before and one after them. No time is shorter than the
-//! busiest link takes for the bytes of one operation: what follows a slow start may be faster for a
-//! while, until buffers are empty, but not for long. Under faults that come and go it is the mean
-//! of three.
+//! that where the third adds what the second does, but for a hundredth. Where ranks run ahead and
+//! links are busy for more than half of the time, the last one of all adds less than those before:
+//! no other takes anything of its links any more. Then five are simulated, and the time is the mean
+//! of what the third and the fourth add, which have two before and one after them. No time is
+//! shorter than the busiest link takes for the bytes of one operation: what follows a slow start may
+//! be faster for a while, until buffers are empty, but not for long. Under faults that come and go
+//! it is the mean of three.
 
 use super::disturb::Conditions;
 use crate::budget::Memory;
@@ -135,7 +135,7 @@ impl<'a> Simulated<'a> {
                 let mut time = added(&all, 2);
                 let mut window = time;
                 let busy = busiest(self.plan, &all, &rate);
-                if time != added(&all, 1) && busy * 2 > time {
+                if time < share(added(&all, 1).times(99), 100) && busy * 2 > time {
                     all = outcome(AHEAD)?;
                     time = share(all.finish_of(3).saturating_sub(all.finish_of(1)), 2);
                     window = all.end().saturating_sub(all.finish_of(1));

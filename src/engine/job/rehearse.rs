@@ -72,6 +72,21 @@ pub struct Load {
     pub streams: f64,
 }
 
+/// Bytes of what a communication does on its links.
+#[must_use]
+pub fn load_footprint(exchange: &Exchange) -> u64 {
+    let Some(plan) = &exchange.plan else { return 0 };
+    let links = Outcome::bytes_of_links(plan, &of_own(&exchange.own, plan, |_| 1));
+    links.count() as u64 * size_of::<Load>() as u64
+}
+
+/// A number for each connection of a plan: what `of` it is for a group's own, 0 for others.
+fn of_own(ranges: &[Range<u32>], plan: &Plan, of: impl Fn(usize) -> u64) -> Vec<u64> {
+    let is_own = |id: usize| ranges.iter().any(|r| r.contains(&(id as u32)));
+    let all = 0..plan.transports.len();
+    all.map(|id| if is_own(id) { of(id) } else { 0 }).collect()
+}
+
 /// Simulates every exchange of a job alone, those that are alike once; on all processors, with
 /// the same results for any number of them.
 ///
@@ -176,15 +191,10 @@ fn moved(loads: &[Load], exchange: &Exchange) -> Vec<Load> {
 
 /// What the connections in these ranges do on each link.
 fn loads(ranges: &[Range<u32>], plan: &Plan, outcome: &Outcome) -> Vec<Load> {
-    let mut own = outcome.connection_bytes.clone();
-    if own.len() != plan.transports.len() {
+    if outcome.connection_bytes.len() != plan.transports.len() {
         return Vec::new();
     }
-    for (id, bytes) in own.iter_mut().enumerate() {
-        if !ranges.iter().any(|r| r.contains(&(id as u32))) {
-            *bytes = 0;
-        }
-    }
+    let own = of_own(ranges, plan, |id| outcome.connection_bytes[id]);
     let (streams, paces) = senders(plan, &own);
     // Headers are bytes, but no transfers.
     let (num, den) = plan.protocol.wire;

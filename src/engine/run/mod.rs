@@ -36,6 +36,7 @@ use class::Class;
 use ends::{Due, GROUP};
 use regions::Regions;
 use rustc_hash::FxHashMap;
+pub(super) use shards::FEWEST_ACTORS;
 use skip::Skipper;
 use smallvec::SmallVec;
 pub use start::{Options, simulate, simulate_folded, simulate_folded_with, simulate_with};

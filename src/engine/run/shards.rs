@@ -9,8 +9,10 @@
 
 use super::regions::{MOST_ACTORS, Regions};
 use super::{Cast, Options, Run};
+use crate::budget::Held;
 use crate::engine::actor::{Actor, Cold};
 use crate::engine::fifo::{Fifos, News};
+use crate::engine::footprint::Parts;
 use crate::engine::machinery::Machinery;
 use crate::engine::probe::{ActorId, Blind, Probe};
 use crate::plan::Plan;
@@ -19,7 +21,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 /// With fewer actors, telling each other takes longer than simulating.
-const FEWEST_ACTORS: usize = if cfg!(test) { 2 } else { 1 << 11 };
+pub(in crate::engine) const FEWEST_ACTORS: usize = if cfg!(test) { 2 } else { 1 << 11 };
 
 /// As it does with fewer events in a lookahead.
 const FEWEST_EVENTS: u64 = if cfg!(test) { 1 } else { 1 << 11 };
@@ -95,7 +97,11 @@ impl<P: Probe> Run<'_, '_, P> {
         if threads < 2 {
             return false;
         }
-        let threads = threads.min(regions.count());
+        let held = self.others_that_fit(threads.min(regions.count()) - 1);
+        let threads = held.len() + 1;
+        if threads < 2 {
+            return false;
+        }
         let of = shares(&regions, threads);
         let mut shards: Vec<Shard> = (0..threads as u32)
             .map(|number| Shard {
@@ -144,6 +150,19 @@ impl<P: Probe> Run<'_, '_, P> {
             self.join(other, number);
         }
         true
+    }
+
+    /// Memory of further threads, at most so many: each has tables of its own.
+    fn others_that_fit(&self, most: usize) -> Vec<Option<Held>> {
+        let workers = u64::from(self.workers);
+        let networks = self.actors.len() as u64 - workers;
+        let parts = Parts {
+            workers,
+            networks,
+            connections: self.machinery.fifos.count() as u64 - networks,
+        };
+        let fit = (0..most).map_while(|_| parts.hold(self.options.memory).ok());
+        fit.collect()
     }
 
     /// Simulates what belongs to a shard.

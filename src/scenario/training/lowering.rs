@@ -1,15 +1,16 @@
 //! A variant as a job of tasks, under its own faults or others.
 
 use super::valid::ValidVariant;
-use crate::budget::Budget;
+use crate::budget::{Budget, Purpose};
 use crate::fault::Faults;
 use crate::scenario::ScenarioError;
-use crate::scenario::footprint::task_footprints;
+use crate::scenario::footprint::{communications_footprint, machine_footprint, task_footprints};
 use crate::topology::LinkId;
 use crate::workload::training::lower::{Lowered, lower};
 
 /// The tasks of a variant under `faults`. Ranks that faults treat alike may be alike, unless the
-/// budget asks for every one; what is gone for good before the job begins NCCL plans around.
+/// budget asks for every one; what is gone for good before the job begins NCCL plans around. All
+/// that running it takes has to fit the budget's memory.
 ///
 /// # Errors
 /// Communications that cannot be planned, more than memory holds.
@@ -24,12 +25,18 @@ pub(super) fn lowered_under(
     };
     let marks: Vec<u32> = (0..variant.gpus.len()).map(mark).collect();
     let dead: Vec<LinkId> = faults.gone_links().collect();
-    Ok(lower(
+    let machine = machine_footprint(&variant.topology);
+    let machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
+    let mut lowered = lower(
         &variant.training,
         &variant.topology,
         &variant.gpus,
         &variant.env,
         (seed, &marks, &dead),
-        task_footprints(budget),
-    )?)
+        &task_footprints(budget),
+    )?;
+    let parts = communications_footprint(&lowered.job, budget);
+    budget.memory.expect_all(&parts)?;
+    lowered.held.push(machine);
+    Ok(lowered)
 }

@@ -9,7 +9,7 @@ use super::lowering::lowered_under;
 use super::prices::prices;
 use super::results::{Spans, failed, results};
 use super::valid::{ValidJob, ValidVariant};
-use crate::budget::{Budget, Purpose};
+use crate::budget::{Budget, OverBudget};
 use crate::engine::SimError;
 use crate::engine::job::{JobError, JobOptions, rehearse, run_job};
 use crate::report::FORMAT;
@@ -18,7 +18,6 @@ use crate::report::training::{
     JobSummary, JobTimeline, Variant, VariantResult, best, difference, is_equal,
 };
 use crate::scenario::ScenarioError;
-use crate::scenario::footprint::machine_footprint;
 use crate::units::Time;
 use crate::workload::model::parameters;
 use std::time::Instant;
@@ -41,6 +40,7 @@ pub fn run_jobs(
     budget: &Budget,
     tell: &mut dyn FnMut(&str),
 ) -> Result<JobRun, ScenarioError> {
+    expect_all(job, budget)?;
     let mut variants = Vec::new();
     let mut timelines = Vec::new();
     let mut counted = Vec::new();
@@ -107,6 +107,28 @@ pub fn run_jobs(
     })
 }
 
+/// Whether all variants fit into memory, before the first of them takes its time; what the largest
+/// would take, if not.
+fn expect_all(job: &ValidJob, budget: &Budget) -> Result<(), ScenarioError> {
+    if job.variants.len() == 1 {
+        return Ok(());
+    }
+    let mut largest: Option<OverBudget> = None;
+    for variant in &job.variants {
+        match lowered_under(variant, &variant.faults, (job.seed, budget)) {
+            Err(ScenarioError::Memory(over)) => {
+                let known = largest.get_or_insert(over);
+                if over.takes > known.takes {
+                    *known = over;
+                }
+            }
+            // It will say so in its turn.
+            Err(_) | Ok(_) => {}
+        }
+    }
+    largest.map_or(Ok(()), |over| Err(over.into()))
+}
+
 /// Says in what each variant differs from the baseline, and of those that take as long as it, why.
 fn compare_with_baseline(job: &ValidJob, variants: &mut [Variant], counted: &[Option<Counted>]) {
     let base = variants[job.baseline].clone();
@@ -149,8 +171,6 @@ pub(super) fn run_variant(
 ) -> Result<VariantRun, ScenarioError> {
     let began = Instant::now();
     let topology = &variant.topology;
-    let machine = machine_footprint(topology);
-    let _machine = budget.memory.hold(Purpose::Machine, machine)?;
     let lowered = lowered_under(variant, &variant.faults, (seed, budget))?;
     let rate = |link| topology.rate(link);
     let rehearsed = match rehearse(&lowered.job, rate, budget) {

@@ -18,13 +18,13 @@ use crate::workload::exchanges::{Exchanges, Moves, Operation, representatives};
 use crate::workload::model::ranks::Group as Dim;
 use crate::workload::model::{Coordinates, Dimension, RankMap};
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What writing and running tasks takes of which memory.
-#[derive(Debug, Clone, Copy)]
-pub struct TaskFootprint<'m> {
+#[derive(Debug, Clone)]
+pub struct TaskFootprint {
     /// What they have to fit.
-    pub memory: &'m Memory,
+    pub memory: Memory,
     /// Bytes of a task.
     pub task: u64,
     /// Bytes that each actor takes for each task of its script.
@@ -68,123 +68,41 @@ pub fn lower(
     gpus: &[DeviceId],
     env: &Env,
     (seed, marks, dead): (u64, &[u32], &[LinkId]),
-    footprint: TaskFootprint<'_>,
+    footprint: &TaskFootprint,
 ) -> Result<Lowered, TrainingError> {
     let places = RankMap::new(&training.dims, &order(training)?)?;
     let gpu = gpu_of(training, topology, gpus)?;
     let costs = StageCosts::new(training, gpu.clone())?;
-    let shares = expert_shares(training);
-    let memory = footprint.memory;
-    let mut exchanges = Exchanges::new(topology, gpus, env, (seed, dead)).within(memory);
+    let mut exchanges = Exchanges::new(topology, gpus, env, (seed, dead)).within(&footprint.memory);
     let teams = teams(training, &places, &mut exchanges);
-    // What a rank does depends on its stage; on its experts, if they are not equally popular; and
-    // on being the one that has the weights.
-    let duty = |at: Coordinates| -> (u32, u32, bool) {
-        let expert = if shares.is_empty() {
-            0
-        } else {
-            replica(training, at) % training.dims.ep
-        };
-        let single = training.spec.data_parallel == DataParallelSpec::SingleProcess;
-        (at.pp, expert, single && at.dp == 0)
-    };
-    let has_of = |rank: u32| {
-        let mut has = [false; Slot::ALL.len()];
-        for team in &teams {
-            for group in team.kind.groups.iter().filter(|g| g.contains(&rank)) {
-                has[team.slot(group, rank).index()] = true;
-            }
-        }
-        has
-    };
-    let load_of = |expert: u32| {
-        let load = shares
-            .get(expert as usize)
-            .map_or(1.0, |share| share * shares.len() as f64);
-        (load, shares.as_slice())
-    };
-    // What is to be written has to fit.
-    let mut duties: BTreeMap<(u32, u32, bool), (u32, BTreeSet<u32>)> = BTreeMap::new();
-    for rank in 0..places.world() {
-        let at = places.coordinates(rank).unwrap_or_default();
-        let (_, marked) = duties.entry(duty(at)).or_insert((rank, BTreeSet::new()));
-        marked.insert(marks.get(rank as usize).copied().unwrap_or(0));
-    }
-    let mut tasks_of = FxHashMap::default();
-    let mut bytes = 0u64;
-    for (duty, (rank, marked)) in &duties {
-        let at = places.coordinates(*rank).unwrap_or_default();
-        let tasks = footprint::tasks(training, &costs, has_of(*rank), at, load_of(duty.1));
-        let each = footprint.task + marked.len() as u64 * footprint.of_actor;
-        bytes = bytes.saturating_add(tasks.saturating_mul(each));
-        tasks_of.insert(*duty, tasks);
-    }
-    let mut held = vec![memory.hold(Purpose::Tasks, bytes)?];
-    let mut scripts_of: FxHashMap<(u32, u32, bool), u32> = FxHashMap::default();
-    let mut calls = Calls::new();
-    let mut job = Job {
-        streams: STREAMS.iter().map(|s| (*s).to_owned()).collect(),
-        ..Job::default()
-    };
-    let mut used = Vec::new();
-    let ranks = places.world();
-    let mut script_of_rank = Vec::with_capacity(ranks as usize);
-    for rank in 0..ranks {
-        let at = places.coordinates(rank).unwrap_or_default();
-        let duty = duty(at);
-        let script = match scripts_of.get(&duty) {
-            Some(&known) => known,
-            None => {
-                let expected = tasks_of.get(&duty).copied().unwrap_or(0);
-                let mut writer = Writer::new(&mut calls, has_of(rank), expected as usize);
-                let load = load_of(duty.1);
-                StepWriter::new(training, &costs, &mut writer, at, load).steps();
-                let (script, calls_of_script) = writer.finish();
-                let more = (script.tasks.len() as u64).saturating_sub(expected);
-                held.push(memory.hold(Purpose::Tasks, more * footprint.task)?);
-                let id = job.scripts.len() as u32;
-                job.scripts.push(script);
-                used.push(calls_of_script);
-                scripts_of.insert(duty, id);
-                id
-            }
-        };
-        script_of_rank.push(script);
-    }
-    let colours: Vec<u64> = script_of_rank
-        .iter()
-        .enumerate()
-        .map(|(rank, &script)| {
-            u64::from(script) << 32 | u64::from(marks.get(rank).copied().unwrap_or(0))
-        })
-        .collect();
+    let duties = Duties::new(training, &places);
+    let mark = |rank: usize| marks.get(rank).copied().unwrap_or(0);
+    let colours = duties.of_rank.iter().enumerate();
+    let colours = colours.map(|(rank, &duty)| u64::from(duty) << 32 | u64::from(mark(rank)));
+    let colours: Vec<u64> = colours.collect();
     let kinds: Vec<&Kind> = teams.iter().map(|t| &t.kind).collect();
     let classes = Classes::new(&colours, &kinds);
-    job.names = calls.names;
     let launch = match training.spec.data_parallel {
         // One process starts the kernels of all.
         DataParallelSpec::SingleProcess => {
-            Time::from_picos(training.spec.kernel_launch.picos() * u64::from(ranks))
+            Time::from_picos(training.spec.kernel_launch.picos() * u64::from(places.world()))
         }
         _ => training.spec.kernel_launch,
     };
-    let mut first_of_class = vec![u32::MAX; classes.ranks as usize];
-    let mut alike = vec![0; classes.ranks as usize];
-    for (rank, &class) in classes.of_rank.iter().enumerate() {
-        let first = &mut first_of_class[class as usize];
-        *first = (*first).min(rank as u32);
-        alike[class as usize] += 1;
-    }
-    for (class, &rank) in first_of_class.iter().enumerate() {
-        job.actors.push(Actor {
-            rank,
-            alike: alike[class],
-            script: script_of_rank[rank as usize],
-            sms: gpu.sms,
-            launch,
-            groups: vec![None; Slot::ALL.len()],
-        });
-    }
+    let mut job = Job {
+        streams: STREAMS.iter().map(|s| (*s).to_owned()).collect(),
+        actors: actors(&classes, &duties, (gpu.sms, launch)),
+        ..Job::default()
+    };
+    let writing = Writing {
+        training,
+        places: &places,
+        costs: &costs,
+        shares: &expert_shares(training),
+        teams: &teams,
+    };
+    let (calls, used, mut held) = writing.scripts(&duties, &mut job, footprint)?;
+    job.names = calls.names;
     // What no script calls.
     job.exchanges.push(Exchange::free("", Bytes::ZERO, 1.0));
     for (t, team) in teams.iter().enumerate() {
@@ -194,9 +112,8 @@ pub fn lower(
             let operations = &calls.operations[slot.index()];
             let needed: Vec<u16> = (0..operations.len() as u16)
                 .filter(|&o| {
-                    members
-                        .iter()
-                        .any(|&r| used[script_of_rank[r as usize] as usize].contains(&(slot, o)))
+                    let used_by = |&r: &u32| &used[duties.of_rank[r as usize] as usize];
+                    members.iter().map(used_by).any(|u| u.contains(&(slot, o)))
                 })
                 .collect();
             let wanted: Vec<Operation> = needed
@@ -215,39 +132,172 @@ pub fn lower(
                 of_slot[usize::from(o)] = ExchangeId(job.exchanges.len() as u32);
                 job.exchanges.push(exchange);
             }
-            let id = GroupId(job.groups.len() as u32);
-            let mut inside: Vec<u32> = members
-                .iter()
-                .map(|&r| classes.of_rank[r as usize])
-                .collect();
-            inside.sort_unstable();
-            inside.dedup();
-            for &member in members {
-                let actor = &mut job.actors[classes.of_rank[member as usize] as usize];
-                actor.groups[team.slot(members, member).index()] = Some(id);
-            }
-            job.groups.push(Group {
-                role: team.slots.0.role(),
-                name: team.kind.name.clone(),
-                ranks: members.clone(),
-                members: members
-                    .iter()
-                    .map(|&r| ActorId(classes.of_rank[r as usize]))
-                    .collect(),
-                actors: inside.len() as u32,
-                exchanges: of_slot,
-            });
+            join(&mut job, &classes, (team, members), of_slot);
         }
     }
     held.extend(exchanges.into_held());
     Ok(Lowered {
         held,
+        representatives: job.actors.iter().map(|actor| actor.rank).collect(),
         job,
         classes,
-        representatives: first_of_class,
         places,
         gpu,
     })
+}
+
+/// Adds the group of these members to a job.
+fn join(
+    job: &mut Job,
+    classes: &Classes,
+    (team, members): (&Team, &[u32]),
+    exchanges: Vec<ExchangeId>,
+) {
+    let id = GroupId(job.groups.len() as u32);
+    let class = |&rank: &u32| classes.of_rank[rank as usize];
+    let mut inside: Vec<u32> = members.iter().map(class).collect();
+    inside.sort_unstable();
+    inside.dedup();
+    for member in members {
+        let actor = &mut job.actors[class(member) as usize];
+        actor.groups[team.slot(members, *member).index()] = Some(id);
+    }
+    job.groups.push(Group {
+        role: team.slots.0.role(),
+        name: team.kind.name.clone(),
+        ranks: members.to_vec(),
+        members: members.iter().map(|rank| ActorId(class(rank))).collect(),
+        actors: inside.len() as u32,
+        exchanges,
+    });
+}
+
+/// One actor for each class: its first rank.
+fn actors(classes: &Classes, duties: &Duties, (sms, launch): (u32, Time)) -> Vec<Actor> {
+    let mut first = vec![u32::MAX; classes.ranks as usize];
+    let mut alike = vec![0; classes.ranks as usize];
+    for (rank, &class) in classes.of_rank.iter().enumerate() {
+        let first = &mut first[class as usize];
+        *first = (*first).min(rank as u32);
+        alike[class as usize] += 1;
+    }
+    let actor = |(&rank, alike)| Actor {
+        rank,
+        alike,
+        script: duties.of_rank[rank as usize],
+        sms,
+        launch,
+        groups: vec![None; Slot::ALL.len()],
+    };
+    first.iter().zip(alike).map(actor).collect()
+}
+
+/// Which ranks do the same: a duty has one script.
+struct Duties {
+    /// By rank.
+    of_rank: Vec<u32>,
+    /// By duty: the first rank that has it.
+    first: Vec<u32>,
+}
+
+impl Duties {
+    /// What a rank does depends on its stage; on its experts, if they are not equally popular; and
+    /// on being the one that has the weights.
+    fn new(training: &Training, places: &RankMap) -> Duties {
+        let unequal = !expert_shares(training).is_empty();
+        let single = training.spec.data_parallel == DataParallelSpec::SingleProcess;
+        let mut numbers: FxHashMap<(u32, u32, bool), u32> = FxHashMap::default();
+        let mut duties = Duties {
+            of_rank: Vec::with_capacity(places.world() as usize),
+            first: Vec::new(),
+        };
+        for rank in 0..places.world() {
+            let at = places.coordinates(rank).unwrap_or_default();
+            let key = (
+                at.pp,
+                if unequal {
+                    expert_rank(training, at)
+                } else {
+                    0
+                },
+                single && at.dp == 0,
+            );
+            let number = *numbers.entry(key).or_insert(duties.first.len() as u32);
+            if number as usize == duties.first.len() {
+                duties.first.push(rank);
+            }
+            duties.of_rank.push(number);
+        }
+        duties
+    }
+}
+
+/// What scripts are written from.
+struct Writing<'a> {
+    training: &'a Training,
+    places: &'a RankMap,
+    costs: &'a StageCosts,
+    shares: &'a [f64],
+    teams: &'a [Team],
+}
+
+/// Operations that scripts call, which of them each script does, and the memory of scripts.
+type Written = (Calls, Vec<Vec<(Slot, u16)>>, Vec<Held>);
+
+impl Writing<'_> {
+    /// Writes a script for each duty, if all fit with what running them takes.
+    fn scripts(
+        &self,
+        duties: &Duties,
+        job: &mut Job,
+        footprint: &TaskFootprint,
+    ) -> Result<Written, TrainingError> {
+        let memory = &footprint.memory;
+        let mut actors = vec![0u64; duties.first.len()];
+        for actor in &job.actors {
+            actors[actor.script as usize] += 1;
+        }
+        let expected: Vec<u64> = duties.first.iter().map(|&rank| self.tasks(rank)).collect();
+        let parts = expected.iter().zip(&actors);
+        let parts = parts.map(|(tasks, actors)| {
+            tasks.saturating_mul(footprint.task + actors * footprint.of_actor)
+        });
+        let bytes = parts.fold(0, u64::saturating_add);
+        let mut held = vec![memory.hold(Purpose::Tasks, bytes)?];
+        let mut calls = Calls::new();
+        let mut used = Vec::with_capacity(duties.first.len());
+        for (&rank, expected) in duties.first.iter().zip(expected) {
+            let (at, load, has) = self.of(rank);
+            let mut writer = Writer::new(&mut calls, has, expected as usize);
+            StepWriter::new(self.training, self.costs, &mut writer, at, load).steps();
+            let (script, calls_of_script) = writer.finish();
+            let more = (script.tasks.len() as u64).saturating_sub(expected);
+            held.push(memory.hold(Purpose::Tasks, more * footprint.task)?);
+            job.scripts.push(script);
+            used.push(calls_of_script);
+        }
+        Ok((calls, used, held))
+    }
+
+    /// How many tasks the script of a rank has.
+    fn tasks(&self, rank: u32) -> u64 {
+        let (at, load, has) = self.of(rank);
+        footprint::tasks(self.training, self.costs, has, at, load)
+    }
+
+    /// Where a rank is, the load of its experts with all shares, and which communicators it has.
+    fn of(&self, rank: u32) -> (Coordinates, (f64, &[f64]), [bool; Slot::ALL.len()]) {
+        let at = self.places.coordinates(rank).unwrap_or_default();
+        let share = self.shares.get(expert_rank(self.training, at) as usize);
+        let load = share.map_or(1.0, |share| share * self.shares.len() as f64);
+        let mut has = [false; Slot::ALL.len()];
+        for team in self.teams {
+            for group in team.kind.groups.iter().filter(|g| g.contains(&rank)) {
+                has[team.slot(group, rank).index()] = true;
+            }
+        }
+        (at, (load, self.shares), has)
+    }
 }
 
 impl Team {
@@ -428,9 +478,9 @@ fn teams(training: &Training, places: &RankMap, exchanges: &mut Exchanges<'_>) -
     teams
 }
 
-/// Where a rank is among those that have the same weights: sequences' parts nearest.
-fn replica(training: &Training, at: Coordinates) -> u32 {
-    at.dp * training.dims.cp + at.cp
+/// Which of the expert-parallel ranks one is: they are neighbours among the replicas of a stage.
+fn expert_rank(training: &Training, at: Coordinates) -> u32 {
+    (at.dp * training.dims.cp + at.cp) % training.dims.ep
 }
 
 /// The order of dimensions, as it is written: `tp-cp-ep-dp-pp`.
