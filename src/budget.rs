@@ -48,6 +48,14 @@ pub enum Purpose {
 }
 
 impl Purpose {
+    const ALL: [Purpose; 5] = [
+        Purpose::Tasks,
+        Purpose::Connections,
+        Purpose::Loads,
+        Purpose::Machine,
+        Purpose::Record,
+    ];
+
     const fn name(self) -> &'static str {
         match self {
             Purpose::Tasks => "the kernels and messages of a job's steps",
@@ -112,7 +120,33 @@ pub struct Memory {
     limit: Bytes,
     /// More than the limit while a run is estimated.
     allowed: Bytes,
-    held: Arc<AtomicU64>,
+    held: Arc<Counts>,
+}
+
+/// Bytes that are held, by purpose, beside the program's own.
+#[derive(Debug, Default)]
+struct Counts([AtomicU64; Purpose::ALL.len()]);
+
+impl Counts {
+    fn of(&self, purpose: Purpose) -> u64 {
+        self.0[purpose as usize].load(Ordering::Relaxed)
+    }
+
+    /// What is held with `more`, and what most of it is for.
+    fn with(&self, more: &[(Purpose, u64)]) -> (u64, Purpose) {
+        let mut all = PROGRAM;
+        let mut most = (0, Purpose::Machine);
+        for purpose in Purpose::ALL {
+            let own = more.iter().filter(|part| part.0 == purpose);
+            let own = own.map(|part| part.1);
+            let bytes = own.fold(self.of(purpose), u64::saturating_add);
+            all = all.saturating_add(bytes);
+            if bytes > most.0 {
+                most = (bytes, purpose);
+            }
+        }
+        (all, most.1)
+    }
 }
 
 impl Memory {
@@ -122,7 +156,7 @@ impl Memory {
         Memory {
             limit,
             allowed: limit,
-            held: Arc::new(AtomicU64::new(PROGRAM)),
+            held: Arc::default(),
         }
     }
 
@@ -155,35 +189,9 @@ impl Memory {
     /// # Errors
     /// It does not.
     pub fn expect_all(&self, parts: &[(Purpose, u64)]) -> Result<(), OverBudget> {
-        let held = self.held.load(Ordering::Relaxed);
-        let bytes = parts.iter().map(|part| part.1);
-        let takes = bytes.fold(held, u64::saturating_add);
-        let most = parts.iter().max_by_key(|part| part.1);
-        match most {
-            Some(&(purpose, _)) if takes > self.allowed.get() => Err(OverBudget {
-                purpose,
-                takes: Bytes::new(takes),
-                limit: self.limit,
-            }),
-            _ => Ok(()),
-        }
-    }
-
-    /// Holds so much more, until what it returns is dropped.
-    ///
-    /// # Errors
-    /// It does not fit.
-    pub fn hold(&self, purpose: Purpose, bytes: u64) -> Result<Held, OverBudget> {
-        let held = Held {
-            bytes,
-            of: Arc::clone(&self.held),
-        };
-        let takes = self
-            .held
-            .fetch_add(bytes, Ordering::Relaxed)
-            .saturating_add(bytes);
+        let (takes, purpose) = self.held.with(parts);
         if takes <= self.allowed.get() {
-            return Ok(held);
+            return Ok(());
         }
         Err(OverBudget {
             purpose,
@@ -191,18 +199,33 @@ impl Memory {
             limit: self.limit,
         })
     }
+
+    /// Holds so much more, until what it returns is dropped.
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn hold(&self, purpose: Purpose, bytes: u64) -> Result<Held, OverBudget> {
+        self.held.0[purpose as usize].fetch_add(bytes, Ordering::Relaxed);
+        let held = Held {
+            purpose,
+            bytes,
+            of: Arc::clone(&self.held),
+        };
+        self.expect_all(&[]).map(|()| held)
+    }
 }
 
 /// Memory that is held.
 #[derive(Debug)]
 pub struct Held {
+    purpose: Purpose,
     bytes: u64,
-    of: Arc<AtomicU64>,
+    of: Arc<Counts>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.of.0[self.purpose as usize].fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -190,7 +190,11 @@ fn what_takes_longer_than_the_clock_goes_says_so() {
 /// Runs what memory cannot hold: refused soon, with what it would take and what to change.
 fn too_large(args: &[&str], says: &[&str]) {
     let began = Instant::now();
-    let all = [&["of memory, but the budget is", "--memory"], says].concat();
+    let all = [
+        &["of memory, most of it for", "but the budget is", "--memory"],
+        says,
+    ]
+    .concat();
     ends(args, 2, &all);
     // 5 s of a quiet machine and a release build.
     assert!(began.elapsed() < Duration::from_secs(30), "{args:?}");
