@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use assert_cmd::Command;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -66,5 +67,59 @@ fn endings_choose_what_is_written() {
         assert_eq!(code, 0, "{args:?}: {text}");
         let written = fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(written.starts_with(begin), "{args:?}: {written}");
+    }
+}
+
+/// How much of its rate each link used, bin by bin, as `links.csv` of an all-reduce over rings says.
+fn use_of_links(faults: &str) -> BTreeMap<String, Vec<f64>> {
+    let folder = tempfile::tempdir().unwrap();
+    let run = "collective all-reduce -t dgx-h100 -n 2 --algo ring --proto simple -s 64M";
+    let more = ["--faults", "faults.json", "-o", "run"];
+    fs::write(folder.path().join("faults.json"), faults).unwrap();
+    let args: Vec<&str> = run.split(' ').chain(more).collect();
+    let (code, text) = fabricsim(folder.path(), &args);
+    assert_eq!(code, 0, "{text}");
+    let mut links: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut csv = csv::Reader::from_path(folder.path().join("run/links.csv")).unwrap();
+    for row in csv.records() {
+        let row = row.unwrap();
+        let used = row[5].parse().unwrap();
+        links.entry(row[0].to_owned()).or_default().push(used);
+    }
+    links
+}
+
+#[test]
+fn a_links_use_over_time_is_of_the_rate_that_faults_leave() {
+    // At half its rate all the time, a part of the time, and away: for long, and often inside of a bin.
+    let slow = r#""links": "node[1]/nic[2] <> compute", "factor": 0.5"#;
+    let away = r#""links": "node[1]/nic[2]""#;
+    let cases = [
+        (format!(r#"[{{"link": {{{slow}}}}}]"#), 0.9),
+        (
+            format!(r#"[{{"link": {{{slow}, "from": "203us", "to": "401us"}}}}]"#),
+            0.6,
+        ),
+        (
+            format!(r#"[{{"flap": {{{away}, "from": "100us", "down": "250us"}}}}]"#),
+            0.4,
+        ),
+        (
+            format!(
+                r#"[{{"flap": {{{away}, "from": "100us", "down": "1us", "up": "5us", "count": 500}}}}]"#
+            ),
+            0.6,
+        ),
+    ];
+    for (faults, least) in cases {
+        let links = use_of_links(&faults);
+        let most = links.values().flatten().copied().fold(0.0, f64::max);
+        assert!(most <= 1.0 + 1e-6, "{faults}: {most}");
+        for name in ["node1/nic2 > compute/leaf2", "compute/leaf2 > node1/nic2"] {
+            let bins = &links[name];
+            let busy = bins.iter().filter(|&&used| used >= 0.95).count();
+            let part = busy as f64 / bins.len() as f64;
+            assert!(part >= least, "{faults}, {name}: {part} of the time");
+        }
     }
 }

@@ -22,10 +22,11 @@ pub(super) fn rate(timeline: &Timeline, index: usize, bytes: f64) -> f64 {
     if seconds > 0.0 { bytes / seconds } else { 0.0 }
 }
 
-/// The fraction of a link's usable rate that was used in bin `index`.
+/// The fraction of a link's usable rate that was used in bin `index`; of what faults leave of it.
 pub(super) fn utilisation(timeline: &Timeline, series: &LinkSeries, index: usize) -> f64 {
     let bytes = series.bytes.get(index).copied().unwrap_or(0.0);
-    let capacity = series.rate.bytes_per_sec() as f64;
+    let left = series.left.get(index).unwrap_or(&series.rate);
+    let capacity = left.bytes_per_sec() as f64;
     if capacity > 0.0 {
         rate(timeline, index, bytes) / capacity
     } else {

@@ -310,6 +310,9 @@ pub struct LinkSeries {
     pub family: String,
     /// What payload can use of the link.
     pub rate: Bandwidth,
+    /// What faults leave of that in each bin, in the mean over the bin; nothing if none touches the link.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<Bandwidth>,
     /// Bytes in each bin.
     pub bytes: Vec<f64>,
 }

@@ -12,6 +12,7 @@ use crate::report::record::FaultSpan;
 use crate::topology::{LinkId, Topology};
 use crate::units::{Bandwidth, Time};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// What a plan is executed under.
 pub(super) struct Conditions<'c> {
@@ -59,20 +60,22 @@ impl<'c> Conditions<'c> {
     }
 }
 
-/// More changes of one link than this are not looked at for its mean rate.
+/// More changes of one link than this are not looked at for its mean rate over a span.
 const MOST_CHANGES: usize = 10_000;
 
-/// What faults leave of a link's rate, in the mean until `end`; `None` if none touches it.
-pub(super) fn what_is_left(
+/// What faults leave of a link's rate, in the mean over a span; `None` if none touches it. While the link
+/// is away it counts as zero.
+pub(super) fn rate_left(
     faults: &Faults,
     topology: &Topology,
     link: LinkId,
-    end: Time,
+    span: Range<Time>,
 ) -> Option<Bandwidth> {
     if !faults.touches(link) {
         return None;
     }
-    let (mut sum, mut at) = (0.0, Time::ZERO);
+    let Range { start, end } = span;
+    let (mut sum, mut at) = (0.0, start);
     for _ in 0..MOST_CHANGES {
         let next = faults.next_link_change(link, at);
         let until = next.map_or(end, |next| next.min(end));
@@ -82,8 +85,8 @@ pub(super) fn what_is_left(
             break;
         }
     }
-    let mean = if at > Time::ZERO {
-        sum / at.seconds()
+    let mean = if at > start {
+        sum / at.saturating_sub(start).seconds()
     } else {
         1.0
     };

@@ -5,12 +5,12 @@
 //! nccl-tests would print the cost of a call that returns at once.
 
 use super::bound_words;
-use super::disturb::{self, Conditions, what_is_left};
+use super::disturb::{self, Conditions, rate_left};
 use super::error::ScenarioError;
 use super::footprint::{collective_footprint, machine_footprint, recorded_footprint};
 use super::planning::{communicator_plan, ranks_around, stopped};
 use super::prices::Prices;
-use super::recorder::{Limits, Recorder, causes, label};
+use super::recorder::{Limits, RateLeft, Recorder, causes, label};
 use super::timing::{Timed, Timing, disturbed_time_of};
 use super::valid::ValidSpec;
 use crate::budget::{Budget, Purpose};
@@ -397,11 +397,11 @@ fn record(
     let outcome = simulate_with(plan, conditions.rates(topology), options, &mut recorder)
         .map_err(|source| stopped(spec, planned, source))?;
     let end = outcome.end();
-    let left = |link| what_is_left(&spec.faults, topology, link, end);
+    let left = |link, span| rate_left(&spec.faults, topology, link, span);
     let mut record = recorder.finish(topology, plan, &outcome, &left);
     run.timeline = record.timeline;
-    run.timeline.faults = disturb::spans(&spec.faults, outcome.end());
-    run.topology_svg = Some(drawing(spec, plan, &outcome));
+    run.timeline.faults = disturb::spans(&spec.faults, end);
+    run.topology_svg = Some(drawing(spec, plan, &outcome, &left));
     let summary = &mut run.summary;
     summary.traced_row = Some(index);
     let causes = summary.rows.get(index).and_then(|row| row.causes.as_ref());
@@ -425,13 +425,13 @@ fn path_parts(causes: &Causes) -> Vec<Part> {
 }
 
 /// The machine, coloured by how busy its links were, with what is faulty marked.
-fn drawing(spec: &ValidSpec, plan: &Plan, outcome: &Outcome) -> String {
+fn drawing(spec: &ValidSpec, plan: &Plan, outcome: &Outcome, left: RateLeft<'_>) -> String {
     let topology = &spec.topology;
     let duration = outcome.end();
     let carried: BTreeMap<LinkId, Bytes> = outcome.link_bytes(plan);
     let utilisation = |link: LinkId| {
         let bytes = carried.get(&link)?.get() as f64;
-        let left = what_is_left(&spec.faults, topology, link, duration);
+        let left = left(link, Time::ZERO..duration);
         let rate = left.unwrap_or_else(|| topology.rate(link));
         let most = rate.bytes_per_sec() as f64 * duration.seconds();
         (most > 0.0).then(|| bytes / most)

@@ -226,6 +226,7 @@ fn ring_links(bin: Time, end: Time) -> Vec<LinkSeries> {
         });
         let bytes = bytes.collect();
         links.push(LinkSeries {
+            left: Vec::new(),
             name,
             family: family.to_owned(),
             rate,

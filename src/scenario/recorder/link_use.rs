@@ -4,13 +4,13 @@
 //! links, and all links of a route carry their share of it. When it ends is not known
 //! then, so bins begin narrow, and neighbours are merged whenever there are too many.
 
-use super::Stretch;
+use super::{RateLeft, Stretch};
 use crate::engine::Outcome;
 use crate::engine::probe::Slice;
 use crate::plan::Plan;
 use crate::report::record::{LinkSeries, LinkUse};
 use crate::topology::{LinkId, Topology};
-use crate::units::{Bandwidth, Time};
+use crate::units::Time;
 use std::collections::BTreeMap;
 
 /// Width of bins at first.
@@ -130,14 +130,28 @@ impl RouteUse {
 }
 
 impl Links {
-    /// With names, in order of link.
-    pub(super) fn series(self, topology: &Topology) -> Vec<LinkSeries> {
+    /// With names, in order of link. The last bin ends with the operation.
+    pub(super) fn series(
+        self,
+        topology: &Topology,
+        end: Time,
+        left: RateLeft<'_>,
+    ) -> Vec<LinkSeries> {
+        let width = self.width.picos();
+        let span = |bin: usize| {
+            let start = bin as u64 * width;
+            let until = (start + width).min(end.picos().max(start + 1));
+            Time::from_picos(start)..Time::from_picos(until)
+        };
         self.rows
             .into_iter()
             .map(|(link, bytes)| LinkSeries {
                 name: topology.link_name(link),
                 family: topology.family(link).label().to_owned(),
                 rate: topology.rate(link),
+                left: (0..bytes.len())
+                    .map_while(|bin| left(link, span(bin)))
+                    .collect(),
                 bytes,
             })
             .collect()
@@ -149,14 +163,15 @@ pub(super) fn totals(
     topology: &Topology,
     plan: &Plan,
     outcome: &Outcome,
-    left: &dyn Fn(LinkId) -> Option<Bandwidth>,
+    left: RateLeft<'_>,
 ) -> Vec<LinkUse> {
-    let seconds = outcome.end().seconds();
+    let end = outcome.end();
+    let seconds = end.seconds();
     outcome
         .link_bytes(plan)
         .into_iter()
         .map(|(link, bytes)| {
-            let left = left(link);
+            let left = left(link, Time::ZERO..end);
             let rate = left.unwrap_or_else(|| topology.rate(link));
             let most = rate.bytes_per_sec() as f64 * seconds;
             LinkUse {

@@ -28,6 +28,7 @@ use link_use::RouteUse;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use spans::Spans;
+use std::ops::Range;
 
 /// How much may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,9 @@ impl Default for Limits {
         }
     }
 }
+
+/// What faults leave of a link's rate, in the mean over a span; `None` if none touches the link.
+pub type RateLeft<'l> = &'l dyn Fn(LinkId, Range<Time>) -> Option<Bandwidth>;
 
 /// What was recorded, for the report.
 #[derive(Debug, Clone, PartialEq)]
@@ -216,15 +220,14 @@ impl Recorder {
         }
     }
 
-    /// Puts together what was recorded. `outcome` is that of the recorded simulation; `left` is what
-    /// faults leave of a link's rate, if any touches it.
+    /// Puts together what was recorded. `outcome` is that of the recorded simulation.
     #[must_use]
     pub fn finish(
         self,
         topology: &Topology,
         plan: &Plan,
         outcome: &Outcome,
-        left: &dyn Fn(LinkId) -> Option<Bandwidth>,
+        left: RateLeft<'_>,
     ) -> Record {
         let end = outcome.end();
         let account = attribution::Account {
@@ -232,14 +235,14 @@ impl Recorder {
             plan,
             outcome,
         };
-        let attribution = account.tell(&|link| left(link).is_some());
+        let attribution = account.tell(&|link| left(link, Time::ZERO..end).is_some());
         let (ranks, spans, ranks_omitted) = self.spans.finish(&self.cast, topology, plan, end);
         let links = self.routes.into_links(plan, end);
         let timeline = Timeline {
             ranks,
             spans,
             bin: links.width,
-            links: links.series(topology),
+            links: links.series(topology, end, left),
             faults: Vec::new(),
             end,
             ranks_omitted,

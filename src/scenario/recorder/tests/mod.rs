@@ -170,7 +170,7 @@ fn record_with(
         ..Options::default()
     };
     let outcome = simulate_with(plan, &rate, options, &mut recorder).unwrap();
-    let mut record = recorder.finish(topology, plan, &outcome, &|_| None);
+    let mut record = recorder.finish(topology, plan, &outcome, &|_, _| None);
     let [full, folded] = [false, true].map(|folds| {
         let path = CriticalPath::default();
         causes_of(topology, plan, (operations, folds), path, &rate)
