@@ -19,7 +19,7 @@ mod state;
 mod tests;
 
 pub use ledger::Ledger;
-pub use rehearse::{Busiest, Load, Rehearsed, load_footprint, rehearse};
+pub use rehearse::{Busiest, Load, Rehearsals, Rehearsed, load_footprint, rehearse};
 pub use run::{JobOptions, run_job};
 pub use state::{script_footprint, task_footprint};
 

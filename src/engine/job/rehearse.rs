@@ -1,7 +1,7 @@
 //! Each communication alone: what it takes, and what it asks of links.
 
 use super::JobError;
-use crate::budget::{Budget, Purpose};
+use crate::budget::{Budget, Held, Purpose};
 use crate::collective::{ConnId, WorkerId};
 use crate::engine::{Options, Outcome, SimError, simulate, simulate_folded};
 use crate::plan::Plan;
@@ -87,8 +87,23 @@ fn of_own(ranges: &[Range<u32>], plan: &Plan, of: impl Fn(usize) -> u64) -> Vec<
     all.map(|id| if is_own(id) { of(id) } else { 0 }).collect()
 }
 
-/// Simulates every exchange of a job alone, those that are alike once; on all processors, with
-/// the same results for any number of them.
+/// What a simulation of one communication says.
+#[derive(Debug)]
+struct Alone {
+    time: Time,
+    connection_bytes: Vec<u64>,
+    events: u64,
+}
+
+/// What communications take alone, by [`Exchange::alike`]: kept for jobs with the same links at the same
+/// rates, whose exchanges were numbered together.
+#[derive(Debug, Default)]
+pub struct Rehearsals {
+    known: BTreeMap<u32, Alone>,
+    held: Vec<Held>,
+}
+
+/// Simulates every exchange of a job alone, see [`Rehearsals::rehearse`].
 ///
 /// # Errors
 /// The first exchange that cannot be simulated.
@@ -97,59 +112,112 @@ pub fn rehearse(
     rate: impl Fn(LinkId) -> Bandwidth + Sync,
     budget: &Budget,
 ) -> Result<Vec<Rehearsed>, JobError> {
-    // The first of those that are alike speaks for all.
+    Rehearsals::default().rehearse(job, rate, budget)
+}
+
+impl Rehearsals {
+    /// Simulates every exchange of a job alone, those that are alike once, and those of earlier jobs not
+    /// again; on all processors, with the same results for any number of them.
+    ///
+    /// # Errors
+    /// The first exchange that cannot be simulated.
+    pub fn rehearse(
+        &mut self,
+        job: &Job,
+        rate: impl Fn(LinkId) -> Bandwidth + Sync,
+        budget: &Budget,
+    ) -> Result<Vec<Rehearsed>, JobError> {
+        let first = first_of_alike(job);
+        self.simulate(job, &first, rate, budget)?;
+        self.tell(job, &first, budget)
+    }
+
+    /// Simulates what is not known.
+    fn simulate(
+        &mut self,
+        job: &Job,
+        first: &BTreeMap<u32, (usize, &Plan)>,
+        rate: impl Fn(LinkId) -> Bandwidth + Sync,
+        budget: &Budget,
+    ) -> Result<(), JobError> {
+        let new = first
+            .iter()
+            .filter(|(alike, _)| !self.known.contains_key(alike));
+        let work: Vec<(usize, &Plan)> = new.map(|(_, &first)| first).collect();
+        let found = threads::each(
+            &work,
+            Some(budget.threads),
+            || (),
+            |(), &(_, plan)| alone(plan, &rate, budget),
+        );
+        for ((index, _), result) in work.into_iter().zip(found) {
+            let exchange = &job.exchanges[index];
+            let outcome = result.map_err(|source| JobError::Exchange {
+                exchange: exchange.name.clone(),
+                source,
+            })?;
+            let alone = Alone {
+                time: outcome.end(),
+                connection_bytes: outcome.connection_bytes,
+                events: outcome.events,
+            };
+            let bytes = (alone.connection_bytes.len() * size_of::<u64>()) as u64;
+            self.held
+                .push(budget.memory.hold(Purpose::Connections, bytes)?);
+            self.known.insert(exchange.alike, alone);
+        }
+        Ok(())
+    }
+
+    /// Every exchange of a job, of those that are known.
+    fn tell(
+        &self,
+        job: &Job,
+        first: &BTreeMap<u32, (usize, &Plan)>,
+        budget: &Budget,
+    ) -> Result<Vec<Rehearsed>, JobError> {
+        // The same connections of those that are alike load the same links, or those in their stead.
+        let mut in_place: FxHashMap<(u32, &[Range<u32>]), Vec<Load>> = FxHashMap::default();
+        let rehearsed = job.exchanges.iter().enumerate().map(|(index, exchange)| {
+            let known = exchange.plan.as_ref().zip(self.known.get(&exchange.alike));
+            known.map_or_else(Rehearsed::default, |(plan, alone)| {
+                let key = (exchange.alike, &*exchange.own);
+                let loads = in_place
+                    .entry(key)
+                    .or_insert_with(|| loads(&exchange.own, plan, &alone.connection_bytes));
+                Rehearsed {
+                    time: alone.time,
+                    launch: first_launch(plan),
+                    loads: moved(loads, exchange),
+                    events: if first.get(&exchange.alike).is_some_and(|f| f.0 == index) {
+                        alone.events
+                    } else {
+                        0
+                    },
+                }
+            })
+        });
+        let mut all: Vec<Rehearsed> = Vec::with_capacity(job.exchanges.len());
+        // Counted as they come; they are held as long as the job, with all else that is.
+        let mut bytes = 0;
+        for alone in rehearsed {
+            bytes += (alone.loads.len() * size_of::<Load>()) as u64;
+            budget.memory.expect(Purpose::Loads, bytes)?;
+            all.push(alone);
+        }
+        Ok(all)
+    }
+}
+
+/// By [`Exchange::alike`]: the first of those that are alike, which speaks for all.
+fn first_of_alike(job: &Job) -> BTreeMap<u32, (usize, &Plan)> {
     let mut first: BTreeMap<u32, (usize, &Plan)> = BTreeMap::new();
     for (index, exchange) in job.exchanges.iter().enumerate() {
         if let Some(plan) = &exchange.plan {
             first.entry(exchange.alike).or_insert((index, plan));
         }
     }
-    let work: Vec<(usize, &Plan)> = first.values().copied().collect();
-    let found = threads::each(
-        &work,
-        Some(budget.threads),
-        || (),
-        |(), &(_, plan)| alone(plan, &rate, budget),
-    );
-    let mut outcomes: BTreeMap<u32, Outcome> = BTreeMap::new();
-    for ((index, _), result) in work.into_iter().zip(found) {
-        let exchange = &job.exchanges[index];
-        let outcome = result.map_err(|source| JobError::Exchange {
-            exchange: exchange.name.clone(),
-            source,
-        })?;
-        outcomes.insert(exchange.alike, outcome);
-    }
-    // The same connections of those that are alike load the same links, or those in their stead.
-    let mut in_place: FxHashMap<(u32, &[Range<u32>]), Vec<Load>> = FxHashMap::default();
-    let rehearsed = job.exchanges.iter().enumerate().map(|(index, exchange)| {
-        let known = exchange.plan.as_ref().zip(outcomes.get(&exchange.alike));
-        known.map_or_else(Rehearsed::default, |(plan, outcome)| {
-            let key = (exchange.alike, &*exchange.own);
-            let loads = in_place
-                .entry(key)
-                .or_insert_with(|| loads(&exchange.own, plan, outcome));
-            Rehearsed {
-                time: outcome.end(),
-                launch: first_launch(plan),
-                loads: moved(loads, exchange),
-                events: if first.get(&exchange.alike).is_some_and(|f| f.0 == index) {
-                    outcome.events
-                } else {
-                    0
-                },
-            }
-        })
-    });
-    let mut all: Vec<Rehearsed> = Vec::with_capacity(job.exchanges.len());
-    // Counted as they come; they are held as long as the job, with all else that is.
-    let mut bytes = 0;
-    for alone in rehearsed {
-        bytes += (alone.loads.len() * size_of::<Load>()) as u64;
-        budget.memory.expect(Purpose::Loads, bytes)?;
-        all.push(alone);
-    }
-    Ok(all)
+    first
 }
 
 fn alone(
@@ -190,11 +258,11 @@ fn moved(loads: &[Load], exchange: &Exchange) -> Vec<Load> {
 }
 
 /// What the connections in these ranges do on each link.
-fn loads(ranges: &[Range<u32>], plan: &Plan, outcome: &Outcome) -> Vec<Load> {
-    if outcome.connection_bytes.len() != plan.transports.len() {
+fn loads(ranges: &[Range<u32>], plan: &Plan, connection_bytes: &[u64]) -> Vec<Load> {
+    if connection_bytes.len() != plan.transports.len() {
         return Vec::new();
     }
-    let own = of_own(ranges, plan, |id| outcome.connection_bytes[id]);
+    let own = of_own(ranges, plan, |id| connection_bytes[id]);
     let (streams, paces) = senders(plan, &own);
     // Headers are bytes, but no transfers.
     let (num, den) = plan.protocol.wire;

@@ -2,11 +2,45 @@
 
 use super::valid::ValidVariant;
 use crate::budget::{Budget, Purpose};
+use crate::engine::job::{JobError, Rehearsals, Rehearsed};
 use crate::fault::Faults;
 use crate::scenario::ScenarioError;
 use crate::scenario::footprint::{communications_footprint, machine_footprint, task_footprints};
 use crate::topology::LinkId;
+use crate::workload::exchanges::AlikeNumbers;
 use crate::workload::training::lower::{Lowered, lower};
+use std::collections::BTreeMap;
+
+/// What runs of one variant under several faults share, by the links that are gone before the job begins:
+/// what its communications take alone. Other faults do not change that.
+#[derive(Default)]
+pub(super) struct Shared(BTreeMap<Vec<LinkId>, (AlikeNumbers, Rehearsals)>);
+
+/// A variant's tasks under some faults, and its communications alone.
+pub(super) struct Ready {
+    pub(super) lowered: Lowered,
+    pub(super) rehearsed: Result<Vec<Rehearsed>, JobError>,
+}
+
+impl Shared {
+    /// The tasks of a variant under `faults`, and what its communications take alone.
+    ///
+    /// # Errors
+    /// Communications that cannot be planned, more than memory holds.
+    pub(super) fn ready(
+        &mut self,
+        variant: &ValidVariant,
+        faults: &Faults,
+        (seed, budget): (u64, &Budget),
+    ) -> Result<Ready, ScenarioError> {
+        let dead: Vec<LinkId> = faults.gone_links().collect();
+        let (numbers, rehearsals) = self.0.entry(dead).or_default();
+        let lowered = lowered_under(variant, faults, (seed, budget), numbers)?;
+        let rate = |link| variant.topology.rate(link);
+        let rehearsed = rehearsals.rehearse(&lowered.job, rate, budget);
+        Ok(Ready { lowered, rehearsed })
+    }
+}
 
 /// The tasks of a variant under `faults`. Ranks that faults treat alike may be alike, unless the
 /// budget asks for every one; what is gone for good before the job begins NCCL plans around. All
@@ -18,6 +52,7 @@ pub(super) fn lowered_under(
     variant: &ValidVariant,
     faults: &Faults,
     (seed, budget): (u64, &Budget),
+    numbers: &mut AlikeNumbers,
 ) -> Result<Lowered, ScenarioError> {
     let mark = |rank: usize| match budget.exact_full {
         true => rank as u32,
@@ -33,6 +68,7 @@ pub(super) fn lowered_under(
         &variant.gpus,
         &variant.env,
         (seed, &marks, &dead),
+        numbers,
         &task_footprints(budget),
     )?;
     let parts = communications_footprint(&lowered.job, budget);

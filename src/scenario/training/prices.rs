@@ -2,12 +2,11 @@
 //! but this one.
 
 use super::disturb::Trouble;
-use super::lowering::lowered_under;
+use super::lowering::{Ready, Shared};
 use super::valid::ValidVariant;
 use crate::budget::Budget;
-use crate::engine::job::{JobOptions, Unseen, rehearse, run_job};
+use crate::engine::job::{JobOptions, Rehearsed, Unseen, run_job};
 use crate::fault::Faults;
-use crate::plan::job::Job;
 use crate::report::cause::{FaultCost, NoCost};
 use crate::report::training::FaultPrices;
 use crate::scenario::ScenarioError;
@@ -31,12 +30,13 @@ pub(super) fn prices(
     variant: &ValidVariant,
     time: Time,
     how: (u64, &Budget),
+    shared: &mut Shared,
 ) -> Result<Option<FaultPrices>, ScenarioError> {
     let faults = &variant.faults;
     if faults.is_empty() {
         return Ok(None);
     }
-    let Some(healthy) = run(variant, &faults.healthy(), how)? else {
+    let Some(healthy) = run(variant, &faults.healthy(), how, shared)? else {
         return Ok(None);
     };
     let mut costs = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn prices(
         let other = if without.is_empty() {
             None
         } else {
-            Some(run(variant, &without, how)?)
+            Some(run(variant, &without, how, shared)?)
         };
         let against = match &other {
             None => Some(&healthy),
@@ -71,12 +71,13 @@ pub(super) fn prices(
 fn run(
     variant: &ValidVariant,
     faults: &Faults,
-    (seed, budget): (u64, &Budget),
+    how: (u64, &Budget),
+    shared: &mut Shared,
 ) -> Result<Option<Against>, ScenarioError> {
     let topology = &variant.topology;
-    let lowered = lowered_under(variant, faults, (seed, budget))?;
+    let Ready { lowered, rehearsed } = shared.ready(variant, faults, how)?;
     let rate = |link| topology.rate(link);
-    let Ok(rehearsed) = rehearse(&lowered.job, rate, budget) else {
+    let Ok(rehearsed) = rehearsed else {
         return Ok(None);
     };
     let trouble = Trouble::new(faults, &lowered.job);
@@ -87,24 +88,17 @@ fn run(
     let outcome = run_job(job, &rehearsed, rate, &trouble, options, &mut Unseen);
     Ok(outcome.ok().map(|outcome| Against {
         time: outcome.steps.last().copied().unwrap_or(Time::ZERO),
-        used: used(job, topology),
+        used: used(&rehearsed, topology),
     }))
 }
 
-fn used(job: &Job, topology: &Topology) -> FxHashSet<LinkId> {
-    let mut used = FxHashSet::default();
-    for exchange in &job.exchanges {
-        let Some(plan) = &exchange.plan else { continue };
-        let hops = plan.routes.iter().flat_map(|route| route.hops);
-        let network = hops
-            .map(|hop| hop.link)
-            .filter(|&link| topology.family(link) == LinkFamily::Network);
-        used.extend(network.map(|link| match &exchange.moved {
-            Some(moved) => moved.get(&link).copied().unwrap_or(link),
-            None => link,
-        }));
-    }
-    used
+fn used(rehearsed: &[Rehearsed], topology: &Topology) -> FxHashSet<LinkId> {
+    let loads = rehearsed.iter().flat_map(|alone| &alone.loads);
+    let carries = loads.filter(|load| load.bytes > 0.0);
+    carries
+        .map(|load| load.link)
+        .filter(|&link| topology.family(link) == LinkFamily::Network)
+        .collect()
 }
 
 /// Why a fault costs nothing.
@@ -136,5 +130,49 @@ fn why_free(variant: &ValidVariant, fault: usize, time: Time, against: &Against)
     match faults.is_always(fault) {
         true => NoCost::OthersTakeLonger,
         false => NoCost::OutagesMissed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::run::run_variant;
+    use super::super::valid::validate_job;
+    use super::*;
+    use std::path::Path;
+
+    /// Whether rehearsals are shared with the runs before changes nothing; one fault is a link that is gone
+    /// for good, which NCCL plans around.
+    #[test]
+    fn prices_are_the_same_with_rehearsals_of_their_own() {
+        let text = r#"{"name": "p", "topology": {"name": "dgx-h100"}, "nodes": 2,
+            "faults": [{"slow_gpu": {"ranks": 5, "speed": 0.8}},
+                {"link": {"links": "node[1]/nic[2]", "factor": 0.5}},
+                {"link": {"links": "node[0]/nic[3]", "factor": 0}}],
+            "job": {"training": {"model": {"preset": "gpt2-124m"}, "micro_batch": 4,
+                "global_batch": 64, "steps": 1}}}"#;
+        let scenario = crate::scenario::parse(text, "test.json", &[]).unwrap();
+        let job = validate_job(scenario, Path::new("")).unwrap();
+        let how = (job.seed, &Budget::default());
+        let mut shared = Shared::default();
+        run_variant(&job.variants[0], how, &mut shared).unwrap();
+        let time = Time::from_picos(1_000_000_000_000);
+        let with = prices(&job.variants[0], time, how, &mut shared).unwrap();
+        let with = with.unwrap();
+        let healthy = run(
+            &job.variants[0],
+            &job.variants[0].faults.healthy(),
+            how,
+            &mut Shared::default(),
+        );
+        let healthy = healthy.unwrap().unwrap().time;
+        assert_eq!(with.healthy_s, healthy.seconds());
+        assert_eq!(with.costs.len(), 3);
+        for cost in with.costs {
+            let without = job.variants[0].faults.without(cost.fault);
+            let alone = run(&job.variants[0], &without, how, &mut Shared::default());
+            let alone = alone.unwrap().unwrap().time;
+            let own = (time.picos() as i64 - alone.picos() as i64) as f64 / 1e6;
+            assert_eq!(cost.cost_us, Some(own), "{}", cost.description);
+        }
     }
 }

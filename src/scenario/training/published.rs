@@ -1,5 +1,6 @@
 //! Published steps of training jobs, and what is predicted for them.
 
+use super::lowering::Shared;
 use super::run::run_variant;
 use super::valid::variant;
 use crate::budget::Budget;
@@ -134,7 +135,12 @@ fn predict(
 ) -> Result<PublishedRow, ScenarioError> {
     let scenario = changed(&table.scenario, &row.name, "set", &row.set)?;
     let variant = variant(&scenario.spec, row.name.clone(), &steps.folder, &row.name)?;
-    let result = run_variant(&variant, (scenario.spec.seed, budget))?.result;
+    let result = run_variant(
+        &variant,
+        (scenario.spec.seed, budget),
+        &mut Shared::default(),
+    )?
+    .result;
     let gpus = variant.gpus.len() as u32;
     Ok(match result {
         VariantResult::Failed(error) => PublishedRow {

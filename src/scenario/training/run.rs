@@ -5,13 +5,13 @@ use super::causes::causes;
 use super::disturb::Trouble;
 use super::effect::{Counted, count, why_none};
 use super::factors::{differs, one_at_a_time};
-use super::lowering::lowered_under;
+use super::lowering::{Ready, Shared, lowered_under};
 use super::prices::prices;
 use super::results::{Spans, failed, results};
 use super::valid::{ValidJob, ValidVariant};
 use crate::budget::{Budget, OverBudget};
 use crate::engine::SimError;
-use crate::engine::job::{JobError, JobOptions, rehearse, run_job};
+use crate::engine::job::{JobError, JobOptions, run_job};
 use crate::report::FORMAT;
 use crate::report::cause::prices as prices_in_words;
 use crate::report::training::{
@@ -19,6 +19,7 @@ use crate::report::training::{
 };
 use crate::scenario::ScenarioError;
 use crate::units::Time;
+use crate::workload::exchanges::AlikeNumbers;
 use crate::workload::model::parameters;
 use std::time::Instant;
 
@@ -46,12 +47,13 @@ pub fn run_jobs(
     let mut counted = Vec::new();
     for variant in &job.variants {
         tell(&variant.name);
-        let run = run_variant(variant, (job.seed, budget))?;
+        let mut shared = Shared::default();
+        let run = run_variant(variant, (job.seed, budget), &mut shared)?;
         let fault_prices = match &run.result {
             VariantResult::Ran(ran) => {
                 let seconds: f64 = ran.steps_s.iter().sum();
                 let time = Time::from_picos((seconds * 1e12).round() as u64);
-                prices(variant, time, (job.seed, budget))?
+                prices(variant, time, (job.seed, budget), &mut shared)?
             }
             VariantResult::Failed(_) => None,
         };
@@ -115,7 +117,8 @@ fn expect_all(job: &ValidJob, budget: &Budget) -> Result<(), ScenarioError> {
     }
     let mut largest: Option<OverBudget> = None;
     for variant in &job.variants {
-        match lowered_under(variant, &variant.faults, (job.seed, budget)) {
+        let mut numbers = AlikeNumbers::default();
+        match lowered_under(variant, &variant.faults, (job.seed, budget), &mut numbers) {
             Err(ScenarioError::Memory(over)) => {
                 let known = largest.get_or_insert(over);
                 if over.takes > known.takes {
@@ -168,12 +171,13 @@ impl VariantRun {
 pub(super) fn run_variant(
     variant: &ValidVariant,
     (seed, budget): (u64, &Budget),
+    shared: &mut Shared,
 ) -> Result<VariantRun, ScenarioError> {
     let began = Instant::now();
     let topology = &variant.topology;
-    let lowered = lowered_under(variant, &variant.faults, (seed, budget))?;
+    let Ready { lowered, rehearsed } = shared.ready(variant, &variant.faults, (seed, budget))?;
     let rate = |link| topology.rate(link);
-    let rehearsed = match rehearse(&lowered.job, rate, budget) {
+    let rehearsed = match rehearsed {
         Ok(rehearsed) => rehearsed,
         Err(
             JobError::Memory(over)

@@ -86,8 +86,7 @@ pub struct Exchanges<'t> {
     router: Option<Router<'t>>,
     /// What was planned.
     known: FxHashMap<Key, Known>,
-    /// Exchanges that are not alike, so far.
-    unlike: u32,
+    numbers: &'t mut AlikeNumbers,
     /// The nodes that were last compared with others, and the links in the stead of theirs, if
     /// they correspond: the groups of a set are planned one after the other.
     nodes: Arc<[NodeId]>,
@@ -99,6 +98,20 @@ pub struct Exchanges<'t> {
 
 /// The place of a set of groups, and what each of them does: an operation without its name.
 type Key = (u32, Moves, Bytes, Forced);
+
+/// What each number of [`Exchange::alike`] stands for. Jobs of the same ranks on the same machine with the
+/// same dead links that are handed the same one have the same numbers for the same exchanges.
+#[derive(Debug, Default)]
+pub struct AlikeNumbers(FxHashMap<(Key, Arc<[NodeId]>, usize), u32>);
+
+impl AlikeNumbers {
+    /// The number of one of the plans of a set's operation on these nodes.
+    fn of(&mut self, key: &Key, nodes: &Arc<[NodeId]>, plan: usize) -> u32 {
+        let next = self.0.len() as u32;
+        let of = (key.clone(), Arc::clone(nodes), plan);
+        *self.0.entry(of).or_insert(next)
+    }
+}
 
 /// An operation of all groups of a set.
 struct Known {
@@ -138,6 +151,7 @@ impl<'t> Exchanges<'t> {
         gpus: &'t [DeviceId],
         env: &'t Env,
         (seed, dead): (u64, &'t [LinkId]),
+        numbers: &'t mut AlikeNumbers,
     ) -> Self {
         Exchanges {
             topology,
@@ -148,7 +162,7 @@ impl<'t> Exchanges<'t> {
             places: Places::new(topology, gpus, !dead.is_empty()),
             router: None,
             known: FxHashMap::default(),
-            unlike: 0,
+            numbers,
             nodes: Arc::from([]),
             twins: FxHashMap::default(),
             memory: Memory::unlimited(),
@@ -263,8 +277,10 @@ impl<'t> Exchanges<'t> {
         }
         let mut joined = Joined::default();
         for (operation, parts) in operations.iter().zip(all) {
-            let known = Known::new(nodes, parts, (&mut self.unlike, &mut joined));
-            self.known.insert(key(place, operation), known);
+            let key = key(place, operation);
+            let mut number = |plan| self.numbers.of(&key, nodes, plan);
+            let known = Known::new(nodes, parts, (&mut number, &mut joined));
+            self.known.insert(key, known);
         }
         Ok(())
     }
@@ -301,12 +317,12 @@ struct Member {
 }
 
 impl Known {
-    /// From what the groups' communicators planned; `unlike` counts what is not alike, and `joined`
-    /// has the routes of operations before.
+    /// From what the groups' communicators planned; `number` is [`Exchange::alike`] of each plan of theirs,
+    /// and `joined` has the routes of operations before.
     fn new(
         nodes: &Arc<[NodeId]>,
         planned: Vec<Option<Planned>>,
-        (unlike, joined): (&mut u32, &mut Joined),
+        (number, joined): (&mut dyn FnMut(usize) -> u32, &mut Joined),
     ) -> Self {
         let mut apart: Vec<(Protocol, Vec<Plan>, u32)> = Vec::new();
         let mut parts = Vec::with_capacity(planned.len());
@@ -333,10 +349,10 @@ impl Known {
             }));
             plans.push(planned.plan);
         }
-        let together = apart.into_iter().filter_map(|(_, plans, _)| {
+        let together = apart.into_iter().enumerate();
+        let together = together.filter_map(|(index, (_, plans, _))| {
             let plan = Arc::new(Plan::side_by_side(plans, joined)?);
-            *unlike += 1;
-            let alike = *unlike - 1;
+            let alike = number(index);
             Some(Together { plan, alike })
         });
         Known {

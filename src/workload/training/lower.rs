@@ -14,7 +14,7 @@ use crate::plan::job::{Actor, ActorId, Exchange, ExchangeId, Group, GroupId, Job
 use crate::topology::{DeviceId, LinkId, Topology};
 use crate::units::{Bytes, Time};
 use crate::workload::classes::{Classes, Kind};
-use crate::workload::exchanges::{Exchanges, Moves, Operation, representatives};
+use crate::workload::exchanges::{AlikeNumbers, Exchanges, Moves, Operation, representatives};
 use crate::workload::model::ranks::Group as Dim;
 use crate::workload::model::{Coordinates, Dimension, RankMap};
 use rustc_hash::FxHashMap;
@@ -58,7 +58,7 @@ struct Team {
 ///
 /// `marks` tells ranks apart that something else treats differently, such as a fault: those with
 /// different marks are never alike. Links in `dead` are gone before the job begins: NCCL plans
-/// around them.
+/// around them. `numbers` are those of its exchanges.
 ///
 /// # Errors
 /// A GPU of which too little is known, communications that cannot be planned, more than memory holds.
@@ -68,12 +68,14 @@ pub fn lower(
     gpus: &[DeviceId],
     env: &Env,
     (seed, marks, dead): (u64, &[u32], &[LinkId]),
+    numbers: &mut AlikeNumbers,
     footprint: &TaskFootprint,
 ) -> Result<Lowered, TrainingError> {
     let places = RankMap::new(&training.dims, &order(training)?)?;
     let gpu = gpu_of(training, topology, gpus)?;
     let costs = StageCosts::new(training, gpu.clone())?;
-    let mut exchanges = Exchanges::new(topology, gpus, env, (seed, dead)).within(&footprint.memory);
+    let mut exchanges =
+        Exchanges::new(topology, gpus, env, (seed, dead), numbers).within(&footprint.memory);
     let teams = teams(training, &places, &mut exchanges);
     let duties = Duties::new(training, &places);
     let mark = |rank: usize| marks.get(rank).copied().unwrap_or(0);
