@@ -275,3 +275,54 @@ fn shipped_jobs_fit_their_gpus() {
     }
     assert!(jobs >= 9, "{jobs}");
 }
+
+/// Bytes of all operations whose name begins so, all times together.
+fn moved(result: &StepResult, group: &str, name: &str) -> u64 {
+    let all = result.collectives.iter();
+    let named = all.filter(|c| c.group == group && c.what.starts_with(name));
+    named.map(|c| c.bytes.get() * u64::from(c.count)).sum()
+}
+
+/// ZeRO's stage 2 adds up divided gradients, so that those of every micro-batch go out; stage 1, and
+/// stage 2 where a stage has all of its micro-batches one after the other, send their sum.
+#[test]
+fn stage_2_sends_the_gradients_of_every_micro_batch() {
+    let of = |stage: u8, (pp, virtual_stages): (u32, u32), global_batch: u32, overlap: bool| {
+        one(&format!(
+            r#"{{"name": "z", "topology": {{"name": "dgx-h100"}},
+            "job": {{"training": {{"model": {{"shape": {{"layers": 4, "hidden": 1024, "heads": 16,
+                    "ffn": 4096, "vocabulary": 1024, "sequence": 1024}}}},
+                "micro_batch": 1, "global_batch": {global_batch}, "steps": 1,
+                "parallel": {{"pp": {pp}, "virtual_stages": {virtual_stages}}},
+                "data_parallel": {{"zero": {{"stage": {stage}, "bucket": "8MiB",
+                    "overlap_gradients": {overlap}}}}}}}}}}}"#
+        ))
+    };
+    let sent = |result: &StepResult| moved(result, "data parallel", "reduce-scatter of gradients");
+    let once = sent(&of(2, (1, 1), 8, true));
+    // Four layers of 12 h² + 2 h, two tables and the last norm, of 4 bytes.
+    let (h, vocabulary) = (1024, 1024);
+    let parameters = 4 * (12 * h * h + 2 * h) + 2 * vocabulary * h + h;
+    assert_eq!(once, 4 * parameters);
+    for overlap in [true, false] {
+        for micro_batches in [2, 5] {
+            let batch = 8 * micro_batches;
+            let two = of(2, (1, 1), batch, overlap);
+            assert_eq!(sent(&two), u64::from(micro_batches) * once);
+            let one = of(1, (1, 1), batch, overlap);
+            assert_eq!(sent(&one), once);
+            assert!(two.step_s > one.step_s, "{} {}", two.step_s, one.step_s);
+        }
+    }
+    // Two stages with two virtual stages each: two micro-batches of one, then of the other; so that four
+    // micro-batches are two rounds.
+    for (micro_batches, rounds) in [(2, 1), (4, 2)] {
+        let batch = 4 * micro_batches;
+        let (one, two) = (of(1, (2, 2), batch, true), of(2, (2, 2), batch, true));
+        assert_eq!(sent(&two), rounds * sent(&one));
+    }
+    let (one, two) = (of(1, (2, 1), 16, true), of(2, (2, 1), 16, true));
+    assert_eq!(sent(&one), sent(&two));
+    assert_eq!(one.step_s, two.step_s);
+    assert_eq!(one.memory.total, two.memory.total);
+}

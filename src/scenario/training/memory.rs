@@ -62,8 +62,8 @@ pub(super) fn memory_plan(training: &Training) -> MemoryPlan {
         schedule: training.schedule,
         zero: match &training.spec.data_parallel {
             DataParallelSpec::Ddp(_) | DataParallelSpec::SingleProcess => Zero::None,
-            DataParallelSpec::Zero(zero) if zero.stage == 1 => Zero::Optimiser,
-            DataParallelSpec::Zero(_) => Zero::Gradients,
+            DataParallelSpec::Zero(_) if training.keeps_divided_gradients() => Zero::Gradients,
+            DataParallelSpec::Zero(_) => Zero::Optimiser,
             DataParallelSpec::Fsdp(_) => Zero::Weights,
         },
         shards: training.shard_group,

@@ -1,7 +1,7 @@
 //! Gradients and weights on their way between replicas.
 
 use super::buckets::Filling;
-use super::costs::{end_weights, layer_weights};
+use super::costs::{Weights, end_weights, layer_weights};
 use super::layers::Deps;
 use super::resolve::Training;
 use super::script::{COMPUTE, DATA, REPLICAS, Slot, collective};
@@ -67,7 +67,7 @@ impl Gradients {
 impl StepWriter<'_, '_, '_> {
     /// Gradients of these weights are there after a task.
     pub(super) fn gradient(&mut self, dense: &[u64], experts: u64, after: TaskId) {
-        if !self.last_micro_batch || self.gradients.filling.is_none() {
+        if !self.sends_gradients || self.gradients.filling.is_none() {
             return;
         }
         let width = u64::from(self.training.gradient_bytes());
@@ -181,16 +181,62 @@ impl StepWriter<'_, '_, '_> {
         self.gradients.sent.add(called);
     }
 
-    /// A virtual stage is through with its last micro-batch: what is left of its gradients goes
+    /// A virtual stage is through with a micro-batch whose gradients go out: what is left of its gradients goes
     /// out, but for DDP, whose buckets know no stages.
     pub(super) fn end_chunk(&mut self) {
         let zero = matches!(self.training.spec.data_parallel, DataParallelSpec::Zero(_));
-        if zero && self.last_micro_batch && self.gradients.waiting > 0 {
+        if zero && self.sends_gradients && self.gradients.waiting > 0 {
             self.send_bucket();
             if let Some(filling) = &mut self.gradients.filling {
                 filling.restart();
             }
         }
+        if self.training.divides_each_micro_batch() && !self.gradients.held.is_empty() {
+            self.send_held();
+            // The next micro-batch's gradients take the place of these.
+            let sent = self.gradients.sent.clone();
+            self.of_kind(TaskKind::Gradients, |me| {
+                me.run("gradients sent", Kernels::default(), &sent)
+            });
+        }
+    }
+
+    /// What was not to go out before the backward pass is over.
+    fn send_held(&mut self) {
+        for bytes in std::mem::take(&mut self.gradients.held) {
+            let after = self.last;
+            self.send_gradients(bytes, after);
+        }
+    }
+
+    /// Gradients of each micro-batch are added to those of the ones before, where products do not do so
+    /// themselves: whole ones, or with ZeRO's stage 2 the part of them that this GPU updates. Returns
+    /// what whole ones have to wait for before they go out.
+    pub(super) fn accumulate(&mut self, weights: &[&Weights]) -> Option<TaskId> {
+        let t = self.training;
+        let sharded = matches!(t.spec.data_parallel, DataParallelSpec::Fsdp(_));
+        if t.fused_accumulation() || sharded || t.micro_batches == 1 {
+            return None;
+        }
+        let dense: u64 = weights.iter().flat_map(|w| &w.dense).sum();
+        let experts: u64 = weights.iter().map(|w| w.experts).sum();
+        let own = if t.divides_each_micro_batch() {
+            self.part(dense, experts)
+        } else {
+            dense + experts
+        };
+        let kernels = self.costs.accumulation(own, t);
+        let sum = self.of_kind(TaskKind::Gradients, |me| {
+            me.run("accumulate gradients", kernels, &Deps::default())
+        });
+        (!t.divides_each_micro_batch()).then_some(sum)
+    }
+
+    /// One replica's part of weights, and of those of experts.
+    fn part(&self, dense: u64, experts: u64) -> u64 {
+        let dims = &self.training.dims;
+        let replicas = u64::from(dims.dp * dims.cp);
+        dense.div_ceil(replicas) + experts.div_ceil((replicas / u64::from(dims.ep)).max(1))
     }
 
     /// All gradients that have not gone out.
@@ -198,10 +244,7 @@ impl StepWriter<'_, '_, '_> {
         if self.gradients.waiting > 0 {
             self.send_bucket();
         }
-        for bytes in std::mem::take(&mut self.gradients.held) {
-            let after = self.last;
-            self.send_gradients(bytes, after);
-        }
+        self.send_held();
         if self.training.spec.data_parallel == DataParallelSpec::SingleProcess {
             let width = u64::from(self.training.gradient_bytes());
             let bytes = self.stage_weights().0 * width;
@@ -241,13 +284,9 @@ impl StepWriter<'_, '_, '_> {
     pub(super) fn updated(&self) -> Option<u64> {
         let t = self.training;
         let (dense, experts) = self.stage_weights();
-        let replicas = u64::from(t.dims.dp * t.dims.cp);
         let parameters = match &t.spec.data_parallel {
             DataParallelSpec::Ddp(_) => dense + experts,
-            DataParallelSpec::Zero(_) => {
-                dense.div_ceil(replicas)
-                    + experts.div_ceil((replicas / u64::from(t.dims.ep)).max(1))
-            }
+            DataParallelSpec::Zero(_) => self.part(dense, experts),
             DataParallelSpec::Fsdp(_) => (dense + experts).div_ceil(u64::from(t.shard_group)),
             DataParallelSpec::SingleProcess if self.at.dp > 0 => return None,
             DataParallelSpec::SingleProcess => dense,

@@ -268,14 +268,44 @@ impl Training {
         }
     }
 
-    /// Whether products add weights' gradients to the sum over micro-batches themselves.
+    /// Whether products add weights' gradients to the sum over micro-batches themselves. Where each
+    /// micro-batch's gradients are divided there is no sum of whole ones.
     #[must_use]
     pub fn fused_accumulation(&self) -> bool {
         let usual = !matches!(
             self.spec.data_parallel,
             DataParallelSpec::Fsdp(_) | DataParallelSpec::SingleProcess
         );
-        self.spec.fused_accumulation.unwrap_or(usual)
+        self.spec.fused_accumulation.unwrap_or(usual) && !self.divides_each_micro_batch()
+    }
+
+    /// Whether gradients are divided: ZeRO's stage 2.
+    ///
+    /// DeepSpeed's `stage_1_and_2.py` sends those of every micro-batch with `partition_gradients`, and adds
+    /// up the parts; with stage 1, as Megatron's distributed optimizer, gradients go out after the last
+    /// micro-batch (`engine.py`, `is_gradient_accumulation_boundary`). DeepSpeed has no stage 2 with a
+    /// pipeline (`pipe/engine.py` refuses it). Llama 3 has: it adds up whole gradients over micro-batches
+    /// (arXiv 2407.21783, section 3.3.2) as long as those of one virtual stage follow each other (from
+    /// memory: Scaling Llama 3 Training with Efficient Parallelism Strategies, ISCA 2025).
+    #[must_use]
+    pub fn divides_gradients(&self) -> bool {
+        matches!(&self.spec.data_parallel, DataParallelSpec::Zero(zero) if zero.stage == 2)
+    }
+
+    /// Whether the gradients of every micro-batch go out, and divided ones are added up.
+    #[must_use]
+    pub fn divides_each_micro_batch(&self) -> bool {
+        self.divides_gradients() && self.dims.pp == 1 && self.micro_batches > 1
+    }
+
+    /// Whether a GPU keeps the sum of gradients only of what it updates. A stage that is whole has all of
+    /// its micro-batches one after the other, and so the sum of whole gradients.
+    #[must_use]
+    pub fn keeps_divided_gradients(&self) -> bool {
+        let Layout {
+            pp, virtual_stages, ..
+        } = self.dims;
+        self.divides_gradients() && (pp == 1 || virtual_stages > 1 || self.micro_batches == 1)
     }
 
     /// Bytes of a gradient that replicas exchange.

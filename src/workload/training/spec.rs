@@ -272,10 +272,10 @@ pub struct ZeroSpec {
     /// Free text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// 1: optimizer states are divided; 2: gradients as well.
+    /// 1: optimizer states are divided, and gradients go out after the last micro-batch; 2: gradients are
+    /// divided as well, and go out after every one, in a pipeline when another virtual stage is next.
     pub stage: u8,
-    /// Gradients go out in parts of this size as the backward pass of the last micro-batch makes
-    /// them.
+    /// Gradients go out in parts of this size as the backward pass makes them.
     pub bucket: Bytes,
     /// They do so beside the backward pass; if false, after it.
     pub overlap_gradients: bool,

@@ -13,6 +13,7 @@ use super::spec::DataParallelSpec;
 use crate::collective::Collective;
 use crate::plan::job::{Tag, TaskId, TaskKind};
 use crate::workload::model::{Coordinates, Recompute};
+use crate::workload::pipeline::Pass;
 
 /// Writes the steps of one rank.
 pub(super) struct StepWriter<'t, 'w, 'c> {
@@ -29,6 +30,8 @@ pub(super) struct StepWriter<'t, 'w, 'c> {
     pub(super) last: Option<TaskId>,
     pub(super) first_micro_batch: bool,
     pub(super) last_micro_batch: bool,
+    /// Gradients of the present pass go out as they come.
+    pub(super) sends_gradients: bool,
 }
 
 impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
@@ -50,6 +53,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             last: None,
             first_micro_batch: true,
             last_micro_batch: false,
+            sends_gradients: false,
         }
     }
 
@@ -76,6 +80,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             t.micro_batches,
             t.dims.virtual_stages,
         );
+        let mut sending = sending(t, &passes).into_iter();
         for pass in passes {
             self.writer.tag.micro_batch = Some(pass.micro_batch as u16);
             self.writer.tag.chunk = pass.chunk as u16;
@@ -83,6 +88,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             self.last_micro_batch = pass.micro_batch + 1 == t.micro_batches;
             if pass.backward {
                 self.writer.tag.kind = TaskKind::Backward;
+                self.sends_gradients = sending.next().unwrap_or(true);
                 self.backward(pass.chunk);
             } else {
                 self.writer.tag.kind = TaskKind::Forward;
@@ -349,13 +355,8 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             deps.add(Some(k));
         }
         let mut ready = self.attention_backward(&cost.attention, deps);
-        let fsdp = matches!(self.training.spec.data_parallel, DataParallelSpec::Fsdp(_));
-        if !self.training.fused_accumulation() && !fsdp && self.training.micro_batches > 1 {
-            let weights = attention.all() + mlp.all();
-            let kernels = self.costs.accumulation(weights, self.training);
-            ready = self.of_kind(TaskKind::Gradients, |me| {
-                me.run("accumulate gradients", kernels, &Deps::default())
-            });
+        if let Some(sum) = self.accumulate(&[&attention, &mlp]) {
+            ready = sum;
         }
         self.gradient(&attention.dense, 0, ready);
         self.layer_done(layer, ready);
@@ -444,6 +445,21 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
         }
         self.writer.synchronise();
     }
+}
+
+/// Of each backward pass: whether its gradients go out. Those of a virtual stage's last micro-batch do;
+/// divided ones ([`Training::divides_gradients`]) each time that another virtual stage is next, and
+/// without a pipeline after each.
+fn sending(training: &Training, passes: &[Pass]) -> Vec<bool> {
+    let backward: Vec<&Pass> = passes.iter().filter(|pass| pass.backward).collect();
+    let of = |(index, pass): (usize, &&Pass)| {
+        let next: Option<&&Pass> = backward.get(index + 1);
+        let leaves = next.is_none_or(|next| next.chunk != pass.chunk);
+        pass.micro_batch + 1 == training.micro_batches
+            || training.divides_each_micro_batch()
+            || training.divides_gradients() && leaves
+    };
+    backward.iter().enumerate().map(of).collect()
 }
 
 /// A bucket's caps: of the first, and of the others.
