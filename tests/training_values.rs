@@ -326,3 +326,92 @@ fn stage_2_sends_the_gradients_of_every_micro_batch() {
     assert_eq!(one.step_s, two.step_s);
     assert_eq!(one.memory.total, two.memory.total);
 }
+
+fn experts(gpus: u32, ep: u32, shard_group: &str) -> String {
+    format!(
+        r#"{{"name": "e", "topology": {{"name": "dgx-h100"}}, "gpus_per_node": {gpus},
+        "job": {{"training": {{"model": {{"shape": {{"layers": 4, "hidden": 1024, "heads": 16,
+                "ffn": 4096, "gated": true, "vocabulary": 1024, "sequence": 1024,
+                "experts": {{"count": 8, "per_token": 2, "ffn": 2048}}}}}},
+            "micro_batch": 1, "global_batch": {gpus}, "steps": 1, "parallel": {{"ep": {ep}}},
+            "data_parallel": {{"fsdp": {{{shard_group}}}}}}}}}}}"#
+    )
+}
+
+/// Ranks of an expert-parallel group have different experts: FSDP divides each over dp / ep ranks, and
+/// a layer's all-gather brings a rank only its own.
+#[test]
+fn fsdp_divides_experts_over_those_that_have_the_same() {
+    let (layers, h, ffn) = (4, 1024, 2048);
+    let all_experts = 8 * 3 * h * ffn;
+    // Attention, two norms, router; and two tables with the last norm.
+    let (rest, ends) = (4 * h * h + 2 * h + 8 * h, 2 * 1024 * h + h);
+    // Two bytes each, forward and backward; gradients once.
+    let gathered = |weights: u64| 2 * 2 * layers * weights;
+    let summed = |weights: u64| 2 * layers * weights;
+    let ranks = |result: &StepResult, group: &str| {
+        let found = result.collectives.iter().find(|c| c.group == group);
+        found.map_or(0, |c| c.ranks)
+    };
+
+    let whole = one(&experts(8, 1, ""));
+    let data = |result: &StepResult, name: &str| moved(result, "data parallel", name);
+    assert_eq!(
+        data(&whole, "all-gather of weights"),
+        gathered(rest + all_experts) + 2 * ends
+    );
+
+    let divided = one(&experts(8, 4, ""));
+    let own = all_experts / 4;
+    assert_eq!(ranks(&divided, "data parallel"), 8);
+    assert_eq!(
+        data(&divided, "all-gather of weights"),
+        gathered(rest) + 2 * ends
+    );
+    assert_eq!(ranks(&divided, "expert data parallel"), 2);
+    let of = |name: &str| moved(&divided, "expert data parallel", name);
+    assert_eq!(of("all-gather of experts"), gathered(own));
+    assert_eq!(of("reduce-scatter of gradients of experts"), summed(own));
+    assert_eq!(
+        data(&divided, "reduce-scatter of gradients"),
+        summed(rest) + 2 * ends
+    );
+
+    // Each rank has what it has of weights, optimiser states of the same parameters and so on.
+    let weights = divided.memory.parts.iter().find(|(n, _)| n == "weights");
+    let kept = 2 * (layers * rest + ends) / 8 + 2 * layers * own / 2;
+    assert_eq!(weights.unwrap().1.get(), kept);
+}
+
+/// The same with hybrid sharding: within a shard group, or, if that is within an expert-parallel group,
+/// not at all.
+#[test]
+fn hybrid_sharding_divides_experts_within_its_groups() {
+    let (layers, own) = (4, 8 * 3 * 1024 * 2048 / 2);
+    let result = one(&experts(8, 2, r#""shard_group": 4"#));
+    let of = |group: &str, name: &str| moved(&result, group, name);
+    assert_eq!(
+        of("expert shards", "all-gather of experts"),
+        2 * 2 * layers * own
+    );
+    assert_eq!(
+        of("expert replicas", "all-reduce of gradients of experts"),
+        2 * layers * own / 2
+    );
+    let own = own / 2;
+    let result = one(&experts(8, 4, r#""shard_group": 2"#));
+    let of = |group: &str, name: &str| moved(&result, group, name);
+    assert_eq!(of("expert shards", "all-gather of experts"), 0);
+    assert_eq!(
+        of("expert replicas", "all-reduce of gradients of experts"),
+        2 * layers * own
+    );
+    let text = experts(6, 2, r#""shard_group": 3"#);
+    let scenario = parse(&text, "test.json", &[]).unwrap();
+    let error = validate_job(scenario, Path::new("")).err().unwrap();
+    let error = error.to_string();
+    assert!(
+        error.contains("a multiple or a divisor of ep = 2"),
+        "{error}"
+    );
+}

@@ -4,7 +4,7 @@ use super::buckets::Filling;
 use super::costs::{Weights, end_weights, layer_weights};
 use super::layers::Deps;
 use super::resolve::Training;
-use super::script::{COMPUTE, DATA, REPLICAS, Slot, collective};
+use super::script::{COMPUTE, DATA, Slot, collective};
 use super::spec::{Backend, Compression, DataParallelSpec};
 use super::step::{StepWriter, filling};
 use crate::collective::Collective;
@@ -26,13 +26,13 @@ pub(super) struct Gradients {
     pub(super) sent: Deps,
     /// Layers of the present pass whose weights are to be gathered, and those that have been
     /// asked for.
-    to_gather: VecDeque<u64>,
-    gathered: VecDeque<(u64, Option<TaskId>)>,
-    ends: Option<TaskId>,
+    pub(super) to_gather: VecDeque<u64>,
+    pub(super) gathered: VecDeque<(u64, Option<TaskId>)>,
+    pub(super) ends: Option<TaskId>,
     /// New weights of this step, in the order of the forward pass: bytes up to which each
     /// all-gather brings them.
-    coming: VecDeque<(u64, Option<TaskId>)>,
-    taken: u64,
+    pub(super) coming: VecDeque<(u64, Option<TaskId>)>,
+    pub(super) taken: u64,
     first_step: bool,
 }
 
@@ -287,7 +287,10 @@ impl StepWriter<'_, '_, '_> {
         let parameters = match &t.spec.data_parallel {
             DataParallelSpec::Ddp(_) => dense + experts,
             DataParallelSpec::Zero(_) => self.part(dense, experts),
-            DataParallelSpec::Fsdp(_) => (dense + experts).div_ceil(u64::from(t.shard_group)),
+            DataParallelSpec::Fsdp(_) => {
+                dense.div_ceil(u64::from(t.shard_group))
+                    + experts.div_ceil(u64::from(t.expert_shards()))
+            }
             DataParallelSpec::SingleProcess if self.at.dp > 0 => return None,
             DataParallelSpec::SingleProcess => dense,
         };
@@ -379,135 +382,8 @@ impl StepWriter<'_, '_, '_> {
         }
     }
 
-    /// The layers of a pass, in its order, whose weights FSDP gathers ahead.
-    pub(super) fn begin_gathers(&mut self, layers: Vec<u64>, backward: bool) {
-        let DataParallelSpec::Fsdp(fsdp) = &self.training.spec.data_parallel else {
-            return;
-        };
-        let needed = if fsdp.reshard {
-            true
-        } else {
-            !backward && self.first_micro_batch
-        };
-        self.gradients.to_gather.clear();
-        self.gradients.gathered.clear();
-        if needed {
-            self.gradients.to_gather.extend(layers);
-        }
-    }
-
-    /// What a layer's kernels have to wait for until its weights are there; and those of the
-    /// layers after it are asked for.
-    pub(super) fn gather(&mut self, layer: u64, deps: &mut Deps, backward: bool) {
-        if let DataParallelSpec::Fsdp(fsdp) = &self.training.spec.data_parallel {
-            let ahead = fsdp.prefetch as usize + 1;
-            let after = self.last;
-            // The first of a pass has nothing to wait for.
-            while self.gradients.gathered.len() < ahead {
-                let Some(next) = self.gradients.to_gather.pop_front() else {
-                    break;
-                };
-                let bytes = self.layer_bytes(next, 2);
-                let operation = collective("all-gather of weights", Collective::AllGather, bytes);
-                let slot = self.shard_slot();
-                let called = self.writer.call(DATA, slot, operation, after.as_slice());
-                self.gradients.gathered.push_back((next, called));
-            }
-            if let Some(&(next, called)) = self.gradients.gathered.front()
-                && next == layer
-            {
-                deps.add(called);
-                self.gradients.gathered.pop_front();
-            }
-        } else if !backward && self.first_micro_batch {
-            // Weights of the layer, of those that come in the order of the forward pass.
-            self.gradients.taken += self.layer_bytes(layer, 2);
-            while let Some(&(until, called)) = self.gradients.coming.front() {
-                deps.add(called);
-                if until > self.gradients.taken {
-                    break;
-                }
-                self.gradients.coming.pop_front();
-            }
-        }
-    }
-
-    /// The same of the embedding and the head, which stay.
-    pub(super) fn gather_ends(&mut self, deps: &mut Deps) {
-        if let DataParallelSpec::Fsdp(_) = &self.training.spec.data_parallel {
-            if self.first_micro_batch && self.gradients.ends.is_none() {
-                let [embedding, head] = end_weights(self.training);
-                let after = self.last;
-                let operation = collective(
-                    "all-gather of weights",
-                    Collective::AllGather,
-                    (embedding + head) * 2,
-                );
-                let slot = self.shard_slot();
-                self.gradients.ends = self.writer.call(DATA, slot, operation, after.as_slice());
-            }
-            deps.add(self.gradients.ends);
-        }
-    }
-
-    fn shard_slot(&self) -> Slot {
-        let t = self.training;
-        if t.shard_group == t.dims.dp * t.dims.cp {
-            Slot::Data
-        } else {
-            Slot::Shard
-        }
-    }
-
-    fn layer_bytes(&self, layer: u64, width: u64) -> u64 {
+    pub(super) fn layer_bytes(&self, layer: u64, width: u64) -> u64 {
         let halves = layer_weights(self.training, layer);
         halves.iter().map(super::costs::Weights::all).sum::<u64>() * width
-    }
-
-    /// A layer's backward pass is done: FSDP sums and divides its gradients.
-    pub(super) fn layer_done(&mut self, layer: u64, after: TaskId) {
-        let t = self.training;
-        if !matches!(t.spec.data_parallel, DataParallelSpec::Fsdp(_)) {
-            return;
-        }
-        let width = u64::from(t.gradient_bytes());
-        let bytes = self.layer_bytes(layer, width);
-        self.sum_shards(bytes, after);
-        if t.micro_batches > 1 {
-            let own = bytes / width / u64::from(t.shard_group);
-            let kernels = self.costs.accumulation(own, t);
-            self.of_kind(TaskKind::Gradients, |me| {
-                me.run("accumulate gradients", kernels, &Deps::default())
-            });
-        }
-        // The ends' gradients go with the last layer's.
-        if self.last_micro_batch && self.at.pp == 0 && layer == 0 {
-            let [embedding, head] = end_weights(t);
-            self.sum_shards((embedding + head) * width, after);
-        }
-    }
-
-    fn sum_shards(&mut self, bytes: u64, after: TaskId) {
-        let t = self.training;
-        let slot = self.shard_slot();
-        let operation = collective(
-            "reduce-scatter of gradients",
-            Collective::ReduceScatter,
-            bytes,
-        );
-        let called = self.writer.call(DATA, slot, operation, &[after]);
-        self.gradients.sent.add(called);
-        if slot == Slot::Shard {
-            let operation = collective(
-                "all-reduce of gradients",
-                Collective::AllReduce,
-                bytes / u64::from(t.shard_group),
-            );
-            let before = called.map_or(vec![after], |c| vec![c]);
-            let called = self
-                .writer
-                .call(REPLICAS, Slot::Replica, operation, &before);
-            self.gradients.sent.add(called);
-        }
     }
 }

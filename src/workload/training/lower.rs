@@ -408,20 +408,9 @@ fn teams(training: &Training, places: &RankMap, exchanges: &mut Exchanges<'_>) -
         both(Slot::Context),
     );
     let data = places.groups(Dim::DpCp);
-    let shard = training.shard_group as usize;
-    if data.first().is_some_and(|g| shard < g.len()) {
-        let shards = data
-            .iter()
-            .flat_map(|g| g.chunks(shard).map(<[u32]>::to_vec));
-        add("shards", shards.collect(), both(Slot::Shard));
-        let same = |group: &Vec<u32>, part: usize| -> Vec<u32> {
-            group.iter().copied().skip(part).step_by(shard).collect()
-        };
-        let replicas = data
-            .iter()
-            .flat_map(|g| (0..shard).map(move |p| same(g, p)));
-        add("replicas", replicas.collect(), both(Slot::Replica));
-    }
+    let (shards, replicas) = divided(&data, training.shard_group);
+    add("shards", shards, both(Slot::Shard));
+    add("replicas", replicas, both(Slot::Replica));
     add("data parallel", data, both(Slot::Data));
     if training.model.experts.is_some() {
         add(
@@ -429,11 +418,11 @@ fn teams(training: &Training, places: &RankMap, exchanges: &mut Exchanges<'_>) -
             places.groups(Dim::Ep),
             both(Slot::Expert),
         );
-        add(
-            "expert data parallel",
-            places.groups(Dim::ExpertDp),
-            both(Slot::ExpertData),
-        );
+        let data = places.groups(Dim::ExpertDp);
+        let (shards, replicas) = divided(&data, training.expert_shards());
+        add("expert shards", shards, both(Slot::ExpertShard));
+        add("expert replicas", replicas, both(Slot::ExpertReplica));
+        add("expert data parallel", data, both(Slot::ExpertData));
     }
     if dims.pp > 1 {
         let wraps = dims.virtual_stages > 1;
@@ -478,6 +467,25 @@ fn teams(training: &Training, places: &RankMap, exchanges: &mut Exchanges<'_>) -
         both(Slot::Model),
     );
     teams
+}
+
+/// The ranks of each group that divide weights among `shard` of them, nearest first, and those that have
+/// the same part; none if all of a group do.
+fn divided(groups: &[Vec<u32>], shard: u32) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
+    let shard = shard as usize;
+    if groups.first().is_none_or(|group| shard >= group.len()) {
+        return (Vec::new(), Vec::new());
+    }
+    let parts = groups
+        .iter()
+        .flat_map(|g| g.chunks(shard).map(<[u32]>::to_vec));
+    let same = |group: &Vec<u32>, part: usize| -> Vec<u32> {
+        group.iter().copied().skip(part).step_by(shard).collect()
+    };
+    let replicas = groups
+        .iter()
+        .flat_map(|g| (0..shard).map(move |part| same(g, part)));
+    (parts.collect(), replicas.collect())
 }
 
 /// Which of the expert-parallel ranks one is: they are neighbours among the replicas of a stage.

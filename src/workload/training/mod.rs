@@ -9,5 +9,6 @@ mod layers;
 pub mod lower;
 pub mod resolve;
 mod script;
+mod shards;
 pub mod spec;
 mod step;

@@ -209,6 +209,13 @@ impl Training {
             shard_group,
             || format!("a divisor of dp × cp = {replicas}"),
         );
+        let ep = dims.ep;
+        faults.unless(
+            shard_group.is_multiple_of(ep) || ep.is_multiple_of(shard_group),
+            "data_parallel.fsdp.shard_group",
+            shard_group,
+            || format!("a multiple or a divisor of ep = {ep}"),
+        );
         if let DataParallelSpec::Zero(zero) = &spec.data_parallel {
             faults.unless(
                 (1..=2).contains(&zero.stage),
@@ -242,6 +249,12 @@ impl Training {
             shard_group,
             spec: spec.clone(),
         })
+    }
+
+    /// Ranks over which FSDP divides experts: those of a shard group that have the same ones.
+    #[must_use]
+    pub fn expert_shards(&self) -> u32 {
+        (self.shard_group / self.dims.ep).max(1)
     }
 
     /// Tokens of a step.

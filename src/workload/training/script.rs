@@ -57,6 +57,10 @@ pub(super) enum Slot {
     Replica,
     /// Those that have the same experts.
     ExpertData,
+    /// Those of them that divide experts, if not all do.
+    ExpertShard,
+    /// Those that have the same part of them.
+    ExpertReplica,
     /// Context parallel.
     Context,
     /// Expert parallel.
@@ -77,12 +81,14 @@ pub(super) enum Slot {
 
 impl Slot {
     /// All of them, in order of their number.
-    pub(super) const ALL: [Slot; 13] = [
+    pub(super) const ALL: [Slot; 15] = [
         Slot::Tensor,
         Slot::Data,
         Slot::Shard,
         Slot::Replica,
         Slot::ExpertData,
+        Slot::ExpertShard,
+        Slot::ExpertReplica,
         Slot::Context,
         Slot::Expert,
         Slot::ForwardOut,
@@ -108,8 +114,10 @@ impl Slot {
     pub(super) const fn role(self) -> GroupRole {
         match self {
             Slot::Tensor => GroupRole::TensorParallel,
-            Slot::Data | Slot::Shard | Slot::ExpertData => GroupRole::DataParallel,
-            Slot::Replica => GroupRole::Replicas,
+            Slot::Data | Slot::Shard | Slot::ExpertData | Slot::ExpertShard => {
+                GroupRole::DataParallel
+            }
+            Slot::Replica | Slot::ExpertReplica => GroupRole::Replicas,
             Slot::Context => GroupRole::ContextParallel,
             Slot::Expert => GroupRole::ExpertParallel,
             Slot::ForwardOut | Slot::ForwardIn | Slot::BackwardOut | Slot::BackwardIn => {
