@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use fabricsim::budget::Budget;
-use fabricsim::report::training::{JobSummary, StepResult, VariantResult};
+use fabricsim::report::training::{JobSummary, StepResult, VariantResult, job_table};
 use fabricsim::scenario::parse;
 use fabricsim::scenario::training::{run_jobs, validate_job};
 use std::path::Path;
@@ -201,6 +201,17 @@ fn what_changes_nothing_says_why() {
         why("late")
     );
     assert!(why("same").contains("the same tasks"), "{}", why("same"));
+    // What the fault costs is no second sentence: neither in the answer nor in the table.
+    assert!(
+        !summary.answer.contains("costs nothing"),
+        "{}",
+        summary.answer
+    );
+    let table = job_table(&summary, false);
+    for name in ["late", "same"] {
+        let sentence = format!("{name} is as fast as base");
+        assert_eq!(table.matches(&sentence).count(), 1, "{table}");
+    }
     assert!(
         summary.answer.contains("same is as fast as base"),
         "{}",

@@ -1,6 +1,6 @@
 //! Variants beside each other: which is best, what is compared, and what makes the difference.
 
-use super::{Share, ShareKind, StepResult, Variant, VariantResult};
+use super::{JobSummary, Share, ShareKind, StepResult, Variant, VariantResult};
 use crate::report::numbers::{count, percent, seconds, size, three_digits};
 use crate::report::{Change, Part, Waterfall, scaled, waterfall};
 
@@ -130,6 +130,19 @@ pub fn is_equal(a: &Variant, b: &Variant) -> bool {
         return false;
     };
     a.gpus == b.gpus && (one - other).abs() <= 5e-4 * one
+}
+
+/// That a variant is as fast as the baseline, and why.
+#[must_use]
+pub fn as_fast(variant: &Variant, baseline: &str) -> Option<String> {
+    let why = variant.no_effect.as_ref()?;
+    Some(format!("{} is as fast as {baseline}: {why}.", variant.name))
+}
+
+/// The same, if the answer does not say it.
+pub(super) fn unsaid(summary: &JobSummary, variant: &Variant) -> Option<String> {
+    let text = as_fast(variant, summary.baseline.as_deref().unwrap_or_default())?;
+    (!summary.answer.contains(&text)).then_some(text)
 }
 
 /// Parts below this share of all are left out.

@@ -16,7 +16,7 @@ mod timeline_svg;
 mod trace;
 mod zoom;
 
-pub use compare::{best, difference, is_equal, is_same_work};
+pub use compare::{as_fast, best, difference, is_equal, is_same_work};
 pub(super) use folder::KIND as FOLDER;
 pub use folder::{check_job_target, write_job_run};
 pub use json::{job_summary_json, job_summary_schema, reproducible};

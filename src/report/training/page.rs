@@ -217,9 +217,7 @@ fn comparison(summary: &JobSummary) -> Markup {
                 }
             }
             @for variant in &variants {
-                @if let Some(why) = &variant.no_effect {
-                    p.note { b { (variant.name) } " is as fast as " (baseline) ": " (why) "." }
-                }
+                @if let Some(text) = compare::unsaid(summary, variant) { p.note { (text) } }
             }
         }
         @if !shown.is_empty() {

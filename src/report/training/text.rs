@@ -516,8 +516,7 @@ fn compared(summary: &JobSummary, variants: &[&Variant], out: &mut Out) {
         if let VariantResult::Failed(error) = &variant.result {
             out.line(&format!("{} failed: {error}", variant.name), ERROR);
         }
-        if let Some(why) = &variant.no_effect {
-            let text = format!("{} is as fast as {baseline}: {why}.", variant.name);
+        if let Some(text) = compare::unsaid(summary, variant) {
             out.plain(&text);
         }
     }

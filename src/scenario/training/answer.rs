@@ -3,7 +3,7 @@
 use super::factors::Change;
 use crate::report::numbers::seconds;
 use crate::report::training::{
-    Share, ShareKind, StepResult, Variant, VariantResult, is_equal, is_same_work,
+    Share, ShareKind, StepResult, Variant, VariantResult, as_fast, is_equal, is_same_work,
 };
 use crate::report::{Part, Waterfall};
 
@@ -156,8 +156,8 @@ impl Compared<'_> {
             (large, _) => text += &format!(" {} do not fit into memory.", large.join(", ")),
         }
         for variant in self.variants.iter().take(MOST_NAMED + 1) {
-            if let Some(why) = &variant.no_effect {
-                text += &format!(" {} is as fast as {}: {why}.", variant.name, base.name);
+            if let Some(sentence) = as_fast(variant, &base.name) {
+                text += &format!(" {sentence}");
             }
         }
         text

@@ -221,11 +221,17 @@ pub(super) fn run_variant(
     })
 }
 
-/// What faults cost, variant by variant, as sentences after the answer.
+/// What faults cost, variant by variant, as sentences after the answer; not of faults of which it says
+/// already why they make no difference.
 fn priced(variants: &[Variant]) -> String {
     let several = variants.len() > 1;
     let priced = variants.iter().filter_map(|variant| {
         let faults = variant.fault_prices.as_ref()?;
+        let free = faults.costs.iter().all(|fault| fault.cost_us == Some(0.0));
+        let told = variant.no_effect.is_some() && variant.differs.iter().any(|d| d == "faults");
+        if free && told {
+            return None;
+        }
         let steps = match &variant.result {
             VariantResult::Ran(ran) => ran.steps_s.len(),
             VariantResult::Failed(_) => 1,
