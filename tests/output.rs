@@ -123,3 +123,17 @@ fn a_links_use_over_time_is_of_the_rate_that_faults_leave() {
         }
     }
 }
+
+/// The node with a fault is drawn in full, without its links to the network: the interface is marked.
+#[test]
+fn an_interface_whose_link_is_faulty_is_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let faults = r#"[{"link": {"links": "node[1]/nic[2] <> compute", "factor": 0.5}}]"#;
+    fs::write(folder.path().join("faults.json"), faults).unwrap();
+    let run = "collective all-reduce -t dgx-h100 -n 4 -s 1K --faults faults.json -o run";
+    let (code, text) = fabricsim(folder.path(), &run.split(' ').collect::<Vec<_>>());
+    assert_eq!(code, 0, "{text}");
+    let drawing = fs::read_to_string(folder.path().join("run/topology.svg")).unwrap();
+    // The legend, the link, the interface among the others of all nodes and in full.
+    assert_eq!(drawing.matches("#c2187a").count(), 4, "{drawing}");
+}

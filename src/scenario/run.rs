@@ -22,7 +22,7 @@ use crate::report::cause::{self, CausePart, Causes, Method};
 use crate::report::record::{Candidate, Decision, Part, Row, Summary, Timeline};
 use crate::report::{FORMAT, Run};
 use crate::threads::both;
-use crate::topology::{DeviceId, LinkId, draw};
+use crate::topology::{DeviceId, DeviceKind, LinkFamily, LinkId, draw};
 use crate::units::{Bytes, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -440,8 +440,18 @@ fn drawing(spec: &ValidSpec, plan: &Plan, outcome: &Outcome, left: RateLeft<'_>)
         .filter(|&rank| !spec.faults.is_plain(rank))
         .map(|rank| spec.gpus[rank])
         .collect();
-    let faulty_device =
-        |device: DeviceId| slow.contains(&device) || spec.faults.device_failed_at(device).is_some();
+    // Where a node is drawn alone its links to the network are not.
+    let touched = spec.faults.touched_links();
+    let network = touched.filter(|&link| topology.family(link) == LinkFamily::Network);
+    let ends = network.flat_map(|link| <[DeviceId; 2]>::from(topology.ends(link)));
+    let nics: BTreeSet<DeviceId> = ends
+        .filter(|&device| topology.device(device).kind == DeviceKind::Nic)
+        .collect();
+    let faulty_device = |device: DeviceId| {
+        slow.contains(&device)
+            || nics.contains(&device)
+            || spec.faults.device_failed_at(device).is_some()
+    };
     let faulty_link = |link: LinkId| spec.faults.touches(link);
     let faulty = draw::Faulty {
         link: &faulty_link,

@@ -225,7 +225,7 @@ fn links(links: &[LinkUse]) -> Markup {
 fn results(summary: &Summary) -> Markup {
     html! {
         div.scroll {
-            table {
+            table.results {
                 thead { tr {
                     th.number { "size" } th.number { "time" } th.number { "algbw, GB/s" } th.number { "busbw, GB/s" }
                     th.number { "bound" } th.number { "reached" }

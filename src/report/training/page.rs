@@ -123,7 +123,7 @@ fn answer(summary: &JobSummary, best: Option<usize>) -> Markup {
         section.answer {
             @if !summary.answer.is_empty() { p.lead { (summary.answer) } }
             @if let Some((variant, result)) = shown {
-                @if summary.variants.len() > 1 { p { "The most tokens per second and GPU of those that fit into memory: " strong { (variant.name) } ", with" } }
+                @if summary.variants.len() > 1 { p { "Of those that fit into memory, " strong { (variant.name) } " has the most tokens per second and GPU:" } }
                 (tiles(variant, result))
             }
         }

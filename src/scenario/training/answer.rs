@@ -228,7 +228,12 @@ impl Compared<'_> {
         text += ".";
         if !self.changes.is_empty() {
             let steps: Vec<String> = self.changes.iter().filter_map(|c| self.step(c)).collect();
-            text += &format!(" One change at a time: {}.", steps.join(", then "));
+            let single = self.changes.iter().all(|change| change.what.len() == 1);
+            let how = match single {
+                true => "One change at a time",
+                false => "Step by step",
+            };
+            text += &format!(" {how}: {}.", steps.join(", then "));
         } else if best.differs.len() > 1 {
             let things: Vec<&str> = best.differs.iter().map(|d| short(d)).collect();
             text += &format!(
@@ -240,7 +245,7 @@ impl Compared<'_> {
         text
     }
 
-    /// `routing 3.69 × (h100-skewed → h100-even)`.
+    /// `routing 3.69 × (h100-skewed → h100-even)`, `parallel with recompute 1.43 × (…)`.
     fn step(&self, change: &Change) -> Option<String> {
         let per_gpu = |index: usize| -> Option<f64> {
             let variant = &self.variants[index];
@@ -248,9 +253,10 @@ impl Compared<'_> {
         };
         let ratio = per_gpu(change.to)? / per_gpu(change.from)?;
         let name = |index: usize| &self.variants[index].name;
+        let what: Vec<&str> = change.what.iter().map(|what| short(what)).collect();
         Some(format!(
             "{} {ratio:.2} × ({} → {})",
-            short(&change.what),
+            what.join(" with "),
             name(change.from),
             name(change.to)
         ))

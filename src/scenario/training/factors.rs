@@ -45,17 +45,17 @@ fn compare((a, b): (&Value, &Value), path: &str, depth: usize, found: &mut BTree
     }
 }
 
-/// One change: from one scenario to another, and what it is.
+/// One step: from one scenario to another, and what changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) from: usize,
     pub(super) to: usize,
-    pub(super) what: String,
+    pub(super) what: Vec<String>,
 }
 
-/// A way from one of `specs` to another that changes one thing at a time, each to what the last
-/// one has; none if they differ in less than two, or none leads there. Only those that `may` be on
-/// the way.
+/// A way from one of `specs` to another that changes one thing at a time, or as few as the others allow,
+/// each to what the last one has; none if they differ in less than two, or nothing is in between. Only
+/// those that `may` be on the way.
 pub(super) fn one_at_a_time(
     specs: &[Value],
     (from, to): (usize, usize),
@@ -70,26 +70,28 @@ pub(super) fn one_at_a_time(
     let mut left = all;
     while !left.is_empty() {
         let next = (0..specs.len()).filter(|&next| next != at && (next == to || may(next)));
-        let found = next.into_iter().find_map(|next| {
+        let steps = next.filter_map(|next| {
             let change = differs(&specs[at], &specs[next]);
             let rest = differs(&specs[next], &specs[to]);
-            let [what] = change.iter().collect::<Vec<_>>()[..] else {
-                return None;
-            };
-            let nearer = left.contains(what) && rest.len() + 1 == left.len();
-            (nearer && rest.is_subset(&left)).then(|| (next, what.clone(), rest))
+            let nearer = !change.is_empty() && change.is_disjoint(&rest);
+            let all = change.len() + rest.len() == left.len();
+            let inside = change.is_subset(&left) && rest.is_subset(&left);
+            (nearer && all && inside).then_some((next, change, rest))
         });
-        let Some((next, what, rest)) = found else {
+        let Some((next, change, rest)) = steps.min_by_key(|(_, change, _)| change.len()) else {
             return Vec::new();
         };
         way.push(Change {
             from: at,
             to: next,
-            what,
+            what: change.into_iter().collect(),
         });
         (at, left) = (next, rest);
     }
-    way
+    match way.len() {
+        1 => Vec::new(),
+        _ => way,
+    }
 }
 
 #[cfg(test)]
@@ -131,13 +133,19 @@ mod tests {
         let way = one_at_a_time(&specs, (0, 2), |_| true);
         let steps: Vec<_> = way
             .iter()
-            .map(|c| (c.from, c.to, c.what.as_str()))
+            .map(|c| (c.from, c.to, c.what.join(", ")))
             .collect();
-        assert_eq!(steps, [(0, 1, "job.training.routing"), (1, 2, "machine")]);
+        let what = ["job.training.routing", "machine"].map(str::to_owned);
+        let [routing, machine] = what;
+        assert_eq!(steps, [(0, 1, routing), (1, 2, machine)]);
         assert_eq!(one_at_a_time(&specs, (0, 3), |_| true).len(), 3);
         // Nothing is in between, or may be; or there is nothing to divide.
         assert!(one_at_a_time(&specs[..1], (0, 0), |_| true).is_empty());
         assert!(one_at_a_time(&specs, (0, 2), |v| v != 1).is_empty());
         assert!(one_at_a_time(&specs, (1, 2), |_| true).is_empty());
+        // Two at once are told apart from the third.
+        let way = one_at_a_time(&specs, (0, 3), |v| v != 1);
+        let steps: Vec<_> = way.iter().map(|c| (c.from, c.to, c.what.len())).collect();
+        assert_eq!(steps, [(0, 2, 2), (2, 3, 1)]);
     }
 }
