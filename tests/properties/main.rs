@@ -7,6 +7,7 @@
 
 mod bandwidth;
 mod cases;
+mod causes;
 mod draw;
 mod machines;
 mod order;
@@ -70,10 +71,11 @@ fn all_cases(default: u64, check: impl Fn(u64) -> Result<bool, String> + Sync) -
 /// Says what is wrong with the answers of a scenario.
 type Check = fn(&Value, &Run) -> Result<(), String>;
 
-const CHECKS: [Check; 3] = [
+const CHECKS: [Check; 4] = [
     no_time_below_the_bound,
     no_link_is_used_twice,
     order::time_grows_with_size,
+    causes::row_sentence_and_json_name_one_cause,
 ];
 
 #[test]
