@@ -251,12 +251,34 @@ pub fn candidates<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) 
 
 /// The one of `known` that is closest to `name`, if any is close enough to be meant.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    let allowed = (name.chars().count() / 3).max(2);
+    let length = name.chars().count();
+    let allowed = (length / 3).max(2);
+    // At least so many characters have to be added or taken away. Names from files have any length,
+    // and a distance takes as long as the product of two lengths.
+    let at_least = |candidate: &str| length.abs_diff(candidate.chars().count());
     known
+        .filter(|candidate| at_least(candidate) <= allowed.min(candidate.chars().count()))
         .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
         .filter(|&(distance, candidate)| {
             distance <= allowed && distance < candidate.chars().count()
         })
         .min()
         .map(|(_, candidate)| candidate.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_near_nothing_and_take_no_time() {
+        let known = ["all-reduce", "reduce-scatter", "a", "ab"];
+        let near = |name: &str| nearest(name, known.into_iter());
+        assert_eq!(near("all-reduc").as_deref(), Some("all-reduce"));
+        assert_eq!(near("reducescater").as_deref(), Some("reduce-scatter"));
+        // Two letters of `ab` differ from two others, and `a` has only one.
+        assert_eq!(near("xy"), None);
+        // Five megabytes: each comparison would take seconds.
+        assert_eq!(near(&"reduce-scatter".repeat(350_000)), None);
+    }
 }

@@ -249,16 +249,29 @@ pub(crate) fn graphs() -> Vec<String> {
     ]
 }
 
-/// A collective on more GPUs, or of more sizes, is slow and not wrong: a mutant with more of either is
-/// parsed and checked, but neither planned nor simulated. What goes wrong only there is not found.
+/// What asks for more than this is slow and not wrong: it is parsed and checked, but neither planned nor
+/// simulated. What goes wrong only there is not found.
 const MOST_GPUS: usize = 64;
 const MOST_SIZES: usize = 8;
+const MOST_VARIANTS: usize = 8;
+/// Passes of a job: micro-batches of all steps.
+const MOST_PASSES: u64 = 2048;
 
-/// Parses, checks and runs a scenario; a collective that is too large for that is only checked.
+/// Whether a variant of a job has more passes.
+fn is_long(spec: &Value) -> bool {
+    let number = |key: &str| spec["job"]["training"][key].as_u64().unwrap_or(1);
+    let batches = number("global_batch") / number("micro_batch").max(1);
+    batches.saturating_mul(number("steps")) > MOST_PASSES
+}
+
+/// Parses, checks and runs a scenario; one that is too large for that is only checked.
 pub(crate) fn scenario(text: &str) -> Verdict {
     let scenario = parse(text, "m.json", &[]).map_err(told)?;
     if matches!(scenario.spec.job, JobSpec::Training(_)) {
         let job = validate_job(scenario, Path::new("")).map_err(told)?;
+        if job.specs.len() > MOST_VARIANTS || job.specs.iter().any(is_long) {
+            return Ok(Fate::Checked);
+        }
         return match run_jobs(&job, &budget(), &mut |_| {}) {
             Ok(_) => Ok(Fate::Ran),
             Err(error) => refused(&error.to_string()),
@@ -332,7 +345,10 @@ pub(crate) fn fitted(text: &str) -> Verdict {
 
 pub(crate) fn measurement(text: &str) -> Verdict {
     let mut all = parse_measurements(text, "m.json").map_err(told)?;
-    // Many ranks are slow, not wrong.
+    // Many ranks are slow, not wrong, and so are many rows.
+    for table in &mut all {
+        table.rows.truncate(MOST_SIZES);
+    }
     all.retain(|m| {
         m.model
             .as_ref()

@@ -2,7 +2,8 @@
 //! reads, from a seed. No panic, no endless work, no more memory than the budget.
 //!
 //! `FUZZ_CASES=100000` tries so many of each format in place of 2,000; `FUZZ_SEED` draws others;
-//! `FUZZ_KEEP=1` writes those that fail into the folder for temporary files.
+//! `FUZZ_FIRST=N` begins with another case; `FUZZ_KEEP=1` writes those that fail, and those slower than
+//! all before them, into the folder for temporary files.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod formats;
@@ -55,6 +56,14 @@ fn words(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_default()
 }
 
+/// Writes a mutant into the folder for temporary files, if that is wanted.
+fn keep(format: &str, case: u64, input: &str) {
+    if setting("FUZZ_KEEP", 0) > 0 {
+        let name = format!("mutant-{}-{case}", format.replace(' ', "-"));
+        std::fs::write(std::env::temp_dir().join(name), input).unwrap();
+    }
+}
+
 /// Tries mutants of one format. `mutant` makes one, `verdict` says what becomes of it, and a refusal
 /// has to name one of `places`.
 fn holds(
@@ -67,13 +76,17 @@ fn holds(
     let seed = setting("FUZZ_SEED", 1);
     let (mut ran, mut checked, mut slowest) = (0, 0, (Duration::ZERO, 0));
     let mut failures = Vec::new();
-    for case in 0..cases {
+    let first = setting("FUZZ_FIRST", 0);
+    for case in first..first + cases {
         let mut random = Random::new(seed.wrapping_mul(0x1_0000_0001).wrapping_add(case));
         let input = mutant(&mut random);
         let began = Instant::now();
         let found = catch_unwind(AssertUnwindSafe(|| verdict(&input)));
         let took = began.elapsed();
-        slowest = slowest.max((took, case));
+        if took > slowest.0 {
+            slowest = (took, case);
+            keep(format, case, &input);
+        }
         let problem = match found {
             Err(panic) => Some(format!("panics: {}", words(panic.as_ref()))),
             Ok(_) if took > LONGEST => Some(format!("takes {took:?}")),
@@ -93,10 +106,7 @@ fn holds(
         };
         if let Some(problem) = problem {
             let shown: String = problem.chars().take(300).collect();
-            if setting("FUZZ_KEEP", 0) > 0 {
-                let name = format!("mutant-{}-{case}", format.replace(' ', "-"));
-                std::fs::write(std::env::temp_dir().join(name), &input).unwrap();
-            }
+            keep(format, case, &input);
             failures.push(format!("case {case} {shown}"));
         }
         if failures.len() > 20 {

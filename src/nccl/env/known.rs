@@ -164,6 +164,9 @@ const WITH_EFFECT: [&str; 51] = [
     "NCCL_MAX_NRINGS",
 ];
 
+/// A name that differs by more characters from a known one is another name.
+const MOST_TYPOS: usize = 3;
+
 /// What to say of a variable that was given and does nothing.
 pub(super) fn warning(name: &str) -> String {
     let known = WITHOUT_EFFECT
@@ -176,10 +179,12 @@ pub(super) fn warning(name: &str) -> String {
         .iter()
         .flat_map(|(names, _)| names.iter().copied())
         .chain(WITH_EFFECT);
+    // Names that differ by more than so much in length alone are not compared.
     let nearest = all
+        .filter(|known| known.len().abs_diff(name.len()) <= MOST_TYPOS * 4)
         .map(|known| (strsim::damerau_levenshtein(known, name), known))
         .min()
-        .filter(|(distance, _)| *distance <= 3);
+        .filter(|(distance, _)| *distance <= MOST_TYPOS);
     match nearest {
         Some((_, known)) => format!("{name} is no variable of NCCL; did you mean {known}?"),
         None => format!("{name} is no variable of NCCL that is known here; it has no effect"),
