@@ -51,6 +51,32 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
+fn tables_of_faulty_machines_are_skipped_unless_asked_for() {
+    let faulty = format!("{TABLES}/made-up-faulty.json");
+    let done = validate(&[&faulty]);
+    assert_eq!(done.code, 1, "{}", done.out);
+    assert!(done.out.contains("--unhealthy predicts it"), "{}", done.out);
+    let out: Value = serde_json::from_str(&succeeds(&[&faulty, "--unhealthy", "--json"])).unwrap();
+    assert_eq!(out["sets"][0]["id"], "made-up-faulty");
+    assert_eq!(out["skipped"], serde_json::json!([]));
+}
+
+#[test]
+fn a_log_of_nccl_tests_is_told_from_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("nccl-tests.log");
+    fs::write(&log, "# nThread 1 nGpus 8 minBytes 8 maxBytes 64\n#\n").unwrap();
+    refuses(
+        &[log.to_str().unwrap()],
+        &[
+            "nccl-tests.log, line 1",
+            "a text log of nccl-tests",
+            "docs/guide.md",
+        ],
+    );
+}
+
+#[test]
 fn json_is_the_contract() {
     let out: Value = serde_json::from_str(&succeeds(&[TABLES, "--json"])).unwrap();
     let sets = out["sets"].as_array().unwrap();

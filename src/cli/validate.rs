@@ -36,6 +36,10 @@ pub(super) struct Args {
     /// Only tables whose name holds this text; may be repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
+    /// Also predicts tables whose source reports a fault (`"healthy": false`), which are skipped
+    /// else; they count as healthy ones
+    #[arg(long, conflicts_with = "steps")]
+    unhealthy: bool,
     /// Prints one JSON document
     #[arg(long)]
     json: bool,
@@ -113,6 +117,9 @@ fn measurements(args: &Args) -> Result<Vec<Measurement>, CliError> {
     let mut all = read_measurements(&args.paths)?;
     if let Some(path) = &args.models {
         Models::read(path)?.complete(&mut all);
+    }
+    if args.unhealthy {
+        all.iter_mut().for_each(|table| table.healthy = true);
     }
     if args.only.is_empty() {
         return Ok(all);

@@ -198,10 +198,38 @@ impl MeasuredRow {
 /// # Errors
 /// The first place where it is not JSON or not a measurement.
 pub fn parse_measurements(text: &str, origin: &str) -> Result<Vec<Measurement>, TopologyError> {
+    if !text.trim_start().starts_with(['[', '{']) {
+        return Err(no_json(text, origin));
+    }
     if text.trim_start().starts_with('[') {
         load::from_json(text, origin)
     } else {
         load::from_json(text, origin).map(|one| vec![one])
+    }
+}
+
+/// What is said of a file that is no JSON, such as a log of nccl-tests.
+fn no_json(text: &str, origin: &str) -> TopologyError {
+    // Its heading names columns, and its first lines what runs: `# nThread 1 nGpus 8 …`.
+    let heading = |line: &str| {
+        let has = |word| line.split_whitespace().any(|found| found == word);
+        line.starts_with('#') && ((has("algbw") && has("busbw")) || has("nThread"))
+    };
+    let found = match text.lines().any(heading) {
+        true => "a text log of nccl-tests, which is not read".to_owned(),
+        false => {
+            let line = text.lines().next().unwrap_or_default();
+            format!("`{}`, which is no JSON", line.trim())
+        }
+    };
+    let expected = r#"a table as JSON, with the log's columns size and time: {"id": "my-machine", "collective": "all_reduce", "model": {"topology": "dgx-h100", "nodes": 1, "gpus_per_node": 8, "collective": "all-reduce"}, "rows": [{"bytes": 8, "time_us": 12.3}]}; docs/guide.md, "How true it is", says what else it may have"#;
+    TopologyError::Text {
+        origin: origin.to_owned(),
+        line: 1,
+        column: 1,
+        found,
+        expected: expected.to_owned(),
+        nearest: None,
     }
 }
 
@@ -258,6 +286,34 @@ mod tests {
         let seen = |times: &[f64]| table(times).inversion();
         assert!((seen(&[10.0, 12.0, 20.0, 40.0]) - 1.0).abs() < 1e-12);
         assert!((seen(&[90.0, 12.0, 30.0, 20.0, 40.0]) - 7.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_log_of_nccl_tests_is_told_from_other_text() {
+        let log = "# nThread 1 nGpus 8 minBytes 8\n#       size  count  type\n  8  2  float\n";
+        let told = |text: &str| parse_measurements(text, "x.log").unwrap_err().to_string();
+        let error = told(log);
+        for part in [
+            "x.log, line 1",
+            "a text log of nccl-tests",
+            "\"time_us\"",
+            "docs/guide.md",
+        ] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        let columns = "\n#  size  time  algbw  busbw #wrong\n";
+        assert!(told(columns).contains("a text log of nccl-tests"));
+        assert!(told("size,time\n8,12").contains("`size,time`, which is no JSON"));
+        assert!(told("").contains("no JSON"));
+        // What is shown in the message is read.
+        let shown = error
+            .split_once("time: ")
+            .unwrap()
+            .1
+            .split_once("; docs")
+            .unwrap()
+            .0;
+        assert!(parse_measurements(shown, "x").unwrap()[0].model.is_some());
     }
 
     #[test]

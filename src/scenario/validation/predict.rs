@@ -131,7 +131,9 @@ pub fn predict(
     if !measurement.healthy {
         return Err(Skip {
             kind: SkipKind::Unhealthy,
-            why: "its source reports a fault of the machine or its settings".into(),
+            why: "its source reports a fault of the machine or its settings (`healthy` is false); \
+                  --unhealthy predicts it all the same"
+                .into(),
         });
     }
     let Some(model) = &measurement.model else {
