@@ -293,8 +293,14 @@ fn bad_flags_are_told() {
             &["-g\n", count, "1 to 8, the GPUs of node0"],
         );
     }
+    let rack = ["collective", "all-reduce", "-t", "gb200-nvl72", "-g", "72"];
+    refuses(
+        &rack,
+        &["1 to 4, the GPUs of rack0/tray0", "18 nodes", "all 72 GPUs"],
+    );
     refuses(&c(&["-n", "0"]), &["nodes"]);
     refuses(&c(&["-n", "4000000000"]), &[]);
+    refuses(&c(&["-n", "100000"]), &["of the 100000 nodes, at most 8192 fit"]);
     refuses(&c(&["--algo", "treee"]), &["tree", "ring"]);
     refuses(&c(&["--proto", "l1"]), &["l1", "ll128"]);
     refuses(&c(&["--env", "NCCL_PROTO"]), &["NAME=VALUE"]);

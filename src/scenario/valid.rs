@@ -163,7 +163,14 @@ pub(super) fn gpus(
 ) -> Result<Vec<DeviceId>, ScenarioError> {
     Communicator::gpus_of(topology, gpus_per_node).map_err(|error| match error {
         NcclError::GpusPerNode { asked, node, has } => {
-            let expected = format!("1 to {has}, the GPUs of {node}");
+            let (nodes, all) = (topology.nodes.len(), topology.gpus().count());
+            let each = match nodes {
+                1 => String::new(),
+                _ => format!(
+                    ", for each of the {nodes} nodes alike; without it all {all} GPUs take part"
+                ),
+            };
+            let expected = format!("1 to {has}, the GPUs of {node}{each}");
             let wrong = fault("gpus_per_node", asked.to_string(), expected);
             refusal(origin, vec![wrong])
         }

@@ -140,13 +140,63 @@ impl Plan {
 }
 
 /// Plans a fabric of any shape but the explicit one, which needs names:
-/// see [`explicit_plan`]. `at` is the place of the fabric in the file.
+/// see [`explicit_plan`]. `at` is the place of the fabric in the file. Where the nodes are too many it
+/// also says how many would fit.
 pub(super) fn plan(
     spec: &FabricSpec,
     ports: &[Port],
     parts: Parts,
     at: &str,
 ) -> Result<Plan, Fault> {
+    shaped(spec, ports, parts, at).map_err(|mut fault| {
+        if !is_of_their_number(&fault) {
+            return fault;
+        }
+        let fits = |nodes: u32| {
+            let first = ports.iter().filter(|port| port.node < nodes);
+            let first: Vec<Port> = first.copied().collect();
+            shaped(spec, &first, parts, at).is_ok()
+        };
+        let nodes = ports.iter().map(|port| port.node + 1).max().unwrap_or(0);
+        let most = last_that(nodes, fits);
+        if most > 0 {
+            fault.expected += &format!("; of the {nodes} nodes, at most {most} fit");
+        }
+        fault
+    })
+}
+
+/// Whether a shape, or a dragonfly's cables between groups, cannot join as many nodes; all else is wrong
+/// with single fields of the shape.
+fn is_of_their_number(fault: &Fault) -> bool {
+    let place = fault.path.rsplit('.').next();
+    let places = [
+        "leaf_spine",
+        "rail_optimized",
+        "rail_only",
+        "dragonfly",
+        "global_cables",
+    ];
+    place.is_some_and(|place| places.contains(&place))
+}
+
+/// The largest number below `end` for which `holds`, if that is so up to it and not from there on; 0 if
+/// it is not so for 1.
+fn last_that(end: u32, holds: impl Fn(u32) -> bool) -> u32 {
+    let (mut yes, mut no) = (0, end);
+    while no > yes + 1 {
+        let middle = yes + (no - yes) / 2;
+        if holds(middle) {
+            yes = middle;
+        } else {
+            no = middle;
+        }
+    }
+    yes
+}
+
+/// The plan of a shape.
+fn shaped(spec: &FabricSpec, ports: &[Port], parts: Parts, at: &str) -> Result<Plan, Fault> {
     match &spec.shape {
         FabricShape::SingleSwitch(_) => Ok(single_switch::plan(ports)),
         FabricShape::LeafSpine(shape) => {

@@ -212,6 +212,35 @@ fn what_cannot_be_wired_is_said() {
     }
 }
 
+#[test]
+fn what_has_too_many_nodes_says_how_many_fit() {
+    assert_eq!(last_that(9, |n| n <= 5), 5);
+    assert_eq!((last_that(9, |_| false), last_that(0, |_| true)), (0, 0));
+    let mut file: FabricSpec = serde_json::from_value(serde_json::json!({
+        "ports": "compute", "port_link": "x", "switch": "y",
+        "shape": {"rail_optimized": {}}, "routing": "ecmp"
+    }))
+    .unwrap();
+    let most = |file: &FabricSpec, nodes, each| {
+        let fault = super::plan(file, &ports(nodes, each), parts(8), "").unwrap_err();
+        let (_, said) = fault.expected.split_once("nodes, at most ").unwrap();
+        said.split_once(' ').unwrap().0.parse::<u32>().unwrap()
+    };
+    let fit = most(&file, 1000, 4);
+    assert!(super::plan(&file, &ports(fit, 4), parts(8), "").is_ok());
+    assert_eq!(most(&file, fit + 1, 4), fit);
+    file.shape = FabricShape::Dragonfly(frontier(1));
+    let fit = |nodes| super::plan(&file, &ports(nodes, 1), parts(64), "");
+    assert!(fit(545 * 512).is_ok());
+    let fault = fit(600 * 512).unwrap_err();
+    assert!(
+        fault
+            .expected
+            .ends_with(&format!("at most {} fit", 545 * 512)),
+        "{fault}"
+    );
+}
+
 /// As Frontier: 16 NICs and 31 neighbours on a switch of 64 ports.
 fn frontier(global_cables: u32) -> Dragonfly {
     Dragonfly {
