@@ -811,6 +811,50 @@ fn faults_that_cannot_be_are_refused_by_their_place() {
     );
 }
 
+/// The numbers of keys that end in `_us` as the text has them.
+fn micros_of(text: &str) -> Vec<&str> {
+    let lines = text.lines().filter_map(|line| line.split_once("_us\": "));
+    lines
+        .map(|(_, number)| number.trim_end_matches(','))
+        .collect()
+}
+
+#[test]
+fn microseconds_of_all_documents_have_six_decimals_at_most() {
+    let (_folder, path) = faults(r#"[{"slow_gpu": {"ranks": 3, "speed": 0.7}}]"#);
+    let tables = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/measurements");
+    let collective = ["collective", "all-reduce", "-t", "dgx-h100", "-n", "2"];
+    let sizes = [
+        "-s", "1000000", "-s", "3M", "--why", "--json", "--faults", &path,
+    ];
+    let explained = [
+        "explain",
+        "all-reduce",
+        "--ranks",
+        "7",
+        "-s",
+        "1000",
+        "--rate",
+        "7GB/s",
+    ];
+    for line in [
+        [&collective[..], &sizes].concat(),
+        [&explained[..], &["--json"]].concat(),
+        vec!["validate", tables, "--json"],
+    ] {
+        let done = fabricsim(&line);
+        let found = micros_of(&done.out);
+        assert!(found.len() > 3, "{line:?}: {}", done.err);
+        for number in found {
+            let decimals = number.split_once('.').map_or("", |(_, decimals)| decimals);
+            assert!(
+                decimals.len() <= 6 && !number.contains('e'),
+                "{line:?}: {number}"
+            );
+        }
+    }
+}
+
 /// Sizes, machines and faults that limit in different ways.
 fn causes_are_one(args: &str, fault: Option<&str>) -> Value {
     let file = fault.map(faults);

@@ -177,3 +177,17 @@ fn what_cannot_be_is_bad_usage() {
         assert!(stderr.contains(message), "{stderr}");
     }
 }
+
+#[test]
+fn a_simulation_that_does_not_end_is_an_answer_and_no_bad_input() {
+    let assert = explain(&["all-reduce", "--latency", "200d"])
+        .assert()
+        .code(1);
+    let output = assert.get_output();
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(
+        text.starts_with("error: ") && text.contains("213 days"),
+        "{text}"
+    );
+    assert!(output.stdout.is_empty());
+}

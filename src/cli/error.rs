@@ -71,6 +71,7 @@ impl CliError {
         match self {
             _ if self.is_broken_pipe() => 0,
             CliError::Scenario(ScenarioError::Simulation { .. })
+            | CliError::Explain(ExplainError::Simulation(_))
             | CliError::Found { .. }
             | CliError::NothingFits
             | CliError::NothingPredicted(_) => 1,

@@ -2,7 +2,7 @@
 
 use super::budget::BudgetArgs;
 use super::{CliError, output, terminal};
-use crate::report::training::published_text;
+use crate::report::training::{published_json, published_text};
 use crate::report::validation::{
     check_validation_target, validation_json, validation_text, write_validation,
 };
@@ -104,9 +104,7 @@ fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
     let text = if quiet && !args.json {
         return Ok(());
     } else if args.json {
-        let text = serde_json::to_string_pretty(&tables)
-            .map_err(|e| CliError::Usage(format!("cannot write JSON: {e}")))?;
-        text + "\n"
+        published_json(&tables)?
     } else {
         published_text(&tables, terminal::colour())
     };

@@ -78,6 +78,21 @@ impl Time {
         self.0 as f64 / 1e6
     }
 
+    /// A number of microseconds that comes from a division or a model, to the nearest picosecond, so
+    /// that it has six decimals as all others have. What is no time (negative, or not finite) is
+    /// rounded likewise, or stays as it is.
+    #[must_use]
+    pub fn round_micros(micros: f64) -> f64 {
+        // A double beyond it has no picoseconds.
+        const EXACT: f64 = (1u64 << 53) as f64;
+        let picos = (micros * 1e6).round();
+        if picos.abs() < EXACT {
+            picos / 1e6
+        } else {
+            micros
+        }
+    }
+
     /// Seconds, for reports.
     #[must_use]
     pub fn seconds(self) -> f64 {

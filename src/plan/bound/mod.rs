@@ -20,7 +20,7 @@ mod partition;
 
 use crate::collective::{Collective, Matrix};
 use crate::topology::{DeviceId, Topology};
-use crate::units::{Bandwidth, Bytes};
+use crate::units::{Bandwidth, Bytes, Time};
 use partition::Partition;
 
 /// What is to be done: all that a bound depends on, but for the machine.
@@ -99,11 +99,20 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// How long the bytes take, in microseconds. No [`Time`](crate::units::Time), whose picoseconds
-    /// are coarse for a few bytes on many links.
+    /// How long the bytes take. Rounded up: what takes whole picoseconds and no less than the exact
+    /// time takes no less than that, and no bound is zero.
     #[must_use]
-    pub fn micros(&self) -> f64 {
-        self.needs.get() as f64 * 1e6 / self.carries.bytes_per_sec() as f64
+    pub fn time(&self) -> Time {
+        let picos = u128::from(self.needs.get()) * 1_000_000_000_000;
+        let picos = picos.div_ceil(u128::from(self.carries.bytes_per_sec().max(1)));
+        Time::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
+    }
+
+    /// Whether its bytes take longer than those of another one, by less than a picosecond perhaps.
+    fn takes_longer_than(&self, other: &Cut) -> bool {
+        let product =
+            |a: &Cut, b: &Cut| u128::from(a.needs.get()) * u128::from(b.carries.bytes_per_sec());
+        product(self, other) > product(other, self)
     }
 }
 
@@ -155,7 +164,7 @@ fn keep(longest: &mut Option<Cut>, cut: Cut) {
     if cut.needs == Bytes::ZERO || cut.carries.bytes_per_sec() == 0 {
         return;
     }
-    if longest.is_none_or(|known| known.micros() < cut.micros()) {
+    if longest.is_none_or(|known| cut.takes_longer_than(&known)) {
         *longest = Some(cut);
     }
 }

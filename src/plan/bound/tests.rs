@@ -24,7 +24,7 @@ fn of(collective: Collective, bytes: u64) -> Operation<'static> {
 /// Microseconds, to within a thousandth, and the cut.
 fn is(found: Option<Cut>, expected: f64, kind: CutKind) {
     let cut = found.unwrap();
-    let micros = cut.micros();
+    let micros = cut.time().micros();
     assert!(
         (micros / expected - 1.0).abs() < 1e-3,
         "{micros} us for {expected}: {cut:?}"
@@ -111,7 +111,7 @@ fn racks_leaves_and_sockets_are_cuts() {
     // Interfaces that serve inside the node, too.
     let gpus = Communicator::gpus_of(&sockets, None).unwrap();
     let bounds = Cuts::of(&sockets, &gpus, true).bounds(of(Collective::AllToAll, GIB));
-    assert!(bounds.plain.unwrap().micros() < GIB as f64 / 22e3);
+    assert!(bounds.plain.unwrap().time().micros() < GIB as f64 / 22e3);
 }
 
 /// One GPU of a node has its PCIe port for what leaves the node, not the interfaces of all.

@@ -21,7 +21,9 @@ pub(super) use folder::KIND as FOLDER;
 pub use folder::{check_job_target, write_job_run};
 pub use json::{job_summary_json, job_summary_schema, reproducible};
 pub use page::job_page;
-pub use published::{PublishedRow, PublishedTable, median_error, published_text, rank_correlation};
+pub use published::{
+    PublishedRow, PublishedTable, median_error, published_json, published_text, rank_correlation,
+};
 pub use record::{
     CollectiveUse, Culprit, Disturbance, FaultPrices, GoodputUse, JobSpan, JobSummary, JobTimeline,
     MemoryUse, RankUse, Share, ShareKind, SpanKind, StepResult, Variant, VariantResult,

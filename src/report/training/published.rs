@@ -1,6 +1,8 @@
 //! Predicted steps beside published ones.
 
+use crate::report::summary_json::pretty;
 use crate::report::table::paint;
+use crate::report::{FORMAT, ReportError};
 use anstyle::Style;
 use serde::Serialize;
 use std::fmt::Write;
@@ -79,6 +81,37 @@ pub fn rank_correlation(table: &PublishedTable) -> Option<f64> {
         .map(|b| (rank(b.0, &|x| x.0) - rank(b.1, &|x| x.1)).powi(2))
         .sum();
     Some(1.0 - 6.0 * squares / (count * (count * count - 1.0)))
+}
+
+/// What `validate --steps --json` prints; version 1 was the bare list of tables.
+#[derive(Serialize)]
+struct Document<'a> {
+    format: u32,
+    version: &'a str,
+    tables: &'a [PublishedTable],
+}
+
+/// All steps as one document, ending in a newline.
+///
+/// # Errors
+/// A number that is not finite.
+pub fn published_json(tables: &[PublishedTable]) -> Result<String, ReportError> {
+    for row in tables.iter().flat_map(|table| &table.rows) {
+        let numbers = [
+            ("predicted_s", row.predicted_s.unwrap_or(0.0)),
+            ("measured_s", row.measured_s),
+            ("mfu", row.mfu),
+        ];
+        if let Some((name, value)) = numbers.into_iter().find(|(_, v)| !v.is_finite()) {
+            let field = format!("{name} of {}", row.name);
+            return Err(ReportError::NotFinite { field, value });
+        }
+    }
+    pretty(&Document {
+        format: FORMAT,
+        version: env!("CARGO_PKG_VERSION"),
+        tables,
+    })
 }
 
 /// All steps as text: predicted, measured, error; and each table's median error and order.

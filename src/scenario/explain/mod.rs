@@ -93,7 +93,9 @@ pub fn explain(spec: &ExplainSpec) -> Result<Explanation, ExplainError> {
     let ports = passage::ports(&sent, spec.ranks);
     let volume = ports.busiest as f64 / bytes.max(1) as f64;
     let per_byte_us = bytes as f64 / spec.rate.bytes_per_sec().max(1) as f64 * 1e6;
-    let micros = |steps: f64, volume: f64| steps * spec.latency.micros() + volume * per_byte_us;
+    let micros = |steps: f64, volume: f64| {
+        Time::round_micros(steps * spec.latency.micros() + volume * per_byte_us)
+    };
     let times = timing::times(&program, &walk, &passages, spec)?;
     let closed_form =
         closed_form::closed_form(algorithm, spec.collective, spec.ranks, nodes, bytes, chunk).map(

@@ -376,6 +376,10 @@ fn collectives(lowered: &Lowered, outcome: &JobOutcome) -> Vec<CollectiveUse> {
         }
     }
     let mut list: Vec<CollectiveUse> = found.into_values().map(|(entry, _)| entry).collect();
+    for entry in &mut list {
+        entry.time_us = Time::round_micros(entry.time_us);
+        entry.alone_us = Time::round_micros(entry.alone_us);
+    }
     list.sort_by(|a, b| {
         let all = |c: &CollectiveUse| c.time_us * f64::from(c.count);
         all(b).total_cmp(&all(a))

@@ -9,6 +9,7 @@ use crate::report::validation::{
 };
 use crate::threads;
 use crate::topology::Hardware;
+use crate::units::Time;
 
 /// Predicts every measurement on machines made of `hardware`, as many at a time as the
 /// budget has threads; calls `done` after each. In the measurements' order, whichever
@@ -106,9 +107,9 @@ fn validated(measurement: &Measurement, set: &PredictedSet) -> ValidatedSet {
     });
     let rows = set.rows.iter().map(|row| ValidatedRow {
         bytes: row.bytes,
-        measured_us: row.measured_us,
+        measured_us: Time::round_micros(row.measured_us),
         predicted_us: row.predicted_us,
-        baseline_us: row.baseline_us,
+        baseline_us: Time::round_micros(row.baseline_us),
         algo: row.algorithm.to_owned(),
         proto: row.protocol.to_owned(),
         channels: u32::from(row.channels),
