@@ -16,6 +16,7 @@ struct Done {
 fn command(args: &[&str]) -> Command {
     let mut command = Command::cargo_bin("fabricsim").unwrap();
     command.args(args).env_remove("CLICOLOR_FORCE");
+    command.env_remove("COLUMNS");
     command
 }
 
@@ -300,7 +301,10 @@ fn bad_flags_are_told() {
     );
     refuses(&c(&["-n", "0"]), &["nodes"]);
     refuses(&c(&["-n", "4000000000"]), &[]);
-    refuses(&c(&["-n", "100000"]), &["of the 100000 nodes, at most 8192 fit"]);
+    refuses(
+        &c(&["-n", "100000"]),
+        &["of the 100000 nodes, at most 8192 fit"],
+    );
     refuses(&c(&["--algo", "treee"]), &["tree", "ring"]);
     refuses(&c(&["--proto", "l1"]), &["l1", "ll128"]);
     refuses(&c(&["--env", "NCCL_PROTO"]), &["NAME=VALUE"]);
@@ -808,6 +812,43 @@ fn faults_that_cannot_be_are_refused_by_their_place() {
     refuses(
         &with_faults("no-such-file.json", &["-s", "1M"]),
         &["no-such-file.json"],
+    );
+}
+
+#[test]
+fn a_table_fits_the_columns_that_there_are() {
+    let line = [
+        "collective",
+        "all-reduce",
+        "-t",
+        "dgx-h100",
+        "-s",
+        "1M",
+        "-s",
+        "8G",
+    ];
+    let rows = |columns: &str| {
+        let out = done(command(&line).env("COLUMNS", columns)).out;
+        let rows = out.lines().skip(3).take(4);
+        (rows.map(|l| l.chars().count()).max().unwrap(), out)
+    };
+    let (longest, narrow) = rows("80");
+    assert!(longest <= 80 && !narrow.contains("redop  "), "{narrow}");
+    let last: Vec<&str> = narrow.lines().rev().take(2).collect();
+    assert!(
+        last[1].contains("80") && last[1].contains("--csv and --json"),
+        "{narrow}"
+    );
+    assert!(
+        last[0].contains("redop") && last[0].contains("channels"),
+        "{narrow}"
+    );
+    // A pipe has no width of its own.
+    let full = succeeds(&line);
+    assert_eq!(full, rows("200").1);
+    assert!(
+        full.contains("redop") && !full.contains("Left out"),
+        "{full}"
     );
 }
 

@@ -7,7 +7,9 @@ use super::{CliError, one_of, output, terminal};
 use crate::collective::Collective;
 use crate::nccl::{Algorithm, NcclError, Registration};
 use crate::plan::ProtocolKind;
-use crate::report::{check_target, decision_tables, rows_csv, rows_json, table_footer, write_run};
+use crate::report::{
+    check_target, decision_tables, rows_csv, rows_json, table_footer, table_left_out, write_run,
+};
 use crate::scenario::{
     CollectiveSpec, EnvValue, FaultSpec, JobSpec, Scenario, ScenarioError, ScenarioSpec, SizesSpec,
     TopologyRef, run as run_scenario, validate,
@@ -154,7 +156,11 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     if !document && !quiet {
         let mut shown = summary.clone();
         shown.warnings.clone_from(&warnings);
-        terminal::print(&table_footer(&shown, terminal::colour()))?;
+        let colour = terminal::colour();
+        let mut text = table_footer(&shown, colour);
+        let width = terminal::width();
+        text += &table_left_out(&shown, width, "--csv and --json have all", colour);
+        terminal::print(&text)?;
         if args.why {
             terminal::print(&decision_tables(summary, terminal::colour()))?;
         }

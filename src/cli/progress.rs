@@ -16,6 +16,8 @@ pub(super) struct Show {
     /// The run has more to give than rows: it goes on where nobody reads them any more.
     written: bool,
     colour: bool,
+    /// Of a line, where it is limited.
+    width: Option<usize>,
     began: Instant,
     /// Not wanted, or made when the run turns out to be long.
     bar: Option<Option<ProgressBar>>,
@@ -32,6 +34,7 @@ impl Show {
             rows,
             written,
             colour: terminal::colour(),
+            width: terminal::width(),
             began: Instant::now(),
             bar: (!quiet).then_some(None),
         }
@@ -68,7 +71,7 @@ impl Drop for Show {
 impl Watch for Show {
     fn begin(&mut self, summary: &Summary) -> io::Result<()> {
         if self.rows {
-            self.print(&table_header(summary, self.colour))?;
+            self.print(&table_header(summary, self.width, self.colour))?;
         }
         Ok(())
     }
@@ -95,7 +98,7 @@ impl Watch for Show {
 
     fn row(&mut self, summary: &Summary, row: &Row) -> io::Result<()> {
         if self.rows {
-            self.print(&table_row(summary, row, self.colour))?;
+            self.print(&table_row(summary, row, self.width, self.colour))?;
         }
         Ok(())
     }

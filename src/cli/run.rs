@@ -7,7 +7,7 @@ use super::{CliError, output, terminal};
 use crate::report::training::{self, VariantResult, check_job_target, write_job_run};
 use crate::report::{
     attribution_table, check_target, links_table, reproducible, summary_json, table_footer,
-    write_run,
+    table_left_out, write_run,
 };
 use crate::scenario::training::{run_jobs, validate_job};
 use crate::scenario::{JobSpec, Scenario, read, run as run_scenario, validate};
@@ -82,6 +82,8 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         let colour = terminal::colour();
         let summary = &run.summary;
         let mut text = table_footer(summary, colour);
+        let width = terminal::width();
+        text += &table_left_out(summary, width, "summary.json and --json have all", colour);
         if let Some(attribution) = &summary.attribution {
             text.push('\n');
             text += &attribution_table(attribution, colour);

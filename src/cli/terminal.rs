@@ -10,6 +10,17 @@ pub(super) fn colour() -> bool {
     anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
 }
 
+/// How many characters a line of standard output has: what `COLUMNS` says, else as many as the
+/// terminal has. A file or a pipe has lines of any length.
+pub(super) fn width() -> Option<usize> {
+    let asked = std::env::var("COLUMNS").ok();
+    let asked = asked.and_then(|text| text.parse().ok());
+    let shown = || terminal_size::terminal_size_of(io::stdout());
+    asked
+        .filter(|&columns| columns > 0)
+        .or_else(|| shown().map(|(width, _)| usize::from(width.0)))
+}
+
 /// Writes all of `text`, at once, to standard output; its own colours stay, anything else that a
 /// terminal would obey is written out.
 pub(super) fn print(text: &str) -> io::Result<()> {

@@ -9,6 +9,7 @@
 mod bins;
 pub mod cause;
 pub mod chart;
+mod columns;
 mod decisions;
 mod error;
 pub mod explanation;
@@ -43,7 +44,7 @@ pub use run::{Run, check_target, write_run};
 pub use summary_json::{reproducible, rows_json, summary_json, summary_schema};
 pub use table::{
     attribution_table, collective_table, links_table, rows_csv, table_footer, table_header,
-    table_row,
+    table_left_out, table_row,
 };
 pub use unfinished::remove_unfinished;
 pub use waterfall::{Change, Part, Waterfall, apportion, scaled, waterfall};

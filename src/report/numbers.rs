@@ -126,7 +126,7 @@ pub fn count(value: f64) -> String {
     let units = [(1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")];
     let found = units.iter().find(|(size, _)| value.abs() >= size * 0.9995);
     match found {
-        Some((size, unit)) => format!("{}\u{a0}{unit}", three_digits(value / size)),
+        Some((size, unit)) => format!("{} {unit}", three_digits(value / size)),
         None => trimmed(value, decimals(value)),
     }
 }

@@ -4,7 +4,8 @@
 //! so that eyes and scripts used to those find them; our own columns follow.
 
 use super::ReportError;
-use super::numbers::{nccl_float, percent};
+use super::columns::Layout;
+use super::numbers::percent;
 use super::record::{Attribution, LinkUse, Part, Row, Summary};
 use crate::units::Time;
 use anstyle::{AnsiColor, Style};
@@ -30,23 +31,25 @@ pub(super) fn paint(text: &str, style: Style, colour: bool) -> String {
 /// topology's bound and the bottleneck; lines that start with `#` are not data.
 #[must_use]
 pub fn collective_table(summary: &Summary, colour: bool) -> String {
-    let mut out = table_header(summary, colour);
+    let mut out = table_header(summary, None, colour);
     for row in &summary.rows {
-        out.push_str(&table_row(summary, row, colour));
+        out.push_str(&table_row(summary, row, None, colour));
     }
     out.push_str(&table_footer(summary, colour));
     out
 }
 
 /// The lines above the rows, for printing rows one by one as they come (then the column
-/// of the algorithm is as wide as the rows in `summary` ask for, at least 10).
+/// of the algorithm is as wide as the rows in `summary` ask for, at least 10). With a `width` of lines,
+/// here and below, only columns that fit it.
 #[must_use]
-pub fn table_header(summary: &Summary, colour: bool) -> String {
+pub fn table_header(summary: &Summary, width: Option<usize>, colour: bool) -> String {
     let gpus = match (summary.nodes, summary.gpus_per_node) {
         (1, 1) => "1 GPU in one node".to_owned(),
         (1, gpus) => format!("{gpus} GPUs in one node"),
         (nodes, gpus) => format!("{} GPUs, {gpus} in each of {nodes} nodes", summary.ranks),
     };
+    let [names, units] = Layout::of(summary, width).heading();
     let lines = [
         format!("# fabricsim {}, seed {}", summary.version, summary.seed),
         format!(
@@ -54,46 +57,8 @@ pub fn table_header(summary: &Summary, colour: bool) -> String {
             summary.collective, gpus, summary.topology_title
         ),
         "#".to_owned(),
-        columns(
-            summary,
-            [
-                "size",
-                "count",
-                "type",
-                "redop",
-                "root",
-                "time",
-                "algbw",
-                "busbw",
-                "algo",
-                "proto",
-                "channels",
-                "bound",
-                "healthy",
-                "slower",
-                "bottleneck",
-            ],
-        ),
-        columns(
-            summary,
-            [
-                "(B)",
-                "(elements)",
-                "",
-                "",
-                "",
-                "(us)",
-                "(GB/s)",
-                "(GB/s)",
-                "",
-                "",
-                "",
-                "(us)",
-                "(us)",
-                "",
-                "",
-            ],
-        ),
+        names,
+        units,
     ];
     lines
         .iter()
@@ -103,24 +68,8 @@ pub fn table_header(summary: &Summary, colour: bool) -> String {
 
 /// One row; `summary` gives the collective.
 #[must_use]
-pub fn table_row(summary: &Summary, row: &Row, colour: bool) -> String {
-    let (redop, root) = operation(&summary.collective);
-    let algo_width = algo_width(summary);
-    let busbw = paint(&nccl_float(row.busbw_gbs, 6), STRONG, colour);
-    format!(
-        "{:>12}  {:>12}  {:>8}  {redop:>6}  {root:>6}  {}  {}  {busbw}  {:>algo_width$}  {:>6}  {:>8}  {}  {}{}\n",
-        row.bytes,
-        row.count,
-        "float",
-        nccl_float(row.time_us, 7),
-        nccl_float(row.algbw_gbs, 6),
-        row.algo,
-        row.proto,
-        row.channels,
-        nccl_float(row.bound_us, 7),
-        healthy(summary, row),
-        row.bottleneck,
-    )
+pub fn table_row(summary: &Summary, row: &Row, width: Option<usize>, colour: bool) -> String {
+    Layout::of(summary, width).row(summary, row, colour)
 }
 
 /// The lines below the rows: nccl-tests' mean of all bus bandwidths, and the answer.
@@ -150,6 +99,27 @@ pub fn table_footer(summary: &Summary, colour: bool) -> String {
     out
 }
 
+/// Which columns did not fit, and in which document they are; nothing if all did.
+#[must_use]
+pub fn table_left_out(
+    summary: &Summary,
+    width: Option<usize>,
+    document: &str,
+    colour: bool,
+) -> String {
+    let left_out = Layout::of(summary, width).left_out(summary);
+    let (Some(width), false) = (width, left_out.is_empty()) else {
+        return String::new();
+    };
+    let lines = [
+        format!("# Left out, for lines have {width} characters ({document}):"),
+        format!("#   {}", left_out.join(", ")),
+    ];
+    lines
+        .map(|line| paint(&line, HEADER, colour) + "\n")
+        .concat()
+}
+
 /// How many ranks stood for all of them, at the size for which these were most.
 fn folded(summary: &Summary) -> Option<String> {
     let row = summary.rows.iter().max_by_key(|row| row.rank_classes)?;
@@ -159,75 +129,6 @@ fn folded(summary: &Summary) -> Option<String> {
         _ => format!("# Simulated            : {classes} ranks, which stand for all {ranks}"),
     };
     (classes > 0 && classes < ranks).then(text)
-}
-
-/// The width of the algorithm's column: that of the longest name, if it is long.
-fn algo_width(summary: &Summary) -> usize {
-    let names = summary.rows.iter().map(|row| row.algo.chars().count());
-    names.fold(10, usize::max)
-}
-
-/// The cells of what a size takes without faults, and how much longer it takes with them.
-fn healthy(summary: &Summary, row: &Row) -> String {
-    if summary.faults.is_empty() {
-        return String::new();
-    }
-    let time = |healthy| nccl_float(healthy, 7);
-    let (healthy, slower) = match row.healthy_us {
-        Some(healthy) => (time(healthy), slower(row.time_us, healthy)),
-        None => ("-".to_owned(), "-".to_owned()),
-    };
-    format!("{healthy:>7}  {slower:>6}  ")
-}
-
-/// How many times as long as without faults.
-pub(super) fn slower(time_us: f64, healthy_us: f64) -> String {
-    if healthy_us > 0.0 {
-        format!("{:.2}x", time_us / healthy_us)
-    } else {
-        "-".to_owned()
-    }
-}
-
-/// The header's cells, aligned with those of a row.
-fn columns(summary: &Summary, cells: [&str; 15]) -> String {
-    let algo_width = algo_width(summary);
-    let [
-        size,
-        count,
-        kind,
-        redop,
-        root,
-        time,
-        algbw,
-        busbw,
-        algo,
-        proto,
-        channels,
-        bound,
-        healthy,
-        slower,
-        bottleneck,
-    ] = cells;
-    let healthy = if summary.faults.is_empty() {
-        String::new()
-    } else {
-        format!("{healthy:>7}  {slower:>6}  ")
-    };
-    format!(
-        "# {size:>10}  {count:>12}  {kind:>8}  {redop:>6}  {root:>6}  {time:>7}  {algbw:>6}  {busbw:>6}  {algo:>algo_width$}  {proto:>6}  {channels:>8}  {bound:>7}  {healthy}{bottleneck}"
-    )
-}
-
-/// nccl-tests' redop and root columns: an operation only where one is done, root 0
-/// only where there is one.
-fn operation(collective: &str) -> (&'static str, &'static str) {
-    match collective {
-        "all-reduce" | "reduce-scatter" => ("sum", "-1"),
-        "reduce" => ("sum", "0"),
-        "broadcast" | "gather" | "scatter" => ("none", "0"),
-        _ => ("none", "-1"),
-    }
 }
 
 /// The rows of `summary` as CSV with a header: what was run on what, so that the rows of several

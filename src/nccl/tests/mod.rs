@@ -22,7 +22,10 @@ fn least(comm: &Communicator<'_>, planned: &Planned) -> Time {
         matrix: program.matrix(),
     };
     let cuts = Cuts::of(comm.topology, comm.gpus(), false);
-    let micros = cuts.bounds(operation).plain.map_or(0.0, |c| c.time().micros());
+    let micros = cuts
+        .bounds(operation)
+        .plain
+        .map_or(0.0, |c| c.time().micros());
     Time::from_picos((micros * 1e6) as u64)
 }
 

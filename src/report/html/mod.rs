@@ -7,9 +7,10 @@ mod timeline_view;
 pub use page::{data, drawing, page};
 pub(super) use timeline_view::{Data, Lane, SCRIPT, begin, canvas};
 
+use super::columns::slower;
 use super::numbers::{grouped, micros, percent, size, three_digits};
 use super::record::{LinkUse, Row, Summary, Timeline};
-use super::table::{busiest, slower};
+use super::table::busiest;
 use super::{ReportError, plot};
 use maud::{Markup, html};
 

@@ -4,6 +4,7 @@ use super::samples;
 use crate::report::record::{Part, Timeline};
 use crate::report::{
     attribution_table, bandwidth_svg, collective_table, font, html, links_table, numbers, rows_csv,
+    table_header, table_left_out, table_row,
 };
 use crate::units::Time;
 
@@ -49,8 +50,8 @@ fn numbers_for_people() {
         assert_eq!(found, expected);
     }
     assert_eq!(numbers::count(605.0), "605");
-    assert_eq!(numbers::count(999_600.0), "1.00\u{a0}M");
-    assert_eq!(numbers::count(70.6e9), "70.6\u{a0}B");
+    assert_eq!(numbers::count(999_600.0), "1.00 M");
+    assert_eq!(numbers::count(70.6e9), "70.6 B");
     assert_eq!(numbers::seconds(4.21), "4.21 s");
     assert_eq!(numbers::seconds(2710.0), "45.2 min");
     assert_eq!(numbers::seconds(3.0 * 86_400.0), "3 days");
@@ -85,6 +86,45 @@ fn a_table_has_the_columns_of_nccl_tests() {
     assert_eq!(ends(lines[3], "proto"), ends(lines[7], "simple"));
     summary.collective = "broadcast".to_owned();
     assert!(collective_table(&summary, false).contains("float    none       0"));
+}
+
+#[test]
+fn a_narrow_table_leaves_out_what_matters_least() {
+    let mut summary = samples::sweep();
+    summary.rows = [0, 17, 30].map(|index| summary.rows[index].clone()).into();
+    summary.rows[0].bottleneck = "message handling of network proxies (17 %)".to_owned();
+    let table = |width| {
+        let rows = summary.rows.iter();
+        let rows = rows.map(|row| table_row(&summary, row, Some(width), false));
+        table_header(&summary, Some(width), false) + &rows.collect::<String>()
+    };
+    let golden = "\
+#     size     time   busbw        algo   proto  bottleneck
+#      (B)     (us)  (GB/s)
+         8     9.50    0.00        tree      ll  message handling of net… (17 %)
+   1048576    15.06  121.84        ring   ll128  NVLink out of each GPU
+8589934592  31327.0  479.85        nvls  simple  NVLink out of each GPU
+";
+    assert!(table(80).ends_with(golden), "{}", table(80));
+    let left_out = table_left_out(&summary, Some(80), "--json has all", false);
+    assert_eq!(
+        left_out,
+        "# Left out, for lines have 80 characters (--json has all):\n\
+         #   count, type, redop, root, algbw, channels, bound\n"
+    );
+    for width in 30..200 {
+        let table = table(width);
+        let lengths = table.lines().skip(3).map(|line| line.chars().count());
+        assert!(lengths.max() <= Some(width), "{width}:\n{table}");
+        assert!(table.contains("121.84"), "{width}:\n{table}");
+    }
+    let whole = table(149);
+    assert!(
+        whole.contains("channels") && whole.contains("redop"),
+        "{whole}"
+    );
+    assert_eq!(table_left_out(&summary, Some(149), "", false), "");
+    assert_eq!(table_left_out(&summary, None, "", false), "");
 }
 
 #[test]

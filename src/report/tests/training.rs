@@ -26,8 +26,8 @@ fn the_table_of_one_variant_has_the_answer_first_and_aligned_rows() {
     let (summary, _) = samples::pipeline();
     let text = job_table(&summary, false);
     for expected in [
-        "# llama-70b (70.6\u{a0}B parameters) on 16 GPUs, 2 nodes: 2 × DGX H100, 400 Gb/s InfiniBand",
-        "# 16 GPUs → 2 classes, 1.23\u{a0}M events",
+        "# llama-70b (70.6 B parameters) on 16 GPUs, 2 nodes: 2 × DGX H100, 400 Gb/s InfiniBand",
+        "# 16 GPUs → 2 classes, 1.23 M events",
         "\n\nThe pipeline's bubble costs most",
         "  step time              2.41 s",
         "  waiting: pipeline          1.16 s   24 %  ███████▎",
