@@ -227,36 +227,74 @@ fn device_entries(topology: &Topology) -> Vec<Entry> {
         .collect()
 }
 
+/// Lines of a family in the legend; of more rates the lowest and the highest.
+const MOST_LINES: usize = 4;
+
+/// A line for each rate of each family, as thick as it is drawn: which devices it joins, by how many
+/// lanes, and the rate of one direction, rounded to what is read off a drawing.
 fn link_entries(topology: &Topology, style: &Style<'_>) -> Vec<Entry> {
-    // Rates of one direction, rounded to what is read off a drawing.
-    let mut rates: BTreeMap<LinkFamily, BTreeSet<u64>> = BTreeMap::new();
-    for (id, _) in topology.links().step_by(2) {
+    type Joined = (DeviceKind, DeviceKind, u16);
+    let mut rates: BTreeMap<LinkFamily, BTreeMap<u64, BTreeSet<Joined>>> = BTreeMap::new();
+    for (id, link) in topology.links().step_by(2) {
+        let (from, to) = topology.ends(id);
+        let (a, b) = (topology.device(from).kind, topology.device(to).kind);
         let rate = topology.rate(id).gb_per_sec().round() as u64;
-        rates.entry(topology.family(id)).or_default().insert(rate);
+        let of_family = rates.entry(topology.family(id)).or_default();
+        let joined = (a.min(b), a.max(b), link.lanes);
+        of_family.entry(rate).or_default().insert(joined);
     }
-    rates
-        .into_iter()
-        .map(|(family, rates)| {
-            let listed: Vec<String> = match rates.len() {
-                0..=3 => rates.iter().map(u64::to_string).collect(),
-                _ => vec![
-                    rates.first().copied().unwrap_or(0).to_string(),
-                    "…".to_owned(),
-                    rates.last().copied().unwrap_or(0).to_string(),
-                ],
+    let mut entries = Vec::new();
+    for (family, rates) in rates {
+        let colour = match style.utilisation {
+            Some(_) => "#8a929d",
+            None => stroke(family),
+        };
+        let count = rates.len();
+        for (index, (rate, joined)) in rates.into_iter().enumerate() {
+            let between = count.saturating_sub(2);
+            if count > MOST_LINES && (1..=between).contains(&index) {
+                continue;
+            }
+            let more = match (count > MOST_LINES, index) {
+                (true, 0) => format!(", {between} rates between"),
+                _ => String::new(),
             };
-            let colour = match style.utilisation {
-                Some(_) => "#8a929d",
-                None => stroke(family),
-            };
-            let typical = rates.last().copied().unwrap_or(0) as f64;
-            Entry {
+            entries.push(Entry {
                 mark: format!(
                     r#"<path d="M2 0H28" stroke="{colour}" stroke-width="{:.1}"/>"#,
-                    line_width(typical, 1.0)
+                    line_width(rate as f64, 1.0)
                 ),
-                text: format!("{}: {} GB/s", family.label(), listed.join(", ")),
-            }
-        })
-        .collect()
+                text: format!(
+                    "{}, {}: {rate} GB/s{more}",
+                    family.label(),
+                    ends(family, &joined)
+                ),
+            });
+        }
+    }
+    entries
+}
+
+/// What links of one rate join: `GPU – NVSwitch, 4 lanes`.
+fn ends(family: LinkFamily, joined: &BTreeSet<(DeviceKind, DeviceKind, u16)>) -> String {
+    let many = match family {
+        LinkFamily::Network => "cables",
+        _ => "lanes",
+    };
+    let pairs: BTreeSet<_> = joined.iter().map(|&(a, b, _)| (a, b)).collect();
+    let lanes: BTreeSet<u16> = joined.iter().map(|&(_, _, lanes)| lanes).collect();
+    let mut named: Vec<String> = pairs
+        .iter()
+        .take(3)
+        .map(|(a, b)| format!("{} – {}", a.label(), b.label()))
+        .collect();
+    if pairs.len() > named.len() {
+        named.push("…".to_owned());
+    }
+    let lanes = match (lanes.first(), lanes.last()) {
+        (Some(1), Some(1)) | (None, _) | (_, None) => String::new(),
+        (Some(first), Some(last)) if first == last => format!(", {first} {many}"),
+        (Some(first), Some(last)) => format!(", {first} to {last} {many}"),
+    };
+    named.join(" and ") + &lanes
 }

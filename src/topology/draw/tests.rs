@@ -4,7 +4,7 @@
 use super::scene::{Anchor, Scene, text_width};
 use super::{Faulty, Style, detail, dot, overview, svg};
 use crate::topology::tests::{build, pair, rack, server};
-use crate::topology::{DeviceId, LinkId, Overrides, Topology, catalogue, expand};
+use crate::topology::{DeviceId, LinkId, Overrides, Topology, catalogue, expand, load};
 
 fn samples() -> Vec<(String, Topology)> {
     let mut list = vec![
@@ -154,4 +154,27 @@ fn what_is_faulty_is_marked_and_its_node_drawn_in_full() {
         text.matches("#c2187a").count()
     );
     assert!(!svg(&topology, &Style::default()).contains("#c2187a"));
+}
+
+#[test]
+fn the_legend_says_what_each_line_is() {
+    let drawn = |name: &str| {
+        let topology = load(name, &Overrides { nodes: Some(1) }).unwrap();
+        svg(&topology, &Style::default())
+    };
+    let text = drawn("dgx-h100");
+    for (line, rate) in [
+        ("NVLink, GPU – NVSwitch, 4 lanes", 83),
+        ("NVLink, GPU – NVSwitch, 5 lanes", 103),
+        ("network, NIC – network switch", 49),
+    ] {
+        assert!(text.contains(&format!(">{line}: {rate} GB/s<")), "{line}");
+    }
+    // As thick as they are drawn, so that one is told from the other.
+    let width = |lanes: &str| {
+        let (before, _) = text.split_once(&format!("{lanes} lanes:")).unwrap();
+        let (_, mark) = before.rsplit_once("stroke-width=\"").unwrap();
+        mark.split('"').next().unwrap().parse::<f64>().unwrap()
+    };
+    assert!(width("NVSwitch, 4") < width("NVSwitch, 5"));
 }
