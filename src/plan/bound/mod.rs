@@ -99,13 +99,13 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// How long the bytes take. Rounded up: what takes whole picoseconds and no less than the exact
-    /// time takes no less than that, and no bound is zero.
+    /// How long the bytes take. Rounded down, so that rounding puts no bound above a time; but no
+    /// bound is zero.
     #[must_use]
     pub fn time(&self) -> Time {
         let picos = u128::from(self.needs.get()) * 1_000_000_000_000;
-        let picos = picos.div_ceil(u128::from(self.carries.bytes_per_sec().max(1)));
-        Time::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))
+        let picos = picos / u128::from(self.carries.bytes_per_sec().max(1));
+        Time::from_picos(u64::try_from(picos).unwrap_or(u64::MAX).max(1))
     }
 
     /// Whether its bytes take longer than those of another one, by less than a picosecond perhaps.
