@@ -18,7 +18,7 @@ struct Mechanism {
 }
 
 /// All of them.
-const MECHANISMS: [Mechanism; 2] = [
+const MECHANISMS: [Mechanism; 3] = [
     Mechanism {
         name: "more thread blocks share the bytes",
         source: "NCCL, src/enqueue.cc: scheduleCollTasksToPlan and calcP2pChannelCount give larger operations more channels",
@@ -35,6 +35,14 @@ const MECHANISMS: [Mechanism; 2] = [
         example: r#"{ "topology": { "name": "gh200-quad" }, "nodes": 3, "job": { "collective": {
             "name": "broadcast", "isolated": true, "algorithm": "ring", "protocol": "ll128",
             "sizes": { "list": ["160B", "216B"] } } } }"#,
+    },
+    Mechanism {
+        name: "the first lines of a chunk leave before its last ones arrive",
+        source: "NCCL, src/device/prims_ll128.h: warps that go round more than once send what they have of a chunk",
+        applies: |small, large| small.slices() < large.slices(),
+        example: r#"{ "topology": { "name": "dgx-h200" }, "nodes": 3, "gpus_per_node": 3, "job": { "collective": {
+            "name": "all-gather", "isolated": true, "algorithm": "ring", "protocol": "ll128",
+            "sizes": { "list": ["3499920B", "3999888B"] } } } }"#,
     },
 ];
 
@@ -61,6 +69,11 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// Slices of the longest step.
+    fn slices(&self) -> u64 {
+        self.longest.div_ceil(self.slice.max(1))
+    }
+
     fn of(scenario: &Value, bytes: u64) -> Option<Self> {
         let (plan, inline) = planned(scenario, bytes)?;
         let mut facts = Facts {
