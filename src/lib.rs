@@ -1,23 +1,23 @@
 //! fabricsim: a discrete-event simulator of the interconnect of AI clusters.
 //!
-//! Data flows one way: **spec → plan → simulate → report**. Each room is a module and
+//! Data flows one way: **spec → plan → simulate → report**. Each room is a crate and
 //! uses only those before it: [`units`], [`topology`] (the machine), [`fault`] (what of it
 //! is slow, fails or is away), [`collective`] (what moves), [`plan`] (a program laid onto a
 //! machine), [`nccl`] (how NCCL decides), [`workload`] (what jobs compute and send) and
 //! [`engine`] (time); [`report`] (results for people) knows only units and [`text`] (how what
 //! comes from outside is shown). [`scenario`] joins them all, and [`cli`] is the command.
 
-pub mod budget;
 pub mod cli;
-pub mod collective;
-pub mod engine;
-pub mod fault;
-pub mod nccl;
-pub mod plan;
-pub mod report;
-pub mod scenario;
-pub mod text;
-mod threads;
-pub mod topology;
-pub mod units;
-pub mod workload;
+
+pub use fabricsim_budget as budget;
+pub use fabricsim_collective as collective;
+pub use fabricsim_engine as engine;
+pub use fabricsim_fault as fault;
+pub use fabricsim_nccl as nccl;
+pub use fabricsim_plan as plan;
+pub use fabricsim_report as report;
+pub use fabricsim_scenario as scenario;
+pub use fabricsim_topology as topology;
+pub use fabricsim_units as units;
+pub use fabricsim_units::text;
+pub use fabricsim_workload as workload;

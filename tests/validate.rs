@@ -87,6 +87,23 @@ fn steps_are_one_document_too() {
 }
 
 #[test]
+fn a_step_that_is_no_job_names_its_file_and_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("steps.json");
+    let text = fs::read_to_string("validation/training.json").unwrap();
+    let mut steps: Value = serde_json::from_str(&text).unwrap();
+    let scenario = &mut steps["tables"][0]["scenario"];
+    scenario["gpus_per_node"] = 65536.into();
+    scenario["topology"] = serde_json::json!({"name": "dgx-a100"});
+    fs::write(&path, steps.to_string()).unwrap();
+    let row = steps["tables"][0]["rows"][0]["name"].as_str().unwrap();
+    refuses(
+        &["--steps", path.to_str().unwrap(), "--only", row],
+        &["steps.json, row `", row, "gpus_per_node"],
+    );
+}
+
+#[test]
 fn a_log_of_nccl_tests_is_told_from_json() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("nccl-tests.log");

@@ -1,7 +1,7 @@
 //! What a command may use of this machine.
 
-use crate::budget::{Budget, Memory};
-use crate::units::Bytes;
+use fabricsim_budget::{Budget, Memory};
+use fabricsim_units::Bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -4,18 +4,18 @@ use super::budget::BudgetArgs;
 use super::progress::Show;
 use super::terminal::say_wall;
 use super::{CliError, one_of, output, terminal};
-use crate::collective::Collective;
-use crate::nccl::{Algorithm, NcclError, Registration};
-use crate::plan::ProtocolKind;
-use crate::report::{
+use fabricsim_collective::Collective;
+use fabricsim_nccl::{Algorithm, NcclError, Registration};
+use fabricsim_plan::ProtocolKind;
+use fabricsim_report::{
     check_target, decision_tables, rows_csv, rows_json, table_footer, table_left_out, write_run,
 };
-use crate::scenario::{
+use fabricsim_scenario::{
     CollectiveSpec, EnvValue, FaultSpec, JobSpec, Scenario, ScenarioError, ScenarioSpec, SizesSpec,
     TopologyRef, run as run_scenario, validate,
 };
-use crate::topology::{TopologyError, load};
-use crate::units::Bytes;
+use fabricsim_topology::{TopologyError, load};
+use fabricsim_units::Bytes;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Why a command failed, and its exit code.
 
-use crate::report::ReportError;
-use crate::scenario::ScenarioError;
-use crate::scenario::explain::ExplainError;
-use crate::topology::{RouteError, TopologyError};
+use fabricsim_report::ReportError;
+use fabricsim_scenario::ScenarioError;
+use fabricsim_scenario::explain::ExplainError;
+use fabricsim_topology::{RouteError, TopologyError};
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;

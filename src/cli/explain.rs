@@ -1,11 +1,11 @@
 //! `fabricsim explain`: an algorithm step by step.
 
 use super::{CliError, one_of, output, terminal};
-use crate::collective::Collective;
-use crate::report::{explanation_json, explanation_page, explanation_text, write_file};
-use crate::scenario::explain::{ExplainAlgorithm, ExplainSpec, explain};
-use crate::units::{Bandwidth, Bytes, Time};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use fabricsim_collective::Collective;
+use fabricsim_report::{explanation_json, explanation_page, explanation_text, write_file};
+use fabricsim_scenario::explain::{ExplainAlgorithm, ExplainSpec, explain};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use std::path::PathBuf;
 
 /// Shows an algorithm step by step: who sends what to whom, and what each rank holds.

@@ -1,12 +1,12 @@
 //! `fabricsim fit`: the parameters of time, from published measurements.
 
 use super::{CliError, terminal};
-use crate::report::write_file;
-use crate::scenario::validation::{
+use fabricsim_report::write_file;
+use fabricsim_scenario::validation::{
     Band, FitLog, FitSpec, Models, PredictedSet, fit, group_errors, leave_one_out, over_groups,
     read_measurements, simulated,
 };
-use crate::topology::load;
+use fabricsim_topology::load;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! A run as it goes on: a bar on a terminal, and rows as they come.
 
 use super::terminal;
-use crate::report::record::{Row, Summary};
-use crate::report::{table_header, table_row};
-use crate::scenario::{Step, Watch};
-use crate::units::Bytes;
+use fabricsim_report::record::{Row, Summary};
+use fabricsim_report::{table_header, table_row};
+use fabricsim_scenario::{Step, Watch};
+use fabricsim_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io;
 use std::time::{Duration, Instant};

@@ -1,11 +1,11 @@
 //! `fabricsim schema`: the formats, for editors and other programs.
 
 use super::{CliError, terminal};
-use crate::report::summary_schema;
-use crate::report::training::job_summary_schema;
-use crate::scenario::scenario_schema;
-use crate::topology::schema::topology_schema;
 use clap::ValueEnum;
+use fabricsim_report::summary_schema;
+use fabricsim_report::training::job_summary_schema;
+use fabricsim_scenario::scenario_schema;
+use fabricsim_topology::schema::topology_schema;
 
 /// Prints the JSON Schema of a file format.
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,6 @@
 //! What an interrupted command leaves behind: nothing that is not whole.
 
-use crate::report::remove_unfinished;
+use fabricsim_report::remove_unfinished;
 
 /// From now on SIGINT and SIGTERM remove what is half written and end the program with 128 and
 /// the signal's number (130 for Ctrl-C).

@@ -65,9 +65,9 @@ fn plain(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::Collective;
-    use crate::nccl::Algorithm;
-    use crate::plan::ProtocolKind;
+    use fabricsim_collective::Collective;
+    use fabricsim_nccl::Algorithm;
+    use fabricsim_plan::ProtocolKind;
 
     #[test]
     fn names_of_nccl_tests_and_of_nccl_are_names() {

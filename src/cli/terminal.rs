@@ -1,7 +1,7 @@
 //! Standard output and error: what of a text they are given, and whether they want colours.
 
-use crate::report::numbers::micros;
-use crate::text;
+use fabricsim_report::numbers::micros;
+use fabricsim_units::text;
 use std::io::{self, Write};
 
 /// Whether standard output is a terminal that wants colours (`NO_COLOR`, `CLICOLOR`, and

@@ -2,13 +2,13 @@
 
 use super::budget::BudgetArgs;
 use super::{CliError, output, terminal};
-use crate::report::training::{published_json, published_text};
-use crate::report::validation::{
+use fabricsim_report::training::{published_json, published_text};
+use fabricsim_report::validation::{
     check_validation_target, validation_json, validation_text, write_validation,
 };
-use crate::scenario::training::{predict_steps, read_steps};
-use crate::scenario::validation::{Measurement, Models, read_measurements, validate};
-use crate::topology::{Hardware, catalogue, load};
+use fabricsim_scenario::training::{predict_steps, read_steps};
+use fabricsim_scenario::validation::{Measurement, Models, read_measurements, validate};
+use fabricsim_topology::{Hardware, catalogue, load};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 

@@ -7,8 +7,8 @@ use super::fifo::FifoId;
 use super::path::{Link, NOTHING};
 use super::probe::{ActorId, Cause};
 use super::resources::{PathId, ResourceId};
-use crate::collective::After;
-use crate::units::Time;
+use fabricsim_collective::After;
+use fabricsim_units::Time;
 use smallvec::SmallVec;
 
 /// What an actor is doing.

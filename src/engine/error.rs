@@ -1,7 +1,7 @@
 //! Why a simulation ended without a result.
 
-use crate::budget::OverBudget;
-use crate::units::Time;
+use fabricsim_budget::OverBudget;
+use fabricsim_units::Time;
 use thiserror::Error;
 
 /// Why a simulation ended without a result.

@@ -6,7 +6,7 @@
 //! each arrival.
 
 use super::probe::ActorId;
-use crate::units::Time;
+use fabricsim_units::Time;
 
 /// A queue, an index into the engine's table.
 pub type FifoId = u32;

@@ -4,8 +4,8 @@
 
 use super::actor::{Actor, Alike, Cold};
 use super::machinery::{Proxy, Wire};
-use crate::budget::{Held, Memory, OverBudget, Purpose};
-use crate::plan::Plan;
+use fabricsim_budget::{Held, Memory, OverBudget, Purpose};
+use fabricsim_plan::Plan;
 use std::mem::size_of;
 
 /// Of a worker or proxy beside its own state: events, its share of links, regions.

@@ -4,9 +4,9 @@ use super::fifo::{FifoId, Fifos};
 use super::probe::ActorId;
 use super::resources::{PathId, Resource, ResourceId, Resources};
 use super::sharing::Limit;
-use crate::collective::{ConnId, Rank};
-use crate::plan::{Later, MessageCost, Plan, RouteId, Stretch, Transport, WorkerCosts};
-use crate::units::{Bandwidth, Time};
+use fabricsim_collective::{ConnId, Rank};
+use fabricsim_plan::{Later, MessageCost, Plan, RouteId, Stretch, Transport, WorkerCosts};
+use fabricsim_units::{Bandwidth, Time};
 
 /// The parts that a plan is executed by.
 #[derive(Clone)]

@@ -1,9 +1,9 @@
 //! What a simulation finds out.
 
 use super::resources::{ResourceId, Resources};
-use crate::plan::Plan;
-use crate::topology::{LinkId, Share};
-use crate::units::{Bytes, Time};
+use fabricsim_plan::Plan;
+use fabricsim_topology::{LinkId, Share};
+use fabricsim_units::{Bytes, Time};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 

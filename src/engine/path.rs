@@ -12,7 +12,7 @@ use super::outcome::Outcome;
 use super::probe::{ActorId, Probe, Segment};
 use super::resources::ResourceId;
 use super::sharing::Limit;
-use crate::units::Time;
+use fabricsim_units::Time;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 

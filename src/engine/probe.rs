@@ -4,7 +4,7 @@ use super::fifo::FifoId;
 use super::path::{Link, NOTHING};
 use super::resources::PathId;
 use super::sharing::Limit;
-use crate::units::Time;
+use fabricsim_units::Time;
 
 /// An actor: a worker of the program, or (after those, in the order of their connections)
 /// the proxy of a connection with a network. Queues are numbered alike: each connection's

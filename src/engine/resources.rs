@@ -6,9 +6,9 @@
 //! merges such links, exactly, and turns shares into integer weights, so that sharing
 //! can be computed without rounding that depends on order.
 
-use crate::plan::{RouteId, Routes};
-use crate::topology::{LinkId, Share};
-use crate::units::Bandwidth;
+use fabricsim_plan::{RouteId, Routes};
+use fabricsim_topology::{LinkId, Share};
+use fabricsim_units::Bandwidth;
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::hash::Hasher;
@@ -371,7 +371,7 @@ fn integer_weights(capacity: u64, group: &[Crossing], mut weigh: impl FnMut(u32,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{Hop, Route};
+    use fabricsim_topology::{Hop, Route};
 
     fn route(hops: &[(u32, u32, u32)]) -> Route {
         Route {

@@ -1,11 +1,11 @@
 use super::*;
-use crate::collective::{Collective, Part, Program, RingProgram, Rings, Role};
-use crate::plan::{
+use fabricsim_collective::{Collective, Part, Program, RingProgram, Rings, Role};
+use fabricsim_plan::{
     Issue, Later, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId,
     Routes, SliceCost, Transport, WorkerCosts,
 };
-use crate::topology::{DeviceId, Hop, LinkId, Route, Share};
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_topology::{DeviceId, Hop, LinkId, Route, Share};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn port_plan(program: RingProgram, slices: u32, costs: &Costs) -> Plan {
         .collect();
     let transports = (0..program.connections())
         .map(|c| {
-            let from = program.connection(crate::collective::ConnId(c)).from;
+            let from = program.connection(fabricsim_collective::ConnId(c)).from;
             Transport {
                 store: Some(RouteId(program.worker(from).rank.0)),
                 load: None,

@@ -5,7 +5,7 @@
 //! comes is the first whose wait ends: the clock starts with it. The messages between the
 //! ranks take no time here.
 
-use crate::units::Time;
+use fabricsim_units::Time;
 use std::fmt;
 use thiserror::Error;
 

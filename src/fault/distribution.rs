@@ -1,7 +1,7 @@
 //! Distributions of delays and of relative slowness.
 
-use crate::topology::Fault as Problem;
-use crate::units::Time;
+use fabricsim_topology::Fault as Problem;
+use fabricsim_units::Time;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution as _;
 use schemars::JsonSchema;

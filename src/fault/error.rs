@@ -1,6 +1,6 @@
 //! What can be wrong with a scenario's faults or with a goodput job.
 
-use crate::topology::Fault as Problem;
+use fabricsim_topology::Fault as Problem;
 use thiserror::Error;
 
 /// Why a list of faults, or a goodput job, cannot be used.

@@ -4,7 +4,7 @@
 //! the largest of `n` draws. The formulas hold for independent ranks that meet once per step;
 //! ranks that meet more often (a ring, a pipeline) lose more, those with slack less.
 
-use crate::units::Time;
+use fabricsim_units::Time;
 
 /// How long a synchronous step takes when the slowest rank computes at `speed` (0 to 1) of the
 /// others: the compute part is stretched, the rest is not.

@@ -1,7 +1,7 @@
 //! Published rates of failures, the defaults of goodput. The data is `published.json`.
 
-use crate::topology::Sourced;
-use crate::units::Span;
+use fabricsim_topology::Sourced;
+use fabricsim_units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Which ranks a fault is about: by number, or by the device of its GPU.
 
 use super::error::problem;
-use crate::topology::{DeviceId, Fault as Problem, Topology, select};
+use fabricsim_topology::{DeviceId, Fault as Problem, Topology, select};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};

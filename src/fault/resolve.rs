@@ -7,8 +7,8 @@ use super::spec::{
     DataLoaderStall, DegradedLink, Failed, FaultKind, FaultSpec, Flap, Jitter, RepeatSpec, SlowGpu,
 };
 use super::window::{Repeat, Windows};
-use crate::topology::{DeviceId, DeviceKind, Fault as Problem, LinkId, Topology, select};
-use crate::units::Time;
+use fabricsim_topology::{DeviceId, DeviceKind, Fault as Problem, LinkId, Topology, select};
+use fabricsim_units::Time;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -6,7 +6,7 @@
 
 use super::distribution::Distribution;
 use super::ranks::Ranks;
-use crate::units::{Bandwidth, Time};
+use fabricsim_units::{Bandwidth, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 use super::order::{exponential_max, normal_max};
 use super::*;
-use crate::topology::{DeviceId, LinkId, Overrides, Topology, catalogue, expand};
-use crate::units::Time;
+use fabricsim_topology::{DeviceId, LinkId, Overrides, Topology, catalogue, expand};
+use fabricsim_units::Time;
 use proptest::prelude::*;
 use std::sync::OnceLock;
 
@@ -40,7 +40,7 @@ fn work(step: u64, micro_batch: u32, kernel: u32) -> Work {
 }
 
 fn link(from: &str, to: &str) -> LinkId {
-    let found = crate::topology::select::links(machine(), &format!("{from} > {to}"), "x");
+    let found = fabricsim_topology::select::links(machine(), &format!("{from} > {to}"), "x");
     found.unwrap()[0]
 }
 

@@ -1,6 +1,6 @@
 //! When a fault is on: one window, or windows that repeat.
 
-use crate::units::Time;
+use fabricsim_units::Time;
 
 /// Windows of time, each from a start up to but not including its end. None of them is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The names of algorithms: NCCL's, and others that the planner can build.
 
-use crate::collective::{Collective, MessageAlgorithm};
+use fabricsim_collective::{Collective, MessageAlgorithm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,9 +1,9 @@
 //! Channels of a ring that stay out of step where all its hops go over a network.
 
 use super::communicator::Communicator;
-use crate::collective::{Program, WorkerId};
-use crate::plan::{Protocol, Transports};
-use crate::units::{Bytes, Time};
+use fabricsim_collective::{Program, WorkerId};
+use fabricsim_plan::{Protocol, Transports};
+use fabricsim_units::{Bytes, Time};
 
 /// Channels are kept apart in rings of up to so many ranks: a ring pauses once in 2 (n − 1) steps,
 /// and with more of them there is nothing to gain.

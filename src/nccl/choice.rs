@@ -3,8 +3,8 @@
 use super::algorithm::Algorithm;
 use super::communicator::{Communicator, Forced, Planned};
 use super::error::NcclError;
-use crate::collective::Collective;
-use crate::plan::ProtocolKind;
+use fabricsim_collective::Collective;
+use fabricsim_plan::ProtocolKind;
 
 /// One line of the decision table.
 #[derive(Debug, Clone, PartialEq)]

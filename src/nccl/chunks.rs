@@ -7,10 +7,10 @@ use super::algorithm::Algorithm;
 use super::costs::LL128_WARP;
 use super::env::Env;
 use super::tuner::Setup;
-use crate::collective::{Collective, Part};
-use crate::plan::{Protocol, ProtocolKind};
-use crate::topology::architecture::Ll128Model;
-use crate::units::Bytes;
+use fabricsim_collective::{Collective, Part};
+use fabricsim_plan::{Protocol, ProtocolKind};
+use fabricsim_topology::architecture::Ll128Model;
+use fabricsim_units::Bytes;
 
 /// Slots of a connection's buffer.
 const STEPS: u64 = 8;

@@ -12,11 +12,11 @@ use super::rings::{RingGraph, forced_rings, search};
 use super::sharp;
 use super::transport::{Way, Ways};
 use super::tuner::Setup;
-use crate::budget::{Memory, Purpose};
-use crate::collective::{Collective, Tree};
-use crate::plan::{Plan, ProtocolKind, Routes};
-use crate::topology::hardware::CpuVendor;
-use crate::topology::{
+use fabricsim_budget::{Memory, Purpose};
+use fabricsim_collective::{Collective, Tree};
+use fabricsim_plan::{Plan, ProtocolKind, Routes};
+use fabricsim_topology::hardware::CpuVendor;
+use fabricsim_topology::{
     Architecture, DeviceId, DeviceKind, DeviceModel, NodeId, PathType, Router, Topology,
 };
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,11 +1,11 @@
 //! What steps cost the parts of a thread block, by algorithm and protocol.
 
 use super::algorithm::Algorithm;
-use crate::collective::Role;
-use crate::plan::{ProtocolKind, RoleCosts, Rounds, SliceCost, WorkerCosts};
-use crate::topology::Architecture;
-use crate::topology::architecture::HopModel;
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_collective::Role;
+use fabricsim_plan::{ProtocolKind, RoleCosts, Rounds, SliceCost, WorkerCosts};
+use fabricsim_topology::Architecture;
+use fabricsim_topology::architecture::HopModel;
+use fabricsim_units::{Bandwidth, Bytes, Time};
 
 /// A rate that never limits: what links, switches or interfaces do, and no worker.
 pub(super) const UNLIMITED: Bandwidth = Bandwidth::from_bytes_per_sec(1 << 50);
@@ -234,7 +234,7 @@ pub(super) fn lane_costs(model: &Architecture, kind: ProtocolKind, lanes: u16) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::catalogue;
+    use fabricsim_topology::catalogue;
 
     /// One channel, nobody to wait for.
     fn setting(algorithm: Algorithm, kind: ProtocolKind) -> Setting {

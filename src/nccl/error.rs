@@ -1,7 +1,7 @@
 //! Why NCCL could not be set up on a machine.
 
-use crate::budget::OverBudget;
-use crate::topology::RouteError;
+use fabricsim_budget::OverBudget;
+use fabricsim_topology::RouteError;
 use thiserror::Error;
 
 /// Why NCCL could not be set up on a machine.

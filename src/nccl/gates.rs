@@ -2,7 +2,7 @@
 //! between.
 
 use super::hosts::{Door, Host};
-use crate::topology::DeviceId;
+use fabricsim_topology::DeviceId;
 
 /// By which interface a ring leaves a host that it entered by another (`NCCL_CROSS_NIC`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

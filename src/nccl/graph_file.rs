@@ -4,8 +4,8 @@
 //! A dump holds channels as they are searched, before NCCL doubles them.
 
 use super::MOST_CHANNELS;
-use crate::topology::import::xml::{self, Element};
-use crate::topology::{PathType, TopologyError};
+use fabricsim_topology::import::xml::{self, Element};
+use fabricsim_topology::{PathType, TopologyError};
 
 /// A graph file.
 #[derive(Debug, Clone, Default, PartialEq)]

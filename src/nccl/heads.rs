@@ -5,7 +5,7 @@ use super::algorithm::Algorithm;
 use super::communicator::Communicator;
 use super::error::NcclError;
 use super::transport::Way;
-use crate::collective::{Between, Collective, ConnId, HeadsProgram, HopKind, Part, Program};
+use fabricsim_collective::{Between, Collective, ConnId, HeadsProgram, HopKind, Part, Program};
 use std::sync::Arc;
 
 impl Communicator<'_> {

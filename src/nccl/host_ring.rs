@@ -5,13 +5,13 @@ use super::algorithm::Algorithm;
 use super::communicator::{Communicator, Planned};
 use super::costs::UNLIMITED;
 use super::error::NcclError;
-use crate::collective::{Collective, ConnId, HostHop, HostRingProgram, Program, Role};
-use crate::plan::{
+use fabricsim_collective::{Collective, ConnId, HostHop, HostRingProgram, Program, Role};
+use fabricsim_plan::{
     Issue, Later, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId,
     SliceCost, Transport, WorkerCosts,
 };
-use crate::topology::{DeviceId, Route, SocketModel, sockets};
-use crate::units::{Bytes, Time};
+use fabricsim_topology::{DeviceId, Route, SocketModel, sockets};
+use fabricsim_units::{Bytes, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -4,8 +4,8 @@ use super::env::Env;
 use super::error::NcclError;
 use super::interfaces::{interfaces, names_of};
 use super::version::Version;
-use crate::topology::hardware::{CpuVendor, DeviceModel};
-use crate::topology::{
+use fabricsim_topology::hardware::{CpuVendor, DeviceModel};
+use fabricsim_topology::{
     DeviceId, DeviceKind, Hop, LinkFamily, LinkId, PathType, RouteError, Router, Topology,
 };
 use rustc_hash::FxHashMap;

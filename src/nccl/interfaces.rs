@@ -1,7 +1,7 @@
 //! Which interfaces a node has, and what they are called in NCCL_IB_HCA.
 
 use super::env::Env;
-use crate::topology::{DeviceId, NodeId, Topology};
+use fabricsim_topology::{DeviceId, NodeId, Topology};
 
 /// What NCCL takes for interfaces: of those that a transport drives as one the first.
 pub(super) fn interfaces(topology: &Topology, node: NodeId) -> Vec<DeviceId> {
@@ -56,7 +56,7 @@ pub fn unknown_interfaces(topology: &Topology, env: &Env) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{Overrides, load};
+    use fabricsim_topology::{Overrides, load};
 
     fn warning(machine: &str, value: &str) -> Option<String> {
         let topology = load(machine, &Overrides::default()).unwrap();

@@ -1,8 +1,8 @@
 //! How processes start kernels, and what that makes operations wait for.
 
 use super::communicator::Communicator;
-use crate::plan::Issue;
-use crate::units::Time;
+use fabricsim_plan::Issue;
+use fabricsim_units::Time;
 
 impl Communicator<'_> {
     /// How processes start kernels of so many channels.

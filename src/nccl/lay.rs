@@ -9,10 +9,10 @@ use super::error::NcclError;
 use super::hosts::{by_nvlink, nic_path};
 use super::transport::{Leg, Way};
 use super::turns::{Turn, Turns};
-use crate::collective::{Collective, ConnId, MscclAlgorithm, Part, Program, Rank, WorkerId};
-use crate::plan::{Plan, Protocol, ProtocolKind, RoleCosts, Transports};
-use crate::topology::{DeviceId, DeviceModel, PathType};
-use crate::units::Bandwidth;
+use fabricsim_collective::{Collective, ConnId, MscclAlgorithm, Part, Program, Rank, WorkerId};
+use fabricsim_plan::{Plan, Protocol, ProtocolKind, RoleCosts, Transports};
+use fabricsim_topology::{DeviceId, DeviceModel, PathType};
+use fabricsim_units::Bandwidth;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 

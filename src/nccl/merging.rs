@@ -6,8 +6,8 @@
 
 use super::communicator::Communicator;
 use super::transport::Way;
-use crate::plan::Merged;
-use crate::topology::LinkId;
+use fabricsim_plan::Merged;
+use fabricsim_topology::LinkId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 impl Communicator<'_> {

@@ -5,7 +5,7 @@
 //! aim (most channels × speed) and a limit on the steps taken. Which of several equally good
 //! sets of rings it finds may differ from NCCL's.
 
-use crate::topology::{DeviceId, LinkFamily, Topology};
+use fabricsim_topology::{DeviceId, LinkFamily, Topology};
 
 /// Steps that a search at one speed may take (NCCL: 2¹⁴ an attempt, 2¹⁹ in all).
 const MOST_STEPS: u32 = 1 << 16;
@@ -14,7 +14,7 @@ const MOST_STEPS: u32 = 1 << 16;
 pub(super) fn capacities(
     topology: &Topology,
     gpus: &[DeviceId],
-    believed: impl Fn(crate::topology::LinkId) -> f64,
+    believed: impl Fn(fabricsim_topology::LinkId) -> f64,
 ) -> Vec<Vec<f64>> {
     let mut all = vec![vec![0.0; gpus.len()]; gpus.len()];
     for (from, &gpu) in gpus.iter().enumerate() {

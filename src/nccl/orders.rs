@@ -5,7 +5,7 @@ use super::communicator::Communicator;
 use super::error::NcclError;
 use super::gates::start_of;
 use super::transport::Way;
-use crate::collective::{
+use fabricsim_collective::{
     ChainProgram, Chains, Collective, ConnId, Part, Program, RingProgram, Rings, Role, Tree,
     TreeProgram, binary_parent,
 };

@@ -5,9 +5,9 @@
 //! protocol of `enqueue.cc`, base channels of `device.h`. Pure functions of plain values.
 
 use super::MOST_CHANNELS;
-use crate::collective::Cut;
-use crate::plan::ProtocolKind;
-use crate::topology::hardware::CpuVendor;
+use fabricsim_collective::Cut;
+use fabricsim_plan::ProtocolKind;
+use fabricsim_topology::hardware::CpuVendor;
 
 /// Operations that a channel works on at once (`NCCL_MAX_DEV_WORK_P2P_PER_BATCH`).
 pub const OPERATIONS_PER_BATCH: u16 = 8;
@@ -93,7 +93,7 @@ impl Schedule {
     }
 
     /// The receivers of all ranks, round by round: what
-    /// [`Rounds::new`](crate::collective::Rounds::new) takes.
+    /// [`Rounds::new`](fabricsim_collective::Rounds::new) takes.
     #[must_use]
     pub fn receivers(&self) -> Vec<u32> {
         let ranks = self.offsets.len() as u32;
@@ -355,7 +355,7 @@ pub fn cut(inputs: &PartInputs, bytes: u64, protocol: ProtocolKind, network: boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::Rounds;
+    use fabricsim_collective::Rounds;
     use proptest::prelude::*;
 
     #[test]

@@ -3,10 +3,10 @@
 
 use super::error::NcclError;
 use super::transport::Ways;
-use crate::plan::{ProtocolKind, RouteId};
-use crate::topology::hardware::RendezvousModel;
-use crate::topology::{DeviceId, Hop, Route, Share, Shift};
-use crate::units::{Bandwidth, Time};
+use fabricsim_plan::{ProtocolKind, RouteId};
+use fabricsim_topology::hardware::RendezvousModel;
+use fabricsim_topology::{DeviceId, Hop, Route, Share, Shift};
+use fabricsim_units::{Bandwidth, Time};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;

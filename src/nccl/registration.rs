@@ -12,9 +12,9 @@ use super::algorithm::Algorithm;
 use super::communicator::Communicator;
 use super::costs::UNLIMITED;
 use super::transport::Way;
-use crate::collective::{Collective, Role};
-use crate::plan::{ProtocolKind, RoleCosts, SliceCost, WorkerCosts};
-use crate::units::Time;
+use fabricsim_collective::{Collective, Role};
+use fabricsim_plan::{ProtocolKind, RoleCosts, SliceCost, WorkerCosts};
+use fabricsim_units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

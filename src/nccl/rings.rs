@@ -11,8 +11,8 @@ use super::hosts::{Door, Host, Reach, originals};
 use super::interfaces::interfaces;
 use super::mesh;
 use super::version::Version;
-use crate::collective::Rings;
-use crate::topology::{DeviceId, PathType, Topology};
+use fabricsim_collective::Rings;
+use fabricsim_topology::{DeviceId, PathType, Topology};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 

@@ -9,13 +9,13 @@ use super::hosts::{believed_path, believed_rate, by_nvlink, cables_rate, nic_pat
 use super::p2p::{self, BaseChunks, ChannelInputs, Channels, PartInputs, PeerPath, Schedule};
 use super::registration::LONGEST_MESSAGE;
 use super::transport::{Leg, Way};
-use crate::collective::{
+use fabricsim_collective::{
     Collective, ConnId, Cut, Lanes, Matrix, P2pProgram, Program, Rank, Role, Rounds,
 };
-use crate::plan::{ProtocolKind, RoleCosts};
-use crate::topology::hardware::CpuVendor;
-use crate::topology::{DeviceId, PathType};
-use crate::units::Time;
+use fabricsim_plan::{ProtocolKind, RoleCosts};
+use fabricsim_topology::hardware::CpuVendor;
+use fabricsim_topology::{DeviceId, PathType};
+use fabricsim_units::Time;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -212,7 +212,7 @@ impl Communicator<'_> {
             base_chunk: chunks
                 .of(nvlink, nodes, cpu, setup.compute_capability)
                 .min(slot(ProtocolKind::Simple, env)),
-            forced_chunk: env.p2p_chunk.map(crate::units::Bytes::get),
+            forced_chunk: env.p2p_chunk.map(fabricsim_units::Bytes::get),
             ll_slot: slot(ProtocolKind::Ll, env),
         }
     }

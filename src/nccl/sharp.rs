@@ -6,7 +6,7 @@
 
 use super::env::Env;
 use super::hosts::Host;
-use crate::topology::{DeviceId, DeviceKind, DeviceModel, Router, Topology};
+use fabricsim_topology::{DeviceId, DeviceKind, DeviceModel, Router, Topology};
 
 /// Whether NCCL may use sums in the network, or why not.
 pub(super) fn collnet(
@@ -55,9 +55,9 @@ fn reduces(topology: &Topology, switch: DeviceId) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::collective::Collective;
-    use crate::nccl::{Algorithm, Communicator, Env, Forced};
-    use crate::topology::{Overrides, catalogue, expand, load};
+    use crate::{Algorithm, Communicator, Env, Forced};
+    use fabricsim_collective::Collective;
+    use fabricsim_topology::{Overrides, catalogue, expand, load};
 
     /// Four DGX H100 whose spines do not reduce; leaves hold so many nodes.
     fn excluded(nodes_per_unit: u32) -> Option<String> {

@@ -5,8 +5,8 @@
 
 use super::algorithm::Algorithm;
 use super::graphs::{Graph, Graphs};
-use crate::collective::Collective;
-use crate::plan::ProtocolKind;
+use fabricsim_collective::Collective;
+use fabricsim_plan::ProtocolKind;
 
 /// What the cost model looks at.
 #[derive(Debug, Clone, PartialEq)]

@@ -15,8 +15,8 @@
 
 use super::algorithm::Algorithm;
 use super::transport::Way;
-use crate::collective::{ConnId, Program, Rank, Role, Worker, WorkerId};
-use crate::topology::DeviceId;
+use fabricsim_collective::{ConnId, Program, Rank, Role, Worker, WorkerId};
+use fabricsim_topology::DeviceId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 

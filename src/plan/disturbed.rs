@@ -1,9 +1,9 @@
 //! What goes wrong while a plan is executed: kernels that start late, thread blocks that are slow,
 //! links that change.
 
-use crate::collective::Rank;
-use crate::topology::LinkId;
-use crate::units::Time;
+use fabricsim_collective::Rank;
+use fabricsim_topology::LinkId;
+use fabricsim_units::Time;
 
 /// How much longer things take than they should, as a factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +28,7 @@ impl Stretch {
 
     /// Both together.
     #[must_use]
-    pub(crate) fn times(self, other: Stretch) -> Self {
+    pub fn times(self, other: Stretch) -> Self {
         let parts = u128::from(self.0) * u128::from(other.0) / u128::from(Self::PARTS);
         let parts = u64::try_from(parts).unwrap_or(u64::MAX);
         Stretch(parts.clamp(Self::RANGE.0, Self::RANGE.1))
@@ -51,7 +51,7 @@ impl Stretch {
     /// What goes at `rate` by itself; at least 1.
     #[must_use]
     #[inline]
-    pub(crate) fn rate(self, rate: u64) -> u64 {
+    pub fn rate(self, rate: u64) -> u64 {
         if self == Self::NONE {
             return rate;
         }

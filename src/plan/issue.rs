@@ -1,6 +1,6 @@
 //! When processes have started kernels, and what operations wait for.
 
-use crate::units::Time;
+use fabricsim_units::Time;
 
 /// When the kernels of a rank can start: a process starts those of all its ranks one after
 /// the other, operation by operation.

@@ -6,10 +6,11 @@
 //! operations is an [`Exchange`], which holds the plan of one collective.
 
 use super::Plan;
-use crate::topology::LinkId;
-use crate::units::{Bytes, Time};
+use fabricsim_topology::LinkId;
+use fabricsim_units::{Bytes, Time};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 /// A job with all that its execution needs.
@@ -145,6 +146,14 @@ pub struct Kernels {
     pub memory: Time,
     /// How many there are: each has to be started by the process.
     pub launches: u16,
+}
+
+impl AddAssign for Kernels {
+    fn add_assign(&mut self, other: Kernels) {
+        self.compute += other.compute;
+        self.memory += other.memory;
+        self.launches = self.launches.saturating_add(other.launches);
+    }
 }
 
 impl Kernels {

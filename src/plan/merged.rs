@@ -1,8 +1,8 @@
 //! Links that get less than they could carry: bytes come to them through several ports of a
 //! switch, at random.
 
-use crate::topology::LinkId;
-use crate::units::Bandwidth;
+use fabricsim_topology::LinkId;
+use fabricsim_units::Bandwidth;
 
 /// What such links keep of their rates; other links keep all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

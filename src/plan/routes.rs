@@ -1,7 +1,7 @@
 //! The routes of a plan, all in one table.
 
 use super::RouteId;
-use crate::topology::{Hop, Route, Share};
+use fabricsim_topology::{Hop, Route, Share};
 
 /// Routes one after the other: a large machine has hundreds of thousands of a few links each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl FromIterator<Route> for Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::LinkId;
+    use fabricsim_topology::LinkId;
 
     fn hop(link: u32, num: u32, den: u32) -> Hop {
         Hop {

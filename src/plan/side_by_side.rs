@@ -1,7 +1,7 @@
 //! Several plans at once: the same collective in groups of ranks that share a machine.
 
 use super::{Plan, Routes, Transports};
-use crate::collective::SideBySide;
+use fabricsim_collective::SideBySide;
 use std::sync::Arc;
 
 /// Tables of routes that were joined: plans of the same groups have them in common.

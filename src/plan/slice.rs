@@ -1,6 +1,6 @@
 //! What a slice costs a worker.
 
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 
 /// What a slice costs a worker beside moving its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

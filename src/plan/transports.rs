@@ -149,8 +149,8 @@ impl FromIterator<Transport> for Transports {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Later, MessageCost, NetworkLeg};
-    use crate::units::{Bandwidth, Time};
+    use crate::{Later, MessageCost, NetworkLeg};
+    use fabricsim_units::{Bandwidth, Time};
 
     #[test]
     fn what_goes_in_comes_out() {

@@ -1,7 +1,7 @@
 //! Link use over time, put together: by bin, by family, by sender.
 
 use super::record::{LinkSeries, Timeline};
-use crate::units::Time;
+use fabricsim_units::Time;
 use std::collections::BTreeMap;
 
 /// Start and end of bin `index`; the last one ends with the operation.

@@ -3,7 +3,7 @@
 //! A row, the sentence below a table, the page and the JSON all take theirs from one [`Causes`].
 
 use super::numbers::{micros, percent, size};
-use crate::units::Time;
+use fabricsim_units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;

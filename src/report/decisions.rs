@@ -1,8 +1,8 @@
 //! NCCL's decision tables for a terminal: what it expects of each algorithm and protocol.
 
 use super::record::{Candidate, Decision, Summary};
-use crate::units::Bytes;
 use anstyle::{AnsiColor, Style};
+use fabricsim_units::Bytes;
 use std::fmt::Write;
 
 const CHOSEN: Style = AnsiColor::Green.on_default().bold();

@@ -4,7 +4,7 @@
 //! are picoseconds: sums stay exact. Version 1 of the documents wrote some of them as text with
 //! units; that is still read.
 
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serializer};
 use std::str::FromStr;
@@ -49,16 +49,11 @@ fn scaled(value: f64, scale: f64) -> Option<u64> {
 pub(super) mod bytes {
     use super::{Bytes, Deserializer, Serializer, read};
 
-    pub(in crate::report) fn serialize<S: Serializer>(
-        value: &Bytes,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(value: &Bytes, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_u64(value.get())
     }
 
-    pub(in crate::report) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Bytes, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bytes, D::Error> {
         read(from, |value: u64| Some(Bytes::new(value)))
     }
 }
@@ -67,7 +62,7 @@ pub(super) mod bytes {
 pub(super) mod named_bytes {
     use super::{Bytes, Deserialize, Deserializer, Serializer};
 
-    pub(in crate::report) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         parts: &[(String, Bytes)],
         to: S,
     ) -> Result<S::Ok, S::Error> {
@@ -77,7 +72,7 @@ pub(super) mod named_bytes {
     #[derive(Deserialize)]
     struct Amount(#[serde(with = "super::bytes")] Bytes);
 
-    pub(in crate::report) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Vec<(String, Bytes)>, D::Error> {
         let parts: Vec<(String, Amount)> = Vec::deserialize(from)?;
@@ -92,16 +87,11 @@ pub(super) mod named_bytes {
 pub(super) mod gbs {
     use super::{Bandwidth, Deserializer, Serializer, read, scaled};
 
-    pub(in crate::report) fn serialize<S: Serializer>(
-        value: &Bandwidth,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(value: &Bandwidth, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_f64(value.gb_per_sec())
     }
 
-    pub(in crate::report) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Bandwidth, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bandwidth, D::Error> {
         read(from, |value| {
             scaled(value, 1e9).map(Bandwidth::from_bytes_per_sec)
         })
@@ -112,16 +102,11 @@ pub(super) mod gbs {
 pub(super) mod micros {
     use super::{Deserializer, Serializer, Time, read, scaled};
 
-    pub(in crate::report) fn serialize<S: Serializer>(
-        value: &Time,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(value: &Time, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_f64(value.micros())
     }
 
-    pub(in crate::report) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Time, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Time, D::Error> {
         read(from, |value| scaled(value, 1e6).map(Time::from_picos))
     }
 }

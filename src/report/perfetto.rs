@@ -7,7 +7,7 @@
 
 use super::record::{Activity, Lane, Timeline, Track};
 use super::{ReportError, bins, numbers};
-use crate::units::Time;
+use fabricsim_units::Time;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 

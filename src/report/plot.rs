@@ -235,7 +235,7 @@ fn link_use(summary: &Summary, timeline: &Timeline) -> Chart {
         2_000_000_000..2_000_000_000_000 => (1e9, "ms"),
         _ => (1e12, "s"),
     };
-    let at = |time: crate::units::Time| time.picos() as f64 / per_unit;
+    let at = |time: fabricsim_units::Time| time.picos() as f64 / per_unit;
     let steps = |values: &[f64]| -> Vec<(f64, f64)> {
         let bins = values.iter().enumerate();
         bins.flat_map(|(bin, value)| {

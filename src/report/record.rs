@@ -5,7 +5,7 @@
 
 use super::cause::{Causes, FaultCost};
 use super::numeric::{bytes, first_format, gbs, micros};
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -7,8 +7,8 @@ use super::ReportError;
 use super::columns::Layout;
 use super::numbers::percent;
 use super::record::{Attribution, LinkUse, Part, Row, Summary};
-use crate::units::Time;
 use anstyle::{AnsiColor, Style};
+use fabricsim_units::Time;
 use std::fmt::Write;
 
 pub(super) const HEADER: Style = Style::new().dimmed();

@@ -2,7 +2,7 @@
 //! add up to the difference exactly, in picoseconds.
 
 use super::numbers::seconds;
-use crate::units::Time;
+use fabricsim_units::Time;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;

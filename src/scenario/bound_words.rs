@@ -1,6 +1,6 @@
 //! What the cuts of a bound are called.
 
-use crate::plan::{Cut, CutKind, Direction};
+use fabricsim_plan::{Cut, CutKind, Direction};
 
 /// The links that a cut is made of, in a few words; nothing where nothing has to move.
 pub(super) fn of(cut: Option<Cut>) -> String {

@@ -5,12 +5,12 @@
 //! driver's. Faults that are always the same are told by the plan and by the links' rates, so that
 //! ranks and links they do not tell apart are still simulated once.
 
-use crate::collective::Rank;
-use crate::fault::{Faults, Work};
-use crate::plan::{Disturbances, Plan, Stretch};
-use crate::report::record::FaultSpan;
-use crate::topology::{LinkId, Topology};
-use crate::units::{Bandwidth, Time};
+use fabricsim_collective::Rank;
+use fabricsim_fault::{Faults, Work};
+use fabricsim_plan::{Disturbances, Plan, Stretch};
+use fabricsim_report::record::FaultSpan;
+use fabricsim_topology::{LinkId, Topology};
+use fabricsim_units::{Bandwidth, Time};
 use std::borrow::Cow;
 use std::ops::Range;
 

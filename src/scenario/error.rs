@@ -1,12 +1,12 @@
 //! Why a scenario could not be run, or how its run failed.
 
-use crate::budget::OverBudget;
-use crate::engine::SimError;
-use crate::fault::Faults;
-use crate::nccl::NcclError;
-use crate::topology::TopologyError;
-use crate::units::Time;
-use crate::workload::training::resolve::TrainingError;
+use fabricsim_budget::OverBudget;
+use fabricsim_engine::SimError;
+use fabricsim_fault::Faults;
+use fabricsim_nccl::NcclError;
+use fabricsim_topology::TopologyError;
+use fabricsim_units::Time;
+use fabricsim_workload::training::resolve::TrainingError;
 use std::io;
 use thiserror::Error;
 

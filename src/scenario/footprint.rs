@@ -3,14 +3,14 @@
 //! (`docs/performance.md`, "Memory").
 
 use super::valid::ValidSpec;
-use crate::budget::{Budget, Purpose};
-use crate::engine::job::{load_footprint, script_footprint, task_footprint};
-use crate::engine::{folded_footprint, full_footprint, plan_footprint};
-use crate::nccl::Planned;
-use crate::plan::Plan;
-use crate::plan::job::Job;
-use crate::topology::Topology;
-use crate::workload::training::lower::TaskFootprint;
+use fabricsim_budget::{Budget, Purpose};
+use fabricsim_engine::job::{load_footprint, script_footprint, task_footprint};
+use fabricsim_engine::{folded_footprint, full_footprint, plan_footprint};
+use fabricsim_nccl::Planned;
+use fabricsim_plan::Plan;
+use fabricsim_plan::job::Job;
+use fabricsim_topology::Topology;
+use fabricsim_workload::training::lower::TaskFootprint;
 use std::collections::BTreeMap;
 
 /// Bytes of a device, and of a link with its part of the routes.
@@ -74,7 +74,7 @@ fn simulation_footprint(plan: &Plan, full: bool) -> u64 {
 /// Bytes that a record of a plan takes, and a folder with it.
 pub(super) fn recorded_footprint(plan: &Plan) -> u64 {
     let program = plan.program.as_ref();
-    let workers = (0..program.workers()).map(crate::collective::WorkerId);
+    let workers = (0..program.workers()).map(fabricsim_collective::WorkerId);
     let steps: u64 = workers
         .map(|worker| program.steps(worker))
         .fold(0, u64::saturating_add);

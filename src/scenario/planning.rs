@@ -2,11 +2,11 @@
 
 use super::error::ScenarioError;
 use super::valid::ValidSpec;
-use crate::budget::Memory;
-use crate::collective::{Collective, Matrix};
-use crate::engine::SimError;
-use crate::nccl::{Communicator, NcclError, Planned};
-use crate::topology::{LinkId, Router};
+use fabricsim_budget::Memory;
+use fabricsim_collective::{Collective, Matrix};
+use fabricsim_engine::SimError;
+use fabricsim_nccl::{Communicator, NcclError, Planned};
+use fabricsim_topology::{LinkId, Router};
 
 /// The ranks, which NCCL joins without seeing at all what is gone for good before it begins.
 pub(super) fn ranks_around<'s>(

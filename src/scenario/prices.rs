@@ -7,12 +7,12 @@ use super::error::ScenarioError;
 use super::planning::{communicator_plan, ranks_around, stopped};
 use super::timing::{Timed, Timing, disturbed_time_of};
 use super::valid::ValidSpec;
-use crate::budget::Memory;
-use crate::fault::Faults;
-use crate::nccl::{Communicator, Planned};
-use crate::report::cause::{FaultCost, NoCost};
-use crate::topology::{DeviceKind, LinkFamily, LinkId};
-use crate::units::{Bytes, Time};
+use fabricsim_budget::Memory;
+use fabricsim_fault::Faults;
+use fabricsim_nccl::{Communicator, Planned};
+use fabricsim_report::cause::{FaultCost, NoCost};
+use fabricsim_topology::{DeviceKind, LinkFamily, LinkId};
+use fabricsim_units::{Bytes, Time};
 use std::collections::BTreeMap;
 
 /// More faults than these are not told apart: each takes a simulation of every size.

@@ -3,8 +3,8 @@
 use super::error::ScenarioError;
 use super::refusal::{fault, refusal};
 use super::spec::ScenarioSpec;
-use crate::topology::TopologyError;
-use crate::topology::load::{from_json, read_text};
+use fabricsim_topology::TopologyError;
+use fabricsim_topology::load::{from_json, read_text};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! How a scenario is refused: what is wrong, and where in which file.
 
 use super::error::ScenarioError;
-use crate::topology::{Fault, TopologyError};
+use fabricsim_topology::{Fault, TopologyError};
 
 /// An error, if anything is wrong with the file `origin`.
 pub(super) fn refuse(origin: &str, faults: Vec<Fault>) -> Result<(), ScenarioError> {

@@ -3,14 +3,14 @@
 //! Strict JSON like the topology file: unknown fields are refused, variants are externally
 //! tagged, quantities are strings with units, every object may carry a `"comment"`.
 
-use crate::collective::Collective;
-use crate::fault::FaultSpec;
-use crate::fault::goodput::LongRunSpec;
-use crate::nccl::{Algorithm, Registration};
-use crate::plan::ProtocolKind;
-use crate::topology::TopologySpec;
-use crate::units::Bytes;
-use crate::workload::training::spec::TrainingSpec;
+use fabricsim_collective::Collective;
+use fabricsim_fault::FaultSpec;
+use fabricsim_fault::goodput::LongRunSpec;
+use fabricsim_nccl::{Algorithm, Registration};
+use fabricsim_plan::ProtocolKind;
+use fabricsim_topology::TopologySpec;
+use fabricsim_units::Bytes;
+use fabricsim_workload::training::spec::TrainingSpec;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::budget::Budget;
+use fabricsim_budget::Budget;
 use std::path::Path;
 
 /// A small scenario with `{}` in place of what is to be wrong.

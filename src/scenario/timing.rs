@@ -10,14 +10,14 @@
 //! it is the mean of three.
 
 use super::disturb::Conditions;
-use crate::budget::Memory;
-use crate::engine::path::{CriticalPath, Times};
-use crate::engine::probe::{Blind, Probe};
-use crate::engine::{Options, Outcome, SimError, simulate_folded_with, simulate_with};
-use crate::fault::Faults;
-use crate::plan::{Disturbances, Plan};
-use crate::topology::{LinkId, Topology};
-use crate::units::{Bandwidth, Time};
+use fabricsim_budget::Memory;
+use fabricsim_engine::path::{CriticalPath, Times};
+use fabricsim_engine::probe::{Blind, Probe};
+use fabricsim_engine::{Options, Outcome, SimError, simulate_folded_with, simulate_with};
+use fabricsim_fault::Faults;
+use fabricsim_plan::{Disturbances, Plan};
+use fabricsim_topology::{LinkId, Topology};
+use fabricsim_units::{Bandwidth, Time};
 
 /// Operations of a size that are simulated.
 const BACK_TO_BACK: u32 = 3;

@@ -4,15 +4,15 @@ use super::error::ScenarioError;
 use super::read::Scenario;
 use super::refusal::{fault, refusal, refuse};
 use super::spec::{CollectiveSpec, JobSpec, ScenarioSpec, SizesSpec, TopologyRef};
-use crate::collective::{Collective, MscclAlgorithm};
-use crate::fault::{FaultError, Faults};
-use crate::nccl::{
+use fabricsim_collective::{Collective, MscclAlgorithm};
+use fabricsim_fault::{FaultError, Faults};
+use fabricsim_nccl::{
     Communicator, Env, Forced, GraphFile, NcclError, Registration, unknown_interfaces,
 };
-use crate::topology::{
+use fabricsim_topology::{
     DeviceId, Fault, Finding, Overrides, Topology, TopologyError, catalogue, expand_and_check, load,
 };
-use crate::units::Bytes;
+use fabricsim_units::Bytes;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,7 @@
 //! `topologies/hardware/architectures.json`, most of them fitted to published tables.
 
 use super::hardware::Sourced;
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -221,9 +221,9 @@ impl NvlsModel {
 
 #[cfg(test)]
 mod tests {
-    use crate::topology::catalogue::hardware;
-    use crate::topology::check;
-    use crate::units::Time;
+    use crate::catalogue::hardware;
+    use crate::check;
+    use fabricsim_units::Time;
 
     #[test]
     fn a_spread_is_checked_as_other_times_are() {

@@ -212,8 +212,8 @@ pub(super) fn hardware_texts() -> &'static [(&'static str, &'static str)] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::expand::{Overrides, expand};
-    use crate::units::Time;
+    use crate::expand::{Overrides, expand};
+    use fabricsim_units::Time;
 
     #[test]
     fn no_model_stands_in_two_files() {

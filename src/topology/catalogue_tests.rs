@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("topologies")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../topologies")
 }
 
 fn read(name: &str) -> String {

@@ -6,7 +6,7 @@ use super::graph::{DeviceId, DeviceKind, Topology};
 use super::hardware::{
     CpuVendor, DeviceModel, Hardware, LinkFamily, LinkModel, ProcessorModel, SwitchModel,
 };
-use crate::units::{Bandwidth, Time};
+use fabricsim_units::{Bandwidth, Time};
 use std::fmt;
 
 /// How bad a [`Finding`] is.

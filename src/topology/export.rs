@@ -474,8 +474,8 @@ fn list(devices: &[(String, u32)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::tests::{build, hardware, pair, rack, server};
-    use crate::topology::{Overrides, catalogue, expand, load};
+    use crate::tests::{build, hardware, pair, rack, server};
+    use crate::{Overrides, catalogue, expand, load};
 
     /// Export, read, expand, export: the same file and the same machine.
     fn check(topology: &Topology) {

@@ -8,7 +8,7 @@ use super::hardware::{
     CpuVendor, DeviceModel, GpuModel, LinkFamily, LinkModel, NicModel, ProcessorModel, SwitchModel,
 };
 use super::spec::RoutingPolicy;
-use crate::units::{Bandwidth, Time};
+use fabricsim_units::{Bandwidth, Time};
 use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 //! figure is a [`Sourced`] value: a number with a unit and where it comes from.
 
 use super::architecture::Architecture;
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@
 use super::graph::{DeviceId, LinkId, NodeId, Topology};
 use super::hardware::LinkFamily;
 use super::route::{LocalPath, Router};
-use crate::units::Bandwidth;
+use fabricsim_units::Bandwidth;
 use serde::Serialize;
 use std::fmt;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::topology::catalogue_tests::{built, built_from};
+use crate::catalogue_tests::{built, built_from};
 
 fn first(topology: &Topology) -> PathMatrix {
     matrix(topology, NodeId(0))

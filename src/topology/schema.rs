@@ -19,7 +19,7 @@ pub fn hardware_schema() -> Schema {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::catalogue;
+    use crate::catalogue;
     use serde_json::Value;
 
     fn validator(schema: &Schema) -> jsonschema::Validator {

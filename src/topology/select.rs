@@ -263,7 +263,7 @@ fn written(segment: &Segment) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{Overrides, catalogue, expand};
+    use crate::{Overrides, catalogue, expand};
 
     fn machine(name: &str, nodes: u32) -> Topology {
         let nodes = Some(nodes);
@@ -313,7 +313,7 @@ mod tests {
         };
         let bundled = machine(&spec);
         for fabric in spec.fabrics.values_mut() {
-            fabric.routing = crate::topology::spec::RoutingPolicy::Ecmp;
+            fabric.routing = crate::spec::RoutingPolicy::Ecmp;
         }
         let single = machine(&spec);
         let both = "compute/leaf0 <> compute/spine0";

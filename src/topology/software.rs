@@ -2,7 +2,7 @@
 //! they take of a GPU's memory.
 
 use super::hardware::Sourced;
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;

@@ -277,7 +277,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Strict<A> {
 
 #[cfg(test)]
 mod tests {
-    use crate::topology::load::from_json;
+    use crate::load::from_json;
     use serde::Deserialize;
     use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Machines made of small files.
 
 use super::*;
-use crate::topology::hardware::{CpuVendor, ProcessorModel};
-use crate::topology::spec::TopologySpec;
-use crate::units::Time;
+use crate::hardware::{CpuVendor, ProcessorModel};
+use crate::spec::TopologySpec;
+use fabricsim_units::Time;
 use std::time::Instant;
 
 /// Round figures, shared with the integration tests.

@@ -4,12 +4,12 @@ mod paths;
 mod show;
 
 use super::{CliError, output, terminal};
-use crate::report::write_file;
-use crate::topology::import::{self, ImportOptions};
-use crate::topology::{
+use clap::{Subcommand, ValueEnum};
+use fabricsim_report::write_file;
+use fabricsim_topology::import::{self, ImportOptions};
+use fabricsim_topology::{
     NodeId, Overrides, Topology, TopologySpec, catalogue, check, draw, expand, export, load,
 };
-use clap::{Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 
 /// Lists, shows, checks, draws and exports machines.

@@ -1,9 +1,9 @@
 //! Ways through a machine: all of a node as a matrix, or one in full.
 
 use super::super::CliError;
-use crate::topology::error::nearest;
-use crate::topology::{DeviceId, DeviceKind, Route, Router, Share, Topology, paths};
-use crate::topology::{NodeId, RouteError};
+use fabricsim_topology::error::nearest;
+use fabricsim_topology::{DeviceId, DeviceKind, Route, Router, Share, Topology, paths};
+use fabricsim_topology::{NodeId, RouteError};
 
 /// The matrix of the first node, and of every other one whose matrix differs.
 pub(super) fn matrix(topology: &Topology) -> String {

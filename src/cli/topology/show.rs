@@ -1,6 +1,6 @@
 //! A machine in words and numbers.
 
-use crate::topology::{DeviceKind, DeviceModel, LinkFamily, Topology};
+use fabricsim_topology::{DeviceKind, DeviceModel, LinkFamily, Topology};
 use std::collections::BTreeMap;
 
 /// Everything that a page can hold of a machine.

@@ -1,7 +1,7 @@
 //! The places of hosts in the trees between them, and the numbers of their connections.
 
 use super::Between;
-use crate::collective::tree::binary_parent;
+use crate::tree::binary_parent;
 
 #[derive(Debug, Clone)]
 pub(super) struct Host {

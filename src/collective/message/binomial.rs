@@ -1,7 +1,7 @@
 //! A binomial tree with root 0, as in MPI: rank `r`'s parent is `r` without its lowest bit.
 
 use super::script::{Script, Span, input, output, scratch};
-use crate::collective::goal::Collective;
+use crate::goal::Collective;
 
 pub(super) fn script(collective: Collective, ranks: u32, rank: u32) -> Script {
     let mut script = Script::default();

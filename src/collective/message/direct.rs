@@ -2,7 +2,7 @@
 //! them for an all-reduce.
 
 use super::script::{Script, input, output};
-use crate::collective::goal::Collective;
+use crate::goal::Collective;
 
 pub(super) fn script(collective: Collective, ranks: u32, rank: u32) -> Script {
     let mut script = Script::default();

@@ -1,8 +1,8 @@
 //! Where units lie in memory, and how operations over them are cut in chunks.
 
 use super::script::Span;
-use crate::collective::program::{At, Buffer};
-use crate::collective::ring::Part;
+use crate::program::{At, Buffer};
+use crate::ring::Part;
 
 /// Segments begin at multiples of this.
 const GRAIN: u64 = 16;

@@ -2,11 +2,11 @@
 
 use super::layout::Units;
 use super::script::{Operation, Script, Span};
-use crate::collective::goal::Collective;
-use crate::collective::program::{
+use crate::goal::Collective;
+use crate::program::{
     After, Buffer, ConnId, Connection, Peers, Program, Rank, Role, Step, Worker, WorkerId,
 };
-use crate::collective::ring::Part;
+use crate::ring::Part;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 

@@ -1,6 +1,6 @@
 //! What one rank does, as a list in plain order.
 
-use crate::collective::program::Buffer;
+use crate::program::Buffer;
 
 /// Consecutive units of a buffer: segments of a vector, or ranks' blocks. Where a rank has
 /// one block only (the input of an all-gather, the output of a reduce-scatter), it is unit 0.

@@ -3,8 +3,8 @@
 
 use super::MscclError;
 use super::xml::{Block, File, FileStep, Gpu, Kind, Memory, Place};
-use crate::collective::goal::{Collective, ROOT};
-use crate::collective::program::Buffer;
+use crate::goal::{Collective, ROOT};
+use crate::program::Buffer;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A rank's thread blocks.

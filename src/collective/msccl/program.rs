@@ -2,8 +2,8 @@
 
 use super::MscclAlgorithm;
 use super::memory::ResolvedStep;
-use crate::collective::goal::Collective;
-use crate::collective::program::{
+use crate::goal::Collective;
+use crate::program::{
     After, At, Buffer, ConnId, Connection, Peers, Program, Rank, Role, Step, Worker, WorkerId,
 };
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::collective::{Program, WorkerId, verify};
+use crate::{Program, WorkerId, verify};
 use std::fmt::Write;
 
 /// A step: type, source, target, count, and what it waits for.

@@ -1,7 +1,7 @@
 //! The file: `algo > gpu > tb > step`, attributes only.
 
 use super::MscclError;
-use crate::collective::goal::Collective;
+use crate::goal::Collective;
 use roxmltree::{Document, Node};
 use std::collections::BTreeMap;
 use std::str::FromStr;

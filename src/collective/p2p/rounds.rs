@@ -1,6 +1,6 @@
 //! Who sends to whom in which round.
 
-use crate::collective::program::Rank;
+use crate::program::Rank;
 use thiserror::Error;
 
 /// Rounds in each of which every rank sends to one rank and receives from one, so that

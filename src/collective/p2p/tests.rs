@@ -1,5 +1,5 @@
 use super::*;
-use crate::collective::verify;
+use crate::verify;
 use proptest::prelude::*;
 
 fn lanes(ranks: u32, channels: u16, lanes: u16) -> Lanes {

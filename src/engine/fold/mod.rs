@@ -20,8 +20,8 @@ mod traces;
 
 use super::machinery::{Paths, Wire};
 use super::resources::{PathId, ResourceId, Resources, Use};
-use crate::collective::{ConnId, WorkerId};
-use crate::plan::{Plan, RouteId};
+use fabricsim_collective::{ConnId, WorkerId};
+use fabricsim_plan::{Plan, RouteId};
 use period::Guess;
 use refine::Graph;
 use rustc_hash::FxHashMap;

@@ -10,9 +10,9 @@
 use super::period::{Guess, proven, repeats_after};
 use super::refine::{mix, partner};
 use super::scene::Scene;
-use crate::collective::{ConnId, WorkerId};
-use crate::plan::Plan;
-use crate::topology::DeviceId;
+use fabricsim_collective::{ConnId, WorkerId};
+use fabricsim_plan::Plan;
+use fabricsim_topology::DeviceId;
 use rustc_hash::FxHashMap;
 
 /// So often neighbours are taken in before a guess is tried, and so often more before the next
@@ -117,15 +117,15 @@ fn classes(looks: &[u64]) -> Option<(Vec<u32>, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::{ConnId, Part, Program, Tree, TreeProgram, binary_parent};
-    use crate::engine::fold::is_that_of_all;
-    use crate::engine::fold::traces::Traces;
-    use crate::engine::resources::Resources;
-    use crate::plan::{
+    use crate::fold::is_that_of_all;
+    use crate::fold::traces::Traces;
+    use crate::resources::Resources;
+    use fabricsim_collective::{ConnId, Part, Program, Tree, TreeProgram, binary_parent};
+    use fabricsim_plan::{
         Issue, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost, Transport, WorkerCosts,
     };
-    use crate::topology::{Hop, LinkId, Route, Share};
-    use crate::units::{Bandwidth, Bytes, Time};
+    use fabricsim_topology::{Hop, LinkId, Route, Share};
+    use fabricsim_units::{Bandwidth, Bytes, Time};
     use std::sync::Arc;
 
     const LOCAL: u32 = 4;

@@ -9,7 +9,7 @@
 
 use super::refine::{Graph, mix, mix_in, partner, seen};
 use super::scene::{Nodes, Scene};
-use crate::engine::resources::Use;
+use crate::resources::Use;
 
 /// In place of a class: none yet.
 pub(super) const NONE: u32 = u32::MAX;

@@ -2,9 +2,9 @@
 
 use super::refine::{mix, mix_in};
 use super::traces::Traces;
-use crate::collective::{Rank, WorkerId};
-use crate::engine::resources::{Resources, Use};
-use crate::plan::Plan;
+use crate::resources::{Resources, Use};
+use fabricsim_collective::{Rank, WorkerId};
+use fabricsim_plan::Plan;
 use rustc_hash::FxHashMap;
 
 /// What connects two nodes of the graph. Each has a partner for the other direction.

@@ -2,12 +2,12 @@
 //! each connection the steps in which it is used; and who is joined to whom.
 
 use super::refine::{mix, mix_in};
-use crate::collective::{ConnId, Connection, Program, Step, WorkerId};
+use fabricsim_collective::{ConnId, Connection, Program, Step, WorkerId};
 use rustc_hash::FxHashMap;
 
 /// Hashes of all steps of a program.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Traces {
+pub(crate) struct Traces {
     /// By worker: how its steps look, connections aside.
     pub(super) worker: Vec<u64>,
     /// By connection: when its sender puts how much into it, and when its receiver takes it.
@@ -59,7 +59,7 @@ impl Side {
 
 impl Traces {
     /// Looks at the steps of each worker, or of one worker of those that are alike.
-    pub(in crate::engine) fn new(program: &dyn Program) -> Self {
+    pub(crate) fn new(program: &dyn Program) -> Self {
         let connections = program.connections() as usize;
         let mut traces = Traces {
             worker: Vec::with_capacity(program.workers() as usize),
@@ -104,12 +104,12 @@ impl Traces {
     }
 
     /// How a worker's steps look, connections aside.
-    pub(in crate::engine) fn of_worker(&self, worker: WorkerId) -> u64 {
+    pub(crate) fn of_worker(&self, worker: WorkerId) -> u64 {
         self.worker[worker.index()]
     }
 
     /// When how much is put into a connection, and taken from it.
-    pub(in crate::engine) fn of_connection(&self, connection: ConnId) -> (u64, u64) {
+    pub(crate) fn of_connection(&self, connection: ConnId) -> (u64, u64) {
         (
             self.sent[connection.index()],
             self.taken[connection.index()],

@@ -10,11 +10,11 @@
 //! alone.
 
 use super::rehearse::{Load, Rehearsed};
-use crate::engine::resources::{PathId, Resource, Resources, Use};
-use crate::engine::sharing::{Change, Limit, Sharing};
-use crate::plan::job::{ExchangeId, GroupId, Job, JobDisturbances};
-use crate::topology::LinkId;
-use crate::units::{Bandwidth, Time};
+use crate::resources::{PathId, Resource, Resources, Use};
+use crate::sharing::{Change, Limit, Sharing};
+use fabricsim_plan::job::{ExchangeId, GroupId, Job, JobDisturbances};
+use fabricsim_topology::LinkId;
+use fabricsim_units::{Bandwidth, Time};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 

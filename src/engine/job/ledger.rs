@@ -1,7 +1,7 @@
 //! Where a rank's time goes in a job.
 
-use crate::plan::job::{ActorId, ExchangeId, StreamId, TaskKind};
-use crate::units::Time;
+use fabricsim_plan::job::{ActorId, ExchangeId, StreamId, TaskKind};
+use fabricsim_units::Time;
 use std::collections::BTreeMap;
 
 /// Where a rank's time went: every picosecond of the job is in exactly one of compute, exposed,

@@ -24,9 +24,9 @@ pub use run::{JobOptions, run_job};
 pub use state::{script_footprint, task_footprint};
 
 use super::error::SimError;
-use crate::budget::OverBudget;
-use crate::plan::job::{ActorId, GroupId, TaskId};
-use crate::units::{Bytes, Time};
+use fabricsim_budget::OverBudget;
+use fabricsim_plan::job::{ActorId, GroupId, TaskId};
+use fabricsim_units::{Bytes, Time};
 use thiserror::Error;
 
 /// Somebody who wants to see each task.
@@ -70,7 +70,7 @@ pub struct JobOutcome {
     /// [`JobOutcome::traffic`] of what ended in the last step.
     pub last_traffic: Vec<Vec<Traffic>>,
     /// How often each exchange took place in each group, and how long it took together, from
-    /// its last rank's coming: `(group, slot)` in the order of [`crate::plan::job::Group::exchanges`].
+    /// its last rank's coming: `(group, slot)` in the order of [`fabricsim_plan::job::Group::exchanges`].
     pub traffic: Vec<Vec<Traffic>>,
     /// Events handled.
     pub events: u64,

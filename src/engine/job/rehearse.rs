@@ -1,14 +1,14 @@
 //! Each communication alone: what it takes, and what it asks of links.
 
 use super::JobError;
-use crate::budget::{Budget, Held, Purpose};
-use crate::collective::{ConnId, WorkerId};
-use crate::engine::{Options, Outcome, SimError, simulate, simulate_folded};
-use crate::plan::Plan;
-use crate::plan::job::{Exchange, Job};
-use crate::threads;
-use crate::topology::LinkId;
-use crate::units::{Bandwidth, Time};
+use crate::{Options, Outcome, SimError, simulate, simulate_folded};
+use fabricsim_budget::threads;
+use fabricsim_budget::{Budget, Held, Purpose};
+use fabricsim_collective::{ConnId, WorkerId};
+use fabricsim_plan::Plan;
+use fabricsim_plan::job::{Exchange, Job};
+use fabricsim_topology::LinkId;
+use fabricsim_units::{Bandwidth, Time};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! What each actor and group is doing at the moment.
 
 use super::ledger::{Doing, Ledger};
-use crate::plan::job::{
+use fabricsim_plan::job::{
     Actor, ActorId, ExchangeId, GroupId, Kernels, Script, StreamId, Task, TaskId, Work,
 };
-use crate::units::Time;
+use fabricsim_units::Time;
 
 /// Bytes that a task takes: itself, and what its script comes down to.
 #[must_use]

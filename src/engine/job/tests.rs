@@ -1,12 +1,12 @@
 //! Jobs whose times can be worked out by hand.
 
 use super::*;
-use crate::plan::job::{
+use fabricsim_plan::job::{
     Actor, Exchange, ExchangeId, Group, GroupRole, Job, JobDisturbances, Kernels, Script, StreamId,
     Tag, Task, TaskKind, Undisturbed, Work,
 };
-use crate::topology::LinkId;
-use crate::units::Bandwidth;
+use fabricsim_topology::LinkId;
+use fabricsim_units::Bandwidth;
 
 const MAIN: StreamId = StreamId(0);
 const COMM: StreamId = StreamId(1);

@@ -1,11 +1,11 @@
 //! Who takes part in a simulation: everybody, or one of each class.
 
-use crate::collective::{ConnId, Program, Rank, WorkerId};
-use crate::engine::fifo::FifoId;
-use crate::engine::fold::Folding;
-use crate::engine::outcome::Folded;
-use crate::engine::probe::ActorId;
-use crate::units::Time;
+use crate::fifo::FifoId;
+use crate::fold::Folding;
+use crate::outcome::Folded;
+use crate::probe::ActorId;
+use fabricsim_collective::{ConnId, Program, Rank, WorkerId};
+use fabricsim_units::Time;
 use std::sync::Arc;
 
 /// Who takes part.

@@ -1,9 +1,9 @@
 //! Whether a plan's tables fit its program.
 
-use crate::collective::WorkerId;
-use crate::engine::error::SimError;
-use crate::engine::fifo::MAX_SLOTS;
-use crate::plan::{Plan, RoleCosts};
+use crate::error::SimError;
+use crate::fifo::MAX_SLOTS;
+use fabricsim_collective::WorkerId;
+use fabricsim_plan::{Plan, RoleCosts};
 
 pub(super) fn check(plan: &Plan) -> Result<(), SimError> {
     let bad = |text: String| Err(SimError::BadPlan(text));

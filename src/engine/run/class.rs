@@ -1,7 +1,7 @@
 //! What actors of a kind cost.
 
-use crate::plan::{Later, MessageCost, SliceCost, Stretch};
-use crate::units::{Bytes, Time};
+use fabricsim_plan::{Later, MessageCost, SliceCost, Stretch};
+use fabricsim_units::{Bytes, Time};
 
 /// What one kind of actor costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

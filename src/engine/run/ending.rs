@@ -1,13 +1,13 @@
 //! When nothing happens any more: what came of it, or why.
 
 use super::Run;
-use crate::collective::{ConnId, Role};
-use crate::engine::actor::{Actor, Phase, add_limited};
-use crate::engine::error::SimError;
-use crate::engine::outcome::{Bins, Outcome};
-use crate::engine::probe::{ActorId, Probe};
-use crate::plan::RoleCosts;
-use crate::units::Time;
+use crate::actor::{Actor, Phase, add_limited};
+use crate::error::SimError;
+use crate::outcome::{Bins, Outcome};
+use crate::probe::{ActorId, Probe};
+use fabricsim_collective::{ConnId, Role};
+use fabricsim_plan::RoleCosts;
+use fabricsim_units::Time;
 
 impl<P: Probe> Run<'_, '_, P> {
     pub(super) fn into_outcome(mut self) -> Result<Outcome, SimError> {

@@ -3,9 +3,9 @@
 //! most groups end together.
 
 use super::Run;
-use crate::engine::probe::{ActorId, Probe};
-use crate::engine::sharing::{Change, GroupId, Limit};
-use crate::units::Time;
+use crate::probe::{ActorId, Probe};
+use crate::sharing::{Change, GroupId, Limit};
+use fabricsim_units::Time;
 
 /// Marks an event as that of a group, in place of an actor.
 pub(super) const GROUP: ActorId = 1 << 31;

@@ -13,10 +13,10 @@
 use super::Run;
 use super::ends::GROUP;
 use super::upset::CHANGE;
-use crate::engine::machinery::Machinery;
-use crate::engine::probe::{ActorId, Probe};
-use crate::engine::queue::EventQueue;
-use crate::units::Time;
+use crate::machinery::Machinery;
+use crate::probe::{ActorId, Probe};
+use crate::queue::EventQueue;
+use fabricsim_units::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;

@@ -9,19 +9,19 @@
 
 use super::regions::{MOST_ACTORS, Regions};
 use super::{Cast, Options, Run};
-use crate::budget::Held;
-use crate::engine::actor::{Actor, Cold};
-use crate::engine::fifo::{Fifos, News};
-use crate::engine::footprint::Parts;
-use crate::engine::machinery::Machinery;
-use crate::engine::probe::{ActorId, Blind, Probe};
-use crate::plan::Plan;
-use crate::units::Time;
+use crate::actor::{Actor, Cold};
+use crate::fifo::{Fifos, News};
+use crate::footprint::Parts;
+use crate::machinery::Machinery;
+use crate::probe::{ActorId, Blind, Probe};
+use fabricsim_budget::Held;
+use fabricsim_plan::Plan;
+use fabricsim_units::Time;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 /// With fewer actors, telling each other takes longer than simulating.
-pub(in crate::engine) const FEWEST_ACTORS: usize = if cfg!(test) { 2 } else { 1 << 11 };
+pub(crate) const FEWEST_ACTORS: usize = if cfg!(test) { 2 } else { 1 << 11 };
 
 /// As it does with fewer events in a lookahead.
 const FEWEST_EVENTS: u64 = if cfg!(test) { 1 } else { 1 << 11 };

@@ -1,13 +1,13 @@
 //! One slice: from all that it needs being there to its being passed on.
 
 use super::Run;
-use crate::collective::After;
-use crate::engine::actor::{NO_FIFO, Phase, add_limited};
-use crate::engine::machinery::Unshared;
-use crate::engine::path::{Gap, Link, NOTHING};
-use crate::engine::probe::{ActorId, Cause, Probe, Segment, Slice};
-use crate::engine::sharing::{Change, Limit};
-use crate::units::{Bandwidth, Bytes, Time};
+use crate::actor::{NO_FIFO, Phase, add_limited};
+use crate::machinery::Unshared;
+use crate::path::{Gap, Link, NOTHING};
+use crate::probe::{ActorId, Cause, Probe, Segment, Slice};
+use crate::sharing::{Change, Limit};
+use fabricsim_collective::After;
+use fabricsim_units::{Bandwidth, Bytes, Time};
 
 /// So much before the clock a worker may run ahead; farther on, others get their turn first.
 const FAR_AHEAD: Time = Time::from_micros(1000);

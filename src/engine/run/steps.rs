@@ -1,14 +1,14 @@
 //! A worker's way through its program: kernels start, steps are loaded, operations end.
 
 use super::Run;
-use crate::collective::{After, Step, WorkerId};
-use crate::engine::actor::{Alike, MOST_SLICE, NO_FIFO, Phase};
-use crate::engine::fifo::FifoId;
-use crate::engine::path::{Gap, Link};
-use crate::engine::probe::{ActorId, Cause, Probe};
-use crate::engine::resources::PathId;
-use crate::plan::Protocol;
-use crate::units::Time;
+use crate::actor::{Alike, MOST_SLICE, NO_FIFO, Phase};
+use crate::fifo::FifoId;
+use crate::path::{Gap, Link};
+use crate::probe::{ActorId, Cause, Probe};
+use crate::resources::PathId;
+use fabricsim_collective::{After, Step, WorkerId};
+use fabricsim_plan::Protocol;
+use fabricsim_units::Time;
 use smallvec::SmallVec;
 
 impl<P: Probe> Run<'_, '_, P> {

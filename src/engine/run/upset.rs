@@ -7,11 +7,11 @@
 
 use super::Run;
 use super::ends::GROUP;
-use crate::engine::probe::{ActorId, Probe};
-use crate::engine::resources::{PathId, ResourceId, Resources};
-use crate::plan::{Disturbances, Stretch};
-use crate::topology::LinkId;
-use crate::units::Time;
+use crate::probe::{ActorId, Probe};
+use crate::resources::{PathId, ResourceId, Resources};
+use fabricsim_plan::{Disturbances, Stretch};
+use fabricsim_topology::LinkId;
+use fabricsim_units::Time;
 use rustc_hash::FxHashMap;
 
 /// Marks an event as the change of a link, in place of an actor or a group.

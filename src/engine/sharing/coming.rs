@@ -1,7 +1,7 @@
 //! Transfers come and go.
 
 use super::{Flow, FlowId, NO_GROUP, Sharing};
-use crate::engine::resources::{PathId, ResourceId, Resources};
+use crate::resources::{PathId, ResourceId, Resources};
 
 impl Sharing {
     /// A transfer begins; it has no rate before the next [`Sharing::solve`]. The path
@@ -129,7 +129,7 @@ impl Sharing {
 
     /// From the next [`Sharing::solve`] on, a resource has another capacity: at most the one that it
     /// began with.
-    pub(in crate::engine) fn resize(&mut self, resource: ResourceId, capacity: u64) {
+    pub(crate) fn resize(&mut self, resource: ResourceId, capacity: u64) {
         let pool = &mut self.pools[resource as usize];
         if pool.capacity != capacity {
             pool.capacity = capacity;

@@ -2,7 +2,7 @@
 
 use super::Sharing;
 use super::groups::GroupId;
-use crate::engine::resources::ResourceId;
+use crate::resources::ResourceId;
 use std::cmp::Reverse;
 
 /// Up to this many resources, looking at all of them beats a heap.

@@ -2,12 +2,12 @@
 //! fast alone. They always have the same rate, so that a group of them is shared for at once.
 
 use super::{BY_CAP, FlowId};
-use crate::engine::resources::{PathId, ResourceId, Resources};
+use crate::resources::{PathId, ResourceId, Resources};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// A group, an index into [`Groups::all`].
-pub(in crate::engine) type GroupId = u32;
+pub(crate) type GroupId = u32;
 
 /// Transfers with one rate.
 #[derive(Debug, Clone)]

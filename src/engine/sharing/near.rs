@@ -10,7 +10,7 @@
 
 use super::Sharing;
 use super::groups::GroupId;
-use crate::engine::resources::ResourceId;
+use crate::resources::ResourceId;
 use smallvec::SmallVec;
 
 /// Parts of so many groups are computed as a whole: that is as fast.

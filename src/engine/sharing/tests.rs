@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::resources::{Resource, Use};
+use crate::resources::{Resource, Use};
 use proptest::prelude::*;
 
 /// Resources with these capacities, and paths with these (resource, weight).

@@ -2,8 +2,8 @@
 //! together, threads. And how bytes move that threads move in passes.
 
 use super::*;
-use crate::collective::Rank;
-use crate::plan::Stretch;
+use fabricsim_collective::Rank;
+use fabricsim_plan::Stretch;
 
 pub(super) struct Looks;
 
@@ -73,7 +73,7 @@ fn two_on_a_port(nanos: u64) -> Plan {
     };
     let parts = vec![part(0), part(3_840)];
     let program = RingProgram::new(Collective::AllReduce, 7_680, Arc::new(rings), parts);
-    let connections = (0..program.connections()).map(crate::collective::ConnId);
+    let connections = (0..program.connections()).map(fabricsim_collective::ConnId);
     let transports = connections.map(|c| Transport {
         store: Some(RouteId(program.worker(program.connection(c).from).rank.0)),
         ..plan.transports.get(0)

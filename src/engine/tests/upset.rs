@@ -1,8 +1,8 @@
 //! Kernels that start late, ranks that are slow, links that change.
 
 use super::*;
-use crate::collective::Rank;
-use crate::plan::{Disturbances, Stretch};
+use fabricsim_collective::Rank;
+use fabricsim_plan::{Disturbances, Stretch};
 
 /// What disturbs, at times that repeat.
 #[derive(Debug, Clone, Copy, Default)]

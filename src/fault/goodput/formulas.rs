@@ -4,7 +4,7 @@
 //! again and again), and count *work* between the end of one checkpoint and the start of the
 //! next, without the checkpoint itself.
 
-use crate::units::{Bandwidth, Bytes, Span};
+use fabricsim_units::{Bandwidth, Bytes, Span};
 
 /// The mean time between failures of `count` parts that each fail once in `mtbf`.
 #[must_use]
@@ -96,7 +96,7 @@ pub fn expected_goodput(work: Span, cost: Span, detection: Span, restart: Span, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::published::{Component, published};
+    use crate::published::{Component, published};
 
     fn span(text: &str) -> Span {
         Span::parse(text).unwrap()

@@ -20,9 +20,9 @@ pub use spec::{CheckpointSpec, Cluster, CostSpec, IntervalSpec, LongRunSpec};
 
 use super::error::{FaultError, problem};
 use super::published::{Component, published};
-use crate::threads;
-use crate::topology::{Fault as Problem, error::nearest};
-use crate::units::Span;
+use fabricsim_budget::threads;
+use fabricsim_topology::{Fault as Problem, error::nearest};
+use fabricsim_units::Span;
 
 /// A checked goodput job.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,8 +7,8 @@
 //! chance, and more spares are never worse.
 
 use super::Job;
-use crate::fault::draw::Key;
-use crate::units::Span;
+use crate::draw::Key;
+use fabricsim_units::Span;
 use rand_distr::Distribution as _;
 use std::collections::VecDeque;
 
@@ -54,7 +54,7 @@ pub struct Replica {
     pub steps: u64,
     /// Failures of each kind of part, in the order of [`Component::ALL`].
     ///
-    /// [`Component::ALL`]: crate::fault::published::Component::ALL
+    /// [`Component::ALL`]: crate::published::Component::ALL
     pub failures: [u64; 6],
     /// Failures after which a node was out.
     pub drained: u64,
@@ -82,7 +82,7 @@ impl Replica {
 struct Failure {
     /// Exposure since the one before.
     exposure: Span,
-    /// Index into [`Component::ALL`](crate::fault::published::Component::ALL).
+    /// Index into [`Component::ALL`](crate::published::Component::ALL).
     component: usize,
     drains: bool,
 }

@@ -1,7 +1,7 @@
 //! A long run: a cluster that fails, and what is done about it.
 
-use crate::fault::published::Component;
-use crate::units::{Bandwidth, Bytes, Span};
+use crate::published::Component;
+use fabricsim_units::{Bandwidth, Bytes, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -13,10 +13,10 @@ use super::error::NcclError;
 use super::graph_file::GraphFile;
 use super::registration::Registration;
 use super::version::Version;
-use crate::collective::Collective;
-use crate::plan::ProtocolKind;
-use crate::topology::PathType;
-use crate::units::Bytes;
+use fabricsim_collective::Collective;
+use fabricsim_plan::ProtocolKind;
+use fabricsim_topology::PathType;
+use fabricsim_units::Bytes;
 use std::fmt;
 use values::{ByFunction, Value};
 
@@ -460,7 +460,7 @@ impl NicFilter {
     }
 
     /// The variable's names that are those of none of `interfaces`.
-    pub(in crate::nccl) fn strangers(&self, interfaces: &[[String; 2]]) -> Vec<&str> {
+    pub(crate) fn strangers(&self, interfaces: &[[String; 2]]) -> Vec<&str> {
         let of_one = |wanted: &str, names: &[String; 2]| {
             self.matches(wanted, &names.each_ref().map(String::as_str))
         };

@@ -1,9 +1,9 @@
 //! Values as users write them.
 
-use crate::collective::Collective;
-use crate::nccl::error::NcclError;
-use crate::topology::PathType;
-use crate::units::Bytes;
+use crate::error::NcclError;
+use fabricsim_collective::Collective;
+use fabricsim_topology::PathType;
+use fabricsim_units::Bytes;
 use std::fmt::Display;
 use std::str::FromStr;
 

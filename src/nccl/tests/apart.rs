@@ -1,9 +1,9 @@
 //! Channels that fall out of step with each other.
 
 use super::*;
-use crate::engine::simulate_folded;
-use crate::plan::Plan;
-use crate::topology::Topology;
+use fabricsim_engine::simulate_folded;
+use fabricsim_plan::Plan;
+use fabricsim_topology::Topology;
 
 /// An all-reduce by rings, on so many nodes with so many GPUs each.
 fn ring(topology: &str, nodes: u32, gpus: u32, bytes: u64, kind: ProtocolKind) -> (Topology, Plan) {

@@ -1,11 +1,11 @@
 //! What is found once for all copies of a node or a host is what is found in each.
 
 use super::*;
-use crate::nccl::hosts::hosts;
-use crate::topology::Router;
+use crate::hosts::hosts;
+use fabricsim_topology::Router;
 
 /// A router without failed links looks at each node by itself if it has been told of failures.
-fn by_itself(topology: &crate::topology::Topology) -> Router<'_> {
+fn by_itself(topology: &fabricsim_topology::Topology) -> Router<'_> {
     Router::new(topology, 7).avoiding([])
 }
 

@@ -321,14 +321,14 @@ fn switches_of_the_network_halve_its_traffic() {
                 let topology = comm.topology;
                 let outcome =
                     simulate(&planned.plan, |l| topology.rate(l), Options::default()).unwrap();
-                let nic = crate::topology::DeviceKind::Nic;
+                let nic = fabricsim_topology::DeviceKind::Nic;
                 let out: u64 = outcome
                     .link_bytes(&planned.plan)
                     .iter()
                     .filter(|(l, _)| {
                         let (from, to) = topology.ends(**l);
                         topology.device(from).kind == nic
-                            && topology.device(to).kind == crate::topology::DeviceKind::Switch
+                            && topology.device(to).kind == fabricsim_topology::DeviceKind::Switch
                     })
                     .map(|(_, b)| b.get())
                     .sum();
@@ -353,7 +353,7 @@ fn trees_of_old_releases_move_smaller_chunks() {
         };
         let planned = comm.plan(Collective::AllReduce, bytes, forced).unwrap();
         let program = planned.plan.program;
-        let workers = (0..program.workers()).map(crate::collective::WorkerId);
+        let workers = (0..program.workers()).map(fabricsim_collective::WorkerId);
         let steps = workers.flat_map(|w| (0..program.steps(w)).map(move |s| (w, s)));
         let longest = steps.map(|(w, s)| program.step(w, s).len).max();
         (planned.channels, longest.unwrap())
@@ -382,7 +382,7 @@ fn channels_of_old_releases_share_each_loop() {
         };
         let planned = comm.plan(collective, bytes, forced).unwrap();
         let program = &planned.plan.program;
-        let workers = (0..program.workers()).map(crate::collective::WorkerId);
+        let workers = (0..program.workers()).map(fabricsim_collective::WorkerId);
         let first = workers.map(|w| program.step(w, 0).len).collect::<Vec<_>>();
         let (most, least) = (first.iter().max(), first.iter().min());
         let issue = planned.plan.issue;

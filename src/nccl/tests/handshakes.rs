@@ -2,9 +2,9 @@
 //! large ones before they are sent (Slingshot).
 
 use super::*;
-use crate::plan::NetworkLeg;
-use crate::topology::catalogue::hardware;
-use crate::topology::hardware::{DeviceModel, NicModel};
+use fabricsim_plan::NetworkLeg;
+use fabricsim_topology::catalogue::hardware;
+use fabricsim_topology::hardware::{DeviceModel, NicModel};
 
 fn slingshot() -> &'static NicModel {
     match &hardware().devices["slingshot-11"] {

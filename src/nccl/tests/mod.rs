@@ -2,11 +2,11 @@ use super::hosts::{Host, Reach};
 use super::rings::search;
 use super::*;
 
-use crate::collective::{Collective, verify};
-use crate::engine::{Options, simulate};
-use crate::plan::{Cuts, Operation, ProtocolKind};
-use crate::topology::{Overrides, load};
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_collective::{Collective, verify};
+use fabricsim_engine::{Options, simulate};
+use fabricsim_plan::{Cuts, Operation, ProtocolKind};
+use fabricsim_topology::{Overrides, load};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 
 const RING: Forced = Forced {
     algorithm: Some(Algorithm::Ring),
@@ -185,12 +185,12 @@ fn interfaces_are_used_evenly() {
     let host = |first: u32| Host {
         ranks: (first..first + 8).collect(),
         nics: (0..8)
-            .map(|n| Some(crate::topology::DeviceId(100 * first + n)))
+            .map(|n| Some(fabricsim_topology::DeviceId(100 * first + n)))
             .collect(),
         doors: (0..8)
             .map(|n| super::hosts::Door {
                 local: n as usize,
-                nic: crate::topology::DeviceId(100 * first + n),
+                nic: fabricsim_topology::DeviceId(100 * first + n),
                 mate: None,
             })
             .collect(),
@@ -299,7 +299,7 @@ fn a_graph_file_forces_rings() {
     assert_eq!(planned.channels, 2);
     let program = &planned.plan.program;
     let next = |rank: u32| {
-        let ends = program.connection(crate::collective::ConnId(rank * 2));
+        let ends = program.connection(fabricsim_collective::ConnId(rank * 2));
         program.worker(ends.to).rank.0
     };
     let order: Vec<u32> = (0..8).map(next).collect();

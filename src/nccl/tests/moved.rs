@@ -1,7 +1,7 @@
 //! What environment variables move: traffic and bounds, as documented.
 
 use super::*;
-use crate::topology::{DeviceKind, LinkFamily, LinkId, Topology};
+use fabricsim_topology::{DeviceKind, LinkFamily, LinkId, Topology};
 use std::collections::BTreeMap;
 
 /// One all-reduce: what was planned, its time, and the bytes on every link.

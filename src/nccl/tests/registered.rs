@@ -1,7 +1,7 @@
 //! Registered buffers: what is spared, and that the same bytes still cross the same links.
 
 use super::*;
-use crate::topology::{DeviceKind, Topology};
+use fabricsim_topology::{DeviceKind, Topology};
 
 /// One operation: what was planned, its time alone, and bytes by kinds of a link's ends.
 struct Done {
@@ -173,7 +173,7 @@ fn interfaces_reach_users_buffers() {
     assert_eq!(nics(&registered), vec![16 * MIB; 8 * 2]);
     let program = registered.planned.plan.program.as_ref();
     let longest = (0..program.workers())
-        .map(crate::collective::WorkerId)
+        .map(fabricsim_collective::WorkerId)
         .flat_map(|w| (0..program.steps(w)).map(move |i| program.step(w, i).len));
     // A message is a whole part: four channels to a peer.
     assert_eq!(longest.max(), Some(4 * MIB));

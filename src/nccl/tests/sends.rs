@@ -1,9 +1,9 @@
 //! Sends and receives on machines: whom they reach, by which protocol, over which links.
 
 use super::*;
-use crate::collective::{ConnId, Matrix, Rank, Role, WorkerId};
-use crate::topology::catalogue::hardware;
-use crate::topology::{DeviceKind, DeviceModel, Topology, catalogue, expand};
+use fabricsim_collective::{ConnId, Matrix, Rank, Role, WorkerId};
+use fabricsim_topology::catalogue::hardware;
+use fabricsim_topology::{DeviceKind, DeviceModel, Topology, catalogue, expand};
 
 fn machine(nodes: u32) -> Topology {
     load("dgx-h100", &Overrides { nodes: Some(nodes) }).unwrap()

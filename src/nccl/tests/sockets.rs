@@ -1,7 +1,7 @@
 //! The ring in host memory: over which links, and how slow.
 
 use super::*;
-use crate::topology::{DeviceKind, LinkFamily, LinkId, Topology, sockets};
+use fabricsim_topology::{DeviceKind, LinkFamily, LinkId, Topology, sockets};
 use std::collections::BTreeMap;
 
 const CPU_RING: Forced = Forced {

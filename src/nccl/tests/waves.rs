@@ -1,7 +1,7 @@
 //! In which order a proxy thread sends what thread blocks have given it at the same time.
 
 use super::*;
-use crate::plan::NetworkLeg;
+use fabricsim_plan::NetworkLeg;
 use std::collections::BTreeMap;
 
 /// The networks of an all-reduce on so many nodes of eight GPUs, each with a process of its own.

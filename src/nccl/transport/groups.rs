@@ -1,9 +1,9 @@
 //! Ways through switches that sum or copy, which a group of GPUs shares.
 
 use super::{Kind, Way, Ways};
-use crate::nccl::error::NcclError;
-use crate::topology::{DeviceId, Hop, LinkId, Route, Share, Shift};
-use crate::units::{Bandwidth, Time};
+use crate::error::NcclError;
+use fabricsim_topology::{DeviceId, Hop, LinkId, Route, Share, Shift};
+use fabricsim_units::{Bandwidth, Time};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Ways<'_> {
     /// read by `head`; `[1]` what `head` stores, into all of them. Each member's link to the
     /// switches is crossed once, the head's own too, and its other direction once. Such loads and
     /// stores reach `port_share` of the links' raw rate: they take up more of them than their bytes.
-    pub(in crate::nccl) fn multicast(
+    pub(crate) fn multicast(
         &mut self,
         head: DeviceId,
         members: &[DeviceId],
@@ -111,7 +111,7 @@ impl Ways<'_> {
     /// Through a network whose switches sum: `[0]` what all `members` (each a GPU and its
     /// interface) send, summed on a tree of switches towards the first; `[1]` the sum, to all
     /// of them.
-    pub(in crate::nccl) fn reduction_tree(
+    pub(crate) fn reduction_tree(
         &mut self,
         members: &[(DeviceId, DeviceId)],
         flow: u64,

@@ -1,10 +1,10 @@
 //! Ways inside a host: peer to peer, or through host memory.
 
 use super::{Kind, Leg, Way, Ways};
-use crate::nccl::error::NcclError;
-use crate::nccl::hosts::by_nvlink;
-use crate::plan::RouteId;
-use crate::topology::{
+use crate::error::NcclError;
+use crate::hosts::by_nvlink;
+use fabricsim_plan::RouteId;
+use fabricsim_topology::{
     DeviceId, DeviceKind, Hop, LinkFamily, PathType, Route, RouteError, Share, Shift,
 };
 use rustc_hash::FxHashMap;

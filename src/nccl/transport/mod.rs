@@ -13,13 +13,13 @@ use super::error::NcclError;
 use super::hosts::nic_path;
 use super::ports::{End, Handshake, Ports};
 use super::turns::Turn;
-use crate::plan::{
+use fabricsim_plan::{
     Later, MessageCost, NetworkLeg, Protocol, ProtocolKind, RouteId, Routes, Transport,
 };
-use crate::topology::architecture::HopModel;
-use crate::topology::spec::RoutingPolicy;
-use crate::topology::{DeviceId, Hop, PathType, Router, Share, Topology};
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_topology::architecture::HopModel;
+use fabricsim_topology::spec::RoutingPolicy;
+use fabricsim_topology::{DeviceId, Hop, PathType, Router, Share, Topology};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use groups::Groups;
 use inside::Inside;
 use rustc_hash::FxHashMap;

@@ -1,6 +1,6 @@
 //! Sets of devices that grow together.
 
-use crate::topology::DeviceId;
+use fabricsim_topology::DeviceId;
 
 /// Disjoint sets of devices, each known by one of its members.
 #[derive(Debug, Clone)]

@@ -18,9 +18,9 @@ mod join;
 mod need;
 mod partition;
 
-use crate::collective::{Collective, Matrix};
-use crate::topology::{DeviceId, Topology};
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_collective::{Collective, Matrix};
+use fabricsim_topology::{DeviceId, Topology};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use partition::Partition;
 
 /// What is to be done: all that a bound depends on, but for the machine.
@@ -168,6 +168,3 @@ fn keep(longest: &mut Option<Cut>, cut: Cut) {
         *longest = Some(cut);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,8 +2,8 @@
 
 use super::partition::{Kind, Partition, Side};
 use super::{Cut, Direction, Operation};
-use crate::collective::{Collective, Rank};
-use crate::units::{Bandwidth, Bytes};
+use fabricsim_collective::{Collective, Rank};
+use fabricsim_units::{Bandwidth, Bytes};
 
 /// A cut, and what has to cross it.
 #[derive(Debug, Clone, Copy)]

@@ -2,8 +2,8 @@
 
 use super::CutKind;
 use super::join::Sets;
-use crate::collective::ROOT;
-use crate::topology::{DeviceId, DeviceKind, DeviceModel, LinkFamily, LinkId, Topology};
+use fabricsim_collective::ROOT;
+use fabricsim_topology::{DeviceId, DeviceKind, DeviceModel, LinkFamily, LinkId, Topology};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A machine cut into parts.

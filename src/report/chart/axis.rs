@@ -1,6 +1,6 @@
 //! Axes: which values are shown, and where the labels stand.
 
-use crate::report::numbers;
+use crate::numbers;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
 /// How values are laid out along an axis.

@@ -1,8 +1,8 @@
 //! Drawing a chart with plotters, into memory.
 
 use super::{Chart, Mark, Series, Style};
-use crate::report::{ReportError, font};
-use crate::text::xml;
+use crate::{ReportError, font};
+use fabricsim_units::text::xml;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};

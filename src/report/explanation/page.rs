@@ -1,8 +1,8 @@
 //! The steps as a page: a drawing and a table for each.
 
 use super::{Cell, CellState, Explanation, MOST_COLUMNS, Message, PICTURE, StepView, Switch};
-use crate::report::html::page;
-use crate::report::numbers::{micros, size, trimmed};
+use crate::html::page;
+use crate::numbers::{micros, size, trimmed};
 use maud::{Markup, PreEscaped, html};
 use std::f64::consts::TAU;
 

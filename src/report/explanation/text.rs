@@ -2,7 +2,7 @@
 
 use super::MOST_COLUMNS;
 use super::{Cell, CellState, Cost, Explanation, PICTURE, StepView};
-use crate::report::numbers::{micros, size, trimmed};
+use crate::numbers::{micros, size, trimmed};
 use anstyle::{AnsiColor, Style};
 
 const STRONG: Style = Style::new().bold();

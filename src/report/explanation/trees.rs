@@ -1,7 +1,7 @@
 //! Trees in words.
 
 use super::{Explanation, TreeOf, TreeView};
-use crate::report::numbers::size;
+use crate::numbers::size;
 
 impl Explanation {
     /// Each tree, from the root on.

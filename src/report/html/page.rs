@@ -1,6 +1,6 @@
 //! The frame of a page: one file that needs no network and no other file.
 
-use crate::text::xml;
+use fabricsim_units::text::xml;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("assets/page.css");

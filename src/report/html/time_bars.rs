@@ -1,9 +1,9 @@
 //! Where the time went, as stacked bars.
 
-use crate::report::numbers::{grouped, percent};
-use crate::report::record::{Attribution, Part};
-use crate::report::table::by_time;
-use crate::units::Time;
+use crate::numbers::{grouped, percent};
+use crate::record::{Attribution, Part};
+use crate::table::by_time;
+use fabricsim_units::Time;
 use maud::{Markup, html};
 
 /// Limits that get a colour of their own, the largest; the others share grey.

@@ -1,16 +1,16 @@
 //! The timeline as data for the page's canvas.
 
 use super::page;
-use crate::report::numbers::grouped;
-use crate::report::perfetto::{self, category};
-use crate::report::record::{Activity, Span, Timeline};
-use crate::report::{ReportError, bins};
+use crate::numbers::grouped;
+use crate::perfetto::{self, category};
+use crate::record::{Activity, Span, Timeline};
+use crate::{ReportError, bins};
 use maud::{Markup, html};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Draws the data of [`view`].
-pub(in crate::report) const SCRIPT: &str = include_str!("assets/timeline.js");
+pub(crate) const SCRIPT: &str = include_str!("assets/timeline.js");
 
 /// Spans that a page holds: about two megabytes, which any browser opens at once.
 const MOST_SPANS: usize = 60_000;
@@ -28,25 +28,25 @@ const ACTIVITIES: [(Activity, &str); 7] = [
 
 /// What the script reads. Times are picoseconds.
 #[derive(Serialize)]
-pub(in crate::report) struct Data<'a> {
-    pub(in crate::report) end: u64,
+pub(crate) struct Data<'a> {
+    pub(crate) end: u64,
     /// When what was recorded begins; nothing is drawn before.
-    pub(in crate::report) begin: u64,
+    pub(crate) begin: u64,
     /// Kinds of spans: the variable of the page's style that is its colour, and its name for
     /// people.
-    pub(in crate::report) activities: Vec<(&'static str, &'static str)>,
+    pub(crate) activities: Vec<(&'static str, &'static str)>,
     /// Indices of those whose spans have their names written into them.
-    pub(in crate::report) written: Vec<usize>,
-    pub(in crate::report) names: Vec<&'a str>,
-    pub(in crate::report) ranks: Vec<String>,
-    pub(in crate::report) lanes: Vec<Lane>,
-    pub(in crate::report) bin: u64,
+    pub(crate) written: Vec<usize>,
+    pub(crate) names: Vec<&'a str>,
+    pub(crate) ranks: Vec<String>,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) bin: u64,
     /// By family: name, and the busiest link's use in thousandths, by bin.
-    pub(in crate::report) uses: Vec<(&'a str, Vec<u32>)>,
+    pub(crate) uses: Vec<(&'a str, Vec<u32>)>,
 }
 
 #[derive(Serialize)]
-pub(in crate::report) struct Lane {
+pub(crate) struct Lane {
     /// An index into `ranks`.
     rank: usize,
     name: String,
@@ -60,7 +60,7 @@ pub(in crate::report) struct Lane {
 
 impl Lane {
     /// An empty lane of a rank, which is an index into [`Data::ranks`].
-    pub(in crate::report) fn new(rank: usize, name: String) -> Lane {
+    pub(crate) fn new(rank: usize, name: String) -> Lane {
         Lane {
             rank,
             name,
@@ -70,18 +70,18 @@ impl Lane {
     }
 
     /// When the first span begins, if there is any.
-    pub(in crate::report) fn begin(&self) -> Option<u64> {
+    pub(crate) fn begin(&self) -> Option<u64> {
         let first = self.spans.get(3)?;
         u64::try_from(*first).ok()
     }
 
     /// When the last span ends.
-    pub(in crate::report) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.before
     }
 
     /// The next span: indices of its activity and name, and from when to when.
-    pub(in crate::report) fn push(
+    pub(crate) fn push(
         &mut self,
         (activity, name): (usize, usize),
         bytes: u64,
@@ -112,7 +112,7 @@ pub(super) fn view(timeline: &Timeline) -> Result<Markup, ReportError> {
 }
 
 /// A canvas with its legend and buttons, and the data that [`SCRIPT`] draws on it.
-pub(in crate::report) fn canvas(data: &Data<'_>, label: &str) -> Result<Markup, ReportError> {
+pub(crate) fn canvas(data: &Data<'_>, label: &str) -> Result<Markup, ReportError> {
     let json = serde_json::to_string(data).map_err(|source| ReportError::Json {
         what: "the timeline",
         source,
@@ -165,7 +165,7 @@ fn choose(timeline: &Timeline) -> Vec<&Span> {
 }
 
 /// Where a timeline begins: at zero, unless most of what is before the first span is blank.
-pub(in crate::report) fn begin(starts: impl Iterator<Item = u64>, end: u64) -> u64 {
+pub(crate) fn begin(starts: impl Iterator<Item = u64>, end: u64) -> u64 {
     let first = starts.min().unwrap_or(0);
     if first > end / BLANK { first } else { 0 }
 }

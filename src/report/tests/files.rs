@@ -1,8 +1,8 @@
 //! A run's folder: whole, reproducible, and never at the cost of another.
 
 use super::samples;
-use crate::report::record::{Summary, Timeline};
-use crate::report::{ReportError, Run, summary_json, summary_schema, write_file, write_run};
+use crate::record::{Summary, Timeline};
+use crate::{ReportError, Run, summary_json, summary_schema, write_file, write_run};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -186,8 +186,8 @@ fn runs_without_rows_links_or_trace_are_written_too() {
     zero.summary.rows[0].algbw_gbs = 0.0;
     zero.summary.rows[0].bound_us = 0.0;
     zero.summary.rows[0].bytes = 0;
-    zero.timeline.bin = crate::units::Time::ZERO;
-    zero.timeline.end = crate::units::Time::ZERO;
+    zero.timeline.bin = fabricsim_units::Time::ZERO;
+    zero.timeline.end = fabricsim_units::Time::ZERO;
     write_run(&home.path().join("zero"), &zero).unwrap();
 }
 

@@ -1,11 +1,11 @@
 //! Made-up results of the shape that runs have. The numbers are consistent with each
 //! other, and with nothing else.
 
-use crate::report::record::{
+use crate::record::{
     Activity, Attribution, Lane, LinkSeries, LinkUse, Part, RankTrack, Row, Span, Summary,
     Timeline, Track,
 };
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 
 pub(crate) const GPUS: u32 = 8;
 pub(crate) const STEPS: u64 = 14;

@@ -1,12 +1,12 @@
 //! Tables, plots and the page as text.
 
 use super::samples;
-use crate::report::record::{Part, Timeline};
-use crate::report::{
+use crate::record::{Part, Timeline};
+use crate::{
     attribution_table, bandwidth_svg, collective_table, font, html, links_table, numbers, rows_csv,
     table_header, table_left_out, table_row,
 };
-use crate::units::Time;
+use fabricsim_units::Time;
 
 #[test]
 fn numbers_are_printed_as_nccl_tests_prints_them() {
@@ -206,7 +206,7 @@ fn the_bundled_font_has_every_glyph_of_the_plots() {
     assert!(has_glyph(font::BYTES, 'µ') && !has_glyph(font::BYTES, '漢'));
     let (ring, timeline) = samples::ring();
     let both = samples::sweep();
-    let plots = crate::report::plot::all_svg(&both, &timeline).unwrap();
+    let plots = crate::plot::all_svg(&both, &timeline).unwrap();
     assert_eq!(plots.len(), 3);
     let mut text: String = plots.iter().map(|svg| words(svg)).collect();
     text += &words(&bandwidth_svg(&ring, &timeline).unwrap());

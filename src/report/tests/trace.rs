@@ -1,9 +1,9 @@
 //! The trace: valid, complete, and nothing overlaps.
 
 use super::samples;
-use crate::report::record::{Activity, Span, Timeline, Track};
-use crate::report::{write_links_csv, write_trace};
-use crate::units::{Bytes, Time};
+use crate::record::{Activity, Span, Timeline, Track};
+use crate::{write_links_csv, write_trace};
+use fabricsim_units::{Bytes, Time};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

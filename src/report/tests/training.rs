@@ -1,13 +1,13 @@
 //! Results of jobs: what people read, what programs read, and the folder.
 
 use super::training_samples::{self as samples, Pipeline};
-use crate::report::training::{
+use crate::training::{
     JobSummary, JobTimeline, Variant, VariantResult, check_job_target, difference, job_page,
     job_summary_json, job_summary_schema, job_table, job_timeline_svg, reproducible, write_job_run,
     write_job_trace,
 };
-use crate::report::{ReportError, write_run};
-use crate::units::{Bytes, Time};
+use crate::{ReportError, write_run};
+use fabricsim_units::{Bytes, Time};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -117,10 +117,7 @@ fn what_does_not_fit_is_last_and_best_at_nothing() {
     );
     assert!(!text.contains("1.00 s*"), "{text}");
     let page = job_page(&summary, &[]).unwrap();
-    let tiles = page
-        .split_once("of those that fit into memory: ")
-        .unwrap()
-        .1;
+    let tiles = page.split_once("f those that fit into memory, ").unwrap().1;
     assert!(tiles.starts_with("<strong>fast</strong>"), "{tiles}");
     // Nothing has won where nothing fits.
     let variants = vec![
@@ -339,7 +336,7 @@ fn a_jobs_folder_is_whole_reproducible_and_replaces_runs_only() {
 
     // A run of a collective takes its place, and the other way round.
     let (ring, traced) = super::samples::ring();
-    let run = crate::report::Run {
+    let run = crate::Run {
         summary: ring,
         timeline: traced,
         topology_svg: None,

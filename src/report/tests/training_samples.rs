@@ -1,11 +1,11 @@
 //! Made-up results of jobs: a pipeline, a comparison, a failure.
 
-use crate::report::Part;
-use crate::report::training::{
+use crate::Part;
+use crate::training::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobSummary, JobTimeline, MemoryUse,
     RankUse, Share, ShareKind, SpanKind, StepResult, Variant, VariantResult, best, difference,
 };
-use crate::units::{Bytes, Time};
+use fabricsim_units::{Bytes, Time};
 
 /// Kernels of a forward pass of a stage; those of a backward pass take twice as long.
 const KERNELS: u64 = 4;

@@ -1,7 +1,7 @@
 //! Tables, page and drawings of a validation.
 
-use crate::report::ReportError;
-use crate::report::validation::{
+use crate::ReportError;
+use crate::validation::{
     BandErrors, Counts, Overall, SkipKind, SkippedSet, Spread, ValidatedRow, ValidatedSet,
     Validation, curves_svg, validation_json, validation_page, validation_text,
 };

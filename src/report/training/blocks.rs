@@ -3,7 +3,7 @@
 
 use super::trace::waits_from;
 use super::{JobSpan, JobTimeline, SpanKind};
-use crate::units::{Bytes, Time};
+use fabricsim_units::{Bytes, Time};
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 

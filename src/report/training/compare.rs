@@ -1,8 +1,8 @@
 //! Variants beside each other: which is best, what is compared, and what makes the difference.
 
 use super::{JobSummary, Share, ShareKind, StepResult, Variant, VariantResult};
-use crate::report::numbers::{count, percent, seconds, size, three_digits};
-use crate::report::{Change, Part, Waterfall, scaled, waterfall};
+use crate::numbers::{count, percent, seconds, size, three_digits};
+use crate::{Change, Part, Waterfall, scaled, waterfall};
 
 /// One thing that is compared.
 #[derive(Debug)]

@@ -4,13 +4,13 @@ use super::{
     JobSummary, JobTimeline, job_page, job_summary_json, job_timeline_svg, reproducible,
     write_job_trace,
 };
-use crate::report::ReportError;
-use crate::report::folder::{FolderKind, check_folder, write_folder};
-use crate::report::run::{self, write_text, write_with};
+use crate::ReportError;
+use crate::folder::{FolderKind, check_folder, write_folder};
+use crate::run::{self, write_text, write_with};
 use std::path::Path;
 
 /// A job's folder, as it is known again.
-pub(in crate::report) const KIND: FolderKind = FolderKind {
+pub(crate) const KIND: FolderKind = FolderKind {
     files: &[
         "summary.json",
         "timeline.json",

@@ -3,8 +3,8 @@
 use super::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSummary, Share, StepResult, VariantResult,
 };
-use crate::report::ReportError;
-use crate::report::summary_json::pretty;
+use crate::ReportError;
+use crate::summary_json::pretty;
 
 /// `summary` without what differs between two runs of the same spec: wall-clock times.
 #[must_use]

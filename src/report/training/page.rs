@@ -8,9 +8,9 @@ use super::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSummary, JobTimeline, MemoryUse, RankUse,
     Share, ShareKind, StepResult, Variant, VariantResult, json, zoom,
 };
-use crate::report::ReportError;
-use crate::report::html::{SCRIPT, drawing, page, tile};
-use crate::report::numbers::{count, grouped, micros, percent, seconds, size, three_digits};
+use crate::ReportError;
+use crate::html::{SCRIPT, drawing, page, tile};
+use crate::numbers::{count, grouped, micros, percent, seconds, size, three_digits};
 use maud::{Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("training.css");

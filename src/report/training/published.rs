@@ -1,8 +1,8 @@
 //! Predicted steps beside published ones.
 
-use crate::report::summary_json::pretty;
-use crate::report::table::paint;
-use crate::report::{FORMAT, ReportError};
+use crate::summary_json::pretty;
+use crate::table::paint;
+use crate::{FORMAT, ReportError};
 use anstyle::Style;
 use serde::Serialize;
 use std::fmt::Write;

@@ -1,9 +1,9 @@
 //! What a job's run leaves behind, as plain values: the report's only input.
 
-use crate::report::cause::FaultCost;
-use crate::report::numeric::{bytes, first_format, named_bytes};
-use crate::report::{Part, Waterfall};
-use crate::units::{Bytes, Time};
+use crate::cause::FaultCost;
+use crate::numeric::{bytes, first_format, named_bytes};
+use crate::{Part, Waterfall};
+use fabricsim_units::{Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Where the time went, as stacked bars with one legend.
 
 use super::{Share, ShareKind};
-use crate::report::numbers::{percent, seconds};
+use crate::numbers::{percent, seconds};
 use maud::{Markup, html};
 
 /// A bar: a name, what is written small below it, and its parts.

@@ -5,8 +5,8 @@ use super::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSummary, MemoryUse, Share, StepResult,
     Variant, VariantResult,
 };
-use crate::report::numbers::{count, micros, percent, seconds, size, three_digits};
-use crate::report::table::{BAR, HEADER, STRONG, bar, paint};
+use crate::numbers::{count, micros, percent, seconds, size, three_digits};
+use crate::table::{BAR, HEADER, STRONG, bar, paint};
 use anstyle::{AnsiColor, Style};
 
 const WARNING: Style = AnsiColor::Yellow.on_default();

@@ -3,10 +3,10 @@
 use super::blocks::{Block, Lanes, Look, cut, joined, lanes, last_step};
 use super::trace::{disturbed, rank_name, stream_name};
 use super::{JobTimeline, SpanKind};
-use crate::report::chart::Axis;
-use crate::report::numbers::{seconds, trimmed};
-use crate::text::xml;
-use crate::units::Time;
+use crate::chart::Axis;
+use crate::numbers::{seconds, trimmed};
+use fabricsim_units::Time;
+use fabricsim_units::text::xml;
 use maud::{Markup, PreEscaped, html};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -5,9 +5,9 @@
 //! instant event where a step ends.
 
 use super::{Disturbance, JobSpan, JobTimeline, SpanKind};
-use crate::report::ReportError;
-use crate::report::perfetto::{Events, exact_micros, pid, text};
-use crate::units::{Bytes, Time};
+use crate::ReportError;
+use crate::perfetto::{Events, exact_micros, pid, text};
+use fabricsim_units::{Bytes, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 

@@ -4,10 +4,10 @@ use super::JobTimeline;
 use super::SpanKind;
 use super::blocks::{Block, Lanes, Look, cut, joined, lanes, last_step};
 use super::trace::{rank_name, stream_name};
-use crate::report::ReportError;
-use crate::report::html::{Data, Lane, begin, canvas};
-use crate::report::numbers::grouped;
-use crate::units::Time;
+use crate::ReportError;
+use crate::html::{Data, Lane, begin, canvas};
+use crate::numbers::grouped;
+use fabricsim_units::Time;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 

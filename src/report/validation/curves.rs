@@ -2,7 +2,7 @@
 
 use super::panel::{INK, MUTED, SIZE, legend, number, panel};
 use super::{ValidatedSet, Validation, subject};
-use crate::text::xml;
+use fabricsim_units::text::xml;
 use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 

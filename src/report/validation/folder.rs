@@ -1,8 +1,8 @@
 //! A validation's folder: its files, and what is in each.
 
 use super::{Validation, curves_svg, validation_json, validation_page};
-use crate::report::folder::{FolderKind, check_folder, write_folder};
-use crate::report::{ReportError, write_file};
+use crate::folder::{FolderKind, check_folder, write_folder};
+use crate::{ReportError, write_file};
 use std::path::Path;
 
 /// A validation's folder, as it is known again.

@@ -1,7 +1,7 @@
 //! `validation.json`.
 
 use super::{BandErrors, ValidatedSet, Validation};
-use crate::report::{FORMAT, ReportError};
+use crate::{FORMAT, ReportError};
 use serde_json::{Map, Value, json};
 
 /// The document of `--json`, ending in a newline; its fields are a contract.

@@ -5,8 +5,8 @@ use super::{
     BandErrors, Overall, Spread, ValidatedSet, Validation, choice, hundredths, signed,
     skipped_by_reason, subject, worst,
 };
-use crate::report::html::page;
-use crate::report::numbers::{grouped, micros, size};
+use crate::html::page;
+use crate::numbers::{grouped, micros, size};
 use maud::{Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("validation.css");

@@ -1,8 +1,8 @@
 //! One set's curves as a small drawing: time over size, both logarithmic.
 
 use super::{ValidatedRow, ValidatedSet, choice, signed};
-use crate::report::chart::Axis;
-use crate::report::numbers::{micros, micros_mark, size, trimmed};
+use crate::chart::Axis;
+use crate::numbers::{micros, micros_mark, size, trimmed};
 use maud::{Markup, html};
 
 /// Width and height of the drawing.

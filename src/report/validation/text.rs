@@ -4,8 +4,8 @@ use super::{
     BandErrors, SkipKind, Spread, ValidatedSet, Validation, choice, hundredths, skipped_by_reason,
     worst,
 };
-use crate::report::numbers::{micros, size};
-use crate::report::table::paint;
+use crate::numbers::{micros, size};
+use crate::table::paint;
 use anstyle::{AnsiColor, Style};
 
 const HEADER: Style = Style::new().dimmed();

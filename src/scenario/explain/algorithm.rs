@@ -1,10 +1,10 @@
 //! The algorithms by name, and why some cannot be explained.
 
-use crate::collective::{
+use fabricsim_collective::{
     Collective, MessageAlgorithm, MessageError, RoundsError, TreeError, VerifyError,
 };
-use crate::engine::SimError;
-use crate::units::Bytes;
+use fabricsim_engine::SimError;
+use fabricsim_units::Bytes;
 use thiserror::Error;
 
 /// An algorithm that can be asked for by name.

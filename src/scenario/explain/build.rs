@@ -3,13 +3,13 @@
 use super::passage::{Passage, between_ranks, through_switches};
 use super::pipeline::Pipeline;
 use super::{ExplainAlgorithm, ExplainError, ExplainSpec};
-use crate::collective::{
+use fabricsim_collective::{
     Between, ChainProgram, Collective, Cut, HeadsProgram, Lanes, Matrix, MessageAlgorithm,
     P2pProgram, Part, Program, RingProgram, Rings, Rounds, Tree, TreeProgram, binary_parent,
 };
-use crate::nccl::p2p::Schedule;
-use crate::report::explanation::{TreeOf, TreeView};
-use crate::units::Bytes;
+use fabricsim_nccl::p2p::Schedule;
+use fabricsim_report::explanation::{TreeOf, TreeView};
+use fabricsim_units::Bytes;
 use std::sync::Arc;
 
 /// Larger sizes are more than anybody has: sums over ranks stay below what can be counted.

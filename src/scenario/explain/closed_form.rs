@@ -6,8 +6,8 @@
 //! of one size.
 
 use super::ExplainAlgorithm;
-use crate::collective::{Collective, MessageAlgorithm};
-use crate::report::explanation::ClosedForm;
+use fabricsim_collective::{Collective, MessageAlgorithm};
+use fabricsim_report::explanation::ClosedForm;
 
 /// The closed form, if there is one for these ranks.
 pub(super) fn closed_form(

@@ -12,10 +12,10 @@ mod words;
 
 pub use algorithm::{ExplainAlgorithm, ExplainError};
 
-use crate::collective::{Collective, ConnId, Transfer, WorkerId, walk};
-use crate::report::explanation::{Chunks, Cost, Explanation};
-use crate::units::{Bandwidth, Bytes, Time};
 use build::Built;
+use fabricsim_collective::{Collective, ConnId, Transfer, WorkerId, walk};
+use fabricsim_report::explanation::{Chunks, Cost, Explanation};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use passage::Passage;
 use pipeline::Pipeline;
 

@@ -1,8 +1,8 @@
 //! What each rank has at the beginning.
 
 use super::words::Words;
-use crate::collective::{Buffer, Collective, Program, ROOT, Rank};
-use crate::report::explanation::{Cell, CellState, Own};
+use fabricsim_collective::{Buffer, Collective, Program, ROOT, Rank};
+use fabricsim_report::explanation::{Cell, CellState, Own};
 
 /// Each rank's own data. Where places in the output are places in the input too (or are filled
 /// from there), columns are those of the output, else those of the input.

@@ -1,8 +1,8 @@
 //! What messages pass on their way: the crossbar alone, or switches that add up and copy.
 
-use crate::collective::{ConnId, HeadsProgram, HopKind, Program, Role, Transfer, Worker};
-use crate::collective::{Piece, verify::sum};
-use crate::report::explanation::{Switch, SwitchOperation};
+use fabricsim_collective::{ConnId, HeadsProgram, HopKind, Program, Role, Transfer, Worker};
+use fabricsim_collective::{Piece, verify::sum};
+use fabricsim_report::explanation::{Switch, SwitchOperation};
 
 /// How the messages of a connection travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! In how many chunks data goes through algorithms that pass chunks on.
 
 use super::{ExplainAlgorithm, ExplainSpec};
-use crate::collective::{Collective, binary_parent};
+use fabricsim_collective::{Collective, binary_parent};
 
 /// How an algorithm passes chunks on, several of which are under way at a time.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,9 +4,9 @@ use super::own::own;
 use super::passage::Sent;
 use super::timing::Times;
 use super::words::Words;
-use crate::collective::{Change, Piece, Program, Rank, Walk};
-use crate::report::explanation::{Cell, CellState, Message, Own, StepView};
-use crate::units::Time;
+use fabricsim_collective::{Change, Piece, Program, Rank, Walk};
+use fabricsim_report::explanation::{Cell, CellState, Message, Own, StepView};
+use fabricsim_units::Time;
 use std::collections::BTreeSet;
 
 /// The tables of an explanation.

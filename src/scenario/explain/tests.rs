@@ -1,6 +1,6 @@
 use super::*;
-use crate::report::explanation::{CellState, Switch, SwitchOperation, TreeView};
-use crate::report::{explanation_page, explanation_text};
+use fabricsim_report::explanation::{CellState, Switch, SwitchOperation, TreeView};
+use fabricsim_report::{explanation_page, explanation_text};
 
 fn spec(collective: Collective, algorithm: ExplainAlgorithm, ranks: u32) -> ExplainSpec {
     ExplainSpec {

@@ -2,14 +2,14 @@
 
 use super::passage::Passage;
 use super::{ExplainError, ExplainSpec};
-use crate::collective::{ConnId, Program, Walk, WorkerId};
-use crate::engine::probe::{Probe, Slice};
-use crate::engine::{Options, simulate_with};
-use crate::plan::{
+use fabricsim_collective::{ConnId, Program, Walk, WorkerId};
+use fabricsim_engine::probe::{Probe, Slice};
+use fabricsim_engine::{Options, simulate_with};
+use fabricsim_plan::{
     Issue, Plan, Protocol, ProtocolKind, RoleCosts, RouteId, SliceCost, Transport, WorkerCosts,
 };
-use crate::topology::{DeviceId, Hop, LinkId, Route, Share};
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_topology::{DeviceId, Hop, LinkId, Route, Share};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

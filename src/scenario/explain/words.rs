@@ -1,7 +1,7 @@
 //! How data is called, and which columns of tables it is in.
 
-use crate::collective::{Buffer, Change, Collective, Piece, Program, ROOT, Rank, Walk};
-use crate::report::explanation::{Cell, CellState};
+use fabricsim_collective::{Buffer, Change, Collective, Piece, Program, ROOT, Rank, Walk};
+use fabricsim_report::explanation::{Cell, CellState};
 use std::collections::BTreeSet;
 
 /// What a column of the tables shows.

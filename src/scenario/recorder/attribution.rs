@@ -2,15 +2,15 @@
 
 use super::causes;
 use super::names::Names;
-use crate::collective::WorkerId;
-use crate::engine::path::Kind;
-use crate::engine::resources::ResourceId;
-use crate::engine::{Bins, Outcome};
-use crate::plan::Plan;
-use crate::report::cause::Cause;
-use crate::report::record::{Attribution, Part};
-use crate::topology::{LinkId, Topology};
-use crate::units::Time;
+use fabricsim_collective::WorkerId;
+use fabricsim_engine::path::Kind;
+use fabricsim_engine::resources::ResourceId;
+use fabricsim_engine::{Bins, Outcome};
+use fabricsim_plan::Plan;
+use fabricsim_report::cause::Cause;
+use fabricsim_report::record::{Attribution, Part};
+use fabricsim_topology::{LinkId, Topology};
+use fabricsim_units::Time;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -2,12 +2,12 @@
 //! much to remember, from the time of all workers and proxies.
 
 use super::names::Names;
-use crate::engine::path::{Kind, Times, scaled};
-use crate::engine::resources::ResourceId;
-use crate::engine::{Bins, Outcome};
-use crate::report::cause::{Cause, Causes, Method};
-use crate::topology::{LinkId, Topology};
-use crate::units::Time;
+use fabricsim_engine::path::{Kind, Times, scaled};
+use fabricsim_engine::resources::ResourceId;
+use fabricsim_engine::{Bins, Outcome};
+use fabricsim_report::cause::{Cause, Causes, Method};
+use fabricsim_topology::{LinkId, Topology};
+use fabricsim_units::Time;
 use std::collections::BTreeMap;
 
 /// Times of many workers together, in picoseconds.

@@ -5,12 +5,12 @@
 //! then, so bins begin narrow, and neighbours are merged whenever there are too many.
 
 use super::{RateLeft, Stretch};
-use crate::engine::Outcome;
-use crate::engine::probe::Slice;
-use crate::plan::Plan;
-use crate::report::record::{LinkSeries, LinkUse};
-use crate::topology::{LinkId, Topology};
-use crate::units::Time;
+use fabricsim_engine::Outcome;
+use fabricsim_engine::probe::Slice;
+use fabricsim_plan::Plan;
+use fabricsim_report::record::{LinkSeries, LinkUse};
+use fabricsim_topology::{LinkId, Topology};
+use fabricsim_units::Time;
 use std::collections::BTreeMap;
 
 /// Width of bins at first.

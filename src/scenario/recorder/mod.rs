@@ -17,13 +17,13 @@ mod words;
 pub use attribution::label;
 pub use causes::causes;
 
-use crate::collective::{ConnId, Program, Role, Worker, WorkerId};
-use crate::engine::Outcome;
-use crate::engine::probe::{ActorId, Probe, Segment, Slice};
-use crate::plan::{MessageCost, Plan};
-use crate::report::record::{Attribution, Lane, LinkUse, Timeline};
-use crate::topology::{LinkId, Topology};
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_collective::{ConnId, Program, Role, Worker, WorkerId};
+use fabricsim_engine::Outcome;
+use fabricsim_engine::probe::{ActorId, Probe, Segment, Slice};
+use fabricsim_plan::{MessageCost, Plan};
+use fabricsim_report::record::{Attribution, Lane, LinkUse, Timeline};
+use fabricsim_topology::{LinkId, Topology};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use link_use::RouteUse;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -196,7 +196,7 @@ struct Stretch {
     rate: u64,
 }
 
-/// Collects what the engine tells it; hand it to [`crate::engine::simulate_with`].
+/// Collects what the engine tells it; hand it to [`fabricsim_engine::simulate_with`].
 #[derive(Debug)]
 pub struct Recorder {
     cast: Cast,

@@ -1,9 +1,9 @@
 //! What the resources of a simulation are called: by their class, unless one of them stands out.
 
 use super::words::{self, Words};
-use crate::engine::resources::ResourceId;
-use crate::engine::{Bins, Outcome};
-use crate::topology::{LinkId, Topology};
+use fabricsim_engine::resources::ResourceId;
+use fabricsim_engine::{Bins, Outcome};
+use fabricsim_topology::{LinkId, Topology};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,12 +1,12 @@
 //! What each worker and proxy did when.
 
 use super::{Cast, Place};
-use crate::engine::FifoId;
-use crate::engine::probe::{ActorId, Cause, Slice};
-use crate::plan::Plan;
-use crate::report::record::{Activity, RankTrack, Span, Track};
-use crate::topology::Topology;
-use crate::units::{Bytes, Time};
+use fabricsim_engine::FifoId;
+use fabricsim_engine::probe::{ActorId, Cause, Slice};
+use fabricsim_plan::Plan;
+use fabricsim_report::record::{Activity, RankTrack, Span, Track};
+use fabricsim_topology::Topology;
+use fabricsim_units::{Bytes, Time};
 use rustc_hash::FxHashMap;
 
 /// What a span says; text is made only of what is kept to the end.

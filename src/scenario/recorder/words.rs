@@ -1,6 +1,6 @@
 //! What resources and stretches of time are called, and sentences of them.
 
-use crate::topology::{DeviceId, DeviceKind, LinkFamily, LinkId, Topology};
+use fabricsim_topology::{DeviceId, DeviceKind, LinkFamily, LinkId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a resource is called: alone, and together with others of its kind.

@@ -1,11 +1,11 @@
 //! What a run says, in a sentence or two.
 
 use super::factors::Change;
-use crate::report::numbers::seconds;
-use crate::report::training::{
+use fabricsim_report::numbers::seconds;
+use fabricsim_report::training::{
     Share, ShareKind, StepResult, Variant, VariantResult, as_fast, is_equal, is_same_work,
 };
-use crate::report::{Part, Waterfall};
+use fabricsim_report::{Part, Waterfall};
 
 /// What an answer is made from.
 pub(super) struct Compared<'a> {
@@ -83,7 +83,7 @@ fn alone(result: &StepResult) -> String {
 
 /// `115.0 GiB of 80.0 GiB`.
 fn needs(result: &StepResult) -> String {
-    let gib = |bytes: crate::units::Bytes| bytes.get() as f64 / f64::from(1 << 30);
+    let gib = |bytes: fabricsim_units::Bytes| bytes.get() as f64 / f64::from(1 << 30);
     let memory = &result.memory;
     format!(
         "{:.1} GiB of {:.1} GiB",

@@ -1,8 +1,8 @@
 //! What a pipeline loses: the bubble.
 
-use crate::engine::job::Ledger;
-use crate::plan::job::{GroupRole, Job};
-use crate::units::Time;
+use fabricsim_engine::job::Ledger;
+use fabricsim_plan::job::{GroupRole, Job};
+use fabricsim_units::Time;
 
 /// The part of all actors' time, 0 to 1, in which they wait for other stages or have nothing left
 /// to do, each as often as its weight says.

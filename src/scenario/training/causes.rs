@@ -7,11 +7,11 @@
 //! synchronisation and latency.
 
 use super::valid::ValidVariant;
-use crate::engine::job::{JobOutcome, Ledger, Rehearsed, Traffic};
-use crate::plan::job::{ExchangeId, GroupRole, Job, TaskKind};
-use crate::report::{Part, apportion};
-use crate::topology::{DeviceKind, LinkFamily, LinkId, Topology};
-use crate::units::Time;
+use fabricsim_engine::job::{JobOutcome, Ledger, Rehearsed, Traffic};
+use fabricsim_plan::job::{ExchangeId, GroupRole, Job, TaskKind};
+use fabricsim_report::{Part, apportion};
+use fabricsim_topology::{DeviceKind, LinkFamily, LinkId, Topology};
+use fabricsim_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A cause. Their order is that of parts that are equally long.
@@ -252,7 +252,7 @@ fn shares(
     topology: &Topology,
     role: GroupRole,
     (alone, done): (&Rehearsed, Traffic),
-    rate: &impl Fn(LinkId) -> crate::units::Bandwidth,
+    rate: &impl Fn(LinkId) -> fabricsim_units::Bandwidth,
     late: Cause,
 ) -> Shares {
     if alone.time == Time::ZERO || done.count == 0 {

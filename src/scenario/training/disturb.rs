@@ -1,9 +1,9 @@
 //! A scenario's faults, as a job's execution asks for them.
 
-use crate::fault::{Faults, Work};
-use crate::plan::job::{Job, JobDisturbances, Kernels, Tag, TaskId, Work as Task};
-use crate::topology::LinkId;
-use crate::units::Time;
+use fabricsim_fault::{Faults, Work};
+use fabricsim_plan::job::{Job, JobDisturbances, Kernels, Tag, TaskId, Work as Task};
+use fabricsim_topology::LinkId;
+use fabricsim_units::Time;
 use rustc_hash::FxHashMap;
 
 /// Faults of a job.
@@ -16,9 +16,9 @@ pub(super) struct Trouble<'f> {
 
 impl<'f> Trouble<'f> {
     pub(super) fn new(faults: &'f Faults, job: &Job) -> Self {
-        let number = |script: &crate::plan::job::Script| {
+        let number = |script: &fabricsim_plan::job::Script| {
             let mut seen: FxHashMap<(u16, Option<u16>), u32> = FxHashMap::default();
-            let of = |task: &crate::plan::job::Task| match task.work {
+            let of = |task: &fabricsim_plan::job::Task| match task.work {
                 Task::Kernels(_) => {
                     let count = seen
                         .entry((task.tag.step, task.tag.micro_batch))

@@ -2,8 +2,8 @@
 
 use super::causes::LinkClass;
 use super::valid::ValidVariant;
-use crate::engine::job::{JobOutcome, Rehearsed};
-use crate::plan::job::Job;
+use fabricsim_engine::job::{JobOutcome, Rehearsed};
+use fabricsim_plan::job::Job;
 use rustc_hash::FxHasher;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};

@@ -1,14 +1,14 @@
 //! A variant as a job of tasks, under its own faults or others.
 
 use super::valid::ValidVariant;
-use crate::budget::{Budget, Purpose};
-use crate::engine::job::{JobError, Rehearsals, Rehearsed};
-use crate::fault::Faults;
-use crate::scenario::ScenarioError;
-use crate::scenario::footprint::{communications_footprint, machine_footprint, task_footprints};
-use crate::topology::LinkId;
-use crate::workload::exchanges::AlikeNumbers;
-use crate::workload::training::lower::{Lowered, lower};
+use crate::ScenarioError;
+use crate::footprint::{communications_footprint, machine_footprint, task_footprints};
+use fabricsim_budget::{Budget, Purpose};
+use fabricsim_engine::job::{JobError, Rehearsals, Rehearsed};
+use fabricsim_fault::Faults;
+use fabricsim_topology::LinkId;
+use fabricsim_workload::exchanges::AlikeNumbers;
+use fabricsim_workload::training::lower::{Lowered, lower};
 use std::collections::BTreeMap;
 
 /// What runs of one variant under several faults share, by the links that are gone before the job begins:

@@ -1,12 +1,12 @@
 //! Whether a job fits the memory of its GPUs.
 
-use crate::report::training::MemoryUse;
-use crate::scenario::ScenarioError;
-use crate::topology::{DeviceId, Topology, processes};
-use crate::units::Bytes;
-use crate::workload::model::{Batch, MemoryPlan, StateWidths, Zero, peak_memory};
-use crate::workload::training::resolve::{Training, TrainingError};
-use crate::workload::training::spec::DataParallelSpec;
+use crate::ScenarioError;
+use fabricsim_report::training::MemoryUse;
+use fabricsim_topology::{DeviceId, Topology, processes};
+use fabricsim_units::Bytes;
+use fabricsim_workload::model::{Batch, MemoryPlan, StateWidths, Zero, peak_memory};
+use fabricsim_workload::training::resolve::{Training, TrainingError};
+use fabricsim_workload::training::spec::DataParallelSpec;
 
 /// The memory of the GPU that needs most, against the smallest GPU of the job.
 ///

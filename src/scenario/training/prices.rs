@@ -4,14 +4,14 @@
 use super::disturb::Trouble;
 use super::lowering::{Ready, Shared};
 use super::valid::ValidVariant;
-use crate::budget::Budget;
-use crate::engine::job::{JobOptions, Rehearsed, Unseen, run_job};
-use crate::fault::Faults;
-use crate::report::cause::{FaultCost, NoCost};
-use crate::report::training::FaultPrices;
-use crate::scenario::ScenarioError;
-use crate::topology::{DeviceKind, LinkFamily, LinkId, Topology};
-use crate::units::Time;
+use crate::ScenarioError;
+use fabricsim_budget::Budget;
+use fabricsim_engine::job::{JobOptions, Rehearsed, Unseen, run_job};
+use fabricsim_fault::Faults;
+use fabricsim_report::cause::{FaultCost, NoCost};
+use fabricsim_report::training::FaultPrices;
+use fabricsim_topology::{DeviceKind, LinkFamily, LinkId, Topology};
+use fabricsim_units::Time;
 use rustc_hash::FxHashSet;
 
 /// More faults than these are not told apart: each takes a simulation.
@@ -150,7 +150,7 @@ mod tests {
                 {"link": {"links": "node[0]/nic[3]", "factor": 0}}],
             "job": {"training": {"model": {"preset": "gpt2-124m"}, "micro_batch": 4,
                 "global_batch": 64, "steps": 1}}}"#;
-        let scenario = crate::scenario::parse(text, "test.json", &[]).unwrap();
+        let scenario = crate::parse(text, "test.json", &[]).unwrap();
         let job = validate_job(scenario, Path::new("")).unwrap();
         let how = (job.seed, &Budget::default());
         let mut shared = Shared::default();

@@ -3,12 +3,12 @@
 use super::lowering::Shared;
 use super::run::run_variant;
 use super::valid::variant;
-use crate::budget::Budget;
-use crate::report::training::{PublishedRow, PublishedTable, VariantResult};
-use crate::scenario::ScenarioError;
-use crate::scenario::read::changed;
-use crate::threads;
-use crate::topology::load::{from_json, read_text};
+use crate::ScenarioError;
+use crate::read::changed;
+use fabricsim_budget::Budget;
+use fabricsim_budget::threads;
+use fabricsim_report::training::{PublishedRow, PublishedTable, VariantResult};
+use fabricsim_topology::load::{from_json, read_text};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -25,6 +25,9 @@ pub struct PublishedSteps {
     /// Where the file is: relative paths in it start there.
     #[serde(skip)]
     pub folder: PathBuf,
+    /// The file, in messages.
+    #[serde(skip)]
+    pub origin: String,
 }
 
 /// One source's table.
@@ -73,6 +76,7 @@ fn one() -> f64 {
 pub fn read_steps(path: &Path) -> Result<PublishedSteps, ScenarioError> {
     let origin = path.display().to_string();
     let mut steps: PublishedSteps = from_json(&read_text(path)?, &origin)?;
+    steps.origin = origin;
     steps.folder = path.parent().unwrap_or(Path::new("")).to_owned();
     Ok(steps)
 }
@@ -133,14 +137,11 @@ fn predict(
     row: &StepRow,
     budget: &Budget,
 ) -> Result<PublishedRow, ScenarioError> {
-    let scenario = changed(&table.scenario, &row.name, "set", &row.set)?;
-    let variant = variant(&scenario.spec, row.name.clone(), &steps.folder, &row.name)?;
-    let result = run_variant(
-        &variant,
-        (scenario.spec.seed, budget),
-        &mut Shared::default(),
-    )?
-    .result;
+    let place = format!("{}, row `{}`", steps.origin, row.name);
+    let scenario = changed(&table.scenario, &place, "set", &row.set)?;
+    let variant = variant(&scenario.spec, row.name.clone(), &steps.folder, &place)?;
+    let shared = &mut Shared::default();
+    let result = run_variant(&variant, (scenario.spec.seed, budget), shared)?.result;
     let gpus = variant.gpus.len() as u32;
     Ok(match result {
         VariantResult::Failed(error) => PublishedRow {

@@ -3,21 +3,21 @@
 use super::bubble::bubble;
 use super::memory::memory;
 use super::valid::{ValidVariant, cluster};
-use crate::engine::job::{Done, JobError, JobOutcome, JobProbe, Ledger, Rehearsed};
-use crate::fault::FaultError;
-use crate::fault::goodput::{self, Goodput, LongRunSpec};
-use crate::plan::job::{GroupRole, Job, Tag, TaskKind, Work};
-use crate::report::training::{
+use crate::ScenarioError;
+use crate::refusal::refusal;
+use fabricsim_budget::threads;
+use fabricsim_engine::job::{Done, JobError, JobOutcome, JobProbe, Ledger, Rehearsed};
+use fabricsim_fault::FaultError;
+use fabricsim_fault::goodput::{self, Goodput, LongRunSpec};
+use fabricsim_plan::job::{GroupRole, Job, Tag, TaskKind, Work};
+use fabricsim_report::training::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline, RankUse, Share,
     ShareKind, SpanKind, StepResult, VariantResult,
 };
-use crate::scenario::ScenarioError;
-use crate::scenario::refusal::refusal;
-use crate::threads;
-use crate::units::{Bytes, Span, Time};
-use crate::workload::model::ScoreCount;
-use crate::workload::model::flops::{model_flops_per_step, model_flops_utilisation};
-use crate::workload::training::lower::Lowered;
+use fabricsim_units::{Bytes, Span, Time};
+use fabricsim_workload::model::ScoreCount;
+use fabricsim_workload::model::flops::{model_flops_per_step, model_flops_utilisation};
+use fabricsim_workload::training::lower::Lowered;
 use std::collections::BTreeMap;
 
 /// Tasks that are kept for timelines, and ranks.
@@ -287,7 +287,7 @@ fn share_name(kind: ShareKind, stream: &str) -> String {
 }
 
 fn ranks(variant: &ValidVariant, lowered: &Lowered, outcome: &JobOutcome) -> Vec<RankUse> {
-    let of = |(index, actor): (usize, &crate::plan::job::Actor)| {
+    let of = |(index, actor): (usize, &fabricsim_plan::job::Actor)| {
         let at = lowered.places.coordinates(actor.rank).unwrap_or_default();
         let dims = &variant.training.dims;
         let mut part = Vec::new();

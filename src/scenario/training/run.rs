@@ -9,18 +9,18 @@ use super::lowering::{Ready, Shared, lowered_under};
 use super::prices::prices;
 use super::results::{Spans, failed, results};
 use super::valid::{ValidJob, ValidVariant};
-use crate::budget::{Budget, OverBudget};
-use crate::engine::SimError;
-use crate::engine::job::{JobError, JobOptions, run_job};
-use crate::report::FORMAT;
-use crate::report::cause::prices as prices_in_words;
-use crate::report::training::{
+use crate::ScenarioError;
+use fabricsim_budget::{Budget, OverBudget};
+use fabricsim_engine::SimError;
+use fabricsim_engine::job::{JobError, JobOptions, run_job};
+use fabricsim_report::FORMAT;
+use fabricsim_report::cause::prices as prices_in_words;
+use fabricsim_report::training::{
     JobSummary, JobTimeline, Variant, VariantResult, best, difference, is_equal,
 };
-use crate::scenario::ScenarioError;
-use crate::units::Time;
-use crate::workload::exchanges::AlikeNumbers;
-use crate::workload::model::parameters;
+use fabricsim_units::Time;
+use fabricsim_workload::exchanges::AlikeNumbers;
+use fabricsim_workload::model::parameters;
 use std::time::Instant;
 
 /// The results of a job's scenario.
@@ -118,15 +118,13 @@ fn expect_all(job: &ValidJob, budget: &Budget) -> Result<(), ScenarioError> {
     let mut largest: Option<OverBudget> = None;
     for variant in &job.variants {
         let mut numbers = AlikeNumbers::default();
-        match lowered_under(variant, &variant.faults, (job.seed, budget), &mut numbers) {
-            Err(ScenarioError::Memory(over)) => {
-                let known = largest.get_or_insert(over);
-                if over.takes > known.takes {
-                    *known = over;
-                }
+        let lowered = lowered_under(variant, &variant.faults, (job.seed, budget), &mut numbers);
+        // Other errors come in their turn.
+        if let Err(ScenarioError::Memory(over)) = lowered {
+            let known = largest.get_or_insert(over);
+            if over.takes > known.takes {
+                *known = over;
             }
-            // It will say so in its turn.
-            Err(_) | Ok(_) => {}
         }
     }
     largest.map_or(Ok(()), |over| Err(over.into()))
@@ -280,8 +278,8 @@ fn described(variant: &ValidVariant, result: VariantResult) -> Variant {
 }
 
 fn schedule(variant: &ValidVariant) -> String {
-    use crate::workload::pipeline::Schedule;
-    use crate::workload::training::spec::DataParallelSpec;
+    use fabricsim_workload::pipeline::Schedule;
+    use fabricsim_workload::training::spec::DataParallelSpec;
     let training = &variant.training;
     let mut parts = Vec::new();
     if training.dims.pp > 1 {

@@ -1,19 +1,19 @@
 //! A training scenario whose every part has been checked, ready to run.
 
 use super::memory::{capacity, memory_plan};
-use crate::fault::goodput::{Cluster, LongRunSpec};
-use crate::fault::{FaultError, Faults};
-use crate::nccl::{Env, unknown_interfaces};
-use crate::scenario::ScenarioError;
-use crate::scenario::read::{Scenario, changed};
-use crate::scenario::refusal::{fault, refusal, refuse};
-use crate::scenario::spec::{JobSpec, ScenarioSpec};
-use crate::scenario::valid::{Machine, check_name, environment, gpus, machine};
-use crate::topology::error::nearest;
-use crate::topology::{DeviceId, Fault, Topology};
-use crate::units::Span;
-use crate::workload::model::peak_memory;
-use crate::workload::training::resolve::{Training, TrainingError, TrainingFault};
+use crate::ScenarioError;
+use crate::read::{Scenario, changed};
+use crate::refusal::{fault, refusal, refuse};
+use crate::spec::{JobSpec, ScenarioSpec};
+use crate::valid::{Machine, check_name, environment, gpus, machine};
+use fabricsim_fault::goodput::{Cluster, LongRunSpec};
+use fabricsim_fault::{FaultError, Faults};
+use fabricsim_nccl::{Env, unknown_interfaces};
+use fabricsim_topology::error::nearest;
+use fabricsim_topology::{DeviceId, Fault, Topology};
+use fabricsim_units::Span;
+use fabricsim_workload::model::peak_memory;
+use fabricsim_workload::training::resolve::{Training, TrainingError, TrainingFault};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -176,7 +176,8 @@ pub(super) fn variant(
     if let Some(long) = &spec.long_run {
         // What is wrong with it is to be known before the step is simulated.
         let cluster = cluster(&topology, gpus.len() as u32, Span::from_secs(1));
-        if let Err(FaultError { mut problems }) = crate::fault::goodput::Job::new(&cluster, long) {
+        if let Err(FaultError { mut problems }) = fabricsim_fault::goodput::Job::new(&cluster, long)
+        {
             for problem in &mut problems {
                 problem.path = format!("long_run.{}", problem.path);
             }

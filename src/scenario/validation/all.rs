@@ -3,13 +3,13 @@
 use super::measurement::Measurement;
 use super::predict::{Machines, PredictedSet, Skip, predict};
 use super::summary::{Band, baseline, over_groups, over_rows, simulated};
-use crate::budget::Budget;
-use crate::report::validation::{
+use fabricsim_budget::Budget;
+use fabricsim_budget::threads;
+use fabricsim_report::validation::{
     BandErrors, Counts, Overall, SkippedSet, ValidatedRow, ValidatedSet, Validation,
 };
-use crate::threads;
-use crate::topology::Hardware;
-use crate::units::Time;
+use fabricsim_topology::Hardware;
+use fabricsim_units::Time;
 
 /// Predicts every measurement on machines made of `hardware`, as many at a time as the
 /// budget has threads; calls `done` after each. In the measurements' order, whichever

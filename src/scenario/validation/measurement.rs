@@ -1,8 +1,8 @@
 //! A published measurement as a file has it.
 
-use crate::collective::Collective;
-use crate::scenario::EnvValue;
-use crate::topology::{TopologyError, load};
+use crate::EnvValue;
+use fabricsim_collective::Collective;
+use fabricsim_topology::{TopologyError, load};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

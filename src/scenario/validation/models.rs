@@ -1,7 +1,7 @@
 //! How to run tables that do not say it themselves.
 
 use super::measurement::{Measurement, Model};
-use crate::topology::{TopologyError, load};
+use fabricsim_topology::{TopologyError, load};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -57,7 +57,7 @@ impl Models {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::validation::parse_measurements;
+    use crate::validation::parse_measurements;
 
     #[test]
     fn only_tables_without_a_model_are_given_one() {

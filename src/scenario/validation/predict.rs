@@ -1,12 +1,12 @@
 //! What a measurement should have shown.
 
 use super::measurement::{MeasuredRow, Measurement, Model};
-use crate::budget::Memory;
-use crate::collective::Collective;
-use crate::nccl::{Communicator, Env, Forced, Version};
-use crate::report::validation::SkipKind;
-use crate::scenario::timing::{Timing, time_of};
-use crate::topology::{Hardware, Overrides, Topology, catalogue, expand, load};
+use crate::timing::{Timing, time_of};
+use fabricsim_budget::Memory;
+use fabricsim_collective::Collective;
+use fabricsim_nccl::{Communicator, Env, Forced, Version};
+use fabricsim_report::validation::SkipKind;
+use fabricsim_topology::{Hardware, Overrides, Topology, catalogue, expand, load};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

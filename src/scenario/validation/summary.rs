@@ -1,7 +1,7 @@
 //! How far predictions are off, by bands of size.
 
 use super::predict::{Group, PredictedRow, PredictedSet};
-use crate::report::validation::Spread;
+use fabricsim_report::validation::Spread;
 use std::collections::BTreeMap;
 
 /// Sizes that are judged together.

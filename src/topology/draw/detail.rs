@@ -1,7 +1,7 @@
 //! Machines of one or two nodes, in full.
 
 use super::page::{MARGIN, Page};
-use crate::topology::graph::{NodeId, Topology};
+use crate::graph::{NodeId, Topology};
 
 /// Draws everything. Returns the page with its right and bottom.
 pub(super) fn draw(topology: &Topology, top: f64) -> (Page<'_>, f64, f64) {

@@ -1,7 +1,7 @@
 //! The machine as Graphviz DOT text: every device and wire, places as clusters.
 
-use crate::topology::graph::{DeviceId, DeviceKind, Topology};
-use crate::topology::hardware::LinkFamily;
+use crate::graph::{DeviceId, DeviceKind, Topology};
+use crate::hardware::LinkFamily;
 use std::fmt::Write;
 
 /// DOT text for `dot -Tsvg` or `neato`. Each wire is one undirected edge; its label says

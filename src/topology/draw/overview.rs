@@ -2,7 +2,7 @@
 
 use super::page::{GAP, MARGIN, Page, TILE};
 use super::scene::{Anchor, Frame, Tile, even};
-use crate::topology::graph::{DeviceId, DeviceKind, NodeId, Topology};
+use crate::graph::{DeviceId, DeviceKind, NodeId, Topology};
 use std::collections::BTreeMap;
 
 /// The widest that cards may grow together.

@@ -1,8 +1,8 @@
 //! A page as it fills: tiles, and which devices each of them stands for.
 
 use super::scene::{ARCH, Anchor, Frame, Line, Scene, Tile, ends, even, spread, text_width};
-use crate::topology::graph::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
-use crate::topology::hardware::LinkFamily;
+use crate::graph::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
+use crate::hardware::LinkFamily;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Height of a tile.

@@ -2,8 +2,8 @@
 
 use super::dot::{fill, stroke};
 use super::svg::Style;
-use crate::topology::graph::{DeviceId, DeviceKind, LinkId};
-use crate::topology::hardware::LinkFamily;
+use crate::graph::{DeviceId, DeviceKind, LinkId};
+use crate::hardware::LinkFamily;
 use std::fmt::Write;
 
 /// A device, or a small mark for one.

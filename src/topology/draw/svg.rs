@@ -8,9 +8,9 @@ use super::detail;
 use super::dot::{fill, stroke};
 use super::overview;
 use super::scene::{FAULT, escape, heat, line_width, text_width};
-use crate::text::xml;
-use crate::topology::graph::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
-use crate::topology::hardware::{DeviceModel, LinkFamily};
+use crate::graph::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
+use crate::hardware::{DeviceModel, LinkFamily};
+use fabricsim_units::text::xml;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 

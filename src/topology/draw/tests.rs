@@ -3,8 +3,8 @@
 
 use super::scene::{Anchor, Scene, text_width};
 use super::{Faulty, Style, detail, dot, overview, svg};
-use crate::topology::tests::{build, pair, rack, server};
-use crate::topology::{DeviceId, LinkId, Overrides, Topology, catalogue, expand, load};
+use crate::tests::{build, pair, rack, server};
+use crate::{DeviceId, LinkId, Overrides, Topology, catalogue, expand, load};
 
 fn samples() -> Vec<(String, Topology)> {
     let mut list = vec![

@@ -4,13 +4,13 @@
 //! bridges have no element in that format, and NVSwitches outside the node (or a single one)
 //! are written as hidden, as in a virtual machine.
 
-use crate::topology::catalogue;
-use crate::topology::error::{Fault, TopologyError};
-use crate::topology::graph::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
-use crate::topology::hardware::{CpuVendor, DeviceModel, LinkFamily, NicProtocol, PcieRole};
-use crate::topology::import::nccl_xml::{HIDDEN, speed_text};
-use crate::topology::import::parts::{self, PEER, VIRTUAL, megabits};
-use crate::topology::import::xml::escaped;
+use crate::catalogue;
+use crate::error::{Fault, TopologyError};
+use crate::graph::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
+use crate::hardware::{CpuVendor, DeviceModel, LinkFamily, NicProtocol, PcieRole};
+use crate::import::nccl_xml::{HIDDEN, speed_text};
+use crate::import::parts::{self, PEER, VIRTUAL, megabits};
+use crate::import::xml::escaped;
 use std::collections::BTreeMap;
 
 /// The XML of a node.

@@ -1,8 +1,8 @@
 //! A node's paths as `nvidia-smi topo -m` prints them, with tabs and all.
 
-use crate::topology::graph::{DeviceKind, NodeId, Topology};
-use crate::topology::hardware::LinkFamily;
-use crate::topology::paths;
+use crate::graph::{DeviceKind, NodeId, Topology};
+use crate::hardware::LinkFamily;
+use crate::paths;
 
 /// The matrix of a node. CPU affinities are left empty: a topology knows NUMA nodes, not
 /// cores.

@@ -9,8 +9,8 @@
 //! (NVIDIA DGX SuperPOD reference architectures for H100 and B200).
 
 use super::{MAX_SWITCHES, Parts, Plan};
-use crate::topology::error::Fault;
-use crate::topology::template::{MAX_WIRES, too_many_wires};
+use crate::error::Fault;
+use crate::template::{MAX_WIRES, too_many_wires};
 use std::ops::Range;
 
 /// How a leaf is cut.

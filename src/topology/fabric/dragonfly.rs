@@ -2,9 +2,9 @@
 //! groups (Kim, Dally, Scott and Abts 2008; HPE Slingshot).
 
 use super::{MAX_SWITCHES, Parts, Plan, Port};
-use crate::topology::error::Fault;
-use crate::topology::spec::Dragonfly;
-use crate::topology::template::{MAX_WIRES, too_many_wires};
+use crate::error::Fault;
+use crate::spec::Dragonfly;
+use crate::template::{MAX_WIRES, too_many_wires};
 
 /// Plans the fabric. `at` is the place of the shape in the file.
 pub(super) fn plan(

@@ -1,17 +1,16 @@
 //! Switches and cables one by one.
 
 use super::{Cable, CableKind, End, Plan, PlannedSwitch, Port};
-use crate::topology::error::Fault;
-use crate::topology::models::Models;
-use crate::topology::selector::{self, SelectorPath};
-use crate::topology::spec::{ExplicitFabric, LinkSpec};
-use crate::topology::template::{MAX_WIRES, choose, lanes, pair, ranges, too_many_wires};
+use crate::error::Fault;
+use crate::models::Models;
+use crate::selector::{self, SelectorPath};
+use crate::spec::{ExplicitFabric, LinkSpec};
+use crate::template::{MAX_WIRES, choose, lanes, pair, ranges, too_many_wires};
 use std::collections::BTreeMap;
 
 /// Finds devices of the whole machine by selector. A device that the file has but the
 /// machine has not (for fewer nodes were asked for) is `None`.
-pub(in crate::topology) type Lookup<'l> =
-    &'l dyn Fn(&SelectorPath, &str) -> Result<Vec<Option<u32>>, Fault>;
+pub(crate) type Lookup<'l> = &'l dyn Fn(&SelectorPath, &str) -> Result<Vec<Option<u32>>, Fault>;
 
 /// Stands for a device that the machine has not.
 const ABSENT: u32 = u32::MAX;
@@ -19,25 +18,25 @@ const ABSENT: u32 = u32::MAX;
 const SWITCH: u32 = 1 << 31;
 
 /// An explicit fabric and what it is to join.
-pub(in crate::topology) struct Site<'s, 'a> {
+pub(crate) struct Site<'s, 'a> {
     /// What the file says.
-    pub(in crate::topology) shape: &'a ExplicitFabric,
+    pub(crate) shape: &'a ExplicitFabric,
     /// Its place in the file.
-    pub(in crate::topology) at: String,
+    pub(crate) at: String,
     /// The ports that must be cabled, and no others.
-    pub(in crate::topology) ports: &'s [Port],
+    pub(crate) ports: &'s [Port],
     /// Ports of one switch.
-    pub(in crate::topology) radix: u32,
+    pub(crate) radix: u32,
     /// Ports of one switch above tier 0.
-    pub(in crate::topology) upper_radix: u32,
+    pub(crate) upper_radix: u32,
     /// Finds devices by selector.
-    pub(in crate::topology) find: Lookup<'s>,
+    pub(crate) find: Lookup<'s>,
     /// The full name of a device.
-    pub(in crate::topology) name_of: &'s dyn Fn(u32) -> String,
+    pub(crate) name_of: &'s dyn Fn(u32) -> String,
 }
 
 /// Plans the fabric, with all its faults.
-pub(in crate::topology) fn plan<'a>(
+pub(crate) fn plan<'a>(
     site: &Site<'_, 'a>,
     models: &mut Models<'a>,
     faults: &mut Vec<Fault>,

@@ -2,8 +2,8 @@
 
 use super::clos::{Sizing, join};
 use super::{Parts, Plan, Port};
-use crate::topology::error::Fault;
-use crate::topology::spec::LeafSpine;
+use crate::error::Fault;
+use crate::spec::LeafSpine;
 
 /// Plans the fabric. `at` is the place of the shape in the file.
 pub(super) fn plan(

@@ -6,8 +6,8 @@
 
 use super::clos::{Sizing, join};
 use super::{Parts, Plan, Port};
-use crate::topology::error::Fault;
-use crate::topology::spec::RailOptimized;
+use crate::error::Fault;
+use crate::spec::RailOptimized;
 
 /// Plans a rail-optimised fabric. `at` is the place of the shape in the file.
 pub(super) fn optimized(

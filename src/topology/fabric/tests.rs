@@ -1,7 +1,7 @@
 //! Switch counts against published reference designs.
 
 use super::*;
-use crate::topology::spec::{Dragonfly, LeafSpine, RailOptimized};
+use crate::spec::{Dragonfly, LeafSpine, RailOptimized};
 
 fn ports(nodes: u32, rails: u32) -> Vec<Port> {
     (0..nodes)

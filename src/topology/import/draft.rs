@@ -6,9 +6,9 @@
 mod wiring;
 
 use super::parts::{Parts, Use};
-use crate::topology::builder::is_rdma_name;
-use crate::topology::hardware::{DeviceModel, Hardware};
-use crate::topology::spec::{
+use crate::builder::is_rdma_name;
+use crate::hardware::{DeviceModel, Hardware};
+use crate::spec::{
     ComponentSpec, DeviceSpec, FabricShape, FabricSpec, InstanceSpec, RoutingPolicy, SingleSwitch,
     TopologySpec,
 };

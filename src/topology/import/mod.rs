@@ -5,14 +5,14 @@
 //! not say is assumed, and every assumption is a note.
 
 mod draft;
-pub(in crate::topology) mod nccl_xml;
-pub(in crate::topology) mod parts;
+pub(crate) mod nccl_xml;
+pub(crate) mod parts;
 mod placing;
 mod smi;
 #[cfg(test)]
 mod tests;
 mod tree;
-pub(crate) mod xml;
+pub mod xml;
 
 use super::error::TopologyError;
 use super::hardware::Hardware;

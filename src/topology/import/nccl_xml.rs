@@ -12,7 +12,7 @@ use super::xml::{self, Element};
 use super::{ImportOptions, TopologyError};
 
 /// A bus number as NVML gives it for an NVSwitch that a virtual machine cannot see.
-pub(in crate::topology) const HIDDEN: &str = "fffffff";
+pub(crate) const HIDDEN: &str = "fffffff";
 
 /// What a PCI function is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,7 +209,7 @@ fn megatransfers(speed: &str) -> Option<u64> {
 }
 
 /// A speed as sysfs and NCCL write it.
-pub(in crate::topology) fn speed_text(megatransfers: u64) -> String {
+pub(crate) fn speed_text(megatransfers: u64) -> String {
     format!(
         "{}.{} GT/s PCIe",
         megatransfers / 1000,

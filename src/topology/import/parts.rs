@@ -7,22 +7,22 @@
 mod named;
 mod rules;
 
-use crate::topology::error::nearest;
-use crate::topology::hardware::{
+use crate::error::nearest;
+use crate::hardware::{
     DeviceModel, Hardware, LinkFamily, LinkModel, NicProtocol, PcieRole, Sourced,
 };
-use crate::units::{Bandwidth, Time};
+use fabricsim_units::{Bandwidth, Time};
 use rules::{CpuRule, GpuRule, NicRule, file};
 use std::collections::BTreeMap;
 
 pub(super) use named::NamedGpu;
 pub(super) use rules::Generation;
-pub(in crate::topology) use rules::{cpu_in_files, gpu_in_files};
+pub(crate) use rules::{cpu_in_files, gpu_in_files};
 
 /// The link that `pcilink` stands for.
-pub(in crate::topology) const PEER: &str = "pcie-peer";
+pub(crate) const PEER: &str = "pcie-peer";
 /// The link of a network interface without a place on the bus.
-pub(in crate::topology) const VIRTUAL: &str = "virtual-port";
+pub(crate) const VIRTUAL: &str = "virtual-port";
 
 /// What a file says of a GPU.
 #[derive(Debug, Clone, Default)]
@@ -52,13 +52,13 @@ pub(super) struct Cpu {
 }
 
 /// Finds models, and keeps those that the shipped hardware lacks.
-pub(in crate::topology) struct Parts<'h> {
+pub(crate) struct Parts<'h> {
     shipped: &'h Hardware,
     own: Hardware,
 }
 
 impl<'h> Parts<'h> {
-    pub(in crate::topology) fn new(shipped: &'h Hardware) -> Self {
+    pub(crate) fn new(shipped: &'h Hardware) -> Self {
         Parts {
             shipped,
             own: Hardware::default(),
@@ -233,11 +233,7 @@ impl<'h> Parts<'h> {
 
     /// NVLinks that a GPU has on its board, and whether such boards join all GPUs by NVSwitches:
     /// by its PCI device number, else by the model that stands for it.
-    pub(in crate::topology) fn own_nvlinks(
-        &self,
-        device: Option<&str>,
-        model: &str,
-    ) -> Option<(u32, bool)> {
+    pub(crate) fn own_nvlinks(&self, device: Option<&str>, model: &str) -> Option<(u32, bool)> {
         let leads = |rule: &&GpuRule| {
             let known = rule.models.iter().find(|name| self.sm_of(name).is_some());
             known.is_some_and(|name| name == model)
@@ -463,7 +459,7 @@ fn title(rule: Option<&GpuRule>) -> &str {
 }
 
 /// Raw megabits per second of one lane.
-pub(in crate::topology) fn megabits(model: &LinkModel) -> u64 {
+pub(crate) fn megabits(model: &LinkModel) -> u64 {
     model.lane_rate.value.bytes_per_sec() / 125_000
 }
 

@@ -10,7 +10,7 @@ use super::draft::{Draft, Far, Forwarder, Gpu, Nic, Up};
 use super::parts::{Generation, GpuClues, NamedGpu, Parts};
 use super::smi::{Cell, SmiMatrix, Word};
 use super::{ImportOptions, TopologyError, asked_gpu, say_model};
-use crate::topology::hardware::PcieRole;
+use crate::hardware::PcieRole;
 
 /// Levels of the tree, lowest first.
 const LEVELS: [Word; 4] = [Word::Pix, Word::Pxb, Word::Phb, Word::Node];

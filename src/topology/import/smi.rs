@@ -1,7 +1,7 @@
 //! The matrix of `nvidia-smi topo -m`, word by word.
 
 use super::TopologyError;
-use crate::topology::error::nearest;
+use crate::error::nearest;
 use std::collections::BTreeMap;
 
 /// A cell, in `nvidia-smi`'s words.

@@ -1,8 +1,8 @@
 mod unsaid;
 
 use super::*;
-use crate::topology::graph::{DeviceKind, NodeId, Topology};
-use crate::topology::{LinkFamily, Overrides, catalogue, expand, export, paths};
+use crate::graph::{DeviceKind, NodeId, Topology};
+use crate::{LinkFamily, Overrides, catalogue, expand, export, paths};
 use proptest::prelude::*;
 
 const TWO_SWITCHES: &str = include_str!("../../../tests/cases/import/two-switches.xml");
@@ -85,7 +85,7 @@ fn comes_back_by(text: &str, read: impl Fn(&str) -> Result<Imported, TopologyErr
     let json = |imported: &Imported| export::to_json(&imported.spec);
     assert!(json(&again) == json(&first), "{}\n{written}", json(&first));
     // And as the program's own file.
-    let own = crate::topology::load::parse(&json(&first), "own").unwrap();
+    let own = crate::load::parse(&json(&first), "own").unwrap();
     assert_eq!(own, first.spec);
 }
 
@@ -220,7 +220,7 @@ fn a_matrix_gives_the_matrix_again() {
 #[test]
 fn peers_do_not_reach_each_other_through_a_host_bridge() {
     let (_, topology) = built(BRIDGES);
-    let router = crate::topology::Router::new(&topology, 0);
+    let router = crate::Router::new(&topology, 0);
     let gpus = &topology.nodes[0].gpus;
     assert!(router.peer(gpus[0], gpus[1]).is_err());
     assert!(router.local(gpus[0], gpus[1]).is_ok());

@@ -7,7 +7,7 @@ use super::nccl_xml::{Function, Pci};
 use super::parts::{Parts, Use, VIRTUAL};
 use super::xml::Element;
 use super::{ImportOptions, TopologyError};
-use crate::topology::hardware::PcieRole;
+use crate::hardware::PcieRole;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More than any host has; keeps reading quick.

@@ -1,18 +1,14 @@
 //! Elements of an XML file, with places for errors.
 
-use crate::topology::TopologyError;
-use crate::topology::error::nearest;
+use crate::TopologyError;
+use crate::error::nearest;
 use roxmltree::{Document, Node};
 
 /// Files nested deeper than any machine are refused: reading them would recurse as deep.
 const MAX_DEPTH: usize = 64;
 
 /// Reads a file and its root element, which must be called `root`.
-pub(crate) fn read<'t>(
-    text: &'t str,
-    origin: &str,
-    root: &str,
-) -> Result<Document<'t>, TopologyError> {
+pub fn read<'t>(text: &'t str, origin: &str, root: &str) -> Result<Document<'t>, TopologyError> {
     if let Some((line, column)) = too_deep(text) {
         return Err(TopologyError::Text {
             origin: origin.to_owned(),
@@ -75,25 +71,27 @@ fn too_deep(text: &str) -> Option<(usize, usize)> {
 
 /// An element of a file.
 #[derive(Clone, Copy)]
-pub(crate) struct Element<'a> {
+pub struct Element<'a> {
     node: Node<'a, 'a>,
     origin: &'a str,
 }
 
 impl<'a> Element<'a> {
     /// The root of a file.
-    pub(crate) fn root(document: &'a Document<'a>, origin: &'a str) -> Self {
+    pub fn root(document: &'a Document<'a>, origin: &'a str) -> Self {
         Element {
             node: document.root_element(),
             origin,
         }
     }
 
-    pub(crate) fn name(&self) -> &'a str {
+    /// Its tag.
+    pub fn name(&self) -> &'a str {
         self.node.tag_name().name()
     }
 
-    pub(crate) fn children(&self) -> impl Iterator<Item = Element<'a>> + use<'a> {
+    /// The elements in it.
+    pub fn children(&self) -> impl Iterator<Item = Element<'a>> + use<'a> {
         let origin = self.origin;
         self.node
             .children()
@@ -102,26 +100,23 @@ impl<'a> Element<'a> {
     }
 
     /// Children of this name.
-    pub(crate) fn all(&self, name: &'a str) -> impl Iterator<Item = Element<'a>> + use<'a> {
+    pub fn all(&self, name: &'a str) -> impl Iterator<Item = Element<'a>> + use<'a> {
         self.children().filter(move |child| child.name() == name)
     }
 
-    pub(crate) fn text(&self, attribute: &str) -> Option<&'a str> {
+    /// An attribute as it is written, if it is there.
+    pub fn text(&self, attribute: &str) -> Option<&'a str> {
         self.node.attribute(attribute)
     }
 
     /// Line and column, from 1.
-    pub(crate) fn place(&self) -> (usize, usize) {
+    pub fn place(&self) -> (usize, usize) {
         let place = self.node.document().text_pos_at(self.node.range().start);
         (place.row as usize, place.col as usize)
     }
 
     /// A fault of this element.
-    pub(crate) fn misfit(
-        &self,
-        found: impl Into<String>,
-        expected: impl Into<String>,
-    ) -> TopologyError {
+    pub fn misfit(&self, found: impl Into<String>, expected: impl Into<String>) -> TopologyError {
         let (line, column) = self.place();
         TopologyError::Text {
             origin: self.origin.to_owned(),
@@ -134,7 +129,7 @@ impl<'a> Element<'a> {
     }
 
     /// A name that is none of `known`, which are called `what`.
-    pub(crate) fn unknown(&self, found: &str, what: &str, known: &[&str]) -> TopologyError {
+    pub fn unknown(&self, found: &str, what: &str, known: &[&str]) -> TopologyError {
         let (line, column) = self.place();
         TopologyError::Text {
             origin: self.origin.to_owned(),
@@ -147,7 +142,7 @@ impl<'a> Element<'a> {
     }
 
     /// An attribute that must be there.
-    pub(crate) fn required(&self, attribute: &str) -> Result<&'a str, TopologyError> {
+    pub fn required(&self, attribute: &str) -> Result<&'a str, TopologyError> {
         self.text(attribute).ok_or_else(|| {
             let names: Vec<&str> = self.node.attributes().map(|a| a.name()).collect();
             let (line, column) = self.place();
@@ -163,7 +158,7 @@ impl<'a> Element<'a> {
     }
 
     /// A number of an attribute; absent if the attribute is.
-    pub(crate) fn number<T: std::str::FromStr>(
+    pub fn number<T: std::str::FromStr>(
         &self,
         attribute: &str,
     ) -> Result<Option<T>, TopologyError> {
@@ -179,7 +174,7 @@ impl<'a> Element<'a> {
     }
 
     /// A number that must be there.
-    pub(crate) fn required_number<T: std::str::FromStr>(
+    pub fn required_number<T: std::str::FromStr>(
         &self,
         attribute: &str,
     ) -> Result<T, TopologyError> {
@@ -192,7 +187,7 @@ impl<'a> Element<'a> {
 }
 
 /// Text as it stands between quotes in an attribute.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

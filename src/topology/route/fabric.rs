@@ -9,9 +9,9 @@ use super::groups::{Groups, Middle};
 use super::search::{Adjacency, NONE, Search, Searches};
 use super::spread::{Edge, Levels};
 use super::{Hop, Route, Router, Share};
-use crate::topology::graph::{DeviceId, LinkId, Topology};
-use crate::topology::hardware::LinkFamily;
-use crate::topology::spec::RoutingPolicy;
+use crate::graph::{DeviceId, LinkId, Topology};
+use crate::hardware::LinkFamily;
+use crate::spec::RoutingPolicy;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 

@@ -12,8 +12,8 @@
 use super::search::Adjacency;
 use super::spread::gcd;
 use super::{Hop, Route, Share};
-use crate::topology::graph::{DeviceId, LinkId, Topology};
-use crate::units::Time;
+use crate::graph::{DeviceId, LinkId, Topology};
+use fabricsim_units::Time;
 use std::collections::BTreeMap;
 
 /// The links of a route between two switches, and their latency.

@@ -2,8 +2,8 @@
 
 use super::tests::{assert_conserves, nic, share};
 use super::*;
-use crate::topology::catalogue_tests::{built_from, spec};
-use crate::topology::spec::RoutingPolicy;
+use crate::catalogue_tests::{built_from, spec};
+use crate::spec::RoutingPolicy;
 
 /// Nodes of four NICs, 128 to a group, four cables between any two groups.
 fn dragonfly(routing: RoutingPolicy, nodes: u32) -> Topology {

@@ -1,10 +1,10 @@
 //! Paths inside a node, over PCIe, C2C and socket links.
 
 use super::Router;
-use crate::topology::graph::{DeviceId, LinkId, Topology};
-use crate::topology::hardware::{CpuModel, DeviceModel, LinkFamily, PcieRole};
-use crate::topology::paths::PathType;
-use crate::units::Bandwidth;
+use crate::graph::{DeviceId, LinkId, Topology};
+use crate::hardware::{CpuModel, DeviceModel, LinkFamily, PcieRole};
+use crate::paths::PathType;
+use fabricsim_units::Bandwidth;
 use petgraph::Direction;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -12,13 +12,13 @@ use std::collections::BinaryHeap;
 
 /// A chain of links inside a node.
 #[derive(Debug, Clone)]
-pub(in crate::topology) struct LocalPath {
+pub(crate) struct LocalPath {
     /// Where it ends.
-    pub(in crate::topology) to: DeviceId,
+    pub(crate) to: DeviceId,
     /// In order.
-    pub(in crate::topology) links: Vec<LinkId>,
+    pub(crate) links: Vec<LinkId>,
     /// Of its slowest link; the largest rate for a path without links.
-    pub(in crate::topology) rate: Bandwidth,
+    pub(crate) rate: Bandwidth,
 }
 
 /// What a device on a path counts as when the path is named.
@@ -63,7 +63,7 @@ impl LocalPath {
     }
 
     /// NCCL's type: the worst of its steps (NCCL 2.30.7 `src/graph/paths.cc`).
-    pub(in crate::topology) fn kind(&self, topology: &Topology) -> PathType {
+    pub(crate) fn kind(&self, topology: &Topology) -> PathType {
         let bridge = Stop::Pcie(PcieRole::HostBridge);
         let pcie = self.pcie_steps(topology).map(|(from, to)| {
             if [from, to].iter().any(|&s| s == Stop::Cpu || s == bridge) {
@@ -86,7 +86,7 @@ impl LocalPath {
 
     /// The word of `nvidia-smi topo -m`, which tells host bridges apart and counts every
     /// switch that shows itself.
-    pub(in crate::topology) fn smi(&self, topology: &Topology) -> &'static str {
+    pub(crate) fn smi(&self, topology: &Topology) -> &'static str {
         let family = |family| {
             self.links
                 .iter()
@@ -135,7 +135,7 @@ struct Label {
 impl Router<'_> {
     /// The best path between two devices of a node that passes only PCIe switches and those
     /// CPUs that `passable` lets through.
-    pub(in crate::topology) fn local_path(
+    pub(crate) fn local_path(
         &self,
         from: DeviceId,
         to: DeviceId,
@@ -145,7 +145,7 @@ impl Router<'_> {
     }
 
     /// The best paths from a device to all that it reaches, best first.
-    pub(in crate::topology) fn local_paths(
+    pub(crate) fn local_paths(
         &self,
         from: DeviceId,
         passable: impl Fn(&CpuModel) -> bool,

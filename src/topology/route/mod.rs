@@ -27,7 +27,7 @@ mod twins;
 use super::graph::{DeviceId, DeviceKind, LinkId, Topology};
 use super::hardware::LinkFamily;
 use super::paths::PathType;
-use crate::units::{Bandwidth, Time};
+use fabricsim_units::{Bandwidth, Time};
 use petgraph::Direction;
 use petgraph::graph::NodeIndex;
 use petgraph::visit::EdgeRef;
@@ -58,7 +58,7 @@ impl Share {
     pub const WHOLE: Share = Share { num: 1, den: 1 };
 
     /// In lowest terms; `None` if those are too large.
-    pub(crate) fn reduced(num: u64, den: u64) -> Option<Share> {
+    pub fn reduced(num: u64, den: u64) -> Option<Share> {
         let divisor = spread::gcd(num, den).max(1);
         Some(Share {
             num: u32::try_from(num / divisor).ok()?,
@@ -67,18 +67,18 @@ impl Share {
     }
 
     /// This one and another; `None` if in lowest terms that is too large.
-    pub(crate) fn plus(self, other: Share) -> Option<Share> {
+    pub fn plus(self, other: Share) -> Option<Share> {
         spread::sum(self, other)
     }
 
     /// One of `parts` equal parts of it.
-    pub(crate) fn part(self, parts: u64) -> Share {
+    pub fn part(self, parts: u64) -> Share {
         let den = u64::from(self.den) * parts;
         Share::reduced(u64::from(self.num), den).unwrap_or(self)
     }
 
     /// How fast a transfer can be of which a link carries this.
-    pub(crate) fn carried_by(self, link: Bandwidth) -> Bandwidth {
+    pub fn carried_by(self, link: Bandwidth) -> Bandwidth {
         let rate = u128::from(link.bytes_per_sec()) * u128::from(self.den) / u128::from(self.num);
         Bandwidth::from_bytes_per_sec(rate.try_into().unwrap_or(u64::MAX))
     }

@@ -2,14 +2,14 @@
 
 use super::spread::{Edge, Levels};
 use super::{Route, Router};
-use crate::topology::graph::{DeviceId, DeviceKind, LinkId};
-use crate::topology::hardware::LinkFamily;
+use crate::graph::{DeviceId, DeviceKind, LinkId};
+use crate::hardware::LinkFamily;
 use petgraph::Direction;
 use rustc_hash::FxHashMap;
 
 impl Router<'_> {
     /// All shortest NVLink paths at once. They pass NVSwitches, never GPUs.
-    pub(in crate::topology) fn nvlink(&self, from: DeviceId, to: DeviceId) -> Option<Route> {
+    pub(crate) fn nvlink(&self, from: DeviceId, to: DeviceId) -> Option<Route> {
         let up = self.nvlinks(from, Direction::Outgoing);
         let down = self.nvlinks(to, Direction::Incoming);
         if up.is_empty() || down.is_empty() {

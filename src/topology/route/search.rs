@@ -1,6 +1,6 @@
 //! Searches through a fabric's switches, breadth first, each as far as it was needed.
 
-use crate::topology::graph::LinkId;
+use crate::graph::LinkId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 

@@ -1,8 +1,8 @@
 //! Dividing a transfer over all shortest paths, exactly; or choosing one of them.
 
 use super::{Hop, Route, Share};
-use crate::topology::graph::{DeviceId, LinkId, Topology};
-use crate::units::Time;
+use crate::graph::{DeviceId, LinkId, Topology};
+use fabricsim_units::Time;
 
 /// All shortest paths between two devices, by distance from the source.
 #[derive(Debug, Default)]

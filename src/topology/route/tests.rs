@@ -1,6 +1,6 @@
 use super::*;
-use crate::topology::catalogue_tests::{built, built_from, names, spec};
-use crate::topology::spec::RoutingPolicy;
+use crate::catalogue_tests::{built, built_from, names, spec};
+use crate::spec::RoutingPolicy;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -105,9 +105,9 @@ fn pcie_peers_stay_below_the_cpus() {
 
 #[test]
 fn a_root_complex_that_forwards_joins_peers() {
-    let mut hardware = crate::topology::catalogue_tests::hardware();
+    let mut hardware = crate::catalogue_tests::hardware();
     for model in hardware.devices.values_mut() {
-        if let crate::topology::DeviceModel::Cpu(cpu) = model {
+        if let crate::DeviceModel::Cpu(cpu) = model {
             cpu.peer_to_peer = true;
         }
     }

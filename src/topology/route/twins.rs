@@ -5,10 +5,10 @@
 //! ties go to smaller numbers, whose order is the same in each copy.
 
 use super::{Hop, Route, Router};
-use crate::topology::graph::{DeviceId, LinkId, Topology};
-use crate::topology::hardware::LinkFamily;
-use crate::topology::paths::PathType;
-use crate::units::Bandwidth;
+use crate::graph::{DeviceId, LinkId, Topology};
+use crate::hardware::LinkFamily;
+use crate::paths::PathType;
+use fabricsim_units::Bandwidth;
 use rustc_hash::FxHashMap;
 use std::cell::{OnceCell, RefCell};
 

@@ -7,13 +7,13 @@
 mod places;
 
 use super::classes::{Classes, Kind};
-use crate::budget::{Held, Memory, OverBudget, Purpose};
-use crate::collective::{Collective, Matrix, MatrixError};
-use crate::nccl::{Communicator, Env, Forced, NcclError, Planned};
-use crate::plan::job::{Exchange, TwinLinks};
-use crate::plan::{Joined, Plan, Protocol};
-use crate::topology::{DeviceId, LinkId, NodeId, Router, Topology};
-use crate::units::Bytes;
+use fabricsim_budget::{Held, Memory, OverBudget, Purpose};
+use fabricsim_collective::{Collective, Matrix, MatrixError};
+use fabricsim_nccl::{Communicator, Env, Forced, NcclError, Planned};
+use fabricsim_plan::job::{Exchange, TwinLinks};
+use fabricsim_plan::{Joined, Plan, Protocol};
+use fabricsim_topology::{DeviceId, LinkId, NodeId, Router, Topology};
+use fabricsim_units::Bytes;
 use places::Places;
 use rustc_hash::FxHashMap;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Where the groups of a job are on the machine, and which are placed alike.
 
-use crate::plan::job::TwinLinks;
-use crate::topology::{DeviceId, DeviceKind, LinkFamily, LinkId, NodeId, Topology};
-use crate::workload::classes::Kind;
+use crate::classes::Kind;
+use fabricsim_plan::job::TwinLinks;
+use fabricsim_topology::{DeviceId, DeviceKind, LinkFamily, LinkId, NodeId, Topology};
 use petgraph::Direction;
 use petgraph::graph::NodeIndex;
 use petgraph::visit::EdgeRef;

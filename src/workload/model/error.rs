@@ -1,6 +1,6 @@
 //! What can be wrong with a model, a layout or a batch, said so that it can be mended.
 
-use crate::topology::error::did_you_mean_one_of;
+use fabricsim_topology::error::did_you_mean_one_of;
 use std::fmt;
 use thiserror::Error;
 

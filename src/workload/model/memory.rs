@@ -7,8 +7,8 @@ use super::kernel::{MicroBatch, Style};
 use super::layout::{Batch, Layout};
 use super::parameters::{LayerParameters, layer_parameters, parameters};
 use super::spec::{AttentionKind, ModelSpec};
-use crate::units::Bytes;
-use crate::workload::pipeline::Schedule;
+use crate::pipeline::Schedule;
+use fabricsim_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -244,7 +244,10 @@ pub fn stage_memory(
     };
     let gathered = match (plan.zero, plan.whole_layers) {
         (Zero::Weights, Some(layers)) if shards > 1 => {
-            (u64::from(layers) * held.largest).min(held.dense + held.experts)
+            // Nothing limits how many layers are fetched ahead.
+            u64::from(layers)
+                .saturating_mul(held.largest)
+                .min(held.dense + held.experts)
         }
         (Zero::Weights, None) if shards > 1 => held.dense + held.experts,
         _ => 0,

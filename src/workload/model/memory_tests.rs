@@ -8,8 +8,8 @@ use super::layout::{Batch, Layout};
 use super::memory::*;
 use super::presets::find;
 use super::spec::ModelSpec;
-use crate::units::Bytes;
-use crate::workload::pipeline::Schedule;
+use crate::pipeline::Schedule;
+use fabricsim_units::Bytes;
 
 fn model(name: &str) -> ModelSpec {
     find(name).unwrap().model.clone()
@@ -71,6 +71,29 @@ fn zero_shares_states() {
         close(states as f64 / n * 7.5, gigabytes, 1e-6);
         assert_eq!(memory.gathered != Bytes::ZERO, zero == Zero::Weights);
     }
+}
+
+#[test]
+fn layers_may_be_fetched_ahead_without_limit() {
+    let model = model("llama3-70b");
+    let batch = Batch {
+        global: 32,
+        micro: 1,
+        sequence: 2048,
+    };
+    let layout = Layout {
+        dp: 32,
+        ..Layout::default()
+    };
+    let gathered = |layers| {
+        let plan = MemoryPlan {
+            zero: Zero::Weights,
+            whole_layers: layers,
+            ..plan(layout, batch, Style::MODERN)
+        };
+        stage_memory(&model, &plan, 0).unwrap().gathered
+    };
+    assert_eq!(gathered(Some(u32::MAX)), gathered(None));
 }
 
 /// Llama 3 70B on 32 GPUs of which groups of so many share weights: 2 + 2 + 12 bytes of 70.55e9

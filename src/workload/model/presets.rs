@@ -2,7 +2,7 @@
 
 use super::error::ModelError;
 use super::spec::ModelSpec;
-use crate::topology::error::candidates;
+use fabricsim_topology::error::candidates;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -1,6 +1,6 @@
 //! PyTorch DDP's buckets.
 
-use crate::units::Bytes;
+use fabricsim_units::Bytes;
 
 /// Gradients that are exchanged together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,11 +6,11 @@
 //! bandwidth.
 
 use super::spec::Precision;
-use crate::plan::job::Kernels;
-use crate::topology::hardware::GpuModel;
-use crate::topology::{Architecture, KernelModel};
-use crate::units::Time;
-use crate::workload::model::kernel::{GemmShape, Kernel, KernelKind, Part};
+use crate::model::kernel::{GemmShape, Kernel, KernelKind, Part};
+use fabricsim_plan::job::Kernels;
+use fabricsim_topology::hardware::GpuModel;
+use fabricsim_topology::{Architecture, KernelModel};
+use fabricsim_units::Time;
 
 /// A GPU, as kernels see it.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,14 +2,13 @@
 
 use super::compute::Gpu;
 use super::resolve::{Training, TrainingError};
-use crate::plan::job::Kernels;
-use crate::workload::model::ends::{
+use crate::model::ends::{
     StateWidths, embedding_kernels, gradient_accumulation, head_kernels, optimiser_kernels,
 };
-use crate::workload::model::kernel::{Kernel, LayerKernels, Part};
-use crate::workload::model::layer::layer_kernels;
-use crate::workload::model::{Recompute, layer_parameters, parameters};
-use std::ops::AddAssign;
+use crate::model::kernel::{Kernel, LayerKernels, Part};
+use crate::model::layer::layer_kernels;
+use crate::model::{Recompute, layer_parameters, parameters};
+use fabricsim_plan::job::Kernels;
 
 /// Between two communications of a layer.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -62,14 +61,6 @@ pub(super) struct StageCosts {
     pub(super) embedding: BlockCost,
     pub(super) head: BlockCost,
     pub(super) gpu: Gpu,
-}
-
-impl AddAssign for Kernels {
-    fn add_assign(&mut self, other: Kernels) {
-        self.compute += other.compute;
-        self.memory += other.memory;
-        self.launches = self.launches.saturating_add(other.launches);
-    }
 }
 
 impl StageCosts {

@@ -5,7 +5,7 @@ use super::costs::StageCosts;
 use super::resolve::Training;
 use super::script::{Calls, Slot, Writer};
 use super::step::StepWriter;
-use crate::workload::model::Coordinates;
+use crate::model::Coordinates;
 
 /// Tasks of all steps of a rank with these communicators.
 pub(super) fn tasks(

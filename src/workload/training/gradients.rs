@@ -7,11 +7,11 @@ use super::resolve::Training;
 use super::script::{COMPUTE, DATA, Slot, collective};
 use super::spec::{Backend, Compression, DataParallelSpec};
 use super::step::{StepWriter, filling};
-use crate::collective::Collective;
-use crate::nccl::{Algorithm, Forced};
-use crate::plan::job::{Kernels, TaskId, TaskKind};
-use crate::units::{Bytes, Time};
-use crate::workload::exchanges::Operation;
+use crate::exchanges::Operation;
+use fabricsim_collective::Collective;
+use fabricsim_nccl::{Algorithm, Forced};
+use fabricsim_plan::job::{Kernels, TaskId, TaskKind};
+use fabricsim_units::{Bytes, Time};
 use std::collections::VecDeque;
 
 /// Gradients that are ready and not sent, and weights that were asked for.

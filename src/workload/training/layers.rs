@@ -4,11 +4,11 @@ use super::costs::BlockCost;
 use super::script::{CONTEXT, Slot, collective};
 use super::spec::ContextParallel;
 use super::step::StepWriter;
-use crate::collective::Collective;
-use crate::nccl::Forced;
-use crate::plan::job::{Kernels, TaskId};
-use crate::units::Bytes;
-use crate::workload::exchanges::{Moves, Operation};
+use crate::exchanges::{Moves, Operation};
+use fabricsim_collective::Collective;
+use fabricsim_nccl::Forced;
+use fabricsim_plan::job::{Kernels, TaskId};
+use fabricsim_units::Bytes;
 use smallvec::SmallVec;
 
 /// What comes next has to wait for.

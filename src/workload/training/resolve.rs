@@ -1,11 +1,11 @@
 //! A training job that has been checked against its model and the number of GPUs.
 
 use super::spec::{DataParallelSpec, ModelRef, Precision, TrainingSpec};
-use crate::budget::OverBudget;
-use crate::topology::error::did_you_mean_one_of;
-use crate::workload::model::kernel::{MicroBatch, Style};
-use crate::workload::model::{Batch, Layout, ModelError, ModelSpec, presets};
-use crate::workload::pipeline::Schedule;
+use crate::model::kernel::{MicroBatch, Style};
+use crate::model::{Batch, Layout, ModelError, ModelSpec, presets};
+use crate::pipeline::Schedule;
+use fabricsim_budget::OverBudget;
+use fabricsim_topology::error::did_you_mean_one_of;
 use std::fmt;
 use std::ops::Range;
 use thiserror::Error;
@@ -60,7 +60,7 @@ pub enum TrainingError {
     Memory(#[from] OverBudget),
     /// A communication that cannot be planned.
     #[error(transparent)]
-    Exchange(#[from] crate::workload::exchanges::ExchangeError),
+    Exchange(#[from] crate::exchanges::ExchangeError),
 }
 
 /// A training job, checked.

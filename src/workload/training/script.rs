@@ -1,8 +1,8 @@
 //! Tasks of a rank, written in the order in which its process starts them.
 
-use crate::plan::job::{GroupRole, Kernels, Script, StreamId, Tag, Task, TaskId, Work};
-use crate::units::{Bytes, Time};
-use crate::workload::exchanges::{Moves, Operation};
+use crate::exchanges::{Moves, Operation};
+use fabricsim_plan::job::{GroupRole, Kernels, Script, StreamId, Tag, Task, TaskId, Work};
+use fabricsim_units::{Bytes, Time};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -128,7 +128,7 @@ impl Slot {
         }
     }
 
-    /// Its number in [`crate::plan::job::Actor::groups`].
+    /// Its number in [`fabricsim_plan::job::Actor::groups`].
     #[must_use]
     pub(super) const fn index(self) -> usize {
         self as usize
@@ -289,12 +289,16 @@ impl<'c> Writer<'c> {
 }
 
 /// A collective that NCCL plans as it likes.
-pub(super) fn collective(name: &str, what: crate::collective::Collective, bytes: u64) -> Operation {
+pub(super) fn collective(
+    name: &str,
+    what: fabricsim_collective::Collective,
+    bytes: u64,
+) -> Operation {
     Operation {
         name: name.to_owned(),
         moves: Moves::Collective(what),
         bytes: Bytes::new(bytes),
-        forced: crate::nccl::Forced::default(),
+        forced: fabricsim_nccl::Forced::default(),
     }
 }
 
@@ -304,6 +308,6 @@ pub(super) fn send(name: &str, bytes: u64) -> Operation {
         name: name.to_owned(),
         moves: Moves::Send,
         bytes: Bytes::new(bytes),
-        forced: crate::nccl::Forced::default(),
+        forced: fabricsim_nccl::Forced::default(),
     }
 }

@@ -9,8 +9,8 @@ use super::layers::Deps;
 use super::script::{DATA, REPLICAS, Slot, collective};
 use super::spec::DataParallelSpec;
 use super::step::StepWriter;
-use crate::collective::Collective;
-use crate::plan::job::{TaskId, TaskKind};
+use fabricsim_collective::Collective;
+use fabricsim_plan::job::{TaskId, TaskKind};
 
 /// What is divided.
 const NAMES: [&str; 2] = ["weights", "experts"];

@@ -1,9 +1,9 @@
 //! The training job of a scenario file.
 
-use crate::units::{Bytes, Time};
-use crate::workload::model::kernel::AttentionKernel;
-use crate::workload::model::{ModelSpec, Recompute};
-use crate::workload::pipeline::Schedule;
+use crate::model::kernel::AttentionKernel;
+use crate::model::{ModelSpec, Recompute};
+use crate::pipeline::Schedule;
+use fabricsim_units::{Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

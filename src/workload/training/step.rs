@@ -10,10 +10,10 @@ use super::script::{
     Writer, collective, send,
 };
 use super::spec::DataParallelSpec;
-use crate::collective::Collective;
-use crate::plan::job::{Tag, TaskId, TaskKind};
-use crate::workload::model::{Coordinates, Recompute};
-use crate::workload::pipeline::Pass;
+use crate::model::{Coordinates, Recompute};
+use crate::pipeline::Pass;
+use fabricsim_collective::Collective;
+use fabricsim_plan::job::{Tag, TaskId, TaskKind};
 
 /// Writes the steps of one rank.
 pub(super) struct StepWriter<'t, 'w, 'c> {
@@ -234,7 +234,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
     pub(super) fn run(
         &mut self,
         name: &str,
-        kernels: crate::plan::job::Kernels,
+        kernels: fabricsim_plan::job::Kernels,
         deps: &Deps,
     ) -> TaskId {
         let task = self.writer.kernels(name, kernels, deps.as_slice());
@@ -266,7 +266,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
         self.tensor(operation, deps);
     }
 
-    fn tensor(&mut self, operation: crate::workload::exchanges::Operation, deps: &mut Deps) {
+    fn tensor(&mut self, operation: crate::exchanges::Operation, deps: &mut Deps) {
         let called = self
             .writer
             .call(TENSOR, Slot::Tensor, operation, deps.as_slice());
@@ -437,7 +437,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             let kernels = self.costs.optimiser(parameters, self.training);
             self.run("optimiser", kernels, &deps);
         } else {
-            let nothing = crate::units::Time::ZERO;
+            let nothing = fabricsim_units::Time::ZERO;
             let k = self
                 .writer
                 .wait(COMPUTE, "step done", nothing, deps.as_slice());

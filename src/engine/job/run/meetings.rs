@@ -1,10 +1,10 @@
 //! Operations of groups: who has come, and how fast they go on.
 
 use super::{Event, Run};
-use crate::engine::job::state::{Going, Phase};
-use crate::engine::job::{JobError, JobProbe, Waiting};
-use crate::plan::job::{ActorId, ExchangeId, GroupId, StreamId};
-use crate::units::{Bytes, Time};
+use crate::job::state::{Going, Phase};
+use crate::job::{JobError, JobProbe, Waiting};
+use fabricsim_plan::job::{ActorId, ExchangeId, GroupId, StreamId};
+use fabricsim_units::{Bytes, Time};
 use std::cmp::Reverse;
 
 impl Run<'_> {

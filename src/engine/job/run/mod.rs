@@ -8,9 +8,9 @@ use super::contention::{Contention, WHOLE};
 use super::rehearse::Rehearsed;
 use super::state::{ActorState, GroupState, Kind, Outline};
 use super::{JobError, JobOutcome, JobProbe, Ledger, Traffic};
-use crate::plan::job::{ActorId, GroupId, Job, JobDisturbances, StreamId};
-use crate::topology::LinkId;
-use crate::units::{Bandwidth, Time};
+use fabricsim_plan::job::{ActorId, GroupId, Job, JobDisturbances, StreamId};
+use fabricsim_topology::LinkId;
+use fabricsim_units::{Bandwidth, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use steps::StepEnds;
@@ -86,7 +86,7 @@ pub fn run_job(
         .map(|s| Outline::new(s, streams))
         .collect();
     let actor =
-        |a: &crate::plan::job::Actor| ActorState::new(a, &outlines[a.script as usize], streams);
+        |a: &fabricsim_plan::job::Actor| ActorState::new(a, &outlines[a.script as usize], streams);
     let mut run = Run {
         job,
         rehearsed,

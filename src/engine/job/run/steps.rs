@@ -1,7 +1,7 @@
 //! When the steps of a job end.
 
-use crate::plan::job::Job;
-use crate::units::Time;
+use fabricsim_plan::job::Job;
+use fabricsim_units::Time;
 
 /// When steps end, and how many tasks of all actors each still has.
 pub(super) struct StepEnds {

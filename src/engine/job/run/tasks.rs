@@ -1,10 +1,10 @@
 //! Tasks on streams: when they may begin, how long they take, what ends with them.
 
 use super::{Event, Run};
-use crate::engine::job::state::{Kind, Running};
-use crate::engine::job::{Done, JobError, JobProbe};
-use crate::plan::job::{ActorId, StreamId, TaskId, Work};
-use crate::units::Time;
+use crate::job::state::{Kind, Running};
+use crate::job::{Done, JobError, JobProbe};
+use fabricsim_plan::job::{ActorId, StreamId, TaskId, Work};
+use fabricsim_units::Time;
 use std::cmp::Reverse;
 
 /// Kernels that have just begun.

@@ -1,11 +1,11 @@
 //! What regions are made of, each in an order of its own: regions of one kind have the same in the
 //! same places.
 
-use crate::engine::fifo::FifoId;
-use crate::engine::fold::Traces;
-use crate::engine::probe::{ActorId, Probe};
-use crate::engine::resources::{PathId, ResourceId};
-use crate::engine::run::Run;
+use crate::fifo::FifoId;
+use crate::fold::Traces;
+use crate::probe::{ActorId, Probe};
+use crate::resources::{PathId, ResourceId};
+use crate::run::Run;
 use rustc_hash::FxHashMap;
 
 /// A region's parts, by their places in it.

@@ -1,9 +1,9 @@
 //! Who is of which herd: regions leave, and come back.
 
 use super::Herds;
-use crate::engine::probe::Probe;
-use crate::engine::run::Run;
-use crate::units::Time;
+use crate::probe::Probe;
+use crate::run::Run;
+use fabricsim_units::Time;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 

@@ -1,13 +1,13 @@
 //! Regions of one kind: whether they do the same, and one that takes over what another one does.
 
 use super::layout::Layout;
-use crate::engine::actor::{Alike, NO_FIFO, Phase, add_limited};
-use crate::engine::fifo::FifoId;
-use crate::engine::probe::{ActorId, Probe};
-use crate::engine::run::Run;
-use crate::engine::run::ends::GROUP;
-use crate::engine::run::herds::Herds;
-use crate::units::Time;
+use crate::actor::{Alike, NO_FIFO, Phase, add_limited};
+use crate::fifo::FifoId;
+use crate::probe::{ActorId, Probe};
+use crate::run::Run;
+use crate::run::ends::GROUP;
+use crate::run::herds::Herds;
+use fabricsim_units::Time;
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
 

@@ -1,10 +1,10 @@
 //! From a state that came back: how far what followed it then is what follows now.
 
 use super::{Skipper, State, steps_between};
-use crate::engine::actor::Phase;
-use crate::engine::probe::Probe;
-use crate::engine::run::Run;
-use crate::units::Time;
+use crate::actor::Phase;
+use crate::probe::Probe;
+use crate::run::Run;
+use fabricsim_units::Time;
 
 impl<P: Probe> Run<'_, '_, P> {
     /// The state is as the `at`-th remembered one was: goes as far as is known from there.

@@ -1,11 +1,11 @@
 //! Jumps: what happens in between is added, and what is in the future comes later.
 
 use super::{Skipper, State};
-use crate::engine::actor::{Actor, Cold, Phase, add_limited};
-use crate::engine::probe::Probe;
-use crate::engine::resources::ResourceId;
-use crate::engine::run::Run;
-use crate::units::Time;
+use crate::actor::{Actor, Cold, Phase, add_limited};
+use crate::probe::Probe;
+use crate::resources::ResourceId;
+use crate::run::Run;
+use fabricsim_units::Time;
 
 impl<P: Probe> Run<'_, '_, P> {
     /// What leads from one state to another, in which all is the same, happens so many times.

@@ -26,8 +26,8 @@ mod jump;
 mod state;
 
 use super::Run;
-use crate::engine::actor::Actor;
-use crate::engine::probe::Probe;
+use crate::actor::Actor;
+use crate::probe::Probe;
 use state::State;
 
 /// Looks for states that come back.

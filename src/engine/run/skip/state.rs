@@ -1,10 +1,10 @@
 //! What is remembered of an instant, and whether another one is like it.
 
-use crate::engine::actor::{Actor, Cold, Phase};
-use crate::engine::fifo::Fifos;
-use crate::engine::probe::{ActorId, Probe};
-use crate::engine::run::{RankState, Run};
-use crate::units::Time;
+use crate::actor::{Actor, Cold, Phase};
+use crate::fifo::Fifos;
+use crate::probe::{ActorId, Probe};
+use crate::run::{RankState, Run};
+use fabricsim_units::Time;
 
 /// What is known of an instant.
 pub(super) struct State {
@@ -105,7 +105,7 @@ impl<P: Probe> Run<'_, '_, P> {
     /// Whether of two states of an actor, or of two that are of a kind and in one phase, the slices
     /// at hand are the same and go on at the same times: `exactly` or `roughly`, where the past
     /// is all one.
-    pub(in crate::engine::run) fn moves_as(
+    pub(in crate::run) fn moves_as(
         &self,
         id: ActorId,
         ((a, c), (b, d)): ((&Actor, &Cold), (&Actor, &Cold)),

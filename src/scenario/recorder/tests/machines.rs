@@ -1,7 +1,7 @@
 //! What NCCL would do on machines of the catalogue: every record is consistent.
 
 use super::*;
-use crate::nccl::{Communicator, Env, Forced};
+use fabricsim_nccl::{Communicator, Env, Forced};
 
 #[test]
 fn records_of_nccls_plans_are_consistent() {
@@ -58,7 +58,7 @@ fn resources_are_named_by_where_their_links_lead() {
     let cable = t.links_from(nic).into_iter();
     let cable: Vec<LinkId> = cable
         .map(|(l, _)| l)
-        .filter(|&l| t.family(l) == crate::topology::LinkFamily::Network)
+        .filter(|&l| t.family(l) == fabricsim_topology::LinkFamily::Network)
         .collect();
     assert_eq!(
         named(&cable),

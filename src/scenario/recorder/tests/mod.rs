@@ -4,17 +4,17 @@ mod machines;
 mod paths;
 
 use super::*;
-use crate::collective::{Collective, Part, Program, RingProgram, Rings};
-use crate::engine::path::CriticalPath;
-use crate::engine::{Options, simulate_folded_with, simulate_with};
-use crate::plan::{
+use fabricsim_collective::{Collective, Part, Program, RingProgram, Rings};
+use fabricsim_engine::path::CriticalPath;
+use fabricsim_engine::{Options, simulate_folded_with, simulate_with};
+use fabricsim_plan::{
     Issue, Later, MessageCost, NetworkLeg, Protocol, ProtocolKind, RoleCosts, RouteId, Routes,
     SliceCost, Transport, Transports, WorkerCosts,
 };
-use crate::report::cause::{Cause, Causes, Method};
-use crate::report::record::{Activity, Part as TimePart, Track};
-use crate::topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
-use crate::units::{Bandwidth, Bytes};
+use fabricsim_report::cause::{Cause, Causes, Method};
+use fabricsim_report::record::{Activity, Part as TimePart, Track};
+use fabricsim_topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
+use fabricsim_units::{Bandwidth, Bytes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ fn network_plan(topology: &Topology, chunk: u64, overhead: Time, costs: Costs) -
         link,
         share: Share::WHOLE,
     };
-    let is_network = |l: &LinkId| topology.family(*l) == crate::topology::LinkFamily::Network;
+    let is_network = |l: &LinkId| topology.family(*l) == fabricsim_topology::LinkFamily::Network;
     let (out, switch) = topology
         .links_from(nic(0))
         .into_iter()

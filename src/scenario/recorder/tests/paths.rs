@@ -7,7 +7,7 @@ fn nvlink_out(topology: &Topology) -> f64 {
     let gpu = topology.gpus().next().unwrap();
     let links = topology.links_from(gpu).into_iter();
     links
-        .filter(|&(l, _)| topology.family(l) == crate::topology::LinkFamily::Nvlink)
+        .filter(|&(l, _)| topology.family(l) == fabricsim_topology::LinkFamily::Nvlink)
         .map(|(l, _)| topology.rate(l).bytes_per_sec() as f64)
         .sum()
 }
@@ -301,7 +301,7 @@ fn proxies_that_share_a_track_do_not_overlap_on_it() {
     recorder.cast.place.push(super::super::Place {
         rank: 0,
         channel: 0,
-        lane: crate::report::record::Lane::Whole,
+        lane: fabricsim_report::record::Lane::Whole,
     });
     recorder.cast.message.push(MessageCost::flat(us(1)));
     let slice = |actor, free, start, end| Slice {
@@ -311,7 +311,7 @@ fn proxies_that_share_a_track_do_not_overlap_on_it() {
         start: us(start),
         end: us(end),
         done: us(end),
-        cause: crate::engine::probe::Cause::Own,
+        cause: fabricsim_engine::probe::Cause::Own,
         bytes: 1,
         name: "network",
         recv: &[],

@@ -4,9 +4,9 @@ use super::FitLog;
 use super::pull::with_tied;
 use super::spec::FitSpec;
 use super::state::Fit;
-use crate::scenario::validation::measurement::Measurement;
-use crate::scenario::validation::predict::{Machines, PredictedSet, predict};
-use crate::threads;
+use crate::validation::measurement::Measurement;
+use crate::validation::predict::{Machines, PredictedSet, predict};
+use fabricsim_budget::threads;
 use std::collections::BTreeSet;
 
 /// Predicts the measurements of each topology with what is fitted on those of all others.

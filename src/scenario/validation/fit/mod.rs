@@ -110,8 +110,8 @@ fn inherit(spec: &FitSpec, values: &mut [FittedValue]) {
 mod tests {
     use super::pull::scaled;
     use super::*;
-    use crate::scenario::validation::{Machines, parse_measurements, predict};
-    use crate::topology::{Hardware, catalogue};
+    use crate::validation::{Machines, parse_measurements, predict};
+    use fabricsim_topology::{Hardware, catalogue};
 
     const FITTED: [&str; 2] = [
         "architectures.hopper.ll.launch",

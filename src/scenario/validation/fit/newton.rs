@@ -8,8 +8,8 @@
 
 use super::quadratic::Quadratic;
 use super::state::{FACTORS, Fit};
-use crate::scenario::validation::predict::{PredictedRow, PredictedSet};
-use crate::scenario::validation::summary::weights;
+use crate::validation::predict::{PredictedRow, PredictedSet};
+use crate::validation::summary::weights;
 use nalgebra::{DMatrix, DVector};
 
 /// The factor by which a parameter is moved to see how rows change with it.

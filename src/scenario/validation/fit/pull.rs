@@ -3,7 +3,7 @@
 
 use super::quadratic::Quadratic;
 use super::spec::FitSpec;
-use crate::units::{Bandwidth, Time};
+use fabricsim_units::{Bandwidth, Time};
 use petgraph::unionfind::UnionFind;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,12 +3,12 @@
 
 use super::pull::{Pull, scaled};
 use super::spec::FitSpec;
-use crate::nccl::Algorithm;
-use crate::scenario::validation::measurement::Measurement;
-use crate::scenario::validation::predict::{Machines, PredictedRow, PredictedSet, predict};
-use crate::scenario::validation::summary::{Band, Counting, group_log_errors};
-use crate::threads;
-use crate::topology::{Hardware, TopologyError, catalogue, load};
+use crate::validation::measurement::Measurement;
+use crate::validation::predict::{Machines, PredictedRow, PredictedSet, predict};
+use crate::validation::summary::{Band, Counting, group_log_errors};
+use fabricsim_budget::threads;
+use fabricsim_nccl::Algorithm;
+use fabricsim_topology::{Hardware, TopologyError, catalogue, load};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -294,7 +294,7 @@ fn named(path: &str) -> (String, String) {
 
 /// Kinds and names of the hardware that a topology uses.
 fn used_names(topology: &str) -> Result<BTreeSet<(String, String)>, TopologyError> {
-    let topology = load::load(topology, &crate::topology::Overrides::default())?;
+    let topology = load::load(topology, &fabricsim_topology::Overrides::default())?;
     let named = |kind: &str, name: &String| (kind.to_owned(), name.clone());
     let devices = topology.device_models.iter();
     let links = topology.link_models.iter();

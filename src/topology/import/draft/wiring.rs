@@ -2,7 +2,7 @@
 
 use super::super::parts::{PEER, Parts, Use};
 use super::{Draft, Far, Name, Names};
-use crate::topology::spec::{DeviceSpec, LinkSpec, Match};
+use crate::spec::{DeviceSpec, LinkSpec, Match};
 use std::collections::BTreeMap;
 
 /// The wires of a node by kind: which names they join and by what.

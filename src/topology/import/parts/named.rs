@@ -5,20 +5,16 @@ use super::{GpuClues, Parts};
 
 /// A GPU and what stands for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::topology::import) struct NamedGpu {
-    pub(in crate::topology::import) model: String,
-    pub(in crate::topology::import) sm: u32,
+pub(in crate::import) struct NamedGpu {
+    pub(in crate::import) model: String,
+    pub(in crate::import) sm: u32,
     /// What is said of it.
-    pub(in crate::topology::import) note: String,
+    pub(in crate::import) note: String,
 }
 
 impl Parts<'_> {
     /// The GPU in the name of a file. With NVLinks it is no PCIe card.
-    pub(in crate::topology::import) fn named_gpu(
-        &self,
-        file_name: &str,
-        nvlinks: u32,
-    ) -> Option<NamedGpu> {
+    pub(in crate::import) fn named_gpu(&self, file_name: &str, nvlinks: u32) -> Option<NamedGpu> {
         let words = words(file_name);
         let has_form = |name: &str| {
             let card = name.contains("pcie");
@@ -93,7 +89,7 @@ fn key(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::catalogue;
+    use crate::catalogue;
 
     #[test]
     fn names_of_files_name_gpus_or_nothing() {

@@ -1,7 +1,7 @@
 //! `parts.json`: which model stands for what, and models of its own.
 
 use super::{GpuClues, Parts};
-use crate::topology::hardware::{Hardware, NicProtocol};
+use crate::hardware::{Hardware, NicProtocol};
 use serde::Deserialize;
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ const PARTS: &str = include_str!("../parts.json");
 /// `parts.json`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::topology::import) struct PartsFile {
+pub(in crate::import) struct PartsFile {
     #[serde(rename = "comment")]
     _comment: String,
     pub(super) hardware: Hardware,
@@ -24,10 +24,10 @@ pub(in crate::topology::import) struct PartsFile {
 /// A CPU as `/proc/cpuinfo` calls it, and what stands for it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::topology) struct CpuRule {
-    pub(in crate::topology) vendor: String,
-    pub(in crate::topology) family: u32,
-    pub(in crate::topology) from_model: u32,
+pub(crate) struct CpuRule {
+    pub(crate) vendor: String,
+    pub(crate) family: u32,
+    pub(crate) from_model: u32,
     /// Only for nodes of at least so many CPUs (NUMA nodes).
     #[serde(default)]
     pub(super) min_numa: usize,
@@ -65,20 +65,20 @@ pub(super) struct GpuRule {
 /// What belongs to GPUs of one compute capability, for files that do not say.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::topology::import) struct Generation {
-    pub(in crate::topology::import) sm: u32,
-    pub(in crate::topology::import) nvlink: String,
+pub(in crate::import) struct Generation {
+    pub(in crate::import) sm: u32,
+    pub(in crate::import) nvlink: String,
     /// Of one GPU.
-    pub(in crate::topology::import) nvlinks: u32,
+    pub(in crate::import) nvlinks: u32,
     pub(super) nvswitch: String,
     /// Of a PCIe lane.
-    pub(in crate::topology::import) megatransfers: u64,
-    pub(in crate::topology::import) nic: NicProtocol,
+    pub(in crate::import) megatransfers: u64,
+    pub(in crate::import) nic: NicProtocol,
     /// Mbit/s.
-    pub(in crate::topology::import) nic_speed: u64,
-    pub(in crate::topology::import) vendor: String,
-    pub(in crate::topology::import) family: u32,
-    pub(in crate::topology::import) model: u32,
+    pub(in crate::import) nic_speed: u64,
+    pub(in crate::import) vendor: String,
+    pub(in crate::import) family: u32,
+    pub(in crate::import) model: u32,
 }
 
 /// The parts of the program.
@@ -88,17 +88,13 @@ pub(in crate::topology::import) struct Generation {
 pub(super) fn file() -> &'static PartsFile {
     static PARSED: OnceLock<PartsFile> = OnceLock::new();
     PARSED.get_or_init(|| {
-        crate::topology::load::from_json(PARTS, "parts.json")
+        crate::load::from_json(PARTS, "parts.json")
             .expect("the embedded parts file is read by a test")
     })
 }
 
 /// How files call a CPU that is modelled so: the first rule that leads to it, else to its maker.
-pub(in crate::topology) fn cpu_in_files(
-    model: &str,
-    vendor: &str,
-    numa: usize,
-) -> Option<&'static CpuRule> {
+pub(crate) fn cpu_in_files(model: &str, vendor: &str, numa: usize) -> Option<&'static CpuRule> {
     let rules = || file().cpus.iter().filter(|rule| rule.vendor == vendor);
     rules()
         .find(|rule| numa >= rule.min_numa && rule.models.iter().any(|name| name == model))
@@ -106,7 +102,7 @@ pub(in crate::topology) fn cpu_in_files(
 }
 
 /// The PCI device number that is read as this model, if there is one.
-pub(in crate::topology) fn gpu_in_files(model: &str, hardware: &Hardware) -> Option<&'static str> {
+pub(crate) fn gpu_in_files(model: &str, hardware: &Hardware) -> Option<&'static str> {
     let parts = Parts::new(hardware);
     file()
         .gpus

@@ -1,6 +1,6 @@
 use super::*;
-use crate::topology::catalogue;
-use crate::topology::check;
+use crate::catalogue;
+use crate::check;
 
 #[test]
 fn the_parts_file_is_sound_and_names_only_models_that_exist() {

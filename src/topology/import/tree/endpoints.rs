@@ -5,7 +5,7 @@ use super::super::nccl_xml::HIDDEN;
 use super::super::parts::{Generation, GpuClues, NamedGpu, Parts, Use};
 use super::super::{TopologyError, asked_gpu, say_model};
 use super::{CpuClues, FoundGpu, FoundNic, Reader};
-use crate::topology::hardware::NicProtocol;
+use crate::hardware::NicProtocol;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More links between two devices than any machine has.

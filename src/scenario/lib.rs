@@ -20,9 +20,9 @@ pub mod training;
 mod valid;
 pub mod validation;
 
-pub use crate::fault::FaultSpec;
-pub use crate::fault::goodput::LongRunSpec;
 pub use error::ScenarioError;
+pub use fabricsim_fault::FaultSpec;
+pub use fabricsim_fault::goodput::LongRunSpec;
 pub use read::{Scenario, parse, read};
 pub use run::{Silent, Step, Watch, run};
 pub use spec::{

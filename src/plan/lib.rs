@@ -23,9 +23,9 @@ pub use side_by_side::Joined;
 pub use slice::{Rounds, SliceCost};
 pub use transports::Transports;
 
-use crate::collective::{Program, Rank, Role, Worker};
-use crate::topology::DeviceId;
-use crate::units::{Bandwidth, Bytes, Time};
+use fabricsim_collective::{Program, Rank, Role, Worker};
+use fabricsim_topology::DeviceId;
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

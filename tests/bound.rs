@@ -1,6 +1,11 @@
-use super::*;
-use crate::nccl::Communicator;
-use crate::topology::{Overrides, catalogue, expand, load, load::parse};
+//! The bound of shipped machines, counted by hand.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use fabricsim::collective::{Collective, Matrix};
+use fabricsim::nccl::Communicator;
+use fabricsim::plan::{Bounds, Cut, CutKind, Cuts, Direction, Operation};
+use fabricsim::topology::{Overrides, Topology, catalogue, expand, load, load::parse};
+use fabricsim::units::Bytes;
 
 const GIB: u64 = 1 << 30;
 

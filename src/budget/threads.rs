@@ -4,15 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// How many processors there are.
-pub(crate) fn processors() -> usize {
+pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// `aside` on a thread of its own, `own` on this one.
-pub(crate) fn both<A: Send, B>(
-    aside: impl FnOnce() -> A + Send,
-    own: impl FnOnce() -> B,
-) -> (A, B) {
+pub fn both<A: Send, B>(aside: impl FnOnce() -> A + Send, own: impl FnOnce() -> B) -> (A, B) {
     let (aside, own) = thread::scope(|scope| {
         let aside = scope.spawn(aside);
         let own = own();
@@ -27,7 +24,7 @@ pub(crate) fn both<A: Send, B>(
 /// What `work` makes of each input, in their order, on `threads` threads (all processors, if
 /// `None`). Each thread has a state of its own, from `state`, and takes the next input that
 /// none has; what comes out must not depend on the state.
-pub(crate) fn each<T: Sync, S, R: Send>(
+pub fn each<T: Sync, S, R: Send>(
     inputs: &[T],
     threads: Option<usize>,
     state: impl Fn() -> S + Sync,

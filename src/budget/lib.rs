@@ -4,7 +4,9 @@
 //! made ([`Memory::hold`]), and given back when its [`Held`] is dropped. Before that the whole is
 //! estimated ([`Memory::expect`]), so that what would not fit is refused at once.
 
-use crate::units::Bytes;
+pub mod threads;
+
+use fabricsim_units::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;

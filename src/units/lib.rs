@@ -13,6 +13,8 @@ mod parse;
 mod span;
 mod time;
 
+pub mod text;
+
 pub use bandwidth::Bandwidth;
 pub use bytes::Bytes;
 pub use parse::UnitError;
@@ -24,13 +26,13 @@ pub use time::Time;
 macro_rules! string_quantity {
     ($type:ident, $schema:literal, $examples:expr, $pattern:literal) => {
         impl std::str::FromStr for $type {
-            type Err = crate::units::UnitError;
+            type Err = crate::UnitError;
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 Self::parse(text)
             }
         }
         impl TryFrom<String> for $type {
-            type Error = crate::units::UnitError;
+            type Error = crate::UnitError;
             fn try_from(text: String) -> Result<Self, Self::Error> {
                 Self::parse(&text)
             }
