@@ -207,6 +207,9 @@ impl Memory {
     /// # Errors
     /// It does not fit.
     pub fn hold(&self, purpose: Purpose, bytes: u64) -> Result<Held, OverBudget> {
+        // Asked first, so that no count is added to that is beyond all numbers; and again after, for
+        // others may hold more meanwhile.
+        self.expect(purpose, bytes)?;
         self.held.0[purpose as usize].fetch_add(bytes, Ordering::Relaxed);
         let held = Held {
             purpose,
@@ -242,6 +245,8 @@ mod tests {
         assert!(memory.expect(Purpose::Tasks, 40).is_ok());
         let error = memory.clone().hold(Purpose::Connections, 41).unwrap_err();
         assert_eq!(error.takes, Bytes::new(PROGRAM + 101));
+        // Nor does a number that no counter holds fit, nor is it held.
+        assert!(memory.hold(Purpose::Tasks, u64::MAX).is_err());
         // What was refused is not held.
         let second = memory.hold(Purpose::Tasks, 40).unwrap();
         assert!(memory.expect(Purpose::Tasks, 1).is_err());
