@@ -5,18 +5,23 @@
 //! is slow, fails or is away), [`collective`] (what moves), [`plan`] (a program laid onto a
 //! machine), [`nccl`] (how NCCL decides), [`workload`] (what jobs compute and send) and
 //! [`engine`] (time); [`report`] (results for people) knows only units and [`text`] (how what
-//! comes from outside is shown). [`scenario`] joins them all, and [`cli`] is the command.
+//! comes from outside is shown), and [`record`] makes of what the engine tells what a report shows.
+//! [`experiment`] joins them all; [`lessons`] and [`calibration`] stand beside it, and [`cli`] is the
+//! command.
 
 pub mod cli;
 
 pub use fabricsim_budget as budget;
+pub use fabricsim_calibration as calibration;
 pub use fabricsim_collective as collective;
 pub use fabricsim_engine as engine;
+pub use fabricsim_experiment as experiment;
 pub use fabricsim_fault as fault;
+pub use fabricsim_lessons as lessons;
 pub use fabricsim_nccl as nccl;
 pub use fabricsim_plan as plan;
+pub use fabricsim_record as record;
 pub use fabricsim_report as report;
-pub use fabricsim_scenario as scenario;
 pub use fabricsim_topology as topology;
 pub use fabricsim_units as units;
 pub use fabricsim_units::text;

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use fabricsim::budget::Budget;
+use fabricsim::experiment::parse;
+use fabricsim::experiment::training::{run_jobs, validate_job};
 use fabricsim::report::training::{JobSummary, StepResult, VariantResult, job_table};
-use fabricsim::scenario::parse;
-use fabricsim::scenario::training::{run_jobs, validate_job};
 use std::path::Path;
 
 fn run(text: &str) -> JobSummary {

@@ -1,7 +1,7 @@
 //! How true predictions are: published figures, and how far off they were when last recorded.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use fabricsim::scenario::validation::{
+use fabricsim::calibration::{
     Band, Machines, PredictedSet, baseline, over_groups, parse_measurements, predict, simulated,
 };
 use serde_json::Value;

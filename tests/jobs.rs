@@ -3,13 +3,13 @@
 
 use fabricsim::budget::Budget;
 use fabricsim::engine::job::{JobOptions, Rehearsed, Unseen, run_job};
+use fabricsim::experiment::parse;
+use fabricsim::experiment::training::{predict_steps, read_steps, run_jobs, validate_job};
 use fabricsim::plan::job::{
     Actor, Exchange, ExchangeId, Group, GroupId, GroupRole, Job, Kernels, Script, StreamId, Tag,
     Task, TaskId, Undisturbed, Work,
 };
 use fabricsim::report::training::{StepResult, VariantResult, median_error, rank_correlation};
-use fabricsim::scenario::parse;
-use fabricsim::scenario::training::{predict_steps, read_steps, run_jobs, validate_job};
 use fabricsim::units::{Bandwidth, Bytes, Time};
 use fabricsim::workload::pipeline::Schedule;
 use smallvec::SmallVec;

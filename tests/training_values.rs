@@ -4,10 +4,10 @@
 use fabricsim::budget::Budget;
 use fabricsim::collective::Collective;
 use fabricsim::engine::{Options, simulate};
+use fabricsim::experiment::parse;
+use fabricsim::experiment::training::{run_jobs, validate_job};
 use fabricsim::nccl::{Algorithm, Communicator, Env, Forced};
 use fabricsim::report::training::{StepResult, VariantResult};
-use fabricsim::scenario::parse;
-use fabricsim::scenario::training::{run_jobs, validate_job};
 use fabricsim::topology::{Overrides, load};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -256,7 +256,7 @@ fn shipped_jobs_fit_their_gpus() {
         jobs += 1;
         let job = validate_job(scenario, Path::new("scenarios")).unwrap();
         for variant in &job.variants {
-            let memory = fabricsim::scenario::training::memory(
+            let memory = fabricsim::experiment::training::memory(
                 &variant.training,
                 &variant.topology,
                 &variant.gpus,

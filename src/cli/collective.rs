@@ -5,14 +5,14 @@ use super::progress::Show;
 use super::terminal::say_wall;
 use super::{CliError, one_of, output, terminal};
 use fabricsim_collective::Collective;
+use fabricsim_experiment::{
+    CollectiveSpec, EnvValue, FaultSpec, JobSpec, Scenario, ScenarioError, ScenarioSpec, SizesSpec,
+    TopologyRef, run as run_scenario, validate,
+};
 use fabricsim_nccl::{Algorithm, NcclError, Registration};
 use fabricsim_plan::ProtocolKind;
 use fabricsim_report::{
     check_target, decision_tables, rows_csv, rows_json, table_footer, table_left_out, write_run,
-};
-use fabricsim_scenario::{
-    CollectiveSpec, EnvValue, FaultSpec, JobSpec, Scenario, ScenarioError, ScenarioSpec, SizesSpec,
-    TopologyRef, run as run_scenario, validate,
 };
 use fabricsim_topology::{TopologyError, load};
 use fabricsim_units::Bytes;

@@ -1,8 +1,8 @@
 //! Why a command failed, and its exit code.
 
+use fabricsim_experiment::ScenarioError;
+use fabricsim_lessons::ExplainError;
 use fabricsim_report::ReportError;
-use fabricsim_scenario::ScenarioError;
-use fabricsim_scenario::explain::ExplainError;
 use fabricsim_topology::{RouteError, TopologyError};
 use std::io;
 use std::path::PathBuf;

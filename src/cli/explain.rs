@@ -3,8 +3,8 @@
 use super::{CliError, one_of, output, terminal};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use fabricsim_collective::Collective;
+use fabricsim_lessons::{ExplainAlgorithm, ExplainSpec, explain};
 use fabricsim_report::{explanation_json, explanation_page, explanation_text, write_file};
-use fabricsim_scenario::explain::{ExplainAlgorithm, ExplainSpec, explain};
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use std::path::PathBuf;
 

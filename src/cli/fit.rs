@@ -1,11 +1,11 @@
 //! `fabricsim fit`: the parameters of time, from published measurements.
 
 use super::{CliError, terminal};
-use fabricsim_report::write_file;
-use fabricsim_scenario::validation::{
+use fabricsim_calibration::{
     Band, FitLog, FitSpec, Models, PredictedSet, fit, group_errors, leave_one_out, over_groups,
     read_measurements, simulated,
 };
+use fabricsim_report::write_file;
 use fabricsim_topology::load;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,9 @@
 //! A run as it goes on: a bar on a terminal, and rows as they come.
 
 use super::terminal;
+use fabricsim_experiment::{Step, Watch};
 use fabricsim_report::record::{Row, Summary};
 use fabricsim_report::{table_header, table_row};
-use fabricsim_scenario::{Step, Watch};
 use fabricsim_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io;

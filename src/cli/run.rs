@@ -4,13 +4,13 @@ use super::budget::BudgetArgs;
 use super::progress::Show;
 use super::terminal::say_wall;
 use super::{CliError, output, terminal};
+use fabricsim_experiment::training::{run_jobs, validate_job};
+use fabricsim_experiment::{JobSpec, Scenario, read, run as run_scenario, validate};
 use fabricsim_report::training::{self, VariantResult, check_job_target, write_job_run};
 use fabricsim_report::{
     attribution_table, check_target, links_table, reproducible, summary_json, table_footer,
     table_left_out, write_run,
 };
-use fabricsim_scenario::training::{run_jobs, validate_job};
-use fabricsim_scenario::{JobSpec, Scenario, read, run as run_scenario, validate};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use std::path::{Path, PathBuf};
 

@@ -2,9 +2,9 @@
 
 use super::{CliError, terminal};
 use clap::ValueEnum;
+use fabricsim_experiment::scenario_schema;
 use fabricsim_report::summary_schema;
 use fabricsim_report::training::job_summary_schema;
-use fabricsim_scenario::scenario_schema;
 use fabricsim_topology::schema::topology_schema;
 
 /// Prints the JSON Schema of a file format.

@@ -2,12 +2,12 @@
 
 use super::budget::BudgetArgs;
 use super::{CliError, output, terminal};
+use fabricsim_calibration::{Measurement, Models, read_measurements, validate};
+use fabricsim_experiment::training::{predict_steps, read_steps};
 use fabricsim_report::training::{published_json, published_text};
 use fabricsim_report::validation::{
     check_validation_target, validation_json, validation_text, write_validation,
 };
-use fabricsim_scenario::training::{predict_steps, read_steps};
-use fabricsim_scenario::validation::{Measurement, Models, read_measurements, validate};
 use fabricsim_topology::{Hardware, catalogue, load};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};

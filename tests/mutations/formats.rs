@@ -2,15 +2,15 @@
 
 use crate::{Fate, Verdict};
 use fabricsim::budget::{Budget, Memory};
-use fabricsim::collective::{Collective, MscclAlgorithm};
-use fabricsim::engine::{Options, simulate_folded};
-use fabricsim::nccl::{Communicator, Env, Forced, GraphFile};
-use fabricsim::plan::Plan;
-use fabricsim::scenario::training::{predict_steps, read_steps, run_jobs, validate_job};
-use fabricsim::scenario::validation::{
+use fabricsim::calibration::{
     FitSpec, Models, fit as fitted_to, parse_measurements, validate as predicted,
 };
-use fabricsim::scenario::{JobSpec, Silent, parse, run, validate};
+use fabricsim::collective::{Collective, MscclAlgorithm};
+use fabricsim::engine::{Options, simulate_folded};
+use fabricsim::experiment::training::{predict_steps, read_steps, run_jobs, validate_job};
+use fabricsim::experiment::{JobSpec, Silent, parse, run, validate};
+use fabricsim::nccl::{Communicator, Env, Forced, GraphFile};
+use fabricsim::plan::Plan;
 use fabricsim::topology::export::nccl_xml as exported;
 use fabricsim::topology::graph::NodeId;
 use fabricsim::topology::import::{ImportOptions, import as imported};

@@ -6,19 +6,16 @@
 mod bound_words;
 mod disturb;
 mod error;
-pub mod explain;
 mod footprint;
 mod planning;
 mod prices;
 mod read;
-pub mod recorder;
 mod refusal;
 mod run;
 mod spec;
-mod timing;
+pub mod timing;
 pub mod training;
 mod valid;
-pub mod validation;
 
 pub use error::ScenarioError;
 pub use fabricsim_fault::FaultSpec;

@@ -57,7 +57,7 @@ impl Models {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::validation::parse_measurements;
+    use crate::parse_measurements;
 
     #[test]
     fn only_tables_without_a_model_are_given_one() {

@@ -1,7 +1,7 @@
 //! A published measurement as a file has it.
 
-use crate::EnvValue;
 use fabricsim_collective::Collective;
+use fabricsim_experiment::EnvValue;
 use fabricsim_topology::{TopologyError, load};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;

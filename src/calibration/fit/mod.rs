@@ -110,7 +110,7 @@ fn inherit(spec: &FitSpec, values: &mut [FittedValue]) {
 mod tests {
     use super::pull::scaled;
     use super::*;
-    use crate::validation::{Machines, parse_measurements, predict};
+    use crate::{Machines, parse_measurements, predict};
     use fabricsim_topology::{Hardware, catalogue};
 
     const FITTED: [&str; 2] = [

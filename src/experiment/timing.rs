@@ -26,15 +26,15 @@ const AHEAD: u32 = 5;
 
 /// How a time is come by.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Timing<'m> {
+pub struct Timing<'m> {
     /// Of one operation alone, not of what it adds to others that are issued back to back.
-    pub(super) isolated: bool,
+    pub isolated: bool,
     /// By simulating every worker.
-    pub(super) exact_full: bool,
+    pub exact_full: bool,
     /// On so many processors, at most.
-    pub(super) threads: u32,
+    pub threads: u32,
     /// What it holds counts against it.
-    pub(super) memory: Option<&'m Memory>,
+    pub memory: Option<&'m Memory>,
 }
 
 /// What is simulated, and what of it is an operation's time.
@@ -70,7 +70,7 @@ impl Count {
 }
 
 /// What an operation takes.
-pub(super) fn time_of(
+pub fn time_of(
     topology: &Topology,
     plan: &Plan,
     timing: Timing<'_>,
@@ -88,14 +88,14 @@ pub(super) fn time_of(
 
 /// What an operation takes, and what that was spent on.
 #[derive(Debug)]
-pub(super) struct Timed {
+pub struct Timed {
     /// What nccl-tests would print.
-    pub(super) time: Time,
+    pub time: Time,
     /// Of all operations that were simulated.
-    pub(super) outcome: Outcome,
+    pub outcome: Outcome,
     /// The critical path of the last one or, where they differ, of several; `None` if there was too
     /// much to remember.
-    pub(super) path: Option<Times>,
+    pub path: Option<Times>,
 }
 
 /// A plan, and how it is simulated.

@@ -1,9 +1,9 @@
 //! What a measurement should have shown.
 
 use super::measurement::{MeasuredRow, Measurement, Model};
-use crate::timing::{Timing, time_of};
 use fabricsim_budget::Memory;
 use fabricsim_collective::Collective;
+use fabricsim_experiment::timing::{Timing, time_of};
 use fabricsim_nccl::{Communicator, Env, Forced, Version};
 use fabricsim_report::validation::SkipKind;
 use fabricsim_topology::{Hardware, Overrides, Topology, catalogue, expand, load};

@@ -1,6 +1,6 @@
 //! What is fitted, and on which rows of which measurements.
 
-use crate::validation::measurement::{Measurement, Model};
+use crate::measurement::{Measurement, Model};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
@@ -109,7 +109,7 @@ impl FitSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::validation::parse_measurements;
+    use crate::parse_measurements;
 
     fn spec(doubtful: &str) -> FitSpec {
         let text = format!(

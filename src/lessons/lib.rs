@@ -1,7 +1,7 @@
 //! An algorithm followed step by step on a few ranks.
 
 mod algorithm;
-mod build;
+mod built;
 mod closed_form;
 mod own;
 mod passage;
@@ -12,7 +12,7 @@ mod words;
 
 pub use algorithm::{ExplainAlgorithm, ExplainError};
 
-use build::Built;
+use built::Built;
 use fabricsim_collective::{Collective, ConnId, Transfer, WorkerId, walk};
 use fabricsim_report::explanation::{Chunks, Cost, Explanation};
 use fabricsim_units::{Bandwidth, Bytes, Time};
@@ -61,13 +61,13 @@ pub fn explain(spec: &ExplainSpec) -> Result<Explanation, ExplainError> {
     let algorithm = spec
         .algorithm
         .unwrap_or(ExplainAlgorithm::usual(spec.collective));
-    let nodes = build::nodes(spec, algorithm)?;
+    let nodes = built::nodes(spec, algorithm)?;
     let Built {
         program,
         passages,
         trees,
         chunk,
-    } = build::build(spec, algorithm, nodes)?;
+    } = built::build(spec, algorithm, nodes)?;
     let workers = (0..program.workers()).map(WorkerId);
     let steps: u64 = workers.map(|w| program.steps(w)).sum();
     if steps > MOST_STEPS {

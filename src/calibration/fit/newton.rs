@@ -8,8 +8,8 @@
 
 use super::quadratic::Quadratic;
 use super::state::{FACTORS, Fit};
-use crate::validation::predict::{PredictedRow, PredictedSet};
-use crate::validation::summary::weights;
+use crate::predict::{PredictedRow, PredictedSet};
+use crate::summary::weights;
 use nalgebra::{DMatrix, DVector};
 
 /// The factor by which a parameter is moved to see how rows change with it.

@@ -3,9 +3,9 @@
 
 use super::pull::{Pull, scaled};
 use super::spec::FitSpec;
-use crate::validation::measurement::Measurement;
-use crate::validation::predict::{Machines, PredictedRow, PredictedSet, predict};
-use crate::validation::summary::{Band, Counting, group_log_errors};
+use crate::measurement::Measurement;
+use crate::predict::{Machines, PredictedRow, PredictedSet, predict};
+use crate::summary::{Band, Counting, group_log_errors};
 use fabricsim_budget::threads;
 use fabricsim_nccl::Algorithm;
 use fabricsim_topology::{Hardware, TopologyError, catalogue, load};

@@ -4,8 +4,8 @@ use super::FitLog;
 use super::pull::with_tied;
 use super::spec::FitSpec;
 use super::state::Fit;
-use crate::validation::measurement::Measurement;
-use crate::validation::predict::{Machines, PredictedSet, predict};
+use crate::measurement::Measurement;
+use crate::predict::{Machines, PredictedSet, predict};
 use fabricsim_budget::threads;
 use std::collections::BTreeSet;
 

@@ -2,7 +2,7 @@
 
 use super::spec::FitSpec;
 use super::state::{FACTORS, Fit};
-use crate::validation::summary::Counting;
+use crate::summary::Counting;
 
 /// What errors count for on the way from afar: first hardly anything below 30 %, and large ones are
 /// heard from everywhere, so that there are few valleys and no parameter has to be right before
