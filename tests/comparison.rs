@@ -2,22 +2,23 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use fabricsim::budget::Budget;
-use fabricsim::experiment::parse;
-use fabricsim::experiment::training::{run_jobs, validate_job};
-use fabricsim::report::training::{JobSummary, StepResult, VariantResult, job_table};
+use fabricsim::experiment::{self, Silent, parse, validate};
+use fabricsim::report::comparison::variants_text;
+use fabricsim::report::training::{StepResult, ran};
+use fabricsim::report::{Outputs, Summary};
 use std::path::Path;
 
-fn run(text: &str) -> JobSummary {
+fn run(text: &str) -> Summary {
     let scenario = parse(text, "test.json", &[]).unwrap();
-    let job = validate_job(scenario, Path::new("")).unwrap();
-    run_jobs(&job, &Budget::default(), &mut |_| {})
-        .unwrap()
-        .summary
+    let job = validate(scenario, Path::new("")).unwrap();
+    let outputs = Outputs::default();
+    let results = experiment::run(&job, &Budget::default(), &outputs, &mut Silent);
+    results.unwrap().summary
 }
 
 fn refused(text: &str) -> String {
     let scenario = parse(text, "test.json", &[]).unwrap();
-    match validate_job(scenario, Path::new("")) {
+    match validate(scenario, Path::new("")) {
         Err(error) => error.to_string(),
         Ok(_) => panic!("it is not refused"),
     }
@@ -34,18 +35,15 @@ fn scenario(more: &str, variants: &str) -> String {
     )
 }
 
-fn result<'s>(summary: &'s JobSummary, name: &str) -> &'s StepResult {
+fn result<'s>(summary: &'s Summary, name: &str) -> &'s StepResult {
     let variant = summary.variants.iter().find(|v| v.name == name).unwrap();
-    match &variant.result {
-        VariantResult::Ran(result) => result,
-        VariantResult::Failed(error) => panic!("{name}: {error}"),
-    }
+    ran(variant).unwrap()
 }
 
 /// Every step's time is the sum of its causes, and every difference that of its parts, exactly.
-fn adds_up(summary: &JobSummary) {
+fn adds_up(summary: &Summary) {
     for variant in &summary.variants {
-        let VariantResult::Ran(result) = &variant.result else {
+        let Some(result) = ran(variant) else {
             continue;
         };
         let sum: i64 = result.causes.iter().map(|part| part.time.0).sum();
@@ -207,7 +205,7 @@ fn what_changes_nothing_says_why() {
         "{}",
         summary.answer
     );
-    let table = job_table(&summary, false);
+    let table = variants_text(&summary, None, false);
     for name in ["late", "same"] {
         let sentence = format!("{name} is as fast as base");
         assert_eq!(table.matches(&sentence).count(), 1, "{table}");

@@ -2,14 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use fabricsim::budget::Budget;
+use fabricsim::calibration::{predict_steps, read_steps};
 use fabricsim::engine::job::{JobOptions, Rehearsed, Unseen, run_job};
-use fabricsim::experiment::parse;
-use fabricsim::experiment::training::{predict_steps, read_steps, run_jobs, validate_job};
+use fabricsim::experiment::{self, Silent, parse, validate};
 use fabricsim::plan::job::{
     Actor, Exchange, ExchangeId, Group, GroupId, GroupRole, Job, Kernels, Script, StreamId, Tag,
     Task, TaskId, Undisturbed, Work,
 };
-use fabricsim::report::training::{StepResult, VariantResult, median_error, rank_correlation};
+use fabricsim::report::training::{StepResult, TrainingOutcome, median_error, rank_correlation};
+use fabricsim::report::{JobResult, Outputs, Variant};
 use fabricsim::units::{Bandwidth, Bytes, Time};
 use fabricsim::workload::pipeline::Schedule;
 use smallvec::SmallVec;
@@ -127,23 +128,27 @@ fn the_bubble_of_a_pipeline_is_what_the_formula_says() {
     }
 }
 
-fn run(text: &str) -> Vec<(String, VariantResult)> {
+fn run(text: &str) -> Vec<(String, TrainingOutcome)> {
     let scenario = parse(text, "test.json", &[]).unwrap();
-    let job = validate_job(scenario, Path::new("")).unwrap();
-    let run = run_jobs(&job, &Budget::default(), &mut |_| {}).unwrap();
-    run.summary
-        .variants
-        .into_iter()
-        .map(|v| (v.name, v.result))
-        .collect()
+    let job = validate(scenario, Path::new("")).unwrap();
+    let outputs = Outputs::default();
+    let results = experiment::run(&job, &Budget::default(), &outputs, &mut Silent).unwrap();
+    results.summary.variants.into_iter().map(outcome).collect()
+}
+
+fn outcome(variant: Variant) -> (String, TrainingOutcome) {
+    match variant.job {
+        JobResult::Training(result) => (variant.name, result.outcome),
+        JobResult::Collective(_) => panic!("a training job"),
+    }
 }
 
 fn steps(text: &str) -> BTreeMap<String, StepResult> {
     run(text)
         .into_iter()
         .map(|(name, result)| match result {
-            VariantResult::Ran(result) => (name, *result),
-            VariantResult::Failed(error) => panic!("{name}: {error}"),
+            TrainingOutcome::Ran(result) => (name, *result),
+            TrainingOutcome::Failed(error) => panic!("{name}: {error}"),
         })
         .collect()
 }
@@ -242,7 +247,7 @@ fn a_rank_that_never_comes_is_named() {
         r#", "timeout": "1s""#,
         r#"[{"name": "dies", "set": {"faults": [{"failed": {"devices": "node[0]/gpu[3]", "at": "1ms"}}]}}]"#,
     ));
-    let VariantResult::Failed(error) = &results[0].1 else {
+    let TrainingOutcome::Failed(error) = &results[0].1 else {
         panic!("{results:?}");
     };
     assert!(
@@ -265,7 +270,7 @@ fn a_switch_that_failed_before_is_planned_around_and_one_that_fails_is_a_hang() 
     let before = steps(&failed("0us"));
     assert!(before["f"].step_s > before["well"].step_s);
     let later = run(&failed("1ms"));
-    let VariantResult::Failed(error) = &later[1].1 else {
+    let TrainingOutcome::Failed(error) = &later[1].1 else {
         panic!("{later:?}");
     };
     assert!(error.contains("a link that is down"), "{error}");
@@ -313,15 +318,16 @@ fn folded_jobs_take_as_long_as_full_ones() {
     );
     let text = text.replace(r#""variants""#, r#""nodes": 4, "variants""#);
     let run = |full: bool| {
-        let job = validate_job(parse(&text, "t", &[]).unwrap(), Path::new("")).unwrap();
+        let job = validate(parse(&text, "t", &[]).unwrap(), Path::new("")).unwrap();
         let budget = Budget {
             exact_full: full,
             ..Budget::default()
         };
-        let run = run_jobs(&job, &budget, &mut |_| {}).unwrap();
-        match run.summary.variants.into_iter().next().unwrap().result {
-            VariantResult::Ran(result) => *result,
-            VariantResult::Failed(error) => panic!("{error}"),
+        let outputs = Outputs::of([]);
+        let run = experiment::run(&job, &budget, &outputs, &mut Silent).unwrap();
+        match outcome(run.summary.variants.into_iter().next().unwrap()).1 {
+            TrainingOutcome::Ran(result) => *result,
+            TrainingOutcome::Failed(error) => panic!("{error}"),
         }
     };
     let (folded, full) = (run(false), run(true));

@@ -4,26 +4,22 @@
 use fabricsim::budget::Budget;
 use fabricsim::collective::Collective;
 use fabricsim::engine::{Options, simulate};
-use fabricsim::experiment::parse;
-use fabricsim::experiment::training::{run_jobs, validate_job};
+use fabricsim::experiment::{self, Silent, ValidJob, parse, validate};
 use fabricsim::nccl::{Algorithm, Communicator, Env, Forced};
-use fabricsim::report::training::{StepResult, VariantResult};
+use fabricsim::report::Outputs;
+use fabricsim::report::training::{StepResult, ran};
 use fabricsim::topology::{Overrides, load};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 fn steps(text: &str) -> BTreeMap<String, StepResult> {
     let scenario = parse(text, "test.json", &[]).unwrap();
-    let job = validate_job(scenario, Path::new("")).unwrap();
-    let run = run_jobs(&job, &Budget::default(), &mut |_| {}).unwrap();
-    run.summary
-        .variants
-        .into_iter()
-        .map(|variant| match variant.result {
-            VariantResult::Ran(result) => (variant.name, *result),
-            VariantResult::Failed(error) => panic!("{}: {error}", variant.name),
-        })
-        .collect()
+    let job = validate(scenario, Path::new("")).unwrap();
+    let outputs = Outputs::of([]);
+    let run = experiment::run(&job, &Budget::default(), &outputs, &mut Silent).unwrap();
+    let variants = run.summary.variants.iter();
+    let steps = variants.map(|variant| (variant.name.clone(), ran(variant).unwrap().clone()));
+    steps.collect()
 }
 
 fn one(text: &str) -> StepResult {
@@ -254,14 +250,13 @@ fn shipped_jobs_fit_their_gpus() {
             continue;
         }
         jobs += 1;
-        let job = validate_job(scenario, Path::new("scenarios")).unwrap();
-        for variant in &job.variants {
-            let memory = fabricsim::experiment::training::memory(
-                &variant.training,
-                &variant.topology,
-                &variant.gpus,
-            )
-            .unwrap();
+        let experiment = validate(scenario, Path::new("scenarios")).unwrap();
+        for variant in &experiment.variants {
+            let ValidJob::Training(job) = &variant.job else {
+                panic!("{} is a training job", variant.name);
+            };
+            let memory =
+                fabricsim::experiment::memory(&job.training, &job.topology, &job.gpus).unwrap();
             let gib = |bytes: fabricsim::units::Bytes| bytes.get() >> 30;
             assert!(
                 memory.fits,
@@ -408,7 +403,7 @@ fn hybrid_sharding_divides_experts_within_its_groups() {
     );
     let text = experts(6, 2, r#""shard_group": 3"#);
     let scenario = parse(&text, "test.json", &[]).unwrap();
-    let error = validate_job(scenario, Path::new("")).err().unwrap();
+    let error = validate(scenario, Path::new("")).err().unwrap();
     let error = error.to_string();
     assert!(
         error.contains("a multiple or a divisor of ep = 2"),

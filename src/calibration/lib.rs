@@ -9,6 +9,7 @@ mod fit;
 mod measurement;
 mod models;
 mod predict;
+mod steps;
 mod summary;
 
 pub use all::validate;
@@ -18,4 +19,5 @@ pub use measurement::{
 };
 pub use models::{Modelled, Models};
 pub use predict::{Group, Machines, PredictedRow, PredictedSet, Skip, predict};
+pub use steps::{PublishedSteps, predict_steps, read_steps};
 pub use summary::{Band, Pick, baseline, group_errors, over_groups, over_rows, simulated};

@@ -7,12 +7,13 @@ use super::{CliError, one_of, output, terminal};
 use fabricsim_collective::Collective;
 use fabricsim_experiment::{
     CollectiveSpec, EnvValue, FaultSpec, JobSpec, Scenario, ScenarioError, ScenarioSpec, SizesSpec,
-    TopologyRef, run as run_scenario, validate,
+    TopologyRef, run as run_experiment, validate,
 };
 use fabricsim_nccl::{Algorithm, NcclError, Registration};
 use fabricsim_plan::ProtocolKind;
 use fabricsim_report::{
-    check_target, decision_tables, rows_csv, rows_json, table_footer, table_left_out, write_run,
+    Outputs, Results, check_target, decision_tables, rows_csv, rows_json, table_footer,
+    table_left_out, write_results,
 };
 use fabricsim_topology::{TopologyError, load};
 use fabricsim_units::Bytes;
@@ -129,57 +130,72 @@ const COMMAND_LINE: &str = "command line";
 
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let scenario = scenario(args)?;
-    let mut spec = validate(scenario, Path::new("")).map_err(|error| in_flags(error, args))?;
+    let experiment = validate(scenario, Path::new("")).map_err(|error| in_flags(error, args))?;
     let budget = args.budget.budget(args.exact_full);
-    match &args.output {
-        Some(target) => check_target(target)?,
-        // Nothing shows what was recorded.
-        None => spec.traced = None,
-    }
+    let outputs = match &args.output {
+        Some(target) => {
+            check_target(target)?;
+            Outputs::default()
+        }
+        // Nothing shows what would be recorded.
+        None => Outputs::of([]),
+    };
+    let notes = experiment.notes();
     if !quiet {
-        terminal::notes(&spec.notes);
+        terminal::notes(&notes);
     }
     let document = args.json || args.csv;
     let mut show = Show::new(!document && !quiet, quiet, args.output.is_some());
-    let run = run_scenario(&spec, &budget, &mut show)?;
+    let mut results = run_experiment(&experiment, &budget, &outputs, &mut show)?;
     show.finish();
     if let Some(target) = &args.output {
-        write_run(target, &run)?;
+        write_results(target, &results, &outputs)?;
     }
-    let summary = &run.summary;
-    // What was said at the start is not said again.
-    let warnings = summary.warnings.iter();
-    let warnings: Vec<String> = warnings
-        .filter(|warning| !spec.notes.contains(warning))
-        .cloned()
-        .collect();
-    if !document && !quiet {
-        let mut shown = summary.clone();
-        shown.warnings.clone_from(&warnings);
-        let colour = terminal::colour();
-        let mut text = table_footer(&shown, colour);
-        let width = terminal::width();
-        text += &table_left_out(&shown, width, "--csv and --json have all", colour);
-        terminal::print(&text)?;
-        if args.why {
-            terminal::print(&decision_tables(summary, terminal::colour()))?;
-        }
-    }
-    if document {
+    print(args, quiet, &mut results, &notes)
+}
+
+/// The rows as a table's end or as a document, and what is to be known beside them.
+fn print(
+    args: &Args,
+    quiet: bool,
+    results: &mut Results,
+    notes: &[String],
+) -> Result<(), CliError> {
+    if args.json || args.csv {
+        let Some(view) = results.summary.only_collective() else {
+            return Ok(());
+        };
         let text = if args.csv {
-            rows_csv(summary)?
+            rows_csv(view)?
         } else {
-            rows_json(summary)?
+            rows_json(view)?
         };
         terminal::print(&text)?;
     }
-    if document && !quiet {
-        for warning in &warnings {
+    // What was said at the start is not said again.
+    let warnings = &mut results.summary.warnings;
+    warnings.retain(|warning| !notes.contains(warning));
+    if quiet {
+        return Ok(());
+    }
+    if args.json || args.csv {
+        for warning in warnings {
             terminal::complain(&format!("warning: {warning}"));
         }
         if args.json {
-            say_wall(summary.rows.iter().map(|row| row.wall_ms).sum());
+            say_wall(results.summary.wall_ms());
         }
+        return Ok(());
+    }
+    let Some(view) = results.summary.only_collective() else {
+        return Ok(());
+    };
+    let colour = terminal::colour();
+    let mut text = table_footer(view, colour);
+    text += &table_left_out(view, terminal::width(), "--csv and --json have all", colour);
+    terminal::print(&text)?;
+    if args.why {
+        terminal::print(&decision_tables(view, colour))?;
     }
     Ok(())
 }

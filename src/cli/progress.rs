@@ -2,8 +2,8 @@
 
 use super::terminal;
 use fabricsim_experiment::{Step, Watch};
-use fabricsim_report::record::{Row, Summary};
-use fabricsim_report::{table_header, table_row};
+use fabricsim_report::record::Row;
+use fabricsim_report::{CollectiveView, table_header, table_row};
 use fabricsim_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io;
@@ -19,6 +19,8 @@ pub(super) struct Show {
     /// Of a line, where it is limited.
     width: Option<usize>,
     began: Instant,
+    /// Of several, the one that runs.
+    variant: Option<String>,
     /// Not wanted, or made when the run turns out to be long.
     bar: Option<Option<ProgressBar>>,
 }
@@ -36,8 +38,26 @@ impl Show {
             colour: terminal::colour(),
             width: terminal::width(),
             began: Instant::now(),
+            variant: None,
             bar: (!quiet).then_some(None),
         }
+    }
+
+    /// The bar, if it is wanted and the run turns out to be long.
+    fn bar(&mut self) -> Option<&ProgressBar> {
+        let bar = self.bar.as_mut()?;
+        if bar.is_none() && self.began.elapsed() < PATIENCE {
+            return None;
+        }
+        // A bar draws to standard error, and hides itself where that is no terminal.
+        Some(bar.get_or_insert_with(|| {
+            let bar = ProgressBar::new(1000);
+            let style = ProgressStyle::with_template("{msg} {bar:30} {percent}% {elapsed}");
+            if let Ok(style) = style {
+                bar.set_style(style);
+            }
+            bar
+        }))
     }
 
     /// Takes the bar away.
@@ -69,36 +89,38 @@ impl Drop for Show {
 }
 
 impl Watch for Show {
-    fn begin(&mut self, summary: &Summary) -> io::Result<()> {
+    fn variant(&mut self, name: &str, index: usize, count: usize) {
+        self.variant = None;
+        if count > 1 {
+            self.variant = Some(format!("{name} ({} of {count})", index + 1));
+        }
+        let message = self.variant.clone().unwrap_or_default();
+        if let Some(bar) = self.bar() {
+            bar.set_position(0);
+            bar.set_message(message);
+        }
+    }
+
+    fn begin(&mut self, view: CollectiveView<'_>) -> io::Result<()> {
         if self.rows {
-            self.print(&table_header(summary, self.width, self.colour))?;
+            self.print(&table_header(view, self.width, self.colour))?;
         }
         Ok(())
     }
 
     fn step(&mut self, step: Step) {
-        let Some(bar) = &mut self.bar else { return };
-        if bar.is_none() && self.began.elapsed() < PATIENCE {
-            return;
-        }
-        // A bar draws to standard error, and hides itself where that is no terminal.
-        let bar = bar.get_or_insert_with(|| {
-            let bar = ProgressBar::new(1000);
-            let style = ProgressStyle::with_template("{msg} {bar:30} {percent}% {elapsed}");
-            if let Ok(style) = style {
-                bar.set_style(style);
-            }
-            bar
-        });
+        let of = self.variant.as_ref();
+        let of = of.map_or_else(String::new, |variant| format!("{variant}: "));
+        let Some(bar) = self.bar() else { return };
         let part = step.begun as f64 / step.steps.max(1) as f64;
         bar.set_position((part * 1000.0) as u64);
         let size = Bytes::new(step.bytes);
-        bar.set_message(format!("{size}, {} of {}", step.index + 1, step.count));
+        bar.set_message(format!("{of}{size}, {} of {}", step.index + 1, step.count));
     }
 
-    fn row(&mut self, summary: &Summary, row: &Row) -> io::Result<()> {
+    fn row(&mut self, view: CollectiveView<'_>, row: &Row) -> io::Result<()> {
         if self.rows {
-            self.print(&table_row(summary, row, self.width, self.colour))?;
+            self.print(&table_row(view, row, self.width, self.colour))?;
         }
         Ok(())
     }

@@ -4,7 +4,6 @@ use super::{CliError, terminal};
 use clap::ValueEnum;
 use fabricsim_experiment::scenario_schema;
 use fabricsim_report::summary_schema;
-use fabricsim_report::training::job_summary_schema;
 use fabricsim_topology::schema::topology_schema;
 
 /// Prints the JSON Schema of a file format.
@@ -20,9 +19,9 @@ enum Format {
     Topology,
     /// Scenario files
     Scenario,
-    /// The summary.json of a collective's run
+    /// The summary.json of a run
     Summary,
-    /// The summary.json of a job's run
+    /// The same, under the name that it had for jobs
     JobSummary,
 }
 
@@ -30,8 +29,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let schema = match args.format {
         Format::Topology => topology_schema(),
         Format::Scenario => scenario_schema(),
-        Format::Summary => summary_schema(),
-        Format::JobSummary => job_summary_schema(),
+        Format::Summary | Format::JobSummary => summary_schema(),
     };
     Ok(terminal::print(&format!("{:#}\n", schema.as_value()))?)
 }

@@ -2,8 +2,9 @@
 
 use super::budget::BudgetArgs;
 use super::{CliError, output, terminal};
-use fabricsim_calibration::{Measurement, Models, read_measurements, validate};
-use fabricsim_experiment::training::{predict_steps, read_steps};
+use fabricsim_calibration::{
+    Measurement, Models, predict_steps, read_measurements, read_steps, validate,
+};
 use fabricsim_report::training::{published_json, published_text};
 use fabricsim_report::validation::{
     check_validation_target, validation_json, validation_text, write_validation,

@@ -1,32 +1,35 @@
-//! The experiment: a scenario's file, checked, run, and told as a report's input.
+//! The experiment: a scenario's file, checked, run, and told as a report's input; the same for every
+//! kind of job.
 //!
-//! [`read()`] or [`parse`] gives a [`Scenario`], [`validate`] a [`ValidSpec`] with its
-//! machine, [`run()`] the results. Only reading touches files.
+//! [`read()`] or [`parse`] gives a [`Scenario`], [`validate`] a [`ValidExperiment`] with its
+//! machines, [`run()`] the [`Results`](fabricsim_report::Results). Only reading touches files.
 
-mod bound_words;
-mod disturb;
+mod collective;
 mod error;
+mod factors;
 mod footprint;
-mod planning;
-mod prices;
 mod read;
 mod refusal;
 mod run;
+mod site;
 mod spec;
-pub mod timing;
-pub mod training;
+mod training;
 mod valid;
+mod watch;
 
+pub use collective::{ValidCollective, timing};
 pub use error::ScenarioError;
 pub use fabricsim_fault::FaultSpec;
 pub use fabricsim_fault::goodput::LongRunSpec;
-pub use read::{Scenario, parse, read};
-pub use run::{Silent, Step, Watch, run};
+pub use read::{Scenario, changed, parse, read};
+pub use run::run;
 pub use spec::{
     CollectiveSpec, EnvValue, JobSpec, ScenarioSpec, SizesSpec, TopologyRef, VariantSpec,
     scenario_schema,
 };
-pub use valid::{ValidSpec, validate};
+pub use training::{ValidTraining, memory};
+pub use valid::{ValidExperiment, ValidJob, ValidVariant, validate};
+pub use watch::{Silent, Step, Watch};
 
 #[cfg(test)]
 mod tests;

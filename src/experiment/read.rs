@@ -85,7 +85,7 @@ fn parse_with(
 ///
 /// # Errors
 /// As [`read`].
-pub(super) fn changed(
+pub fn changed(
     base: &Value,
     origin: &str,
     place: &str,

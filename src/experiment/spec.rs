@@ -30,8 +30,8 @@ pub struct ScenarioSpec {
     pub comment: Option<String>,
     /// Short name: letters, digits, `-`, `_` and `.`. Results go to `runs/<name>` by default.
     pub name: String,
-    /// One line for people; if absent, made from the job and the topology, and of a training job
-    /// the scenario's name.
+    /// One line for people; if absent, of a collective made from the job and the topology, else the
+    /// scenario's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The machine.
@@ -66,7 +66,7 @@ pub struct ScenarioSpec {
     /// What the machine costs: dollars per GPU and hour, for comparisons of jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dollars_per_gpu_hour: Option<f64>,
-    /// The scenario is run once for each of these, and the results are compared; of jobs.
+    /// The scenario is run once for each of these, and the results are compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<VariantSpec>,
     /// The variant that the others are compared with; the first if absent.
@@ -127,6 +127,17 @@ pub enum JobSpec {
     Collective(CollectiveSpec),
     /// Steps of a training job.
     Training(Box<TrainingSpec>),
+}
+
+impl JobSpec {
+    /// What files call this kind of job.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            JobSpec::Collective(_) => "collective",
+            JobSpec::Training(_) => "training",
+        }
+    }
 }
 
 /// A variant of a scenario, to be compared with others.

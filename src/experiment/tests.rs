@@ -1,5 +1,7 @@
 use super::*;
 use fabricsim_budget::Budget;
+use fabricsim_report::Outputs;
+use fabricsim_report::record::Row;
 use std::path::Path;
 
 /// A small scenario with `{}` in place of what is to be wrong.
@@ -13,9 +15,23 @@ fn text(sizes: &str, more: &str) -> String {
     )
 }
 
-fn valid(text: &str, overrides: &[&str]) -> Result<ValidSpec, ScenarioError> {
+fn experiment(text: &str, overrides: &[&str]) -> Result<ValidExperiment, ScenarioError> {
     let overrides: Vec<String> = overrides.iter().map(|&o| o.to_owned()).collect();
     validate(parse(text, "test.json", &overrides)?, Path::new(""))
+}
+
+fn valid(text: &str, overrides: &[&str]) -> Result<ValidCollective, ScenarioError> {
+    let experiment = experiment(text, overrides)?;
+    Ok(experiment.only_collective().unwrap().clone())
+}
+
+/// The rows of a collective that is run without a folder.
+fn rows(text: &str, overrides: &[&str]) -> Vec<Row> {
+    let experiment = experiment(text, overrides).unwrap();
+    let outputs = Outputs::of([]);
+    let run = run(&experiment, &Budget::default(), &outputs, &mut Silent).unwrap();
+    let view = run.summary.only_collective().unwrap();
+    view.result.rows.clone()
 }
 
 /// The scenario is refused with a message that holds all of `parts`.
@@ -36,7 +52,8 @@ fn sizes_double_by_default_and_the_largest_is_recorded() {
     let spec = valid(&text(RANGE, ""), &[]).unwrap();
     assert_eq!(spec.sizes, [1024, 2048, 4096]);
     assert_eq!(spec.traced, Some(2));
-    assert_eq!(spec.outputs, Path::new("runs/test"));
+    let outputs = experiment(&text(RANGE, ""), &[]).unwrap().outputs;
+    assert_eq!(outputs, Path::new("runs/test"));
 }
 
 #[test]
@@ -146,7 +163,7 @@ fn wrong_values_are_told_with_their_place() {
 #[test]
 fn overrides_find_their_place_or_say_why_not() {
     let text = text(RANGE, "");
-    let spec = valid(
+    let experiment = experiment(
         &text,
         &[
             "job.collective.sizes.to=2KiB",
@@ -157,10 +174,11 @@ fn overrides_find_their_place_or_say_why_not() {
         ],
     )
     .unwrap();
+    let spec = experiment.only_collective().unwrap();
     assert_eq!((spec.sizes.len(), spec.seed), (2, 7));
     assert_eq!(spec.env.max_channels, Some(4));
-    assert_eq!(spec.outputs, Path::new("elsewhere"));
-    assert_eq!(spec.json["job"]["collective"]["protocol"], "ll");
+    assert_eq!(experiment.outputs, Path::new("elsewhere"));
+    assert_eq!(experiment.json["job"]["collective"]["protocol"], "ll");
 
     refused(&text, &["seed"], &["--set seed", "path=value"]);
     refused(&text, &["=3"], &["--set =3", "joined by dots"]);
@@ -208,13 +226,7 @@ fn names_that_are_not_there_yet_are_told_with_those_that_are() {
 #[test]
 fn what_rounding_leaves_nothing_of_takes_no_time() {
     let gather = text(r#"{ "list": ["8B", "1KiB"] }"#, "").replace("all-reduce", "all-gather");
-    let run = run(
-        &valid(&gather, &[]).unwrap(),
-        &Budget::default(),
-        &mut Silent,
-    )
-    .unwrap();
-    let rows = &run.summary.rows;
+    let rows = rows(&gather, &[]);
     assert_eq!((rows[0].bytes, rows[0].time_us), (0, 0.0));
     // 1 KiB of 8 ranks are 128 bytes, 32 floats, each.
     assert_eq!((rows[1].bytes, rows[1].count), (1024, 32));
@@ -223,13 +235,6 @@ fn what_rounding_leaves_nothing_of_takes_no_time() {
 
 #[test]
 fn an_isolated_operation_is_no_faster_than_one_of_many() {
-    let time = |overrides: &[&str]| {
-        let spec = valid(&text(RANGE, ""), overrides).unwrap();
-        run(&spec, &Budget::default(), &mut Silent)
-            .unwrap()
-            .summary
-            .rows[0]
-            .time_us
-    };
+    let time = |overrides: &[&str]| rows(&text(RANGE, ""), overrides)[0].time_us;
     assert!(time(&["job.collective.isolated=true"]) >= time(&[]));
 }

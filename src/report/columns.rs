@@ -1,7 +1,8 @@
 //! The columns of a collective's table: their cells, and which of them fit a terminal.
 
 use super::numbers::nccl_float;
-use super::record::{Row, Summary};
+use super::record::Row;
+use super::summary::CollectiveView;
 use super::table::{STRONG, paint};
 
 /// A column of the table.
@@ -63,10 +64,10 @@ pub(super) struct Layout {
 
 impl Layout {
     /// All columns, or those that fit into lines of `width` characters.
-    pub(super) fn of(summary: &Summary, width: Option<usize>) -> Layout {
-        let names = summary.rows.iter().map(|row| row.algo.chars().count());
+    pub(super) fn of(view: CollectiveView<'_>, width: Option<usize>) -> Layout {
+        let names = view.result.rows.iter().map(|row| row.algo.chars().count());
         let mut layout = Layout {
-            columns: all(summary),
+            columns: all(view),
             algo_width: names.fold(ALGO_WIDTH, usize::max),
             width,
             narrow: false,
@@ -100,8 +101,8 @@ impl Layout {
     }
 
     /// The names of the columns that do not fit.
-    pub(super) fn left_out(&self, summary: &Summary) -> Vec<&'static str> {
-        let missing = all(summary).into_iter();
+    pub(super) fn left_out(&self, view: CollectiveView<'_>) -> Vec<&'static str> {
+        let missing = all(view).into_iter();
         let missing = missing.filter(|column| !self.columns.contains(column));
         missing.map(|column| column.names().0).collect()
     }
@@ -133,10 +134,10 @@ impl Layout {
     }
 
     /// The line of a row.
-    pub(super) fn row(&self, summary: &Summary, row: &Row, colour: bool) -> String {
+    pub(super) fn row(&self, view: CollectiveView<'_>, row: &Row, colour: bool) -> String {
         let mut used = 0;
         let cells = self.columns.iter().map(|&column| {
-            let text = format!("{:>1$}", cell(column, summary, row), self.width(column));
+            let text = format!("{:>1$}", cell(column, view, row), self.width(column));
             used += text.chars().count() + GAP;
             match (column, self.width) {
                 (Busbw, _) => paint(&text, STRONG, colour),
@@ -152,8 +153,8 @@ impl Layout {
 }
 
 /// The columns that a summary has.
-fn all(summary: &Summary) -> Vec<Column> {
-    let faulty = !summary.faults.is_empty();
+fn all(view: CollectiveView<'_>) -> Vec<Column> {
+    let faulty = !view.result.faults.is_empty();
     let has = |column: &Column| faulty || !matches!(column, Healthy | Slower);
     ORDER.into_iter().filter(has).collect()
 }
@@ -181,14 +182,14 @@ impl Column {
     }
 }
 
-fn cell(column: Column, summary: &Summary, row: &Row) -> String {
+fn cell(column: Column, view: CollectiveView<'_>, row: &Row) -> String {
     let none = || "-".to_owned();
     match column {
         Size => row.bytes.to_string(),
         Count => row.count.to_string(),
         Type => "float".to_owned(),
-        Redop => operation(&summary.collective).0.to_owned(),
-        Root => operation(&summary.collective).1.to_owned(),
+        Redop => operation(&view.result.collective).0.to_owned(),
+        Root => operation(&view.result.collective).1.to_owned(),
         Time => nccl_float(row.time_us, 7),
         Algbw => nccl_float(row.algbw_gbs, 6),
         Busbw => nccl_float(row.busbw_gbs, 6),

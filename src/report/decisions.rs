@@ -1,6 +1,7 @@
 //! NCCL's decision tables for a terminal: what it expects of each algorithm and protocol.
 
-use super::record::{Candidate, Decision, Summary};
+use super::record::{Candidate, Decision};
+use super::summary::CollectiveView;
 use anstyle::{AnsiColor, Style};
 use fabricsim_units::Bytes;
 use std::fmt::Write;
@@ -10,14 +11,14 @@ const EXCLUDED: Style = Style::new().dimmed();
 
 /// One table for each run of sizes with the same choice, of the first of them.
 #[must_use]
-pub fn decision_tables(summary: &Summary, colour: bool) -> String {
+pub fn decision_tables(view: CollectiveView<'_>, colour: bool) -> String {
     let mut out = String::new();
     let choice = |d: &Decision| {
         let chosen = d.candidates.iter().find(|c| c.chosen);
         chosen.map(|c| (c.algo.clone(), c.proto.clone()))
     };
     let mut last = None;
-    for decision in &summary.decisions {
+    for decision in &view.result.decisions {
         let own = choice(decision);
         if last.as_ref() == Some(&own) {
             continue;

@@ -1,8 +1,7 @@
 //! Results for people and machines: tables, plots, timelines, pages.
 //!
-//! All of a run is made from a [`Summary`](record::Summary) and a
-//! [`Timeline`](record::Timeline) alone, all of a validation from a
-//! [`Validation`](validation::Validation). [`write_run`] and
+//! All of a run is made from its [`Results`] alone, all of a validation from a
+//! [`Validation`](validation::Validation). [`write_results`] and
 //! [`write_validation`](validation::write_validation) make a whole folder and [`write_file`] a
 //! single file; the other functions make one thing each, as text.
 
@@ -10,6 +9,7 @@ mod bins;
 pub mod cause;
 pub mod chart;
 mod columns;
+pub mod comparison;
 mod decisions;
 mod error;
 pub mod explanation;
@@ -17,31 +17,43 @@ mod file;
 mod folder;
 mod font;
 pub mod html;
+mod lines;
 mod links_csv;
+mod metrics;
 pub mod numbers;
 mod numeric;
+mod outputs;
 mod perfetto;
 mod plot;
+mod points;
 pub mod record;
-mod run;
+mod results;
+mod summary;
 mod summary_json;
 mod table;
+mod text_table;
 pub mod training;
 mod unfinished;
 pub mod validation;
 mod waterfall;
 
+pub use comparison::summary_text;
 pub use decisions::decision_tables;
 pub use error::ReportError;
 pub use explanation::{explanation_json, explanation_page, explanation_text};
 pub use file::write_file;
 pub use folder::{FolderKind, check_folder, write_folder};
+pub use lines::{ended, fits};
 pub use links_csv::write_links_csv;
+pub use metrics::Metrics;
 pub use numeric::FORMAT;
+pub use outputs::{Output, Outputs};
 pub use perfetto::write_trace;
 pub use plot::{bandwidth_png, bandwidth_svg};
-pub use run::{Run, check_target, write_run};
-pub use summary_json::{reproducible, rows_json, summary_json, summary_schema};
+pub use points::points_csv;
+pub use results::{Record, Recorded, Results, check_target, page_of, write_results};
+pub use summary::{CollectiveView, JobResult, Summary, Variant};
+pub use summary_json::{rows_json, summary_json, summary_schema};
 pub use table::{
     attribution_table, collective_table, links_table, rows_csv, table_footer, table_header,
     table_left_out, table_row,

@@ -1,7 +1,9 @@
 //! The plots of a run: bus bandwidth and time over size, link use over time.
 
 use super::chart::{Axis, Chart, GREY, Mark, PALETTE, Series, Style, draw_png, draw_svg};
-use super::record::{Row, Summary, Timeline};
+use super::record::{Row, Timeline};
+use super::results::Results;
+use super::summary::{CollectiveView, Summary};
 use super::{ReportError, bins, numbers};
 use std::path::Path;
 
@@ -10,8 +12,8 @@ use std::path::Path;
 ///
 /// # Errors
 /// What drawing gives.
-pub fn bandwidth_svg(summary: &Summary, timeline: &Timeline) -> Result<String, ReportError> {
-    draw_svg(&main_chart(summary, timeline))
+pub fn bandwidth_svg(view: CollectiveView<'_>, timeline: &Timeline) -> Result<String, ReportError> {
+    draw_svg(&main_chart(view, timeline))
 }
 
 /// The same plot as a PNG of 1920 × 1120 pixels, at `path`.
@@ -19,51 +21,160 @@ pub fn bandwidth_svg(summary: &Summary, timeline: &Timeline) -> Result<String, R
 /// # Errors
 /// What drawing or writing gives.
 pub fn bandwidth_png(
-    summary: &Summary,
+    view: CollectiveView<'_>,
     timeline: &Timeline,
     path: &Path,
 ) -> Result<(), ReportError> {
-    draw_png(&main_chart(summary, timeline), path)
+    draw_png(&main_chart(view, timeline), path)
 }
 
-/// All the plots that `summary` and `timeline` have data for, as SVG, for the page.
-pub(super) fn all_svg(summary: &Summary, timeline: &Timeline) -> Result<Vec<String>, ReportError> {
+/// The one chart that stands for a run: of a collective its bandwidth, of several those of all; of
+/// other jobs none.
+pub(super) fn chart_of(results: &Results) -> Option<Chart> {
+    if let Some(view) = results.summary.only_collective() {
+        let empty = Timeline::default();
+        let timeline = results.collective_record(&view.variant.name);
+        return Some(main_chart(
+            view,
+            timeline.map_or(&empty, |(timeline, _)| timeline),
+        ));
+    }
+    let several = results.summary.collectives().next().is_some();
+    several.then(|| bandwidths(&results.summary))
+}
+
+/// The charts of collectives that are compared: bus bandwidth and time over size; none of one
+/// size.
+pub(super) fn compared(summary: &Summary) -> Vec<Chart> {
+    if summary.collectives().any(has_sizes) {
+        vec![bandwidths(summary), times(summary)]
+    } else {
+        Vec::new()
+    }
+}
+
+/// Bus bandwidth over size of all variants.
+fn bandwidths(summary: &Summary) -> Chart {
+    let series = variants(summary, |row| row.busbw_gbs);
+    let most = highest(&series);
+    Chart {
+        title: format!("{}: bus bandwidth by size", named(summary)),
+        subtitle: summary.title.clone(),
+        x: sizes_of(summary),
+        y: Axis::linear("bus bandwidth, GB/s", if most > 0.0 { most } else { 1.0 }),
+        series,
+    }
+}
+
+/// Time over size of all variants.
+fn times(summary: &Summary) -> Chart {
+    let series = variants(summary, |row| row.time_us);
+    let values = series.iter().flat_map(|series| &series.points);
+    let values = values.map(|point| point.1).filter(|value| *value > 0.0);
+    let least = values.fold(f64::INFINITY, f64::min);
+    let least = if least.is_finite() { least } else { 1.0 };
+    let most = highest(&series).max(least);
+    Chart {
+        title: format!("{}: time by size", named(summary)),
+        subtitle: summary.title.clone(),
+        x: sizes_of(summary),
+        y: Axis::decades("time", least, most, numbers::micros_mark),
+        series,
+    }
+}
+
+fn highest(series: &[Series]) -> f64 {
+    let points = series.iter().flat_map(|series| &series.points);
+    points.map(|point| point.1).fold(0.0, f64::max)
+}
+
+/// The collective, if all variants have the same.
+fn named(summary: &Summary) -> &str {
+    let mut names = summary
+        .collectives()
+        .map(|view| view.result.collective.as_str());
+    let first = names.next().unwrap_or_default();
+    if names.all(|name| name == first) {
+        first
+    } else {
+        "collectives"
+    }
+}
+
+fn sizes_of(summary: &Summary) -> Axis {
+    let rows = || summary.collectives().flat_map(|view| &view.result.rows);
+    let sizes = || rows().map(|row| row.bytes as f64);
+    let (min, max) = (
+        sizes().fold(f64::INFINITY, f64::min),
+        sizes().fold(1.0, f64::max),
+    );
+    Axis::sizes("size", min.min(max), max)
+}
+
+/// Marks of variants, so that colour is not needed to tell them apart.
+const MARKS: [Mark; 4] = [Mark::Circle, Mark::Triangle, Mark::Square, Mark::Cross];
+
+/// A curve for each variant, with its marks.
+fn variants(summary: &Summary, value: impl Fn(&Row) -> f64) -> Vec<Series> {
+    let series = summary.collectives().enumerate().flat_map(|(index, view)| {
+        let rows = view.result.rows.iter();
+        let line = Series {
+            label: None,
+            colour: PALETTE[index % PALETTE.len()],
+            style: Style::Line,
+            points: rows.map(|row| (row.bytes as f64, value(row))).collect(),
+        };
+        let marks = Series {
+            label: Some(view.variant.name.clone()),
+            style: Style::Marks(MARKS[index % MARKS.len()]),
+            ..line.clone()
+        };
+        [line, marks]
+    });
+    series.collect()
+}
+
+/// All the plots that a run and its `timeline` have data for, as SVG, for the page.
+pub(super) fn all_svg(
+    view: CollectiveView<'_>,
+    timeline: &Timeline,
+) -> Result<Vec<String>, ReportError> {
     let mut plots = Vec::new();
-    if has_sizes(summary) {
-        plots.push(draw_svg(&bandwidth(summary))?);
-        plots.push(draw_svg(&time(summary))?);
+    if has_sizes(view) {
+        plots.push(draw_svg(&bandwidth(view))?);
+        plots.push(draw_svg(&time(view))?);
     }
     if !timeline.links.is_empty() {
-        plots.push(draw_svg(&link_use(summary, timeline))?);
+        plots.push(draw_svg(&link_use(view, timeline))?);
     }
     Ok(plots)
 }
 
-fn main_chart(summary: &Summary, timeline: &Timeline) -> Chart {
-    if has_sizes(summary) || timeline.links.is_empty() {
-        bandwidth(summary)
+fn main_chart(view: CollectiveView<'_>, timeline: &Timeline) -> Chart {
+    if has_sizes(view) || timeline.links.is_empty() {
+        bandwidth(view)
     } else {
-        link_use(summary, timeline)
+        link_use(view, timeline)
     }
 }
 
 /// Whether there is a curve over sizes to show.
-fn has_sizes(summary: &Summary) -> bool {
-    let first = summary.rows.first().map(|row| row.bytes);
-    summary.rows.iter().any(|row| Some(row.bytes) != first)
+fn has_sizes(view: CollectiveView<'_>) -> bool {
+    let first = view.result.rows.first().map(|row| row.bytes);
+    view.result.rows.iter().any(|row| Some(row.bytes) != first)
 }
 
-fn subtitle(summary: &Summary) -> String {
-    let ranks = match (summary.ranks, summary.nodes) {
+fn subtitle(view: CollectiveView<'_>) -> String {
+    let ranks = match (view.result.ranks, view.variant.nodes) {
         (1, _) => "1 GPU".to_owned(),
         (ranks, 1) => format!("{ranks} GPUs in 1 node"),
         (ranks, nodes) => format!("{ranks} GPUs in {nodes} nodes"),
     };
-    format!("{}, {ranks}", summary.topology_title)
+    format!("{}, {ranks}", view.variant.topology_title)
 }
 
-fn size_axis(summary: &Summary) -> Axis {
-    let sizes = || summary.rows.iter().map(|row| row.bytes as f64);
+fn size_axis(view: CollectiveView<'_>) -> Axis {
+    let sizes = || view.result.rows.iter().map(|row| row.bytes as f64);
     let min = sizes().fold(f64::INFINITY, f64::min);
     let max = sizes().fold(1.0, f64::max);
     Axis::sizes("size", min.min(max), max)
@@ -71,7 +182,7 @@ fn size_axis(summary: &Summary) -> Axis {
 
 /// Linear in bandwidth, as such curves are shown everywhere; small sizes, which vanish
 /// there, are what the logarithmic plot of the time is for.
-fn bandwidth(summary: &Summary) -> Chart {
+fn bandwidth(view: CollectiveView<'_>) -> Chart {
     // busbw / algbw is the collective's own factor, so that bounds are comparable.
     let bound = |row: &Row, us: f64| {
         let factor = row.busbw_gbs / row.algbw_gbs;
@@ -80,29 +191,34 @@ fn bandwidth(summary: &Summary) -> Chart {
     let value = |row: &Row| row.busbw_gbs;
     // As much more as it takes less time; not a number if there are no faults.
     let healthy = |row: &Row| row.busbw_gbs * row.time_us / row.healthy_us.unwrap_or(f64::NAN);
-    let series = over_sizes(summary, value, bound, healthy);
+    let series = over_sizes(view, value, bound, healthy);
     let shown = series.iter().flat_map(|series| &series.points);
     let max = shown.map(|point| point.1).fold(0.0, f64::max);
     Chart {
-        title: format!("{}: bus bandwidth by size", summary.collective),
-        subtitle: subtitle(summary),
-        x: size_axis(summary),
+        title: format!("{}: bus bandwidth by size", view.result.collective),
+        subtitle: subtitle(view),
+        x: size_axis(view),
         y: Axis::linear("bus bandwidth, GB/s", if max > 0.0 { max } else { 1.0 }),
         series,
     }
 }
 
-fn time(summary: &Summary) -> Chart {
+fn time(view: CollectiveView<'_>) -> Chart {
     let value = |row: &Row| row.time_us;
     let bound = |_: &Row, us: f64| us;
     let healthy = |row: &Row| row.healthy_us.unwrap_or(f64::NAN);
-    let series = over_sizes(summary, value, bound, healthy);
+    let series = over_sizes(view, value, bound, healthy);
     let shown = || {
         let points = series.iter().flat_map(|series| &series.points);
         points.map(|point| point.1).filter(|value| *value > 0.0)
     };
     // The limit of a tiny message is far below any real time, and may leave the frame.
-    let fastest = summary.rows.iter().map(value).filter(|time| *time > 0.0);
+    let fastest = view
+        .result
+        .rows
+        .iter()
+        .map(value)
+        .filter(|time| *time > 0.0);
     let floor = fastest.fold(f64::INFINITY, f64::min) / 20.0;
     let min = shown().fold(f64::INFINITY, f64::min).max(floor);
     let max = shown().fold(0.0, f64::max);
@@ -114,9 +230,9 @@ fn time(summary: &Summary) -> Chart {
         series
     });
     Chart {
-        title: format!("{}: time by size", summary.collective),
-        subtitle: subtitle(summary),
-        x: size_axis(summary),
+        title: format!("{}: time by size", view.result.collective),
+        subtitle: subtitle(view),
+        x: size_axis(view),
         y,
         series: series.collect(),
     }
@@ -125,19 +241,23 @@ fn time(summary: &Summary) -> Chart {
 /// The curve, a mark for each row by algorithm and protocol, the bounds (`bound` makes a value of one
 /// in microseconds), and what it would be without faults.
 fn over_sizes(
-    summary: &Summary,
+    view: CollectiveView<'_>,
     value: impl Fn(&Row) -> f64,
     bound: impl Fn(&Row, f64) -> f64,
     healthy: impl Fn(&Row) -> f64,
 ) -> Vec<Series> {
     let points = |of: &dyn Fn(&Row) -> f64| -> Vec<(f64, f64)> {
-        let rows = summary.rows.iter().map(|row| (row.bytes as f64, of(row)));
+        let rows = view
+            .result
+            .rows
+            .iter()
+            .map(|row| (row.bytes as f64, of(row)));
         rows.filter(|point| point.1.is_finite() && point.1 > 0.0)
             .collect()
     };
     let in_switches = |row: &Row| bound(row, row.bound_us);
     let plain = |row: &Row| bound(row, row.bound_plain_us);
-    let (label, plain) = if bounds_differ(summary) {
+    let (label, plain) = if bounds_differ(view) {
         (BOUND_IN_SWITCHES, points(&plain))
     } else {
         (BOUND, Vec::new())
@@ -170,14 +290,14 @@ fn over_sizes(
     ];
     series.retain(|series| !series.points.is_empty());
     let mut choices: Vec<(&str, &str)> = Vec::new();
-    for row in &summary.rows {
+    for row in &view.result.rows {
         let choice = (row.algo.as_str(), row.proto.as_str());
         if !choices.contains(&choice) {
             choices.push(choice);
         }
     }
     for (index, choice) in choices.into_iter().enumerate() {
-        let rows = summary.rows.iter();
+        let rows = view.result.rows.iter();
         let chosen = rows.filter(|row| (row.algo.as_str(), row.proto.as_str()) == choice);
         series.push(Series {
             label: Some(format!("{}, {}", choice.0, protocol_name(choice.1))),
@@ -194,8 +314,8 @@ const BOUND_IN_SWITCHES: &str = "bound, sums in switches";
 const BOUND_PLAIN: &str = "bound, sums in GPUs";
 
 /// Whether sums in switches make a difference to what is possible.
-pub(super) fn bounds_differ(summary: &Summary) -> bool {
-    summary
+pub(super) fn bounds_differ(view: CollectiveView<'_>) -> bool {
+    view.result
         .rows
         .iter()
         .any(|row| row.bound_plain_us > row.bound_us)
@@ -223,7 +343,7 @@ fn protocol_mark(proto: &str) -> Mark {
 /// How many families of links a plot shows: more lines than that are a tangle.
 const FAMILIES: usize = 4;
 
-fn link_use(summary: &Summary, timeline: &Timeline) -> Chart {
+fn link_use(view: CollectiveView<'_>, timeline: &Timeline) -> Chart {
     let families = bins::families(timeline);
     let shown = families.len().min(FAMILIES);
     let end = (0..bins::count(timeline))
@@ -267,9 +387,10 @@ fn link_use(summary: &Summary, timeline: &Timeline) -> Chart {
     }
     let values = series.iter().flat_map(|series| &series.points);
     let max = values.map(|point| point.1).fold(100.0, f64::max);
-    let size = summary
+    let size = view
+        .result
         .traced_row
-        .and_then(|row| summary.rows.get(row))
+        .and_then(|row| view.result.rows.get(row))
         .map_or_else(String::new, |row| {
             format!(" of {}", numbers::size(row.bytes as f64))
         });
@@ -278,8 +399,11 @@ fn link_use(summary: &Summary, timeline: &Timeline) -> Chart {
         more => format!("; {more} less busy kinds of link not shown"),
     };
     Chart {
-        title: format!("{}{size}: use of the links over time", summary.collective),
-        subtitle: format!("{}{omitted}", subtitle(summary)),
+        title: format!(
+            "{}{size}: use of the links over time",
+            view.result.collective
+        ),
+        subtitle: format!("{}{omitted}", subtitle(view)),
         x: Axis::linear_to(&format!("time, {unit}"), at(end)),
         y: Axis::linear("link utilisation, %", max),
         series,

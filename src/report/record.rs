@@ -4,29 +4,14 @@
 //! made from `summary.json` and the timeline alone, without a topology or an engine.
 
 use super::cause::{Causes, FaultCost};
-use super::numeric::{bytes, first_format, gbs, micros};
+use super::numeric::{bytes, gbs, micros};
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A whole run: `summary.json`.
+/// What came of a collective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Summary {
-    /// The version of this format: 2. Quantities are numbers: bytes, GB/s, microseconds.
-    #[serde(default = "first_format")]
-    pub format: u32,
-    /// fabricsim's version.
-    pub version: String,
-    /// The seed of every random choice.
-    pub seed: u64,
-    /// What was run, in one line.
-    pub title: String,
-    /// The topology's name.
-    pub topology: String,
-    /// The topology in one line.
-    pub topology_title: String,
-    /// Nodes in use.
-    pub nodes: u32,
+pub struct CollectiveResult {
     /// GPUs used in each node.
     pub gpus_per_node: u32,
     /// Ranks: nodes × GPUs per node.
@@ -49,10 +34,21 @@ pub struct Summary {
     /// Why NCCL chooses what it does, size by size, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decision>,
-    /// What the reader should know: unknown variables, features left out.
-    pub warnings: Vec<String>,
-    /// The scenario as it was read, with overrides applied.
-    pub spec: serde_json::Value,
+}
+
+impl CollectiveResult {
+    /// The row that the details are of.
+    #[must_use]
+    pub fn traced(&self) -> Option<&Row> {
+        self.rows.get(self.traced_row?)
+    }
+
+    /// The row that an answer is about: the traced one, else that of the largest size.
+    #[must_use]
+    pub fn shown_row(&self) -> Option<&Row> {
+        let largest = || self.rows.iter().max_by_key(|row| row.bytes);
+        self.traced().or_else(largest)
+    }
 }
 
 /// One size of a collective; field names and units are those of the `--json` contract.

@@ -2,18 +2,10 @@
 
 use super::ReportError;
 use super::numeric::FORMAT;
-use super::record::{Decision, Part, Row, Summary, Timeline};
+use super::record::{CollectiveResult, Decision, Part, Row, Timeline};
+use super::summary::{CollectiveView, JobResult, Summary};
+use super::training::training_floats;
 use serde::Serialize;
-
-/// `summary` without what differs between two runs of the same spec: wall-clock times.
-#[must_use]
-pub fn reproducible(summary: &Summary) -> Summary {
-    let mut summary = summary.clone();
-    for row in &mut summary.rows {
-        row.wall_ms = 0.0;
-    }
-    summary
-}
 
 /// The text of `summary.json`, ending in a newline.
 ///
@@ -44,27 +36,39 @@ struct Rows<'a> {
     warnings: &'a [String],
 }
 
-/// The rows of `summary` as one document, ending in a newline.
+/// The rows of a collective as one document, ending in a newline.
 ///
 /// # Errors
 /// A number that is not finite.
-pub fn rows_json(summary: &Summary) -> Result<String, ReportError> {
-    let summary = reproducible(summary);
+pub fn rows_json(view: CollectiveView<'_>) -> Result<String, ReportError> {
+    let summary = view.summary.reproducible();
     check_finite(&summary)?;
+    let rows: Vec<Row> = view
+        .result
+        .rows
+        .iter()
+        .cloned()
+        .map(without_wall_time)
+        .collect();
     pretty(&Rows {
         format: FORMAT,
         version: &summary.version,
         seed: summary.seed,
-        topology: &summary.topology,
-        nodes: summary.nodes,
-        gpus_per_node: summary.gpus_per_node,
-        ranks: summary.ranks,
-        collective: &summary.collective,
-        rows: &summary.rows,
-        faults: &summary.faults,
-        decisions: &summary.decisions,
+        topology: &view.variant.topology,
+        nodes: view.variant.nodes,
+        gpus_per_node: view.result.gpus_per_node,
+        ranks: view.result.ranks,
+        collective: &view.result.collective,
+        rows: &rows,
+        faults: &view.result.faults,
+        decisions: &view.result.decisions,
         warnings: &summary.warnings,
     })
+}
+
+fn without_wall_time(mut row: Row) -> Row {
+    row.wall_ms = 0.0;
+    row
 }
 
 /// The text of a summary's file, whatever kind of run it is of.
@@ -85,43 +89,52 @@ pub fn summary_schema() -> schemars::Schema {
 
 /// serde writes numbers that are not finite as `null`, which no reader expects.
 pub(super) fn check_finite(summary: &Summary) -> Result<(), ReportError> {
-    let check = |value: f64, field: &dyn Fn() -> String| {
-        if value.is_finite() {
-            return Ok(());
-        }
-        Err(ReportError::NotFinite {
-            field: field(),
-            value,
-        })
-    };
-    for (index, row) in summary.rows.iter().enumerate() {
-        for (name, value) in row_floats(row) {
-            check(value, &|| format!("rows[{index}].{name}"))?;
-        }
-    }
-    for (index, link) in summary.links.iter().enumerate() {
-        check(link.utilisation, &|| format!("links[{index}].utilisation"))?;
-    }
-    if let Some(attribution) = &summary.attribution {
-        let whole = [
-            ("total", &attribution.total),
-            ("critical_path", &attribution.critical_path),
-        ];
-        let parts = |parts: &[Part], place: &dyn Fn() -> String| {
-            parts.iter().enumerate().try_for_each(|(index, part)| {
-                check(part.fraction, &|| {
-                    format!("attribution.{}[{index}].fraction", place())
-                })
-            })
+    let several = summary.variants.len() > 1;
+    for (index, variant) in summary.variants.iter().enumerate() {
+        let place = match (&variant.job, several) {
+            (JobResult::Collective(_), false) => String::new(),
+            _ => format!("variants[{index}]."),
         };
-        for (name, list) in whole {
-            parts(list, &|| name.into())?;
+        let mut floats = Vec::new();
+        match &variant.job {
+            JobResult::Collective(result) => collective_floats(result, &mut floats),
+            JobResult::Training(result) => training_floats(result, &mut floats),
         }
-        for (rank, list) in attribution.ranks.iter().enumerate() {
-            parts(list, &|| format!("ranks[{rank}]"))?;
+        let numbers = variant.metrics.numbers().into_iter();
+        let numbers = numbers.filter_map(|(name, value)| Some((format!("metrics.{name}"), value?)));
+        floats.extend(numbers);
+        if let Some((name, value)) = floats.into_iter().find(|(_, value)| !value.is_finite()) {
+            let field = format!("{place}{name}");
+            return Err(ReportError::NotFinite { field, value });
         }
     }
     Ok(())
+}
+
+/// All numbers of a collective's results.
+fn collective_floats(result: &CollectiveResult, floats: &mut Vec<(String, f64)>) {
+    for (index, row) in result.rows.iter().enumerate() {
+        let row = row_floats(row).into_iter();
+        floats.extend(row.map(|(name, value)| (format!("rows[{index}].{name}"), value)));
+    }
+    for (index, link) in result.links.iter().enumerate() {
+        floats.push((format!("links[{index}].utilisation"), link.utilisation));
+    }
+    let Some(attribution) = &result.attribution else {
+        return;
+    };
+    let mut parts =
+        |place: &str, parts: &[Part]| {
+            let fractions = parts.iter().map(|part| part.fraction).enumerate();
+            floats.extend(fractions.map(|(index, fraction)| {
+                (format!("attribution.{place}[{index}].fraction"), fraction)
+            }));
+        };
+    parts("total", &attribution.total);
+    parts("critical_path", &attribution.critical_path);
+    for (rank, list) in attribution.ranks.iter().enumerate() {
+        parts(&format!("ranks[{rank}]"), list);
+    }
 }
 
 /// The same for the bytes of a timeline's links.

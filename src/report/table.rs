@@ -6,7 +6,8 @@
 use super::ReportError;
 use super::columns::Layout;
 use super::numbers::percent;
-use super::record::{Attribution, LinkUse, Part, Row, Summary};
+use super::record::{Attribution, LinkUse, Part, Row};
+use super::summary::CollectiveView;
 use anstyle::{AnsiColor, Style};
 use fabricsim_units::Time;
 use std::fmt::Write;
@@ -30,12 +31,12 @@ pub(super) fn paint(text: &str, style: Style, colour: bool) -> String {
 /// The rows of `summary` in nccl-tests' layout, with algorithm, protocol, channels, the
 /// topology's bound and the bottleneck; lines that start with `#` are not data.
 #[must_use]
-pub fn collective_table(summary: &Summary, colour: bool) -> String {
-    let mut out = table_header(summary, None, colour);
-    for row in &summary.rows {
-        out.push_str(&table_row(summary, row, None, colour));
+pub fn collective_table(view: CollectiveView<'_>, colour: bool) -> String {
+    let mut out = table_header(view, None, colour);
+    for row in &view.result.rows {
+        out.push_str(&table_row(view, row, None, colour));
     }
-    out.push_str(&table_footer(summary, colour));
+    out.push_str(&table_footer(view, colour));
     out
 }
 
@@ -43,18 +44,24 @@ pub fn collective_table(summary: &Summary, colour: bool) -> String {
 /// of the algorithm is as wide as the rows in `summary` ask for, at least 10). With a `width` of lines,
 /// here and below, only columns that fit it.
 #[must_use]
-pub fn table_header(summary: &Summary, width: Option<usize>, colour: bool) -> String {
-    let gpus = match (summary.nodes, summary.gpus_per_node) {
+pub fn table_header(view: CollectiveView<'_>, width: Option<usize>, colour: bool) -> String {
+    let gpus = match (view.variant.nodes, view.result.gpus_per_node) {
         (1, 1) => "1 GPU in one node".to_owned(),
         (1, gpus) => format!("{gpus} GPUs in one node"),
-        (nodes, gpus) => format!("{} GPUs, {gpus} in each of {nodes} nodes", summary.ranks),
+        (nodes, gpus) => format!(
+            "{} GPUs, {gpus} in each of {nodes} nodes",
+            view.result.ranks
+        ),
     };
-    let [names, units] = Layout::of(summary, width).heading();
+    let [names, units] = Layout::of(view, width).heading();
     let lines = [
-        format!("# fabricsim {}, seed {}", summary.version, summary.seed),
+        format!(
+            "# fabricsim {}, seed {}",
+            view.summary.version, view.summary.seed
+        ),
         format!(
             "# {}: {} on {}",
-            summary.collective, gpus, summary.topology_title
+            view.result.collective, gpus, view.variant.topology_title
         ),
         "#".to_owned(),
         names,
@@ -68,31 +75,36 @@ pub fn table_header(summary: &Summary, width: Option<usize>, colour: bool) -> St
 
 /// One row; `summary` gives the collective.
 #[must_use]
-pub fn table_row(summary: &Summary, row: &Row, width: Option<usize>, colour: bool) -> String {
-    Layout::of(summary, width).row(summary, row, colour)
+pub fn table_row(
+    view: CollectiveView<'_>,
+    row: &Row,
+    width: Option<usize>,
+    colour: bool,
+) -> String {
+    Layout::of(view, width).row(view, row, colour)
 }
 
 /// The lines below the rows: nccl-tests' mean of all bus bandwidths, and the answer.
 #[must_use]
-pub fn table_footer(summary: &Summary, colour: bool) -> String {
+pub fn table_footer(view: CollectiveView<'_>, colour: bool) -> String {
     let mut out = String::new();
-    if !summary.rows.is_empty() {
-        let sum: f64 = summary.rows.iter().map(|row| row.busbw_gbs).sum();
-        let mean = sum / summary.rows.len() as f64;
+    if !view.result.rows.is_empty() {
+        let sum: f64 = view.result.rows.iter().map(|row| row.busbw_gbs).sum();
+        let mean = sum / view.result.rows.len() as f64;
         let line = format!("# Avg bus bandwidth    : {mean:.6}");
         out += &(paint(&line, HEADER, colour) + "\n");
     }
-    for fault in &summary.faults {
+    for fault in &view.result.faults {
         out += &(paint(&format!("# Fault                : {fault}"), HEADER, colour) + "\n");
     }
-    if let Some(folded) = folded(summary) {
+    if let Some(folded) = folded(view) {
         out += &(paint(&folded, HEADER, colour) + "\n");
     }
-    if !summary.bottleneck.is_empty() {
-        let line = format!("# {}", summary.bottleneck);
+    if !view.result.bottleneck.is_empty() {
+        let line = format!("# {}", view.result.bottleneck);
         out += &(paint(&line, STRONG, colour) + "\n");
     }
-    for warning in &summary.warnings {
+    for warning in &view.summary.warnings {
         let style = AnsiColor::Yellow.on_default();
         out += &(paint(&format!("# warning: {warning}"), style, colour) + "\n");
     }
@@ -102,12 +114,12 @@ pub fn table_footer(summary: &Summary, colour: bool) -> String {
 /// Which columns did not fit, and in which document they are; nothing if all did.
 #[must_use]
 pub fn table_left_out(
-    summary: &Summary,
+    view: CollectiveView<'_>,
     width: Option<usize>,
     document: &str,
     colour: bool,
 ) -> String {
-    let left_out = Layout::of(summary, width).left_out(summary);
+    let left_out = Layout::of(view, width).left_out(view);
     let (Some(width), false) = (width, left_out.is_empty()) else {
         return String::new();
     };
@@ -121,9 +133,9 @@ pub fn table_left_out(
 }
 
 /// How many ranks stood for all of them, at the size for which these were most.
-fn folded(summary: &Summary) -> Option<String> {
-    let row = summary.rows.iter().max_by_key(|row| row.rank_classes)?;
-    let (ranks, classes) = (summary.ranks, row.rank_classes);
+fn folded(view: CollectiveView<'_>) -> Option<String> {
+    let row = view.result.rows.iter().max_by_key(|row| row.rank_classes)?;
+    let (ranks, classes) = (view.result.ranks, row.rank_classes);
     let text = || match classes {
         1 => format!("# Simulated            : 1 rank, which stands for all {ranks}"),
         _ => format!("# Simulated            : {classes} ranks, which stand for all {ranks}"),
@@ -137,13 +149,13 @@ fn folded(summary: &Summary) -> Option<String> {
 ///
 /// # Errors
 /// None that a row in memory can cause.
-pub fn rows_csv(summary: &Summary) -> Result<String, ReportError> {
+pub fn rows_csv(view: CollectiveView<'_>) -> Result<String, ReportError> {
     let failed = |source| ReportError::Csv {
         what: "the rows",
         source,
     };
     let mut csv = csv::Writer::from_writer(Vec::new());
-    let rows = &summary.rows;
+    let rows = &view.result.rows;
     let faulty = rows.iter().any(|row| row.healthy_us.is_some());
     let mut head = vec![
         "topology",
@@ -168,11 +180,11 @@ pub fn rows_csv(summary: &Summary) -> Result<String, ReportError> {
     csv.write_record(head).map_err(failed)?;
     for row in rows {
         let mut cells = vec![
-            summary.topology.clone(),
-            summary.nodes.to_string(),
-            summary.ranks.to_string(),
-            summary.gpus_per_node.to_string(),
-            summary.collective.clone(),
+            view.variant.topology.clone(),
+            view.variant.nodes.to_string(),
+            view.result.ranks.to_string(),
+            view.result.gpus_per_node.to_string(),
+            view.result.collective.clone(),
             row.bytes.to_string(),
             row.count.to_string(),
             row.time_us.to_string(),

@@ -87,11 +87,17 @@ pub struct Waterfall {
     pub from: String,
     /// The name of what it ends at.
     pub to: String,
+    /// What `from` takes.
+    #[serde(default, rename = "from_us")]
+    pub begin: Change,
     /// By how much `to` takes longer than `from`; negative if it takes less.
     #[serde(rename = "total_us")]
     pub total: Change,
     /// The changes that add up to it, the largest first whatever its sign; none is zero.
     pub parts: Vec<Part>,
+    /// Where the two differ in more than one factor: in which order these were changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
 }
 
 /// The difference between two times, cause by cause. Parts with the same cause are one; a cause
@@ -117,8 +123,10 @@ pub fn waterfall(from: (&str, &[Part]), to: (&str, &[Part])) -> Waterfall {
     Waterfall {
         from: from.0.to_owned(),
         to: to.0.to_owned(),
+        begin: Change(from.1.iter().map(|part| part.time.0).sum()),
         total: Change(parts.iter().map(|part| part.time.0).sum()),
         parts,
+        order: None,
     }
 }
 

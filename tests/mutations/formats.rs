@@ -3,14 +3,15 @@
 use crate::{Fate, Verdict};
 use fabricsim::budget::{Budget, Memory};
 use fabricsim::calibration::{
-    FitSpec, Models, fit as fitted_to, parse_measurements, validate as predicted,
+    FitSpec, Models, fit as fitted_to, parse_measurements, predict_steps, read_steps,
+    validate as predicted,
 };
 use fabricsim::collective::{Collective, MscclAlgorithm};
 use fabricsim::engine::{Options, simulate_folded};
-use fabricsim::experiment::training::{predict_steps, read_steps, run_jobs, validate_job};
-use fabricsim::experiment::{JobSpec, Silent, parse, run, validate};
+use fabricsim::experiment::{Silent, ValidJob, parse, run, validate};
 use fabricsim::nccl::{Communicator, Env, Forced, GraphFile};
 use fabricsim::plan::Plan;
+use fabricsim::report::Outputs;
 use fabricsim::topology::export::nccl_xml as exported;
 use fabricsim::topology::graph::NodeId;
 use fabricsim::topology::import::{ImportOptions, import as imported};
@@ -273,22 +274,16 @@ fn is_long(spec: &Value) -> bool {
 /// Parses, checks and runs a scenario; one that is too large for that is only checked.
 pub(crate) fn scenario(text: &str) -> Verdict {
     let scenario = parse(text, "m.json", &[]).map_err(told)?;
-    if matches!(scenario.spec.job, JobSpec::Training(_)) {
-        let job = validate_job(scenario, Path::new("")).map_err(told)?;
-        if job.specs.len() > MOST_VARIANTS || job.specs.iter().any(is_long) {
-            return Ok(Fate::Checked);
-        }
-        return match run_jobs(&job, &budget(), &mut |_| {}) {
-            Ok(_) => Ok(Fate::Ran),
-            Err(error) => refused(&error.to_string()),
-        };
-    }
-    let mut spec = validate(scenario, Path::new("")).map_err(told)?;
-    spec.traced = None;
-    if spec.gpus.len() > MOST_GPUS || spec.sizes.len() > MOST_SIZES {
+    let experiment = validate(scenario, Path::new("")).map_err(told)?;
+    let variants = experiment.variants.iter().zip(&experiment.specs);
+    let large = variants.filter(|(variant, spec)| match &variant.job {
+        ValidJob::Training(_) => is_long(spec),
+        ValidJob::Collective(job) => job.gpus.len() > MOST_GPUS || job.sizes.len() > MOST_SIZES,
+    });
+    if experiment.specs.len() > MOST_VARIANTS || large.count() > 0 {
         return Ok(Fate::Checked);
     }
-    match run(&spec, &budget(), &mut Silent) {
+    match run(&experiment, &budget(), &Outputs::of([]), &mut Silent) {
         Ok(_) => Ok(Fate::Ran),
         Err(error) => refused(&error.to_string()),
     }

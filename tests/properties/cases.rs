@@ -7,12 +7,18 @@ use fabricsim::collective::Collective;
 use fabricsim::experiment::{ScenarioError, Silent, parse, run, validate};
 use fabricsim::nccl::{Algorithm, Communicator};
 use fabricsim::plan::Plan;
+use fabricsim::report::{CollectiveView, Outputs, Summary};
 use fabricsim::topology::{DeviceModel, Router};
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// What a scenario gives.
-pub(crate) type Run = fabricsim::report::Run;
+pub(crate) type Run = Summary;
+
+/// The collective of a run.
+pub(crate) fn view(run: &Run) -> CollectiveView<'_> {
+    run.only_collective().unwrap()
+}
 
 /// A scenario with three sizes, the smallest first; the last is traced.
 pub(crate) fn scenario(number: u64) -> Value {
@@ -131,7 +137,9 @@ fn faults(draw: &mut Draw, machine: &Machine) -> Value {
 pub(crate) fn outcome(scenario: &Value) -> Result<Run, ScenarioError> {
     let read = parse(&scenario.to_string(), "case.json", &[])?;
     let valid = validate(read, Path::new("."))?;
-    run(&valid, &Budget::default(), &mut Silent)
+    let outputs = Outputs::default();
+    let results = run(&valid, &Budget::default(), &outputs, &mut Silent)?;
+    Ok(results.summary)
 }
 
 /// What NCCL makes of a scenario at one size, and the longest message that travels in its descriptor;
@@ -139,6 +147,7 @@ pub(crate) fn outcome(scenario: &Value) -> Result<Run, ScenarioError> {
 pub(crate) fn planned(scenario: &Value, bytes: u64) -> Option<(Plan, u64)> {
     let read = parse(&scenario.to_string(), "case.json", &[]).ok()?;
     let valid = validate(read, Path::new(".")).ok()?;
+    let valid = valid.only_collective()?;
     if valid.matrix.is_some() {
         return None;
     }

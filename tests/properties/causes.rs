@@ -1,6 +1,6 @@
 //! What limits a row is named the same by the row, by the sentence under the table and by the JSON.
 
-use super::cases::Run;
+use super::cases::{Run, view};
 use fabricsim::report::cause::{Causes, FaultCost};
 use fabricsim::report::{collective_table, rows_json, summary_json};
 use serde::Deserialize;
@@ -67,18 +67,18 @@ fn row_is_one(row: &Row) -> Result<(), String> {
 
 /// The cause in the JSON of the command and of the folder, in the table's row and in the sentence below it.
 pub(crate) fn row_sentence_and_json_name_one_cause(_: &Value, run: &Run) -> Result<(), String> {
-    let summary = &run.summary;
+    let collective = view(run);
     let read = |text: Result<String, _>| -> Result<Value, String> {
         let text = text.map_err(|error: fabricsim::report::ReportError| error.to_string())?;
         serde_json::from_str(&text).map_err(|error| error.to_string())
     };
-    let (printed, kept) = (read(rows_json(summary))?, read(summary_json(summary))?);
-    let table = collective_table(summary, false);
+    let (printed, kept) = (read(rows_json(collective))?, read(summary_json(run))?);
+    let table = collective_table(collective, false);
     let lines: Vec<&str> = table
         .lines()
         .filter(|line| !line.starts_with('#'))
         .collect();
-    for (index, own) in summary.rows.iter().enumerate() {
+    for (index, own) in collective.result.rows.iter().enumerate() {
         let json = &printed["rows"][index];
         for key in ["cause", "causes", "bottleneck", "fault_costs"] {
             if json[key] != kept["rows"][index][key] {
@@ -97,13 +97,14 @@ pub(crate) fn row_sentence_and_json_name_one_cause(_: &Value, run: &Run) -> Resu
             ));
         }
     }
-    let largest = || summary.rows.iter().max_by_key(|row| row.bytes);
-    let told = summary
+    let largest = || collective.result.rows.iter().max_by_key(|row| row.bytes);
+    let told = collective
+        .result
         .traced_row
-        .and_then(|index| summary.rows.get(index))
+        .and_then(|index| collective.result.rows.get(index))
         .or_else(largest);
     let cause = told.map_or("", |row| row.cause.as_str());
-    let sentence = summary.bottleneck.as_str();
+    let sentence = collective.result.bottleneck.as_str();
     // Its begin is the size and perhaps the time. There is none where nothing moves.
     let first = sentence.split_once(": ").map_or("", |(_, rest)| rest);
     let below = cause.is_empty() || table.contains(&format!("# {sentence}\n"));

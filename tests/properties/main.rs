@@ -12,7 +12,7 @@ mod draw;
 mod machines;
 mod order;
 
-use cases::{Run, outcome, scenario};
+use cases::{Run, outcome, scenario, view};
 use fabricsim::nccl::Algorithm;
 use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,7 +99,7 @@ fn answers_contradict_no_law() {
 }
 
 fn no_time_below_the_bound(_: &Value, run: &Run) -> Result<(), String> {
-    for row in run.summary.rows.iter().filter(|row| row.bytes > 0) {
+    for row in view(run).result.rows.iter().filter(|row| row.bytes > 0) {
         let algorithm = Algorithm::ALL.into_iter().find(|a| a.name() == row.algo);
         let in_switches = algorithm.is_some_and(Algorithm::offloads);
         let bound = if in_switches {
@@ -113,7 +113,7 @@ fn no_time_below_the_bound(_: &Value, run: &Run) -> Result<(), String> {
                 row.bytes, row.algo, row.time_us, row.bound_plain_cut
             ));
         }
-        if run.summary.ranks > 1 && row.bound_us <= 0.0 {
+        if view(run).result.ranks > 1 && row.bound_us <= 0.0 {
             return Err(format!("{} bytes by {} have no bound", row.bytes, row.algo));
         }
     }
@@ -121,8 +121,8 @@ fn no_time_below_the_bound(_: &Value, run: &Run) -> Result<(), String> {
 }
 
 fn no_link_is_used_twice(_: &Value, run: &Run) -> Result<(), String> {
-    let most = run
-        .summary
+    let most = view(run)
+        .result
         .links
         .iter()
         .max_by(|a, b| a.utilisation.total_cmp(&b.utilisation));

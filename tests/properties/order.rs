@@ -1,6 +1,6 @@
 //! More bytes take longer, within one algorithm and protocol.
 
-use super::cases::{Run, outcome, planned};
+use super::cases::{Run, outcome, planned, view};
 use fabricsim::collective::WorkerId;
 use fabricsim::report::record::Row;
 use serde_json::Value;
@@ -150,14 +150,14 @@ fn every_mechanism_is_needed_and_has_a_source() {
             fallen.any(|(small, large)| excuses(&scenario, small, large) == [mechanism.name]),
             "{} is not needed: {:?}",
             mechanism.name,
-            run.summary.rows
+            view(&run).result.rows
         );
     }
 }
 
 /// Rows of which the larger takes less time.
 fn falls(run: &Run) -> Vec<(&Row, &Row)> {
-    let rows = &run.summary.rows;
+    let rows = &view(run).result.rows;
     let pairs = rows.iter().enumerate();
     let pairs = pairs.flat_map(|(i, small)| rows[i + 1..].iter().map(move |large| (small, large)));
     pairs

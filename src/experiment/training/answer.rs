@@ -1,11 +1,11 @@
 //! What a run says, in a sentence or two.
 
-use super::factors::Change;
+use crate::factors::Change;
 use fabricsim_report::numbers::seconds;
 use fabricsim_report::training::{
-    Share, ShareKind, StepResult, Variant, VariantResult, as_fast, is_equal, is_same_work,
+    Share, ShareKind, StepResult, TrainingOutcome, as_fast, is_equal, is_same_work, ran,
 };
-use fabricsim_report::{Part, Waterfall};
+use fabricsim_report::{Part, Variant, Waterfall, fits};
 
 /// What an answer is made from.
 pub(super) struct Compared<'a> {
@@ -24,23 +24,13 @@ pub(super) struct Compared<'a> {
 pub(super) fn answer(compared: &Compared<'_>) -> String {
     match compared.variants {
         [] => String::new(),
-        [one] => match &one.result {
-            VariantResult::Ran(result) => alone(result),
-            VariantResult::Failed(error) => format!("The job does not end: {error}"),
+        [one] => match one.job.training().map(|job| &job.outcome) {
+            Some(TrainingOutcome::Ran(result)) => alone(result),
+            Some(TrainingOutcome::Failed(error)) => format!("The job does not end: {error}"),
+            None => String::new(),
         },
         _ => compared.text(),
     }
-}
-
-fn ran(variant: &Variant) -> Option<&StepResult> {
-    match &variant.result {
-        VariantResult::Ran(result) => Some(result),
-        VariantResult::Failed(_) => None,
-    }
-}
-
-fn fits(variant: &Variant) -> bool {
-    ran(variant).is_some_and(|result| result.memory.fits)
 }
 
 fn alone(result: &StepResult) -> String {

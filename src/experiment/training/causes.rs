@@ -6,7 +6,7 @@
 //! they take longest, what it waits for others on its links, and the rest, which is the protocol's
 //! synchronisation and latency.
 
-use super::valid::ValidVariant;
+use super::valid::ValidTraining;
 use fabricsim_engine::job::{JobOutcome, Ledger, Rehearsed, Traffic};
 use fabricsim_plan::job::{ExchangeId, GroupRole, Job, TaskKind};
 use fabricsim_report::{Part, apportion};
@@ -98,7 +98,7 @@ const fn kernels_name(kind: TaskKind) -> &'static str {
 
 /// Where the last step's time went on an average GPU; adds up to the step's time.
 pub(super) fn causes(
-    variant: &ValidVariant,
+    variant: &ValidTraining,
     job: &Job,
     rehearsed: &[Rehearsed],
     outcome: &JobOutcome,
@@ -126,7 +126,7 @@ pub(super) fn causes(
 type Shares = Vec<(Cause, u128)>;
 
 struct Accounts<'a> {
-    variant: &'a ValidVariant,
+    variant: &'a ValidTraining,
     job: &'a Job,
     /// By exchange.
     shares: BTreeMap<ExchangeId, Shares>,
@@ -137,7 +137,7 @@ struct Accounts<'a> {
 
 impl<'a> Accounts<'a> {
     fn new(
-        variant: &'a ValidVariant,
+        variant: &'a ValidTraining,
         job: &'a Job,
         rehearsed: &[Rehearsed],
         outcome: &JobOutcome,
@@ -281,7 +281,7 @@ fn shares(
 }
 
 /// What is wrong with links, and where: `link down at node0/nic2`.
-fn places(variant: &ValidVariant, end: Time) -> String {
+fn places(variant: &ValidTraining, end: Time) -> String {
     let windows = variant.faults.windows(end);
     let mut faults: Vec<(&str, &str)> = Vec::new();
     for window in &windows {

@@ -1,7 +1,7 @@
 //! Why a variant takes as long as the one that it is compared with: from what links carried.
 
 use super::causes::LinkClass;
-use super::valid::ValidVariant;
+use super::valid::ValidTraining;
 use fabricsim_engine::job::{JobOutcome, Rehearsed};
 use fabricsim_plan::job::Job;
 use rustc_hash::FxHasher;
@@ -33,7 +33,7 @@ struct Links {
 }
 
 pub(super) fn count(
-    variant: &ValidVariant,
+    variant: &ValidTraining,
     job: &Job,
     rehearsed: &[Rehearsed],
     outcome: &JobOutcome,

@@ -1,6 +1,6 @@
 //! A variant as a job of tasks, under its own faults or others.
 
-use super::valid::ValidVariant;
+use super::valid::ValidTraining;
 use crate::ScenarioError;
 use crate::footprint::{communications_footprint, machine_footprint, task_footprints};
 use fabricsim_budget::{Budget, Purpose};
@@ -29,7 +29,7 @@ impl Shared {
     /// Communications that cannot be planned, more than memory holds.
     pub(super) fn ready(
         &mut self,
-        variant: &ValidVariant,
+        variant: &ValidTraining,
         faults: &Faults,
         (seed, budget): (u64, &Budget),
     ) -> Result<Ready, ScenarioError> {
@@ -49,7 +49,7 @@ impl Shared {
 /// # Errors
 /// Communications that cannot be planned, more than memory holds.
 pub(super) fn lowered_under(
-    variant: &ValidVariant,
+    variant: &ValidTraining,
     faults: &Faults,
     (seed, budget): (u64, &Budget),
     numbers: &mut AlikeNumbers,

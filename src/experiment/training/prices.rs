@@ -3,7 +3,7 @@
 
 use super::disturb::Trouble;
 use super::lowering::{Ready, Shared};
-use super::valid::ValidVariant;
+use super::valid::ValidTraining;
 use crate::ScenarioError;
 use fabricsim_budget::Budget;
 use fabricsim_engine::job::{JobOptions, Rehearsed, Unseen, run_job};
@@ -27,7 +27,7 @@ struct Against {
 /// What each fault of a variant costs, whose steps take `time` with all of them; nothing without
 /// faults.
 pub(super) fn prices(
-    variant: &ValidVariant,
+    variant: &ValidTraining,
     time: Time,
     how: (u64, &Budget),
     shared: &mut Shared,
@@ -69,7 +69,7 @@ pub(super) fn prices(
 
 /// The job under other faults than its own; `None` if it does not end.
 fn run(
-    variant: &ValidVariant,
+    variant: &ValidTraining,
     faults: &Faults,
     how: (u64, &Budget),
     shared: &mut Shared,
@@ -102,7 +102,7 @@ fn used(rehearsed: &[Rehearsed], topology: &Topology) -> FxHashSet<LinkId> {
 }
 
 /// Why a fault costs nothing.
-fn why_free(variant: &ValidVariant, fault: usize, time: Time, against: &Against) -> NoCost {
+fn why_free(variant: &ValidTraining, fault: usize, time: Time, against: &Against) -> NoCost {
     let faults = &variant.faults;
     if faults.begins_after(fault, time) {
         return NoCost::TooLate;
@@ -135,10 +135,16 @@ fn why_free(variant: &ValidVariant, fault: usize, time: Time, against: &Against)
 
 #[cfg(test)]
 mod tests {
-    use super::super::run::run_variant;
-    use super::super::valid::validate_job;
     use super::*;
+    use crate::valid::{ValidExperiment, ValidJob};
     use std::path::Path;
+
+    fn training(experiment: &ValidExperiment) -> &ValidTraining {
+        match &experiment.variants[0].job {
+            ValidJob::Training(job) => job,
+            ValidJob::Collective(_) => panic!("a training job"),
+        }
+    }
 
     /// Whether rehearsals are shared with the runs before changes nothing; one fault is a link that is gone
     /// for good, which NCCL plans around.
@@ -151,25 +157,21 @@ mod tests {
             "job": {"training": {"model": {"preset": "gpt2-124m"}, "micro_batch": 4,
                 "global_batch": 64, "steps": 1}}}"#;
         let scenario = crate::parse(text, "test.json", &[]).unwrap();
-        let job = validate_job(scenario, Path::new("")).unwrap();
-        let how = (job.seed, &Budget::default());
+        let experiment = crate::validate(scenario, Path::new("")).unwrap();
+        let job = training(&experiment);
+        let how = (experiment.seed, &Budget::default());
         let mut shared = Shared::default();
-        run_variant(&job.variants[0], how, &mut shared).unwrap();
+        shared.ready(job, &job.faults, how).unwrap();
         let time = Time::from_picos(1_000_000_000_000);
-        let with = prices(&job.variants[0], time, how, &mut shared).unwrap();
+        let with = prices(job, time, how, &mut shared).unwrap();
         let with = with.unwrap();
-        let healthy = run(
-            &job.variants[0],
-            &job.variants[0].faults.healthy(),
-            how,
-            &mut Shared::default(),
-        );
+        let healthy = run(job, &job.faults.healthy(), how, &mut Shared::default());
         let healthy = healthy.unwrap().unwrap().time;
         assert_eq!(with.healthy_s, healthy.seconds());
         assert_eq!(with.costs.len(), 3);
         for cost in with.costs {
-            let without = job.variants[0].faults.without(cost.fault);
-            let alone = run(&job.variants[0], &without, how, &mut Shared::default());
+            let without = job.faults.without(cost.fault);
+            let alone = run(job, &without, how, &mut Shared::default());
             let alone = alone.unwrap().unwrap().time;
             let own = (time.picos() as i64 - alone.picos() as i64) as f64 / 1e6;
             assert_eq!(cost.cost_us, Some(own), "{}", cost.description);

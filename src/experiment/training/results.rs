@@ -2,7 +2,7 @@
 
 use super::bubble::bubble;
 use super::memory::memory;
-use super::valid::{ValidVariant, cluster};
+use super::valid::{ValidTraining, cluster};
 use crate::ScenarioError;
 use crate::refusal::refusal;
 use fabricsim_budget::threads;
@@ -12,11 +12,14 @@ use fabricsim_fault::goodput::{self, Goodput, LongRunSpec};
 use fabricsim_plan::job::{GroupRole, Job, Tag, TaskKind, Work};
 use fabricsim_report::training::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline, RankUse, Share,
-    ShareKind, SpanKind, StepResult, VariantResult,
+    ShareKind, SpanKind, StepResult, TrainingOutcome,
 };
 use fabricsim_units::{Bytes, Span, Time};
 use fabricsim_workload::model::ScoreCount;
-use fabricsim_workload::model::flops::{model_flops_per_step, model_flops_utilisation};
+use fabricsim_workload::model::flops::{
+    hardware_flops_per_step, hardware_flops_utilisation, model_flops_per_step,
+    model_flops_utilisation,
+};
 use fabricsim_workload::training::lower::Lowered;
 use std::collections::BTreeMap;
 
@@ -124,7 +127,7 @@ fn kind_of(kind: TaskKind) -> SpanKind {
 
 pub(super) fn results(
     seed: u64,
-    variant: &ValidVariant,
+    variant: &ValidTraining,
     lowered: &Lowered,
     rehearsed: &[Rehearsed],
     outcome: &JobOutcome,
@@ -145,6 +148,13 @@ pub(super) fn results(
         |count| model_flops_per_step(&training.model, batch, training.batch.tokens, count);
     let flops = operations(ScoreCount::Full);
     let causal = operations(ScoreCount::Causal);
+    let hardware = hardware_flops_per_step(
+        &training.model,
+        batch,
+        training.batch.tokens,
+        ScoreCount::Full,
+        training.spec.recompute,
+    );
     let peak = lowered.gpu.peak_of_precision;
     let tokens_per_s = tokens as f64 / step_s;
     let weights: Vec<f64> = lowered
@@ -192,6 +202,7 @@ pub(super) fn results(
         tokens_per_s,
         model_tflops_per_gpu: flops / step_s / f64::from(gpus) / 1e12,
         mfu: model_flops_utilisation(flops, step_s, u64::from(gpus), peak),
+        hfu: hardware_flops_utilisation(hardware, step_s, u64::from(gpus), peak),
         mfu_causal: model_flops_utilisation(causal, step_s, u64::from(gpus), peak),
         dollars_per_million_tokens: variant
             .price
@@ -218,7 +229,11 @@ pub(super) fn results(
 }
 
 /// A job that hung or timed out, with the GPUs of the ranks that are missing.
-pub(super) fn failed(error: &JobError, variant: &ValidVariant, lowered: &Lowered) -> VariantResult {
+pub(super) fn failed(
+    error: &JobError,
+    variant: &ValidTraining,
+    lowered: &Lowered,
+) -> TrainingOutcome {
     let mut text = error.to_string();
     let missing = match error {
         JobError::Hangs { waiting, .. } => waiting.first().map(|w| w.missing.as_slice()),
@@ -235,7 +250,7 @@ pub(super) fn failed(error: &JobError, variant: &ValidVariant, lowered: &Lowered
         };
         text += &format!("\n  rank {rank} is on {name}{others}");
     }
-    VariantResult::Failed(text)
+    TrainingOutcome::Failed(text)
 }
 
 fn average(job: &Job, ledgers: &[Ledger], weights: &[f64]) -> Vec<Share> {
@@ -286,7 +301,7 @@ fn share_name(kind: ShareKind, stream: &str) -> String {
     }
 }
 
-fn ranks(variant: &ValidVariant, lowered: &Lowered, outcome: &JobOutcome) -> Vec<RankUse> {
+fn ranks(variant: &ValidTraining, lowered: &Lowered, outcome: &JobOutcome) -> Vec<RankUse> {
     let of = |(index, actor): (usize, &fabricsim_plan::job::Actor)| {
         let at = lowered.places.coordinates(actor.rank).unwrap_or_default();
         let dims = &variant.training.dims;
@@ -388,7 +403,7 @@ fn collectives(lowered: &Lowered, outcome: &JobOutcome) -> Vec<CollectiveUse> {
 }
 
 /// Ranks that faults touch and that others waited for.
-fn culprits(variant: &ValidVariant, lowered: &Lowered, outcome: &JobOutcome) -> Vec<Culprit> {
+fn culprits(variant: &ValidTraining, lowered: &Lowered, outcome: &JobOutcome) -> Vec<Culprit> {
     let actors = &lowered.job.actors;
     let mut caused = vec![0.0; actors.len()];
     for (ledger, actor) in outcome.ledgers.iter().zip(actors) {
@@ -428,7 +443,7 @@ fn culprits(variant: &ValidVariant, lowered: &Lowered, outcome: &JobOutcome) -> 
     list
 }
 
-fn disturbances(variant: &ValidVariant, end: Time) -> Vec<Disturbance> {
+fn disturbances(variant: &ValidTraining, end: Time) -> Vec<Disturbance> {
     let windows = variant.faults.windows(end).into_iter();
     windows
         .take(1000)
@@ -443,7 +458,7 @@ fn disturbances(variant: &ValidVariant, end: Time) -> Vec<Disturbance> {
 
 fn long_run(
     seed: u64,
-    variant: &ValidVariant,
+    variant: &ValidTraining,
     step_s: f64,
 ) -> Result<Option<GoodputUse>, ScenarioError> {
     let Some(long) = &variant.long_run else {

@@ -4,121 +4,116 @@ use super::answer::{Compared, answer};
 use super::causes::causes;
 use super::disturb::Trouble;
 use super::effect::{Counted, count, why_none};
-use super::factors::{differs, one_at_a_time};
 use super::lowering::{Ready, Shared, lowered_under};
 use super::prices::prices;
 use super::results::{Spans, failed, results};
-use super::valid::{ValidJob, ValidVariant};
+use super::valid::ValidTraining;
 use crate::ScenarioError;
+use crate::factors::one_at_a_time;
+use crate::valid::{ValidExperiment, ValidJob};
 use fabricsim_budget::{Budget, OverBudget};
 use fabricsim_engine::SimError;
 use fabricsim_engine::job::{JobError, JobOptions, run_job};
-use fabricsim_report::FORMAT;
 use fabricsim_report::cause::prices as prices_in_words;
 use fabricsim_report::training::{
-    JobSummary, JobTimeline, Variant, VariantResult, best, difference, is_equal,
+    FaultPrices, JobTimeline, TrainingOutcome, TrainingResult, best, difference, is_equal, ran,
 };
+use fabricsim_report::{JobResult, Metrics, Recorded, Summary, Variant};
 use fabricsim_units::Time;
 use fabricsim_workload::exchanges::AlikeNumbers;
 use fabricsim_workload::model::parameters;
+use fabricsim_workload::training::resolve::Training;
 use std::time::Instant;
 
-/// The results of a job's scenario.
-pub struct JobRun {
-    /// Numbers.
-    pub summary: JobSummary,
-    /// What happened when, by variant; not of those that failed.
-    pub timelines: Vec<(String, JobTimeline)>,
+/// What came of a training job.
+pub(crate) struct TrainingRun {
+    pub(crate) variant: Variant,
+    /// What happened when, if it ran.
+    pub(crate) recorded: Option<Recorded>,
+    pub(crate) ended: Option<Ended>,
 }
 
-/// Runs all variants of a training scenario.
+/// What was counted of a job that ended.
+pub(crate) struct Ended(Counted);
+
+/// Runs a training job, and prices its faults.
 ///
 /// # Errors
 /// What NCCL refuses, more than the memory of the budget holds. A job that hangs is a result, not
 /// an error.
-pub fn run_jobs(
-    job: &ValidJob,
-    budget: &Budget,
-    tell: &mut dyn FnMut(&str),
-) -> Result<JobRun, ScenarioError> {
-    expect_all(job, budget)?;
-    let mut variants = Vec::new();
-    let mut timelines = Vec::new();
-    let mut counted = Vec::new();
-    for variant in &job.variants {
-        tell(&variant.name);
-        let mut shared = Shared::default();
-        let run = run_variant(variant, (job.seed, budget), &mut shared)?;
-        let fault_prices = match &run.result {
-            VariantResult::Ran(ran) => {
-                let seconds: f64 = ran.steps_s.iter().sum();
-                let time = Time::from_picos((seconds * 1e12).round() as u64);
-                prices(variant, time, (job.seed, budget), &mut shared)?
-            }
-            VariantResult::Failed(_) => None,
-        };
-        variants.push(Variant {
-            fault_prices,
-            ..described(variant, run.result)
-        });
-        counted.push(run.counted);
-        if let Some(timeline) = run.timeline {
-            timelines.push((variant.name.clone(), timeline));
+pub(crate) fn run_training(
+    (name, job): (&str, &ValidTraining),
+    (seed, budget): (u64, &Budget),
+) -> Result<TrainingRun, ScenarioError> {
+    let mut shared = Shared::default();
+    let run = run_variant(job, (seed, budget), &mut shared)?;
+    let fault_prices = match &run.outcome {
+        TrainingOutcome::Ran(ran) => {
+            let seconds: f64 = ran.steps_s.iter().sum();
+            let time = Time::from_picos((seconds * 1e12).round() as u64);
+            prices(job, time, (seed, budget), &mut shared)?
         }
-    }
-    compare_with_baseline(job, &mut variants, &counted);
-    let best = best(&variants, job.baseline);
+        TrainingOutcome::Failed(_) => None,
+    };
+    Ok(TrainingRun {
+        variant: described((name, job), fault_prices, run.outcome),
+        recorded: run.timeline.map(Recorded::Training),
+        ended: run.counted.map(Ended),
+    })
+}
+
+/// Fills in what a summary says of its training jobs together: best, differences, the answer.
+pub(crate) fn compare(
+    experiment: &ValidExperiment,
+    summary: &mut Summary,
+    ended: &[Option<Ended>],
+) {
+    let baseline = experiment.baseline;
+    let variants = &mut summary.variants;
+    explain_equal(baseline, variants, ended);
+    let best = best(variants, baseline);
     let changes = best.map_or_else(Vec::new, |best| {
-        let ran = |index: usize| matches!(variants[index].result, VariantResult::Ran(_));
-        one_at_a_time(&job.specs, (job.baseline, best), ran)
+        let done = |index: usize| ran(&variants[index]).is_some();
+        one_at_a_time(&experiment.specs, (baseline, best), done)
     });
-    let base = &variants[job.baseline];
-    let others = (0..variants.len()).filter(|&index| index != job.baseline);
+    let base = &variants[baseline];
+    let others = (0..variants.len()).filter(|&index| index != baseline);
     let mut waterfall: Vec<_> = others
         .filter_map(|index| difference(base, &variants[index]))
         .collect();
-    let on_the_way = changes.iter().filter(|change| change.from != job.baseline);
+    let on_the_way = changes.iter().filter(|change| change.from != baseline);
     waterfall.extend(on_the_way.filter_map(|c| difference(&variants[c.from], &variants[c.to])));
-    let mut warnings: Vec<String> = Vec::new();
-    for warning in job.variants.iter().flat_map(|v| &v.warnings) {
-        if !warnings.contains(warning) {
-            warnings.push(warning.clone());
-        }
-    }
-    Ok(JobRun {
-        summary: JobSummary {
-            format: FORMAT,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            seed: job.seed,
-            title: job.title.clone(),
-            answer: answer(&Compared {
-                variants: &variants,
-                baseline: job.baseline,
-                best,
-                waterfall: &waterfall,
-                changes: &changes,
-            }) + &priced(&variants),
-            baseline: (variants.len() > 1).then(|| base.name.clone()),
-            best: best.map(|best| variants[best].name.clone()),
-            waterfall,
-            variants,
-            warnings,
-            spec: job.json.clone(),
-        },
-        timelines,
-    })
+    summary.answer = answer(&Compared {
+        variants,
+        baseline,
+        best,
+        waterfall: &waterfall,
+        changes: &changes,
+    }) + &priced(variants);
+    summary.best = best.map(|best| variants[best].name.clone());
+    summary.waterfall = waterfall;
 }
 
 /// Whether all variants fit into memory, before the first of them takes its time; what the largest
 /// would take, if not.
-fn expect_all(job: &ValidJob, budget: &Budget) -> Result<(), ScenarioError> {
-    if job.variants.len() == 1 {
+///
+/// # Errors
+/// More than the memory of the budget holds.
+pub(crate) fn expect_all(
+    experiment: &ValidExperiment,
+    budget: &Budget,
+) -> Result<(), ScenarioError> {
+    if experiment.variants.len() == 1 {
         return Ok(());
     }
     let mut largest: Option<OverBudget> = None;
-    for variant in &job.variants {
+    for variant in &experiment.variants {
+        let ValidJob::Training(job) = &variant.job else {
+            continue;
+        };
         let mut numbers = AlikeNumbers::default();
-        let lowered = lowered_under(variant, &variant.faults, (job.seed, budget), &mut numbers);
+        let how = (experiment.seed, budget);
+        let lowered = lowered_under(job, &job.faults, how, &mut numbers);
         // Other errors come in their turn.
         if let Err(ScenarioError::Memory(over)) = lowered {
             let known = largest.get_or_insert(over);
@@ -130,16 +125,12 @@ fn expect_all(job: &ValidJob, budget: &Budget) -> Result<(), ScenarioError> {
     largest.map_or(Ok(()), |over| Err(over.into()))
 }
 
-/// Says in what each variant differs from the baseline, and of those that take as long as it, why.
-fn compare_with_baseline(job: &ValidJob, variants: &mut [Variant], counted: &[Option<Counted>]) {
-    let base = variants[job.baseline].clone();
+/// Says of variants that take as long as the baseline why.
+fn explain_equal(baseline: usize, variants: &mut [Variant], ended: &[Option<Ended>]) {
+    let base = variants[baseline].clone();
     for (index, variant) in variants.iter_mut().enumerate() {
-        if index == job.baseline {
-            continue;
-        }
-        let differs = differs(&job.specs[job.baseline], &job.specs[index]);
-        variant.differs = differs.into_iter().collect();
-        if let (Some(from), Some(to)) = (&counted[job.baseline], &counted[index])
+        if index != baseline
+            && let (Some(Ended(from)), Some(Ended(to))) = (&ended[baseline], &ended[index])
             && !variant.differs.is_empty()
             && is_equal(&base, variant)
         {
@@ -148,26 +139,26 @@ fn compare_with_baseline(job: &ValidJob, variants: &mut [Variant], counted: &[Op
     }
 }
 
-/// What came of a variant.
-pub(super) struct VariantRun {
-    pub(super) result: VariantResult,
+/// What came of a run under the job's own faults.
+struct VariantRun {
+    outcome: TrainingOutcome,
     /// If it ran.
     timeline: Option<JobTimeline>,
     counted: Option<Counted>,
 }
 
 impl VariantRun {
-    fn failed(result: VariantResult) -> Self {
+    fn failed(outcome: TrainingOutcome) -> Self {
         VariantRun {
-            result,
+            outcome,
             timeline: None,
             counted: None,
         }
     }
 }
 
-pub(super) fn run_variant(
-    variant: &ValidVariant,
+fn run_variant(
+    variant: &ValidTraining,
     (seed, budget): (u64, &Budget),
     shared: &mut Shared,
 ) -> Result<VariantRun, ScenarioError> {
@@ -185,7 +176,7 @@ pub(super) fn run_variant(
             },
         ) => return Err(over.into()),
         Err(error) => {
-            let failed = VariantResult::Failed(error.to_string());
+            let failed = TrainingOutcome::Failed(error.to_string());
             return Ok(VariantRun::failed(failed));
         }
     };
@@ -213,7 +204,7 @@ pub(super) fn run_variant(
     result.wall_ms = wall_ms;
     result.causes = causes(variant, &lowered.job, &rehearsed, &outcome);
     Ok(VariantRun {
-        result: VariantResult::Ran(Box::new(result)),
+        outcome: TrainingOutcome::Ran(Box::new(result)),
         timeline: Some(timeline),
         counted: Some(count(variant, &lowered.job, &rehearsed, &outcome)),
     })
@@ -224,16 +215,13 @@ pub(super) fn run_variant(
 fn priced(variants: &[Variant]) -> String {
     let several = variants.len() > 1;
     let priced = variants.iter().filter_map(|variant| {
-        let faults = variant.fault_prices.as_ref()?;
+        let faults = variant.job.training()?.fault_prices.as_ref()?;
         let free = faults.costs.iter().all(|fault| fault.cost_us == Some(0.0));
         let told = variant.no_effect.is_some() && variant.differs.iter().any(|d| d == "faults");
         if free && told {
             return None;
         }
-        let steps = match &variant.result {
-            VariantResult::Ran(ran) => ran.steps_s.len(),
-            VariantResult::Failed(_) => 1,
-        };
+        let steps = ran(variant).map_or(1, |ran| ran.steps_s.len());
         let of = match steps {
             1 => "the step".to_owned(),
             steps => format!("{steps} steps"),
@@ -248,8 +236,12 @@ fn priced(variants: &[Variant]) -> String {
     priced.collect()
 }
 
-fn described(variant: &ValidVariant, result: VariantResult) -> Variant {
-    let training = &variant.training;
+fn described(
+    (name, job): (&str, &ValidTraining),
+    fault_prices: Option<FaultPrices>,
+    outcome: TrainingOutcome,
+) -> Variant {
+    let training = &job.training;
     let dims = &training.dims;
     let mut layout = vec![format!("tp {}", dims.tp)];
     let optional = [("cp", dims.cp), ("ep", dims.ep), ("pp", dims.pp)];
@@ -260,27 +252,31 @@ fn described(variant: &ValidVariant, result: VariantResult) -> Variant {
             .map(|(name, n)| format!("{name} {n}")),
     );
     layout.push(format!("dp {}", dims.dp));
-    Variant {
-        name: variant.name.clone(),
-        topology: variant.topology.name.clone(),
-        topology_title: variant.topology.title.clone(),
-        nodes: variant.topology.nodes.len() as u32,
-        gpus: variant.gpus.len() as u32,
+    let gpus = job.gpus.len() as u32;
+    let result = TrainingResult {
         model: training.model_name.clone(),
         parameters: parameters(&training.model).total() as f64,
         layout: layout.join(" · "),
-        schedule: schedule(variant),
+        schedule: schedule(training),
+        fault_prices,
+        outcome,
+    };
+    Variant {
+        name: name.to_owned(),
+        topology: job.topology.name.clone(),
+        topology_title: job.topology.title.clone(),
+        nodes: job.topology.nodes.len() as u32,
+        gpus,
         differs: Vec::new(),
         no_effect: None,
-        fault_prices: None,
-        result,
+        metrics: Metrics::of_training(&result, gpus),
+        job: JobResult::Training(Box::new(result)),
     }
 }
 
-fn schedule(variant: &ValidVariant) -> String {
+fn schedule(training: &Training) -> String {
     use fabricsim_workload::pipeline::Schedule;
     use fabricsim_workload::training::spec::DataParallelSpec;
-    let training = &variant.training;
     let mut parts = Vec::new();
     if training.dims.pp > 1 {
         parts.push(match training.schedule {

@@ -1,44 +1,23 @@
-//! A training scenario whose every part has been checked, ready to run.
+//! A training job whose every part has been checked, ready to run.
 
 use super::memory::{capacity, memory_plan};
 use crate::ScenarioError;
-use crate::read::{Scenario, changed};
 use crate::refusal::{fault, refusal, refuse};
-use crate::spec::{JobSpec, ScenarioSpec};
-use crate::valid::{Machine, check_name, environment, gpus, machine};
+use crate::site::{Machine, Site, environment};
+use crate::spec::ScenarioSpec;
 use fabricsim_fault::goodput::{Cluster, LongRunSpec};
 use fabricsim_fault::{FaultError, Faults};
-use fabricsim_nccl::{Env, unknown_interfaces};
-use fabricsim_topology::error::nearest;
-use fabricsim_topology::{DeviceId, Fault, Topology};
+use fabricsim_nccl::Env;
+use fabricsim_topology::{DeviceId, Topology};
 use fabricsim_units::Span;
 use fabricsim_workload::model::peak_memory;
 use fabricsim_workload::training::resolve::{Training, TrainingError, TrainingFault};
-use serde_json::Value;
-use std::path::{Path, PathBuf};
+use fabricsim_workload::training::spec::TrainingSpec;
+use std::path::Path;
 
-/// A checked training scenario, with all its variants.
-pub struct ValidJob {
-    /// For people.
-    pub title: String,
-    /// What is run, and compared if there are several.
-    pub variants: Vec<ValidVariant>,
-    /// The scenario of each, as JSON.
-    pub specs: Vec<Value>,
-    /// The one that the others are compared with: an index.
-    pub baseline: usize,
-    /// The seed.
-    pub seed: u64,
-    /// Where results go.
-    pub outputs: PathBuf,
-    /// The scenario as JSON.
-    pub json: Value,
-}
-
-/// One job on one machine.
-pub struct ValidVariant {
-    /// Its name.
-    pub name: String,
+/// A checked training job.
+#[derive(Debug)]
+pub struct ValidTraining {
     /// The machine.
     pub topology: Topology,
     /// What is odd about it, and about NCCL's variables.
@@ -59,99 +38,16 @@ pub struct ValidVariant {
     pub price: Option<f64>,
 }
 
-/// Checks a training scenario and builds the machines of all variants; relative paths start at
-/// `folder`.
+/// Checks a training job and builds its machine.
 ///
 /// # Errors
-/// Everything that is wrong with a variant's values.
-pub fn validate_job(scenario: Scenario, folder: &Path) -> Result<ValidJob, ScenarioError> {
-    let Scenario { spec, json, origin } = scenario;
-    let mut faults = Vec::new();
-    check_name("name", &spec.name, &mut faults);
-    for (index, variant) in spec.variants.iter().enumerate() {
-        let path = format!("variants[{index}].name");
-        check_name(&path, &variant.name, &mut faults);
-        if spec.variants[..index]
-            .iter()
-            .any(|v| v.name == variant.name)
-        {
-            faults.push(fault(
-                &path,
-                format!("`{}` again", variant.name),
-                "another name",
-            ));
-        }
-    }
-    let baseline = baseline(&spec, &mut faults);
-    refuse(&origin, faults)?;
-    let mut variants = Vec::new();
-    let mut specs = Vec::new();
-    if spec.variants.is_empty() {
-        variants.push(variant(&spec, spec.name.clone(), folder, &origin)?);
-        specs.push(json.clone());
-    }
-    for (index, described) in spec.variants.iter().enumerate() {
-        let mut base = json.clone();
-        if let Value::Object(map) = &mut base {
-            map.remove("variants");
-            map.remove("baseline");
-        }
-        let origin = format!("{origin}, variant {}", described.name);
-        let place = format!("variants[{index}].set");
-        let changed = changed(&base, &origin, &place, &described.set)?;
-        variants.push(variant(
-            &changed.spec,
-            described.name.clone(),
-            folder,
-            &origin,
-        )?);
-        specs.push(changed.json);
-    }
-    Ok(ValidJob {
-        title: spec.title.unwrap_or_else(|| spec.name.clone()),
-        specs,
-        baseline,
-        outputs: spec
-            .outputs
-            .map_or_else(|| Path::new("runs").join(&spec.name), PathBuf::from),
-        variants,
-        seed: spec.seed,
-        json,
-    })
-}
-
-/// Which variant the others are compared with.
-fn baseline(spec: &ScenarioSpec, faults: &mut Vec<Fault>) -> usize {
-    let Some(name) = &spec.baseline else { return 0 };
-    let names = || spec.variants.iter().map(|v| v.name.as_str());
-    names().position(|known| known == name).unwrap_or_else(|| {
-        let listed: Vec<&str> = names().collect();
-        faults.push(Fault {
-            nearest: nearest(name, names()),
-            ..fault(
-                "baseline",
-                format!("`{name}`"),
-                match listed.as_slice() {
-                    [] => "none: there are no variants".to_owned(),
-                    listed => format!("the name of a variant: {}", listed.join(", ")),
-                },
-            )
-        });
-        0
-    })
-}
-
-pub(super) fn variant(
+/// Everything that is wrong with the values of its scenario, or with its topology.
+pub(crate) fn training(
     spec: &ScenarioSpec,
-    name: String,
-    folder: &Path,
-    origin: &str,
-) -> Result<ValidVariant, ScenarioError> {
+    job: &TrainingSpec,
+    (folder, origin): (&Path, &str),
+) -> Result<ValidTraining, ScenarioError> {
     let mut faults = Vec::new();
-    let JobSpec::Training(job) = &spec.job else {
-        let wrong = fault("job", "another job".into(), "`training`");
-        return Err(refusal(origin, vec![wrong]));
-    };
     let mut env = environment(spec, None, (folder, origin), &mut faults)?;
     // Each rank of a training job has a process of its own.
     env.ranks_per_process = spec.ranks_per_process.unwrap_or(1);
@@ -162,20 +58,13 @@ pub(super) fn variant(
         faults.push(wrong);
     }
     refuse(origin, faults)?;
-    let Machine {
-        topology,
-        findings,
-        notes,
-    } = machine(&spec.topology, spec.nodes, folder, origin)?;
-    env.warnings.extend(unknown_interfaces(&topology, &env));
-    let gpus = gpus(&topology, spec.gpus_per_node, origin)?;
+    let site = Machine::of(spec, folder, origin)?.with(spec, env, origin)?;
+    let Site { topology, gpus, .. } = &site;
     let training = Training::new(job, gpus.len() as u32).map_err(|e| refused(origin, e))?;
-    check_activations(&training, &topology, &gpus).map_err(|e| refused(origin, e))?;
-    let resolved = Faults::resolve(&spec.faults, &topology, &gpus, spec.seed)
-        .map_err(|FaultError { problems }| refusal(origin, problems))?;
+    check_activations(&training, topology, gpus).map_err(|e| refused(origin, e))?;
     if let Some(long) = &spec.long_run {
         // What is wrong with it is to be known before the step is simulated.
-        let cluster = cluster(&topology, gpus.len() as u32, Span::from_secs(1));
+        let cluster = cluster(topology, gpus.len() as u32, Span::from_secs(1));
         if let Err(FaultError { mut problems }) = fabricsim_fault::goodput::Job::new(&cluster, long)
         {
             for problem in &mut problems {
@@ -184,20 +73,14 @@ pub(super) fn variant(
             refuse(origin, problems)?;
         }
     }
-    Ok(ValidVariant {
-        warnings: notes
-            .iter()
-            .cloned()
-            .chain(findings.iter().map(ToString::to_string))
-            .chain(env.warnings.iter().cloned())
-            .collect(),
-        notes,
-        name,
-        topology,
-        gpus,
+    Ok(ValidTraining {
+        warnings: site.warnings,
+        notes: site.notes,
+        topology: site.topology,
+        gpus: site.gpus,
         training,
-        faults: resolved,
-        env,
+        faults: site.faults,
+        env: site.env,
         long_run: spec.long_run.clone(),
         price: spec.dollars_per_gpu_hour,
     })

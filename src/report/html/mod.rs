@@ -9,7 +9,9 @@ pub(super) use timeline_view::{Data, Lane, SCRIPT, begin, canvas};
 
 use super::columns::slower;
 use super::numbers::{grouped, micros, percent, size, three_digits};
-use super::record::{LinkUse, Row, Summary, Timeline};
+use super::record::{LinkUse, Row, Timeline};
+use super::results::Results;
+use super::summary::{CollectiveView, Variant};
 use super::table::busiest;
 use super::{ReportError, plot};
 use maud::{Markup, html};
@@ -23,29 +25,30 @@ const MOST_LINKS: usize = 24;
 /// # Errors
 /// Plots that cannot be drawn, or data that JSON cannot hold.
 pub fn report(
-    summary: &Summary,
+    view: CollectiveView<'_>,
     timeline: &Timeline,
     topology_svg: Option<&str>,
 ) -> Result<String, ReportError> {
-    let plots = plot::all_svg(summary, timeline)?;
+    let plots = plot::all_svg(view, timeline)?;
     let timeline_view = timeline_view::view(timeline)?;
-    let spec = serde_json::to_string_pretty(&summary.spec).map_err(|source| ReportError::Json {
-        what: "the spec",
-        source,
-    })?;
+    let spec =
+        serde_json::to_string_pretty(&view.summary.spec).map_err(|source| ReportError::Json {
+            what: "the spec",
+            source,
+        })?;
     let body = html! {
-        (heading(summary))
-        (answer(summary))
-        @if !summary.faults.is_empty() {
+        (heading(view))
+        (answer(view))
+        @if !view.result.faults.is_empty() {
             section {
                 h2 { "What goes wrong" }
-                ul { @for (index, fault) in summary.faults.iter().enumerate() { li { (fault) (price_of(summary, index)) } } }
+                ul { @for (index, fault) in view.result.faults.iter().enumerate() { li { (fault) (price_of(view, index)) } } }
             }
         }
-        @if !summary.warnings.is_empty() {
+        @if !view.summary.warnings.is_empty() {
             section.warnings {
                 h2 { "To keep in mind" }
-                ul { @for warning in &summary.warnings { li { (warning) } } }
+                ul { @for warning in &view.summary.warnings { li { (warning) } } }
             }
         }
         @if !plots.is_empty() {
@@ -54,46 +57,84 @@ pub fn report(
                 div.plots { @for svg in &plots { figure.plot { (drawing(svg)) } } }
             }
         }
-        @if let Some(attribution) = &summary.attribution {
+        @if let Some(attribution) = &view.result.attribution {
             section {
                 h2 { "Where the time went" }
                 (time_bars::bars(attribution))
             }
         }
         section.wide {
-            h2 { "Timeline" @if let Some(row) = traced(summary) { span.aside { "of " (operation(summary, row)) } } }
+            h2 { "Timeline" @if let Some(row) = view.result.traced() { span.aside { "of " (operation(view, row)) } } }
             (timeline_view)
         }
         @if let Some(svg) = topology_svg {
             section {
-                h2 { "Topology" span.aside { (summary.topology_title) } }
+                h2 { "Topology" span.aside { (view.variant.topology_title) } }
                 figure.topology { (drawing(svg)) }
             }
         }
-        @if !summary.links.is_empty() {
+        @if !view.result.links.is_empty() {
             section {
-                h2 { "Links" span.aside { "the busiest of " (grouped(summary.links.len() as u64)) " that carried data" } }
-                (links(&summary.links))
+                h2 { "Links" span.aside { "the busiest of " (grouped(view.result.links.len() as u64)) " that carried data" } }
+                (links(&view.result.links))
             }
         }
         section {
             h2 { "Results" }
-            (results(summary))
+            (results(view))
         }
         section {
             h2 { "Spec" }
             details open[spec.len() < 4000] { summary { "The scenario as it was run" } pre { code { (spec) } } }
         }
         footer {
-            "fabricsim " (summary.version) ", seed " (summary.seed)
+            "fabricsim " (view.summary.version) ", seed " (view.summary.seed)
             ". Rates are per direction; GB/s is 10⁹ bytes per second, MiB is 2²⁰ bytes."
         }
     };
-    Ok(page(&summary.title, &body, &[timeline_view::SCRIPT]))
+    Ok(page(&view.summary.title, &body, &[timeline_view::SCRIPT]))
 }
 
-fn heading(summary: &Summary) -> Markup {
-    let gpus = match (summary.ranks, summary.nodes) {
+/// A collective that is one variant of several: its details can be folded away.
+pub(super) fn collective_details(
+    results: &Results,
+    variant: &Variant,
+    open: bool,
+) -> Result<Markup, ReportError> {
+    let Some(result) = variant.job.collective() else {
+        return Ok(html! {});
+    };
+    let view = CollectiveView {
+        summary: &results.summary,
+        variant,
+        result,
+    };
+    let record = results.collective_record(&variant.name);
+    let timeline = record.map(|(timeline, _)| timeline_view::view(timeline));
+    let timeline = timeline.transpose()?;
+    Ok(html! {
+        section {
+            details.variant open[open] {
+                summary {
+                    (variant.name)
+                    @if let Some(row) = result.shown_row() { span.aside { (operation(view, row)) " in " (micros(row.time_us)) } }
+                }
+                @if !result.bottleneck.is_empty() { p { (result.bottleneck) } }
+                @if let Some(attribution) = &result.attribution {
+                    h3 { "Where the time went" }
+                    (time_bars::bars(attribution))
+                }
+                @if let Some(timeline) = &timeline { h3 { "Timeline" } (timeline) }
+                @if !result.links.is_empty() { h3 { "Links" } (links(&result.links)) }
+                h3 { "Results" }
+                (self::results(view))
+            }
+        }
+    })
+}
+
+fn heading(view: CollectiveView<'_>) -> Markup {
+    let gpus = match (view.result.ranks, view.variant.nodes) {
         (ranks, 1) => format!("{} GPUs in one node", grouped(u64::from(ranks))),
         (ranks, nodes) => format!(
             "{} GPUs in {} nodes",
@@ -103,25 +144,14 @@ fn heading(summary: &Summary) -> Markup {
     };
     html! {
         header {
-            h1 { (summary.title) }
-            p { (summary.collective) " · " (gpus) " · " (summary.topology_title) }
+            h1 { (view.summary.title) }
+            p { (view.result.collective) " · " (gpus) " · " (view.variant.topology_title) }
         }
     }
 }
 
-/// The row that the details are of.
-fn traced(summary: &Summary) -> Option<&Row> {
-    summary.traced_row.and_then(|row| summary.rows.get(row))
-}
-
-/// The row that the answer is about.
-fn shown_row(summary: &Summary) -> Option<&Row> {
-    let largest = || summary.rows.iter().max_by_key(|row| row.bytes);
-    traced(summary).or_else(largest)
-}
-
-fn operation(summary: &Summary, row: &Row) -> String {
-    format!("{} of {}", summary.collective, size(row.bytes as f64))
+fn operation(view: CollectiveView<'_>, row: &Row) -> String {
+    format!("{} of {}", view.result.collective, size(row.bytes as f64))
 }
 
 /// `An all-reduce`, `A broadcast`.
@@ -133,14 +163,14 @@ fn article(noun: &str) -> &'static str {
     }
 }
 
-fn answer(summary: &Summary) -> Markup {
-    let row = shown_row(summary);
+fn answer(view: CollectiveView<'_>) -> Markup {
+    let row = view.result.shown_row();
     html! {
         section.answer {
-            @if !summary.bottleneck.is_empty() { p.lead { (summary.bottleneck) } }
+            @if !view.result.bottleneck.is_empty() { p.lead { (view.result.bottleneck) } }
             @if let Some(row) = row {
                 p {
-                    (article(&summary.collective)) " " (operation(summary, row)) " takes " strong { (micros(row.time_us)) }
+                    (article(&view.result.collective)) " " (operation(view, row)) " takes " strong { (micros(row.time_us)) }
                     ", a bus bandwidth of " strong { (three_digits(row.busbw_gbs)) " GB/s" } "."
                     @if row.bound_us > 0.0 && row.time_us > 0.0 {
                         (bound_sentence(row))
@@ -176,8 +206,8 @@ fn bound_sentence(row: &Row) -> Markup {
 }
 
 /// What a fault costs the row that is shown.
-fn price_of(summary: &Summary, index: usize) -> String {
-    let row = shown_row(summary);
+fn price_of(view: CollectiveView<'_>, index: usize) -> String {
+    let row = view.result.shown_row();
     let cost = row.and_then(|row| row.fault_costs.get(index));
     match (row, cost) {
         (Some(row), Some(cost)) => format!(": {}", cost.outcome(row.time_us)),
@@ -223,19 +253,19 @@ fn links(links: &[LinkUse]) -> Markup {
     }
 }
 
-fn results(summary: &Summary) -> Markup {
+fn results(view: CollectiveView<'_>) -> Markup {
     html! {
         div.scroll {
             table.results {
                 thead { tr {
                     th.number { "size" } th.number { "time" } th.number { "algbw, GB/s" } th.number { "busbw, GB/s" }
                     th.number { "bound" } th.number { "reached" }
-                    @if !summary.faults.is_empty() { th.number { "without faults" } th.number { "slower" } }
+                    @if !view.result.faults.is_empty() { th.number { "without faults" } th.number { "slower" } }
                     th { "algorithm" } th { "protocol" } th.number { "channels" } th { "limited by" }
                 } }
                 tbody {
-                    @for (index, row) in summary.rows.iter().enumerate() {
-                        tr.traced[summary.traced_row == Some(index)] {
+                    @for (index, row) in view.result.rows.iter().enumerate() {
+                        tr.traced[view.result.traced_row == Some(index)] {
                             td.number title={ (grouped(row.bytes)) " bytes" } { (size(row.bytes as f64)) }
                             td.number { (micros(row.time_us)) }
                             td.number { (three_digits(row.algbw_gbs)) }
@@ -244,7 +274,7 @@ fn results(summary: &Summary) -> Markup {
                             td.number { @if row.time_us > 0.0 { (percent(row.bound_us / row.time_us)) } }
                             @if let Some(healthy) = row.healthy_us {
                                 td.number { (micros(healthy)) } td.number { (slower(row.time_us, healthy)) }
-                            } @else if !summary.faults.is_empty() { td {} td {} }
+                            } @else if !view.result.faults.is_empty() { td {} td {} }
                             td { (row.algo) } td { (row.proto) } td.number { (row.channels) }
                             td { (row.bottleneck) }
                         }
@@ -252,7 +282,7 @@ fn results(summary: &Summary) -> Markup {
                 }
             }
         }
-        @if summary.traced_row.is_some() && summary.rows.len() > 1 {
+        @if view.result.traced_row.is_some() && view.result.rows.len() > 1 {
             p.note { "The marked row is the one that was traced: timeline, links and times are of it." }
         }
     }

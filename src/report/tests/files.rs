@@ -1,21 +1,40 @@
 //! A run's folder: whole, reproducible, and never at the cost of another.
 
 use super::samples;
-use crate::record::{Summary, Timeline};
-use crate::{ReportError, Run, summary_json, summary_schema, write_file, write_run};
+use crate::record::{Row, Timeline};
+use crate::{
+    Outputs, Recorded, ReportError, Results, Summary, summary_json, summary_schema, write_file,
+    write_results,
+};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-fn run() -> Run {
+fn run() -> Results {
     let (summary, timeline) = samples::ring();
-    Run {
-        summary,
-        timeline,
-        topology_svg: Some(
-            "<?xml version=\"1.0\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\"/>".into(),
-        ),
+    let drawing = "<?xml version=\"1.0\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\"/>";
+    samples::results(summary, timeline, drawing)
+}
+
+fn rows(results: &mut Results) -> &mut Vec<Row> {
+    &mut samples::collective(&mut results.summary).rows
+}
+
+fn timeline(results: &mut Results) -> &mut Timeline {
+    match &mut results.records[0].recorded {
+        Recorded::Collective { timeline, .. } => timeline,
+        Recorded::Training(_) => panic!("a collective"),
     }
+}
+
+fn drop_drawing(results: &mut Results) {
+    if let Recorded::Collective { topology_svg, .. } = &mut results.records[0].recorded {
+        topology_svg.clear();
+    }
+}
+
+fn write(target: &Path, results: &Results) -> Result<(), ReportError> {
+    write_results(target, results, &Outputs::default())
 }
 
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -33,11 +52,11 @@ fn a_run_is_the_same_bytes_again_and_leaves_nothing_else() {
     let home = tempfile::tempdir().unwrap();
     let mut run = run();
     let first = home.path().join("new/parents/first");
-    write_run(&first, &run).unwrap();
-    run.summary.rows[0].wall_ms = 99.0;
+    write(&first, &run).unwrap();
+    rows(&mut run)[0].wall_ms = 99.0;
     let second = home.path().join("second");
-    write_run(&second, &run).unwrap();
-    write_run(&second, &run).unwrap();
+    write(&second, &run).unwrap();
+    write(&second, &run).unwrap();
     let files = contents(&first);
     assert_eq!(
         files.keys().map(String::as_str).collect::<Vec<_>>(),
@@ -55,7 +74,7 @@ fn a_run_is_the_same_bytes_again_and_leaves_nothing_else() {
     assert_eq!(contents(home.path()).len(), 2, "something was left behind");
 
     let summary: Summary = serde_json::from_slice(&files["summary.json"]).unwrap();
-    assert_eq!(summary.rows[0].wall_ms, 0.0);
+    assert_eq!(samples::view(&summary).result.rows[0].wall_ms, 0.0);
     assert!(files["bandwidth.png"].starts_with(b"\x89PNG\r\n"));
 }
 
@@ -64,11 +83,11 @@ fn a_finished_run_replaces_an_older_one() {
     let home = tempfile::tempdir().unwrap();
     let target = home.path().join("run");
     fs::create_dir(&target).unwrap();
-    write_run(&target, &run()).unwrap();
+    write(&target, &run()).unwrap();
     let mut other = run();
     other.summary.title = "Another".to_owned();
-    other.topology_svg = None;
-    write_run(&target, &other).unwrap();
+    drop_drawing(&mut other);
+    write(&target, &other).unwrap();
     let files = contents(&target);
     assert!(!files.contains_key("topology.svg"));
     assert!(String::from_utf8_lossy(&files["summary.json"]).contains("Another"));
@@ -95,7 +114,7 @@ fn what_fabricsim_did_not_write_stays() {
         let target = home.path().join("run");
         fs::create_dir(&target).unwrap();
         fs::write(target.join(name), text).unwrap();
-        let error = write_run(&target, &run()).unwrap_err();
+        let error = write(&target, &run()).unwrap_err();
         assert!(matches!(error, ReportError::Foreign { .. }), "{error}");
         let message = error.to_string();
         assert!(
@@ -111,9 +130,9 @@ fn what_fabricsim_did_not_write_stays() {
 fn notes_kept_in_a_run_keep_it_from_being_replaced() {
     let home = tempfile::tempdir().unwrap();
     let target = home.path().join("run");
-    write_run(&target, &run()).unwrap();
+    write(&target, &run()).unwrap();
     fs::write(target.join("notes.txt"), "mine").unwrap();
-    let error = write_run(&target, &run()).unwrap_err();
+    let error = write(&target, &run()).unwrap_err();
     assert!(matches!(error, ReportError::Foreign { .. }), "{error}");
     assert_eq!(contents(&target).len(), 8);
 }
@@ -124,15 +143,13 @@ fn a_parent_that_cannot_hold_a_folder_is_an_error_that_names_it() {
     let file = home.path().join("file");
     fs::write(&file, "mine").unwrap();
     for target in [file.join("run"), file.join("deep/run"), file.clone()] {
-        let error = write_run(&target, &run()).unwrap_err().to_string();
+        let error = write(&target, &run()).unwrap_err().to_string();
         assert!(error.contains(file.to_str().unwrap()), "{error}");
     }
     assert_eq!(fs::read(&file).unwrap(), b"mine");
     assert_eq!(contents(home.path()).len(), 1);
     for nameless in ["/", ".."] {
-        let error = write_run(Path::new(nameless), &run())
-            .unwrap_err()
-            .to_string();
+        let error = write(Path::new(nameless), &run()).unwrap_err().to_string();
         assert!(error.contains('`'), "{error}");
     }
 }
@@ -141,19 +158,19 @@ fn a_parent_that_cannot_hold_a_folder_is_an_error_that_names_it() {
 fn a_run_that_cannot_be_written_leaves_the_old_one_and_no_parents() {
     let home = tempfile::tempdir().unwrap();
     let target = home.path().join("run");
-    write_run(&target, &run()).unwrap();
+    write(&target, &run()).unwrap();
     let before = contents(&target);
     let mut broken = run();
-    broken.summary.rows[0].time_us = f64::NAN;
-    let error = write_run(&target, &broken).unwrap_err().to_string();
+    rows(&mut broken)[0].time_us = f64::NAN;
+    let error = write(&target, &broken).unwrap_err().to_string();
     assert_eq!(
         error,
         "the result `rows[0].time_us` is NaN, which no report can hold"
     );
     assert!(before == contents(&target));
     broken = run();
-    broken.timeline.links[0].bytes[1] = f64::INFINITY;
-    write_run(&home.path().join("deep/er/run"), &broken).unwrap_err();
+    timeline(&mut broken).links[0].bytes[1] = f64::INFINITY;
+    write(&home.path().join("deep/er/run"), &broken).unwrap_err();
     assert_eq!(contents(home.path()).len(), 1);
 }
 
@@ -173,22 +190,19 @@ fn a_summary_fits_its_schema_and_reads_back() {
 fn runs_without_rows_links_or_trace_are_written_too() {
     let home = tempfile::tempdir().unwrap();
     let mut summary = samples::sweep();
-    summary.rows.clear();
-    summary.traced_row = Some(7);
-    let empty = Run {
-        summary,
-        timeline: Timeline::default(),
-        topology_svg: None,
-    };
-    write_run(&home.path().join("empty"), &empty).unwrap();
+    let result = samples::collective(&mut summary);
+    result.rows.clear();
+    result.traced_row = Some(7);
+    let empty = samples::results(summary, Timeline::default(), "");
+    write(&home.path().join("empty"), &empty).unwrap();
     let mut zero = run();
-    zero.summary.rows[0].time_us = 0.0;
-    zero.summary.rows[0].algbw_gbs = 0.0;
-    zero.summary.rows[0].bound_us = 0.0;
-    zero.summary.rows[0].bytes = 0;
-    zero.timeline.bin = fabricsim_units::Time::ZERO;
-    zero.timeline.end = fabricsim_units::Time::ZERO;
-    write_run(&home.path().join("zero"), &zero).unwrap();
+    rows(&mut zero)[0].time_us = 0.0;
+    rows(&mut zero)[0].algbw_gbs = 0.0;
+    rows(&mut zero)[0].bound_us = 0.0;
+    rows(&mut zero)[0].bytes = 0;
+    timeline(&mut zero).bin = fabricsim_units::Time::ZERO;
+    timeline(&mut zero).end = fabricsim_units::Time::ZERO;
+    write(&home.path().join("zero"), &zero).unwrap();
 }
 
 #[test]
@@ -226,7 +240,7 @@ fn others_may_read_what_the_user_lets_them_read() {
     fs::write(&file, "").unwrap();
     fs::create_dir(&folder).unwrap();
     write_file(&home.path().join("ours"), b"").unwrap();
-    write_run(&home.path().join("run"), &run()).unwrap();
+    write(&home.path().join("run"), &run()).unwrap();
     assert_eq!(mode(&home.path().join("ours")), mode(&file));
     assert_eq!(mode(&home.path().join("run")), mode(&folder));
     assert_eq!(mode(&home.path().join("run/summary.json")), mode(&file));

@@ -2,9 +2,10 @@
 //! other, and with nothing else.
 
 use crate::record::{
-    Activity, Attribution, Lane, LinkSeries, LinkUse, Part, RankTrack, Row, Span, Summary,
+    Activity, Attribution, CollectiveResult, Lane, LinkSeries, LinkUse, Part, RankTrack, Row, Span,
     Timeline, Track,
 };
+use crate::{CollectiveView, JobResult, Metrics, Record, Recorded, Results, Summary, Variant};
 use fabricsim_units::{Bandwidth, Bytes, Time};
 
 pub(crate) const GPUS: u32 = 8;
@@ -16,12 +17,13 @@ pub(crate) fn ring() -> (Summary, Timeline) {
     let timeline = ring_timeline();
     let row = row(64 << 20, "ring", "simple", 329.5);
     let mut summary = summary(vec![row]);
-    summary.traced_row = Some(0);
-    summary.bottleneck = "NVLink out of every GPU limits it: 71 % of the critical path is spent \
+    let result = collective(&mut summary);
+    result.traced_row = Some(0);
+    result.bottleneck = "NVLink out of every GPU limits it: 71 % of the critical path is spent \
                           streaming at its full rate."
         .to_owned();
-    summary.attribution = Some(attribution(&timeline));
-    summary.links = timeline
+    result.attribution = Some(attribution(&timeline));
+    result.links = timeline
         .links
         .iter()
         .map(|series| {
@@ -93,15 +95,36 @@ fn row(bytes: u64, algo: &str, proto: &str, time_us: f64) -> Row {
     }
 }
 
+/// The results of the only variant.
+pub(crate) fn collective(summary: &mut Summary) -> &mut CollectiveResult {
+    match &mut summary.variants[0].job {
+        JobResult::Collective(result) => result,
+        JobResult::Training(_) => panic!("a collective"),
+    }
+}
+
+/// A run of a summary's only variant.
+pub(crate) fn results(summary: Summary, timeline: Timeline, drawing: &str) -> Results {
+    let record = Record {
+        variant: summary.variants[0].name.clone(),
+        recorded: Recorded::Collective {
+            timeline,
+            topology_svg: drawing.to_owned(),
+        },
+    };
+    Results {
+        summary,
+        records: vec![record],
+    }
+}
+
+/// What tables of it are made from.
+pub(crate) fn view(summary: &Summary) -> CollectiveView<'_> {
+    summary.only_collective().unwrap()
+}
+
 fn summary(rows: Vec<Row>) -> Summary {
-    Summary {
-        format: 2,
-        version: "0.1.0".to_owned(),
-        seed: 1,
-        title: "All-reduce on one DGX H100".to_owned(),
-        topology: "dgx-h100".to_owned(),
-        topology_title: "DGX H100: 8 H100 SXM, 4 NVSwitch, 8 NDR 400G".to_owned(),
-        nodes: 1,
+    let result = CollectiveResult {
         gpus_per_node: GPUS,
         ranks: GPUS,
         collective: "all-reduce".to_owned(),
@@ -113,12 +136,26 @@ fn summary(rows: Vec<Row>) -> Summary {
         faults: Vec::new(),
         links: Vec::new(),
         decisions: Vec::new(),
-        warnings: Vec::new(),
-        spec: serde_json::json!({
-            "topology": {"name": "dgx-h100", "nodes": 1},
-            "collective": {"name": "all-reduce", "sizes": ["64MiB"]},
-            "note": "</script><script>alert('not run')</script>",
-        }),
+    };
+    let spec = serde_json::json!({
+        "topology": {"name": "dgx-h100", "nodes": 1},
+        "collective": {"name": "all-reduce", "sizes": ["64MiB"]},
+        "note": "</script><script>alert('not run')</script>",
+    });
+    let variant = Variant {
+        name: "all-reduce".to_owned(),
+        topology: "dgx-h100".to_owned(),
+        topology_title: "DGX H100: 8 H100 SXM, 4 NVSwitch, 8 NDR 400G".to_owned(),
+        nodes: 1,
+        gpus: GPUS,
+        differs: Vec::new(),
+        no_effect: None,
+        metrics: Metrics::of_collective(&result),
+        job: JobResult::Collective(Box::new(result)),
+    };
+    Summary {
+        variants: vec![variant],
+        ..Summary::new("All-reduce on one DGX H100".to_owned(), 1, spec)
     }
 }
 

@@ -8,6 +8,12 @@ use crate::{
 };
 use fabricsim_units::Time;
 
+/// Leaves only these rows of a collective.
+fn keep(summary: &mut crate::Summary, rows: &[usize]) {
+    let all = &mut samples::collective(summary).rows;
+    *all = rows.iter().map(|&index| all[index].clone()).collect();
+}
+
 #[test]
 fn numbers_are_printed_as_nccl_tests_prints_them() {
     let cases = [
@@ -60,7 +66,7 @@ fn numbers_for_people() {
 #[test]
 fn a_table_has_the_columns_of_nccl_tests() {
     let mut summary = samples::sweep();
-    summary.rows = [0, 17, 30].map(|index| summary.rows[index].clone()).into();
+    keep(&mut summary, &[0, 17, 30]);
     summary.warnings.truncate(1);
     let golden = "\
 # fabricsim 0.1.0, seed 1
@@ -75,28 +81,29 @@ fn a_table_has_the_columns_of_nccl_tests() {
 # Sizes up to 128 KiB wait for hops, larger ones for NVLink out of each GPU.
 # warning: NCCL_FOO is not a variable that fabricsim knows; it was ignored
 ";
-    assert_eq!(collective_table(&summary, false), golden);
-    let coloured = collective_table(&summary, true);
+    assert_eq!(collective_table(samples::view(&summary), false), golden);
+    let coloured = collective_table(samples::view(&summary), true);
     assert!(coloured.contains("\u{1b}["));
-    summary.rows[1].algo = "recursive-doubling".to_owned();
-    let wide = collective_table(&summary, false);
+    samples::collective(&mut summary).rows[1].algo = "recursive-doubling".to_owned();
+    let wide = collective_table(samples::view(&summary), false);
     let ends = |line: &str, word: &str| line.find(word).map(|at| at + word.len());
     let lines: Vec<&str> = wide.lines().collect();
     assert_eq!(ends(lines[3], "algo"), ends(lines[6], "recursive-doubling"));
     assert_eq!(ends(lines[3], "proto"), ends(lines[7], "simple"));
-    summary.collective = "broadcast".to_owned();
-    assert!(collective_table(&summary, false).contains("float    none       0"));
+    samples::collective(&mut summary).collective = "broadcast".to_owned();
+    assert!(collective_table(samples::view(&summary), false).contains("float    none       0"));
 }
 
 #[test]
 fn a_narrow_table_leaves_out_what_matters_least() {
     let mut summary = samples::sweep();
-    summary.rows = [0, 17, 30].map(|index| summary.rows[index].clone()).into();
-    summary.rows[0].bottleneck = "message handling of network proxies (17 %)".to_owned();
+    keep(&mut summary, &[0, 17, 30]);
+    samples::collective(&mut summary).rows[0].bottleneck =
+        "message handling of network proxies (17 %)".to_owned();
     let table = |width| {
-        let rows = summary.rows.iter();
-        let rows = rows.map(|row| table_row(&summary, row, Some(width), false));
-        table_header(&summary, Some(width), false) + &rows.collect::<String>()
+        let rows = samples::view(&summary).result.rows.iter();
+        let rows = rows.map(|row| table_row(samples::view(&summary), row, Some(width), false));
+        table_header(samples::view(&summary), Some(width), false) + &rows.collect::<String>()
     };
     let golden = "\
 #     size     time   busbw        algo   proto  bottleneck
@@ -106,7 +113,7 @@ fn a_narrow_table_leaves_out_what_matters_least() {
 8589934592  31327.0  479.85        nvls  simple  NVLink out of each GPU
 ";
     assert!(table(80).ends_with(golden), "{}", table(80));
-    let left_out = table_left_out(&summary, Some(80), "--json has all", false);
+    let left_out = table_left_out(samples::view(&summary), Some(80), "--json has all", false);
     assert_eq!(
         left_out,
         "# Left out, for lines have 80 characters (--json has all):\n\
@@ -123,17 +130,20 @@ fn a_narrow_table_leaves_out_what_matters_least() {
         whole.contains("channels") && whole.contains("redop"),
         "{whole}"
     );
-    assert_eq!(table_left_out(&summary, Some(149), "", false), "");
-    assert_eq!(table_left_out(&summary, None, "", false), "");
+    assert_eq!(
+        table_left_out(samples::view(&summary), Some(149), "", false),
+        ""
+    );
+    assert_eq!(table_left_out(samples::view(&summary), None, "", false), "");
 }
 
 #[test]
 fn rows_are_csv_with_the_fields_of_the_json() {
     let mut summary = samples::sweep();
-    summary.rows.truncate(1);
-    summary.rows[0].bottleneck = "NVLink, both ways".to_owned();
+    samples::collective(&mut summary).rows.truncate(1);
+    samples::collective(&mut summary).rows[0].bottleneck = "NVLink, both ways".to_owned();
     assert_eq!(
-        rows_csv(&summary).unwrap(),
+        rows_csv(samples::view(&summary)).unwrap(),
         "topology,nodes,gpus,gpus_per_node,collective,bytes,count,time_us,algbw_gbs,busbw_gbs,algo,proto,channels,bound_us,bottleneck,events,bound_plain_us\n\
          dgx-h100,1,8,8,all-reduce,8,2,9.500233333333334,0.0008420845803787275,0.001473648015662773,tree,ll,4,0.00002162162162162162,\"NVLink, both ways\",4000,0.000037837837837837835\n"
     );
@@ -141,7 +151,10 @@ fn rows_are_csv_with_the_fields_of_the_json() {
 
 #[test]
 fn time_is_shown_as_bars() {
-    let mut attribution = samples::ring().0.attribution.unwrap();
+    let mut attribution = samples::collective(&mut samples::ring().0)
+        .attribution
+        .clone()
+        .unwrap();
     let part = |what: &str, us, fraction| Part {
         what: what.to_owned(),
         time: Time::from_micros(us),
@@ -164,7 +177,7 @@ Where the time went: critical path, 100 us
 
 #[test]
 fn links_are_listed_from_the_busiest() {
-    let links = samples::ring().0.links;
+    let links = samples::collective(&mut samples::ring().0).links.clone();
     let table = links_table(&links, 2, false);
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines.len(), 3);
@@ -206,10 +219,10 @@ fn the_bundled_font_has_every_glyph_of_the_plots() {
     assert!(has_glyph(font::BYTES, 'µ') && !has_glyph(font::BYTES, '漢'));
     let (ring, timeline) = samples::ring();
     let both = samples::sweep();
-    let plots = crate::plot::all_svg(&both, &timeline).unwrap();
+    let plots = crate::plot::all_svg(samples::view(&both), &timeline).unwrap();
     assert_eq!(plots.len(), 3);
     let mut text: String = plots.iter().map(|svg| words(svg)).collect();
-    text += &words(&bandwidth_svg(&ring, &timeline).unwrap());
+    text += &words(&bandwidth_svg(samples::view(&ring), &timeline).unwrap());
     // What plots may print for other data.
     text += "…·–→≤≥×µα±²⁹₂";
     for character in text.chars().filter(|c| !c.is_control()) {
@@ -225,11 +238,12 @@ fn the_bundled_font_has_every_glyph_of_the_plots() {
 fn a_page_is_one_file_and_runs_no_text_of_others() {
     let (mut summary, timeline) = samples::ring();
     summary.title = "<img src=x onerror=alert(1)>".to_owned();
-    summary.rows[0].bottleneck = "</table><script>alert(2)</script>".to_owned();
+    samples::collective(&mut summary).rows[0].bottleneck =
+        "</table><script>alert(2)</script>".to_owned();
     let mut timeline: Timeline = timeline;
     timeline.spans[0].what = "</script><script>alert(3)".to_owned();
     let page = html::report(
-        &summary,
+        samples::view(&summary),
         &timeline,
         Some("<?xml?><svg id=\"drawing\"></svg>"),
     )
@@ -272,7 +286,7 @@ fn a_page_says_what_it_leaves_out() {
     let spans = timeline.spans.clone();
     timeline.spans = (0..100).flat_map(|_| spans.clone()).collect();
     timeline.ranks_omitted = 1016;
-    let page = html::report(&summary, &timeline, None).unwrap();
+    let page = html::report(samples::view(&summary), &timeline, None).unwrap();
     // 228 spans a rank and copy (the last rank finishes last), so two whole ranks fit.
     assert!(page.contains("recorded GPUs; timeline.json beside this page has all."));
     assert!(

@@ -1,16 +1,19 @@
 //! Results of jobs: what people read, what programs read, and the folder.
 
 use super::training_samples::{self as samples, Pipeline};
+use crate::comparison::{variants_page, variants_text};
 use crate::training::{
-    JobSummary, JobTimeline, Variant, VariantResult, check_job_target, difference, job_page,
-    job_summary_json, job_summary_schema, job_table, job_timeline_svg, reproducible, write_job_run,
-    write_job_trace,
+    JobTimeline, TrainingOutcome, difference, job_timeline_svg, write_job_trace,
 };
-use crate::{ReportError, write_run};
+use crate::{
+    JobResult, Metrics, Outputs, Record, Recorded, ReportError, Results, Summary, Variant,
+    check_target, summary_json, summary_schema, write_results,
+};
 use fabricsim_units::{Bytes, Time};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 fn files(folder: &std::path::Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
@@ -21,10 +24,40 @@ fn files(folder: &std::path::Path) -> Vec<String> {
     names
 }
 
+fn results(summary: &Summary, timelines: &[(&str, JobTimeline)]) -> Results {
+    let record = |(name, timeline): &(&str, JobTimeline)| Record {
+        variant: (*name).to_owned(),
+        recorded: Recorded::Training(timeline.clone()),
+    };
+    Results {
+        summary: summary.clone(),
+        records: timelines.iter().map(record).collect(),
+    }
+}
+
+fn page(summary: &Summary, timelines: &[(&str, JobTimeline)]) -> Result<String, ReportError> {
+    variants_page(summary, &results(summary, timelines))
+}
+
+fn write(
+    target: &Path,
+    summary: &Summary,
+    timelines: &[(&str, JobTimeline)],
+) -> Result<(), ReportError> {
+    write_results(target, &results(summary, timelines), &Outputs::default())
+}
+
+fn outcome(variant: &mut Variant) -> Option<&mut TrainingOutcome> {
+    match &mut variant.job {
+        JobResult::Training(result) => Some(&mut result.outcome),
+        JobResult::Collective(_) => None,
+    }
+}
+
 #[test]
 fn the_table_of_one_variant_has_the_answer_first_and_aligned_rows() {
     let (summary, _) = samples::pipeline();
-    let text = job_table(&summary, false);
+    let text = variants_text(&summary, None, false);
     for expected in [
         "# llama-70b (70.6 B parameters) on 16 GPUs, 2 nodes: 2 × DGX H100, 400 Gb/s InfiniBand",
         "# 16 GPUs → 2 classes, 1.23 M events",
@@ -48,13 +81,13 @@ fn the_table_of_one_variant_has_the_answer_first_and_aligned_rows() {
     assert!(!text.contains('\u{1b}'));
     assert!(!text.lines().any(|line| line.ends_with(' ')), "{text}");
     // Colours change nothing but colours.
-    let coloured = job_table(&summary, true);
+    let coloured = variants_text(&summary, None, true);
     assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), text);
 }
 
 #[test]
 fn the_table_of_several_marks_the_best_and_tells_what_failed() {
-    let text = job_table(&samples::comparison(), false);
+    let text = variants_text(&samples::comparison(), None, false);
     let line = |start: &str| {
         let found = text
             .lines()
@@ -95,7 +128,7 @@ fn what_does_not_fit_is_last_and_best_at_nothing() {
         let mut result = samples::result(step);
         result.memory.total = Bytes::from_gib(gib);
         result.memory.fits = gib <= 80;
-        VariantResult::Ran(Box::new(result))
+        TrainingOutcome::Ran(Box::new(result))
     };
     let variants = vec![
         samples::variant("slow", "tp 8", ran(3.0, 61)),
@@ -105,7 +138,7 @@ fn what_does_not_fit_is_last_and_best_at_nothing() {
     let summary = samples::summary(variants, "");
     assert_eq!(summary.best.as_deref(), Some("fast"));
     assert_eq!(summary.baseline.as_deref(), Some("slow"));
-    let text = job_table(&summary, false);
+    let text = variants_text(&summary, None, false);
     let names = text
         .lines()
         .find(|line| line.trim_start().starts_with("slow  "));
@@ -116,8 +149,8 @@ fn what_does_not_fit_is_last_and_best_at_nothing() {
         "{text}"
     );
     assert!(!text.contains("1.00 s*"), "{text}");
-    let page = job_page(&summary, &[]).unwrap();
-    let tiles = page.split_once("f those that fit into memory, ").unwrap().1;
+    let html = page(&summary, &[]).unwrap();
+    let tiles = html.split_once("f those that fit into memory, ").unwrap().1;
     assert!(tiles.starts_with("<strong>fast</strong>"), "{tiles}");
     // Nothing has won where nothing fits.
     let variants = vec![
@@ -126,18 +159,23 @@ fn what_does_not_fit_is_last_and_best_at_nothing() {
     ];
     let summary = samples::summary(variants, "");
     assert_eq!(summary.best, None);
-    let text = job_table(&summary, false);
+    let text = variants_text(&summary, None, false);
     assert!(!text.contains('*'), "{text}");
-    job_page(&summary, &[]).unwrap();
+    page(&summary, &[]).unwrap();
 }
 
 #[test]
 fn a_difference_of_other_work_is_of_as_many_tokens_per_gpu() {
     let variant = |name: &str, gpus, step| {
-        let result = VariantResult::Ran(Box::new(samples::result(step)));
+        let result = TrainingOutcome::Ran(Box::new(samples::result(step)));
+        let variant = samples::variant(name, "tp 8", result);
+        let JobResult::Training(result) = &variant.job else {
+            panic!("a training job");
+        };
         Variant {
             gpus,
-            ..samples::variant(name, "tp 8", result)
+            metrics: Metrics::of_training(result, gpus),
+            ..variant
         }
     };
     let one = variant("one", 16, 2.0);
@@ -152,11 +190,11 @@ fn a_difference_of_other_work_is_of_as_many_tokens_per_gpu() {
 
 #[test]
 fn many_variants_are_shown_below_each_other() {
-    let ran = || VariantResult::Ran(Box::new(samples::result(2.0)));
+    let ran = || TrainingOutcome::Ran(Box::new(samples::result(2.0)));
     let many: Vec<Variant> = (0..20)
         .map(|index| samples::variant(&format!("variant {index}"), "tp 8", ran()))
         .collect();
-    let text = job_table(&samples::summary(many, ""), false);
+    let text = variants_text(&samples::summary(many, ""), None, false);
     assert!(text.matches("step time").count() > 1, "{text}");
     let table = text.lines().filter(|line| !line.starts_with('#'));
     assert!(
@@ -167,37 +205,33 @@ fn many_variants_are_shown_below_each_other() {
 
 #[test]
 fn summaries_come_back_from_json_and_are_of_the_schema() {
-    let schema = serde_json::to_value(job_summary_schema()).unwrap();
+    let schema = serde_json::to_value(summary_schema()).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     for summary in [samples::pipeline().0, samples::comparison()] {
-        let text = job_summary_json(&summary).unwrap();
+        let text = summary_json(&summary).unwrap();
         assert!(text.ends_with("}\n"));
         let value: Value = serde_json::from_str(&text).unwrap();
         assert!(validator.is_valid(&value), "{text}");
-        let back: JobSummary = serde_json::from_str(&text).unwrap();
+        let back: Summary = serde_json::from_str(&text).unwrap();
         assert_eq!(back, summary);
     }
-    let clean = reproducible(&samples::pipeline().0);
-    assert!(
-        job_summary_json(&clean)
-            .unwrap()
-            .contains("\"wall_ms\": 0.0")
-    );
+    let clean = samples::pipeline().0.reproducible();
+    assert!(summary_json(&clean).unwrap().contains("\"wall_ms\": 0.0"));
 }
 
 #[test]
 fn numbers_that_are_not_finite_are_refused_with_their_place() {
     let mut summary = samples::comparison();
-    let VariantResult::Ran(result) = &mut summary.variants[1].result else {
+    let Some(TrainingOutcome::Ran(result)) = outcome(&mut summary.variants[1]) else {
         panic!("the sample ran");
     };
     result.ranks[1].time[2].share = f64::NAN;
-    let error = job_summary_json(&summary).unwrap_err().to_string();
+    let error = summary_json(&summary).unwrap_err().to_string();
     assert!(
         error.contains("variants[1].ranks[1].time[2].share"),
         "{error}"
     );
-    assert!(job_page(&summary, &[]).is_err());
+    assert!(page(&summary, &[]).is_err());
 }
 
 fn events(timeline: &JobTimeline) -> Vec<Value> {
@@ -268,7 +302,7 @@ fn the_picture_stays_small_and_numbers_micro_batches() {
     roxmltree::Document::parse(&drawing).unwrap();
     assert!(drawing.len() < 1_000_000, "{}", drawing.len());
     assert!(drawing.contains("32 of 40 classes of ranks"));
-    let page = job_page(&samples::pipeline().0, &[("70b".into(), large)]).unwrap();
+    let page = page(&samples::pipeline().0, &[("70b", large)]).unwrap();
     assert!(page.len() < 5_000_000, "{}", page.len());
 }
 
@@ -286,7 +320,7 @@ fn nothing_recorded_is_drawn_without_complaint() {
         roxmltree::Document::parse(&drawing).unwrap();
         assert!(!drawing.contains("NaN") && !drawing.contains("inf"));
         events(&timeline);
-        job_page(&samples::pipeline().0, &[("70b".into(), timeline)]).unwrap();
+        page(&samples::pipeline().0, &[("70b", timeline)]).unwrap();
     }
 }
 
@@ -294,8 +328,8 @@ fn nothing_recorded_is_drawn_without_complaint() {
 fn a_page_shows_the_comparison_and_escapes_names() {
     let mut summary = samples::comparison();
     summary.variants[0].name = "<b>pp</b>".into();
-    let timelines = vec![("pp 4, more".to_owned(), samples::pipeline().1)];
-    let page = job_page(&summary, &timelines).unwrap();
+    let timelines = [("pp 4, more", samples::pipeline().1)];
+    let page = page(&summary, &timelines).unwrap();
     assert!(!page.contains("<b>pp</b>") && page.contains("&lt;b&gt;pp&lt;/b&gt;"));
     assert!(page.contains("PP 4: more! failed"));
     assert_eq!(page.matches("<script type=\"application/json\"").count(), 1);
@@ -308,15 +342,13 @@ fn a_jobs_folder_is_whole_reproducible_and_replaces_runs_only() {
     let target = home.path().join("run");
     let timeline = samples::pipeline().1;
     let names = ["pp 2", "pp 4, more", "PP 4: more!", "…"];
-    let timelines: Vec<_> = names
-        .iter()
-        .map(|name| ((*name).to_owned(), timeline.clone()))
-        .collect();
+    let timelines: Vec<_> = names.iter().map(|name| (*name, timeline.clone())).collect();
     let summary = samples::comparison();
-    write_job_run(&target, &summary, &timelines).unwrap();
+    write(&target, &summary, &timelines).unwrap();
     assert_eq!(
         files(&target),
         [
+            "points.csv",
             "report.html",
             "summary.json",
             "timeline-3.json",
@@ -330,23 +362,20 @@ fn a_jobs_folder_is_whole_reproducible_and_replaces_runs_only() {
         ]
     );
     let page = fs::read(target.join("report.html")).unwrap();
-    check_job_target(&target).unwrap();
-    write_job_run(&target, &summary, &timelines).unwrap();
+    check_target(&target).unwrap();
+    write(&target, &summary, &timelines).unwrap();
     assert_eq!(fs::read(target.join("report.html")).unwrap(), page);
 
     // A run of a collective takes its place, and the other way round.
     let (ring, traced) = super::samples::ring();
-    let run = crate::Run {
-        summary: ring,
-        timeline: traced,
-        topology_svg: None,
-    };
-    write_run(&target, &run).unwrap();
+    let run = super::samples::results(ring, traced, "");
+    write_results(&target, &run, &Outputs::default()).unwrap();
     assert!(files(&target).contains(&"bandwidth.svg".to_owned()));
-    write_job_run(&target, &summary, &timelines[..1]).unwrap();
+    write(&target, &summary, &timelines[..1]).unwrap();
     assert_eq!(
         files(&target),
         [
+            "points.csv",
             "report.html",
             "summary.json",
             "timeline.json",
@@ -355,7 +384,7 @@ fn a_jobs_folder_is_whole_reproducible_and_replaces_runs_only() {
     );
 
     fs::write(target.join("timeline-.json"), "mine").unwrap();
-    let error = write_job_run(&target, &summary, &timelines).unwrap_err();
+    let error = write(&target, &summary, &timelines).unwrap_err();
     assert!(matches!(error, ReportError::Foreign { .. }), "{error}");
     assert_eq!(fs::read(target.join("timeline-.json")).unwrap(), b"mine");
 }

@@ -2,9 +2,10 @@
 
 use crate::Part;
 use crate::training::{
-    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobSummary, JobTimeline, MemoryUse,
-    RankUse, Share, ShareKind, SpanKind, StepResult, Variant, VariantResult, best, difference,
+    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline, MemoryUse, RankUse,
+    Share, ShareKind, SpanKind, StepResult, TrainingOutcome, TrainingResult, best, difference,
 };
+use crate::{JobResult, Metrics, Summary, Variant};
 use fabricsim_units::{Bytes, Time};
 
 /// Kernels of a forward pass of a stage; those of a backward pass take twice as long.
@@ -270,6 +271,7 @@ pub(crate) fn result(step_s: f64) -> StepResult {
         tokens_per_s: f64::from(1 << 20) / step_s,
         model_tflops_per_gpu: 1900.0 / step_s,
         mfu: 1900.0 / step_s / 989.0,
+        hfu: 0.5,
         mfu_causal: 1800.0 / step_s / 989.0,
         dollars_per_million_tokens: None,
         ranks: vec![rank(0), rank(1)],
@@ -341,28 +343,32 @@ fn collective(group: &str, what: &str, count: u32, time_us: f64, alone_us: f64) 
     }
 }
 
-pub(crate) fn variant(name: &str, layout: &str, result: VariantResult) -> Variant {
+pub(crate) fn variant(name: &str, layout: &str, outcome: TrainingOutcome) -> Variant {
+    let result = TrainingResult {
+        model: "llama-70b".into(),
+        parameters: 70.6e9,
+        layout: layout.to_owned(),
+        schedule: "1F1B, 8 micro-batches, ZeRO-1".into(),
+        fault_prices: None,
+        outcome,
+    };
     Variant {
         name: name.to_owned(),
         topology: "dgx-h100".into(),
         topology_title: "2 × DGX H100, 400 Gb/s InfiniBand".into(),
         nodes: 2,
         gpus: 16,
-        model: "llama-70b".into(),
-        parameters: 70.6e9,
-        layout: layout.to_owned(),
-        schedule: "1F1B, 8 micro-batches, ZeRO-1".into(),
+        metrics: Metrics::of_training(&result, 16),
         differs: Vec::new(),
         no_effect: None,
-        fault_prices: None,
-        result,
+        job: JobResult::Training(Box::new(result)),
     }
 }
 
-pub(crate) fn summary(variants: Vec<Variant>, answer: &str) -> JobSummary {
+pub(crate) fn summary(variants: Vec<Variant>, answer: &str) -> Summary {
     let others = variants.iter().skip(1);
     let waterfall = others.filter_map(|other| difference(&variants[0], other));
-    JobSummary {
+    Summary {
         format: 2,
         baseline: (variants.len() > 1).then(|| variants[0].name.clone()),
         best: best(&variants, 0).map(|best| variants[best].name.clone()),
@@ -378,7 +384,7 @@ pub(crate) fn summary(variants: Vec<Variant>, answer: &str) -> JobSummary {
 }
 
 /// One variant: a pipeline of two stages.
-pub(crate) fn pipeline() -> (JobSummary, JobTimeline) {
+pub(crate) fn pipeline() -> (Summary, JobTimeline) {
     let mut result = result(2.41);
     result.goodput = Some(GoodputUse {
         goodput: 0.931,
@@ -395,14 +401,14 @@ pub(crate) fn pipeline() -> (JobSummary, JobTimeline) {
             ("Daly".into(), 2710.0, 0.931),
         ],
     });
-    let ran = VariantResult::Ran(Box::new(result));
+    let ran = TrainingOutcome::Ran(Box::new(result));
     let variants = vec![variant("70b", "tp 8 · pp 2 · dp 1", ran)];
     let answer = "The pipeline's bubble costs most: 30 % of the time GPUs wait for other stages.";
     (summary(variants, answer), Pipeline::timeline(2, 8, 2))
 }
 
 /// Two that ran, the second the faster one, and one that failed.
-pub(crate) fn comparison() -> JobSummary {
+pub(crate) fn comparison() -> Summary {
     let mut cheap = result(2.05);
     cheap.dollars_per_million_tokens = Some(0.412);
     cheap.bubble = 0.2;
@@ -415,14 +421,18 @@ pub(crate) fn comparison() -> JobSummary {
         variant(
             "pp 2",
             "tp 8 · pp 2 · dp 1",
-            VariantResult::Ran(Box::new(slow)),
+            TrainingOutcome::Ran(Box::new(slow)),
         ),
         variant(
             "pp 4, more",
             "tp 4 · pp 4 · dp 1",
-            VariantResult::Ran(Box::new(cheap)),
+            TrainingOutcome::Ran(Box::new(cheap)),
         ),
-        variant("PP 4: more!", "fsdp 16", VariantResult::Failed(hung.into())),
+        variant(
+            "PP 4: more!",
+            "fsdp 16",
+            TrainingOutcome::Failed(hung.into()),
+        ),
     ];
     summary(
         variants,

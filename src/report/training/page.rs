@@ -1,95 +1,23 @@
 //! `report.html` of a job: the answer first, then what it rests on, then the spec.
 
-use super::compare::{self, LEAST_SHARE, effort, fits, ran};
+use super::compare::{self, effort, ran};
 use super::share_bars::{Bar, Colours, bars};
 use super::text::{by_time, period, slowed, tenths};
 use super::timeline_svg::job_timeline_svg;
 use super::{
-    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSummary, JobTimeline, MemoryUse, RankUse,
-    Share, ShareKind, StepResult, Variant, VariantResult, json, zoom,
+    CollectiveUse, Culprit, Disturbance, GoodputUse, JobTimeline, MemoryUse, RankUse, Share,
+    ShareKind, StepResult, TrainingOutcome, zoom,
 };
-use crate::ReportError;
-use crate::html::{SCRIPT, drawing, page, tile};
+use crate::html::{drawing, tile};
+use crate::lines::LEAST_SHARE;
 use crate::numbers::{count, grouped, micros, percent, seconds, size, three_digits};
-use maud::{Markup, PreEscaped, html};
-
-const STYLE: &str = include_str!("training.css");
+use crate::{ReportError, Variant};
+use maud::{Markup, html};
 
 /// Rows of the tables of communications and of ranks.
 const MOST_ROWS: usize = 40;
 
-/// The whole page; it needs no other file. `timelines` are by the names of variants.
-///
-/// # Errors
-/// A number that is not finite, or data that JSON cannot hold.
-pub fn job_page(
-    summary: &JobSummary,
-    timelines: &[(String, JobTimeline)],
-) -> Result<String, ReportError> {
-    json::check_finite(summary)?;
-    let spec = serde_json::to_string_pretty(&summary.spec).map_err(|source| ReportError::Json {
-        what: "the spec",
-        source,
-    })?;
-    let of_name = |name: &Option<String>| {
-        let mut all = summary.variants.iter();
-        all.position(|v| Some(&v.name) == name.as_ref())
-    };
-    let best = of_name(&summary.best);
-    let several = summary.variants.len() > 1;
-    let mut details = Vec::new();
-    for index in compare::order(&summary.variants) {
-        let variant = &summary.variants[index];
-        let found = timelines.iter().find(|(name, _)| *name == variant.name);
-        // Of a single variant it does not matter what its timeline is called.
-        let found = found.or_else(|| timelines.first().filter(|_| !several));
-        let timeline = found.map(|(_, timeline)| timeline);
-        let zoomed = best == Some(index) || summary.baseline.as_ref() == Some(&variant.name);
-        details.push(if several {
-            folded(variant, timeline, (best == Some(index), zoomed))?
-        } else {
-            opened(variant, timeline)?
-        });
-    }
-    let body = html! {
-        style { (PreEscaped(STYLE)) }
-        (heading(summary))
-        (answer(summary, best))
-        @if !summary.warnings.is_empty() {
-            section.warnings {
-                h2 { "To keep in mind" }
-                ul { @for warning in &summary.warnings { li { (warning) } } }
-            }
-        }
-        (failures(&summary.variants))
-        @if several { (comparison(summary)) }
-        @for markup in &details { (markup) }
-        section {
-            h2 { "Spec" }
-            details open[spec.len() < 4000] { summary { "The scenario as it was run" } pre { code { (spec) } } }
-        }
-        footer {
-            "fabricsim " (summary.version) ", seed " (summary.seed)
-            ". GB/s is 10⁹ bytes per second, GiB is 2³⁰ bytes; k, M and B are powers of 1000."
-        }
-    };
-    Ok(page(&summary.title, &body, &[SCRIPT]))
-}
-
-fn heading(summary: &JobSummary) -> Markup {
-    html! {
-        header {
-            h1 { (summary.title) }
-            @if let [one] = summary.variants.as_slice() {
-                p { (described(one)) }
-            } @else {
-                p { (summary.variants.len()) " variants compared" }
-            }
-        }
-    }
-}
-
-fn described(variant: &Variant) -> String {
+pub(crate) fn described(variant: &Variant) -> String {
     let gpus = match (variant.gpus, variant.nodes) {
         (gpus, 1) => format!("{} GPUs in one node", grouped(u64::from(gpus))),
         (gpus, nodes) => format!(
@@ -98,39 +26,26 @@ fn described(variant: &Variant) -> String {
             grouped(u64::from(nodes))
         ),
     };
+    let Some(training) = variant.job.training() else {
+        return format!("{gpus} · {}", variant.topology_title);
+    };
     let model = format!(
         "{}, {} parameters",
-        variant.model,
-        count(variant.parameters)
+        training.model,
+        count(training.parameters)
     );
     let all = [
         model.as_str(),
         &gpus,
-        &variant.layout,
-        &variant.schedule,
+        &training.layout,
+        &training.schedule,
         &variant.topology_title,
     ];
     let told: Vec<&str> = all.into_iter().filter(|text| !text.is_empty()).collect();
     told.join(" · ")
 }
 
-fn answer(summary: &JobSummary, best: Option<usize>) -> Markup {
-    let shown = best.and_then(|index| {
-        let variant = summary.variants.get(index)?;
-        Some((variant, ran(variant)?))
-    });
-    html! {
-        section.answer {
-            @if !summary.answer.is_empty() { p.lead { (summary.answer) } }
-            @if let Some((variant, result)) = shown {
-                @if summary.variants.len() > 1 { p { "Of those that fit into memory, " strong { (variant.name) } " has the most tokens per second and GPU:" } }
-                (tiles(variant, result))
-            }
-        }
-    }
-}
-
-fn tiles(variant: &Variant, result: &StepResult) -> Markup {
+pub(crate) fn tiles(variant: &Variant, result: &StepResult) -> Markup {
     let per_gpu = result.tokens_per_s / f64::from(variant.gpus.max(1));
     let memory = &result.memory;
     let fits = if memory.fits { "fits" } else { "does not fit" };
@@ -152,10 +67,10 @@ fn tiles(variant: &Variant, result: &StepResult) -> Markup {
     }
 }
 
-fn failures(variants: &[Variant]) -> Markup {
+pub(crate) fn failures(variants: &[Variant]) -> Markup {
     html! {
         @for variant in variants {
-            @if let VariantResult::Failed(error) = &variant.result {
+            @if let Some(TrainingOutcome::Failed(error)) = variant.job.training().map(|job| &job.outcome) {
                 section.failed {
                     h2.bad { (variant.name) " failed" }
                     pre { (error) }
@@ -165,73 +80,8 @@ fn failures(variants: &[Variant]) -> Markup {
     }
 }
 
-fn comparison(summary: &JobSummary) -> Markup {
-    let shown = compare::order(&summary.variants).into_iter();
-    let variants: Vec<&Variant> = shown.map(|index| &summary.variants[index]).collect();
-    let baseline = summary.baseline.as_deref().unwrap_or_default();
-    let lines = compare::lines(&variants, &summary.waterfall, baseline);
-    let results = || variants.iter().filter_map(|v| Some((*v, ran(v)?)));
-    let heads = |index: usize| {
-        let line: &compare::Line = &lines[index];
-        let before = index.checked_sub(1).and_then(|before| lines[before].part);
-        line.part.filter(|_| before != line.part)
-    };
-    let part = compare::Whole::Time;
-    let parts = compare::parts(results().map(|(_, result)| result));
-    let colours = Colours::of(&parts);
-    let slowest = results().map(|(_, r)| r.step_s).fold(0.0, f64::max);
-    let shown: Vec<Bar<'_>> = results()
-        .map(|(variant, result)| Bar {
-            name: variant.name.clone(),
-            note: seconds(result.step_s),
-            parts: &result.time,
-            length: if slowest > 0.0 {
-                result.step_s / slowest
-            } else {
-                1.0
-            },
-        })
-        .collect();
-    html! {
-        section {
-            h2 { "Comparison" span.aside { "the best of each line that fits into memory is marked" } }
-            div.scroll tabindex="0" {
-                table.compare.many[variants.len() > 4] {
-                    thead { tr { th {} @for variant in &variants { th.number.unfit[!fits(variant)] {
-                        (variant.name)
-                        @if variant.name == baseline { span.mark { "baseline" } }
-                        @if ran(variant).is_some() && !fits(variant) { span.mark.bad { "does not fit" } }
-                    } } } }
-                    tbody {
-                        tr { th {} @for variant in &variants { td.described.unfit[!fits(variant)] { (variant.layout) br; (variant.schedule) br; (variant.topology) } } }
-                        @for (index, line) in lines.iter().enumerate() {
-                            @if let Some(whole) = heads(index) { tr { th.heading colspan=(variants.len() + 1) { (whole.heading()) } } }
-                            tr {
-                                th.part[line.part.is_some()] { @if line.part == Some(part) { (colours.named(&line.what)) } @else { (line.what) } }
-                                @for (index, cell) in line.cells.iter().enumerate() {
-                                    td.number.good[line.best.contains(&index)].unfit[!fits(variants[index])] { (cell.as_deref().unwrap_or("–")) }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            @for variant in &variants {
-                @if let Some(text) = compare::unsaid(summary, variant) { p.note { (text) } }
-            }
-        }
-        @if !shown.is_empty() {
-            section {
-                h2 { "Where a step's time went" span.aside { "an average GPU" } }
-                (bars(&shown, &colours, true))
-                (colours.legend())
-            }
-        }
-    }
-}
-
 /// A variant of several: its details can be folded away.
-fn folded(
+pub(crate) fn folded(
     variant: &Variant,
     timeline: Option<&JobTimeline>,
     (best, zoomed): (bool, bool),
@@ -260,7 +110,10 @@ fn folded(
 }
 
 /// A variant that is the only one.
-fn opened(variant: &Variant, timeline: Option<&JobTimeline>) -> Result<Markup, ReportError> {
+pub(crate) fn opened(
+    variant: &Variant,
+    timeline: Option<&JobTimeline>,
+) -> Result<Markup, ReportError> {
     let Some(result) = ran(variant) else {
         return Ok(html! {});
     };

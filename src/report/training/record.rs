@@ -1,60 +1,15 @@
 //! What a job's run leaves behind, as plain values: the report's only input.
 
+use crate::Part;
 use crate::cause::FaultCost;
-use crate::numeric::{bytes, first_format, named_bytes};
-use crate::{Part, Waterfall};
+use crate::numeric::{bytes, named_bytes};
 use fabricsim_units::{Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A whole run of a job, or of several variants of it that are compared: `summary.json`.
+/// What came of a training job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct JobSummary {
-    /// The version of this format: 2. Quantities are numbers: bytes, GB/s, microseconds.
-    #[serde(default = "first_format")]
-    pub format: u32,
-    /// fabricsim's version.
-    pub version: String,
-    /// The seed of every random choice.
-    pub seed: u64,
-    /// What was run, in one line.
-    pub title: String,
-    /// The answer in a sentence or two: what the step is bound by; of several variants, which is
-    /// fastest and why.
-    pub answer: String,
-    /// The variants; one, if nothing is compared.
-    pub variants: Vec<Variant>,
-    /// The variant that the others are compared with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub baseline: Option<String>,
-    /// The variant with the most tokens per second and GPU of those that run and fit into memory;
-    /// none if none does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub best: Option<String>,
-    /// What makes the difference of a step's time: from the baseline to each other variant, and
-    /// between those that lead from it to the best by one change each. Where steps or machines
-    /// are of other sizes, the time is that of as many tokens per GPU as the first has.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub waterfall: Vec<Waterfall>,
-    /// What the reader should know.
-    pub warnings: Vec<String>,
-    /// The scenario as it was read, with overrides applied.
-    pub spec: serde_json::Value,
-}
-
-/// One job on one machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Variant {
-    /// Its name among those compared; the scenario's if it is the only one.
-    pub name: String,
-    /// The topology's name.
-    pub topology: String,
-    /// The topology in one line.
-    pub topology_title: String,
-    /// Nodes in use.
-    pub nodes: u32,
-    /// GPUs.
-    pub gpus: u32,
+pub struct TrainingResult {
     /// The model's name.
     pub model: String,
     /// Its parameters.
@@ -64,18 +19,30 @@ pub struct Variant {
     /// How micro-batches are ordered and replicas kept equal: `interleaved × 3, 24 micro-batches,
     /// ZeRO-1`.
     pub schedule: String,
-    /// What differs from the baseline: places in the scenario.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub differs: Vec<String>,
-    /// Why it takes as long as the baseline, if it does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub no_effect: Option<String>,
     /// What its faults cost, if it has any and ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault_prices: Option<FaultPrices>,
     /// The results, or why there are none.
     #[serde(flatten)]
-    pub result: VariantResult,
+    pub outcome: TrainingOutcome,
+}
+
+impl TrainingResult {
+    /// What a step took, if it ran.
+    #[must_use]
+    pub fn ran(&self) -> Option<&StepResult> {
+        match &self.outcome {
+            TrainingOutcome::Ran(result) => Some(result),
+            TrainingOutcome::Failed(_) => None,
+        }
+    }
+
+    /// Leaves out what differs between two runs.
+    pub(crate) fn forget_wall_time(&mut self) {
+        if let TrainingOutcome::Ran(result) = &mut self.outcome {
+            result.wall_ms = 0.0;
+        }
+    }
 }
 
 /// What faults cost a job.
@@ -89,10 +56,10 @@ pub struct FaultPrices {
     pub costs: Vec<FaultCost>,
 }
 
-/// What came of a variant.
+/// Whether a job ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum VariantResult {
+pub enum TrainingOutcome {
     /// It ran.
     Ran(Box<StepResult>),
     /// It hung, or ranks waited for too long: as NCCL would hang, or a monitored barrier name
@@ -120,6 +87,9 @@ pub struct StepResult {
     /// compute.
     #[serde(default)]
     pub mfu_causal: f64,
+    /// The same as `mfu`, with what is computed again in the backward pass.
+    #[serde(default)]
+    pub hfu: f64,
     /// What a step costs by the price of the machine, if the scenario has one: dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dollars_per_million_tokens: Option<f64>,

@@ -5,22 +5,22 @@ use crate::numbers::{percent, seconds};
 use maud::{Markup, html};
 
 /// A bar: a name, what is written small below it, and its parts.
-pub(super) struct Bar<'a> {
-    pub(super) name: String,
-    pub(super) note: String,
-    pub(super) parts: &'a [Share],
+pub(crate) struct Bar<'a> {
+    pub(crate) name: String,
+    pub(crate) note: String,
+    pub(crate) parts: &'a [Share],
     /// How long it is beside the longest, 0 to 1.
-    pub(super) length: f64,
+    pub(crate) length: f64,
 }
 
 /// Parts with their colours, the same in all bars of a page.
-pub(super) struct Colours<'a> {
+pub(crate) struct Colours<'a> {
     parts: Vec<(&'a str, String)>,
 }
 
 impl<'a> Colours<'a> {
     /// Of parts and their kinds, in the order in which they are to be drawn.
-    pub(super) fn of(parts: &[(&'a str, ShareKind)]) -> Colours<'a> {
+    pub(crate) fn of(parts: &[(&'a str, ShareKind)]) -> Colours<'a> {
         // Waiting, communication, and all else, which begins behind the colour of computing.
         let mut used = [0, 0, 1];
         let mut next = |family: usize, name: &str, most: usize| {
@@ -54,7 +54,7 @@ impl<'a> Colours<'a> {
     }
 
     /// The names of parts beside their colours.
-    pub(super) fn legend(&self) -> Markup {
+    pub(crate) fn legend(&self) -> Markup {
         html! {
             ul.legend.parts {
                 @for (what, colour) in &self.parts {
@@ -65,12 +65,12 @@ impl<'a> Colours<'a> {
     }
 
     /// A part's colour and name.
-    pub(super) fn named(&self, what: &str) -> Markup {
+    pub(crate) fn named(&self, what: &str) -> Markup {
         html! { span.swatch style={ "background:" (self.colour(what)) } {} (what) }
     }
 
     /// A single bar without its name; `labelled` writes large shares into it.
-    pub(super) fn stack(&self, parts: &[Share], length: f64, labelled: bool) -> Markup {
+    pub(crate) fn stack(&self, parts: &[Share], length: f64, labelled: bool) -> Markup {
         let mut shown: Vec<&Share> = parts.iter().filter(|part| part.share > 0.0).collect();
         // In the order of the legend, so that bars can be compared down the page.
         shown.sort_by_key(|part| self.place(&part.what));
@@ -89,7 +89,7 @@ impl<'a> Colours<'a> {
 }
 
 /// Bars below each other.
-pub(super) fn bars(bars: &[Bar<'_>], colours: &Colours<'_>, labelled: bool) -> Markup {
+pub(crate) fn bars(bars: &[Bar<'_>], colours: &Colours<'_>, labelled: bool) -> Markup {
     html! {
         div.bars.thin[!labelled] {
             @for bar in bars {

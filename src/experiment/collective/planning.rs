@@ -1,7 +1,7 @@
 //! NCCL's ranks and plans for a scenario, and why there are none.
 
-use super::error::ScenarioError;
-use super::valid::ValidSpec;
+use super::valid::ValidCollective;
+use crate::error::ScenarioError;
 use fabricsim_budget::Memory;
 use fabricsim_collective::{Collective, Matrix};
 use fabricsim_engine::SimError;
@@ -10,7 +10,7 @@ use fabricsim_topology::{LinkId, Router};
 
 /// The ranks, which NCCL joins without seeing at all what is gone for good before it begins.
 pub(super) fn ranks_around<'s>(
-    spec: &'s ValidSpec,
+    spec: &'s ValidCollective,
     gone: Vec<LinkId>,
     memory: &Memory,
 ) -> Result<Communicator<'s>, ScenarioError> {
@@ -29,7 +29,7 @@ pub(super) fn ranks_around<'s>(
 
 /// The plan for a size, or `None` if rounding leaves nothing of it.
 pub(super) fn communicator_plan(
-    spec: &ValidSpec,
+    spec: &ValidCollective,
     communicator: &mut Communicator<'_>,
     size: u64,
 ) -> Result<Option<Planned>, ScenarioError> {
@@ -76,7 +76,11 @@ fn scaled(weights: &[Vec<f64>], size: u64) -> Result<Matrix, NcclError> {
 }
 
 /// A simulation that ended without a result.
-pub(super) fn stopped(spec: &ValidSpec, planned: &Planned, source: SimError) -> ScenarioError {
+pub(super) fn stopped(
+    spec: &ValidCollective,
+    planned: &Planned,
+    source: SimError,
+) -> ScenarioError {
     if let SimError::Memory(over) = source {
         return over.into();
     }

@@ -1,51 +1,16 @@
-//! `summary.json` of a job, and its schema.
+//! The numbers of a training job, to be checked before they are written.
 
 use super::{
-    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSummary, Share, StepResult, VariantResult,
+    CollectiveUse, Culprit, Disturbance, GoodputUse, Share, StepResult, TrainingOutcome,
+    TrainingResult,
 };
-use crate::ReportError;
-use crate::summary_json::pretty;
 
-/// `summary` without what differs between two runs of the same spec: wall-clock times.
-#[must_use]
-pub fn reproducible(summary: &JobSummary) -> JobSummary {
-    let mut summary = summary.clone();
-    for variant in &mut summary.variants {
-        if let VariantResult::Ran(result) = &mut variant.result {
-            result.wall_ms = 0.0;
-        }
+/// All numbers of a training job's result.
+pub(crate) fn training_floats(result: &TrainingResult, floats: &mut Vec<(String, f64)>) {
+    floats.push(("parameters".to_owned(), result.parameters));
+    if let TrainingOutcome::Ran(result) = &result.outcome {
+        step_floats(result, floats);
     }
-    summary
-}
-
-/// The text of a job's `summary.json`, ending in a newline.
-///
-/// # Errors
-/// A number that is not finite.
-pub fn job_summary_json(summary: &JobSummary) -> Result<String, ReportError> {
-    check_finite(summary)?;
-    pretty(summary)
-}
-
-/// The JSON Schema of a job's `summary.json` (draft 2020-12).
-#[must_use]
-pub fn job_summary_schema() -> schemars::Schema {
-    schemars::schema_for!(JobSummary)
-}
-
-/// serde writes numbers that are not finite as `null`, which no reader expects.
-pub(super) fn check_finite(summary: &JobSummary) -> Result<(), ReportError> {
-    for (index, variant) in summary.variants.iter().enumerate() {
-        let mut floats = vec![("parameters".to_owned(), variant.parameters)];
-        if let VariantResult::Ran(result) = &variant.result {
-            step_floats(result, &mut floats);
-        }
-        if let Some((name, value)) = floats.into_iter().find(|(_, value)| !value.is_finite()) {
-            let field = format!("variants[{index}].{name}");
-            return Err(ReportError::NotFinite { field, value });
-        }
-    }
-    Ok(())
 }
 
 /// All numbers of a result. The patterns name every field, so that none is forgotten.
@@ -58,6 +23,7 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
         model_tflops_per_gpu,
         mfu,
         mfu_causal,
+        hfu,
         dollars_per_million_tokens,
         time,
         causes: _,
@@ -80,6 +46,7 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
     add("model_tflops_per_gpu", *model_tflops_per_gpu);
     add("mfu", *mfu);
     add("mfu_causal", *mfu_causal);
+    add("hfu", *hfu);
     let dollars = dollars_per_million_tokens.iter();
     dollars.for_each(|value| add("dollars_per_million_tokens", *value));
     add("exposed_communication", *exposed_communication);

@@ -1,18 +1,19 @@
 //! Published steps of training jobs, and what is predicted for them.
 
-use super::lowering::Shared;
-use super::run::run_variant;
-use super::valid::variant;
-use crate::ScenarioError;
-use crate::read::changed;
 use fabricsim_budget::Budget;
 use fabricsim_budget::threads;
-use fabricsim_report::training::{PublishedRow, PublishedTable, VariantResult};
+use fabricsim_experiment::{ScenarioError, Silent, changed, run, validate};
+use fabricsim_report::Outputs;
+use fabricsim_report::training::{PublishedRow, PublishedTable, TrainingOutcome};
 use fabricsim_topology::load::{from_json, read_text};
+use fabricsim_topology::{Fault, TopologyError};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// The kind of job that published steps are of.
+const TRAINING: &str = "training";
 
 /// A file of published steps.
 #[derive(Debug, Clone, Deserialize)]
@@ -139,20 +140,40 @@ fn predict(
 ) -> Result<PublishedRow, ScenarioError> {
     let place = format!("{}, row `{}`", steps.origin, row.name);
     let scenario = changed(&table.scenario, &place, "set", &row.set)?;
-    let variant = variant(&scenario.spec, row.name.clone(), &steps.folder, &place)?;
-    let shared = &mut Shared::default();
-    let result = run_variant(&variant, (scenario.spec.seed, budget), shared)?.result;
-    let gpus = variant.gpus.len() as u32;
-    Ok(match result {
-        VariantResult::Failed(error) => PublishedRow {
-            name: row.name.clone(),
-            gpus,
-            predicted_s: None,
-            measured_s: row.step_s.unwrap_or(0.0),
-            mfu: 0.0,
-            problem: error,
-        },
-        VariantResult::Ran(result) => PublishedRow {
+    if scenario.spec.job.kind() != TRAINING || !scenario.spec.variants.is_empty() {
+        let faults = vec![Fault {
+            path: "job".into(),
+            found: format!(
+                "a job of the kind `{}`, or variants",
+                scenario.spec.job.kind()
+            ),
+            expected: format!("one job of the kind `{TRAINING}`"),
+            nearest: None,
+        }];
+        return Err(TopologyError::Faults {
+            origin: place,
+            faults,
+        }
+        .into());
+    }
+    let experiment = validate(scenario, &steps.folder)?;
+    let only_numbers = Outputs::of([]);
+    let results = run(&experiment, budget, &only_numbers, &mut Silent)?;
+    let variant = results.summary.variants.first();
+    let outcome = variant.and_then(|variant| Some(&variant.job.training()?.outcome));
+    let gpus = variant.map_or(0, |variant| variant.gpus);
+    let failed = |problem: String| PublishedRow {
+        name: row.name.clone(),
+        gpus,
+        predicted_s: None,
+        measured_s: row.step_s.unwrap_or(0.0),
+        mfu: 0.0,
+        problem,
+    };
+    Ok(match outcome {
+        None => failed(String::new()),
+        Some(TrainingOutcome::Failed(error)) => failed(error.clone()),
+        Some(TrainingOutcome::Ran(result)) => PublishedRow {
             name: row.name.clone(),
             gpus,
             predicted_s: Some(result.step_s),

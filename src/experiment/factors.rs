@@ -13,7 +13,7 @@ const WITHOUT_EFFECT: [&str; 8] = [
 ];
 
 /// The things in which two scenarios differ: `machine`, `faults`, `job.training.parallel`.
-pub(super) fn differs(a: &Value, b: &Value) -> BTreeSet<String> {
+pub(crate) fn differs(a: &Value, b: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     compare((a, b), "", 0, &mut found);
     found.retain(|path| !WITHOUT_EFFECT.contains(&path.as_str()));
@@ -47,16 +47,16 @@ fn compare((a, b): (&Value, &Value), path: &str, depth: usize, found: &mut BTree
 
 /// One step: from one scenario to another, and what changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) from: usize,
-    pub(super) to: usize,
-    pub(super) what: Vec<String>,
+pub(crate) struct Change {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) what: Vec<String>,
 }
 
 /// A way from one of `specs` to another that changes one thing at a time, or as few as the others allow,
 /// each to what the last one has; none if they differ in less than two, or nothing is in between. Only
 /// those that `may` be on the way.
-pub(super) fn one_at_a_time(
+pub(crate) fn one_at_a_time(
     specs: &[Value],
     (from, to): (usize, usize),
     may: impl Fn(usize) -> bool,

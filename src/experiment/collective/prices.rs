@@ -3,10 +3,10 @@
 //! Each is left out by itself, and all others are kept: of two faults either of which holds up all
 //! alone, neither costs anything, and what they cost together is what the healthy run is faster.
 
-use super::error::ScenarioError;
 use super::planning::{communicator_plan, ranks_around, stopped};
 use super::timing::{Timed, Timing, disturbed_time_of};
-use super::valid::ValidSpec;
+use super::valid::ValidCollective;
+use crate::error::ScenarioError;
 use fabricsim_budget::Memory;
 use fabricsim_fault::Faults;
 use fabricsim_nccl::{Communicator, Planned};
@@ -18,9 +18,17 @@ use std::collections::BTreeMap;
 /// More faults than these are not told apart: each takes a simulation of every size.
 const MOST_PRICED: usize = 16;
 
+/// The same job without its faults.
+pub(super) fn healthy(spec: &ValidCollective) -> ValidCollective {
+    ValidCollective {
+        faults: spec.faults.healthy(),
+        ..spec.clone()
+    }
+}
+
 /// The runs that faults are priced against.
 pub(super) struct Prices<'s> {
-    spec: &'s ValidSpec,
+    spec: &'s ValidCollective,
     memory: &'s Memory,
     /// Without any.
     healthy: Faults,
@@ -37,7 +45,7 @@ struct Against {
 }
 
 impl<'s> Prices<'s> {
-    pub(super) fn new(spec: &'s ValidSpec, memory: &'s Memory) -> Self {
+    pub(super) fn new(spec: &'s ValidCollective, memory: &'s Memory) -> Self {
         let places = spec.faults.places();
         Prices {
             spec,

@@ -1,0 +1,17 @@
+//! Single collectives: checked, timed as nccl-tests does, and told as a report's input.
+
+mod answer;
+mod bound_words;
+mod disturb;
+mod footprint;
+mod planning;
+mod prices;
+mod run;
+mod substitution;
+pub mod timing;
+mod valid;
+
+pub(crate) use answer::compare;
+pub(crate) use run::{CollectiveRun, run_collective};
+pub use valid::ValidCollective;
+pub(crate) use valid::collective;

@@ -1,0 +1,489 @@
+//! From a checked collective to its results.
+//!
+//! A size is timed as nccl-tests does (`timing.rs`). Sizes of which nothing is left after
+//! nccl-tests' rounding (all-gather of 8 bytes over 8 ranks) move nothing: their rows say 0, where
+//! nccl-tests would print the cost of a call that returns at once.
+
+use super::bound_words;
+use super::disturb::{self, Conditions, rate_left};
+use super::footprint::{collective_footprint, recorded_footprint};
+use super::planning::{communicator_plan, ranks_around, stopped};
+use super::prices::Prices;
+use super::timing::{Timed, Timing, disturbed_time_of};
+use super::valid::ValidCollective;
+use crate::error::ScenarioError;
+use crate::footprint::machine_footprint;
+use crate::watch::{Step, Watch};
+use fabricsim_budget::threads::both;
+use fabricsim_budget::{Budget, Purpose};
+use fabricsim_collective::Collective;
+use fabricsim_engine::{Options, Outcome, simulate_with};
+use fabricsim_nccl::{Communicator, Forced, Planned};
+use fabricsim_plan::{Cuts, Operation, Plan};
+use fabricsim_record::{Limits, RateLeft, Recorder, causes, label};
+use fabricsim_report::cause::{self, CausePart, Causes, Method};
+use fabricsim_report::record::{Candidate, CollectiveResult, Decision, Part, Row};
+use fabricsim_report::{CollectiveView, JobResult, Metrics, Recorded, Summary, Variant};
+use fabricsim_topology::{DeviceId, DeviceKind, LinkFamily, LinkId, draw};
+use fabricsim_units::{Bytes, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// What came of a collective.
+pub(crate) struct CollectiveRun {
+    pub(crate) variant: Variant,
+    /// What happened when, of the size that was recorded.
+    pub(crate) recorded: Option<Recorded>,
+    /// What turned out to be odd while it ran.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Runs a collective at all its sizes. `summary` is that of the whole run, as far as it is known.
+///
+/// # Errors
+/// What NCCL refuses, a simulation that stalls, more than the memory of the budget holds, or what
+/// `watch` gives.
+pub(crate) fn run_collective(
+    (name, spec): (&str, &ValidCollective),
+    summary: &Summary,
+    (budget, record_one): (&Budget, bool),
+    watch: &mut dyn Watch,
+) -> Result<CollectiveRun, ScenarioError> {
+    let memory = budget.memory.estimating();
+    let _machine = memory.hold(Purpose::Machine, machine_footprint(&spec.topology))?;
+    let gone: Vec<LinkId> = spec.faults.gone_links().collect();
+    let mut communicator = ranks_around(spec, gone, &memory)?;
+    let mut prices = Prices::new(spec, &memory);
+    let variant = described(name, spec, &communicator);
+    let mut result = nothing_yet(spec, &communicator);
+    let traced = spec.traced.filter(|_| record_one);
+    // What NCCL refuses it refuses for all sizes; to be known before anything is shown.
+    let mut first = match spec.sizes.first() {
+        Some(&size) => Some(communicator_plan(spec, &mut communicator, size)?),
+        None => None,
+    };
+    expect(
+        (spec, traced.is_some()),
+        budget,
+        &mut communicator,
+        first.as_ref(),
+    )?;
+    watch.begin(view(summary, &variant, &result))?;
+    let cuts = OnceLock::new();
+    let count = spec.sizes.len() + usize::from(traced.is_some());
+    let mut latest = Time::ZERO;
+    let mut without_effect = BTreeSet::new();
+    for (index, &size) in spec.sizes.iter().enumerate() {
+        let planned = match first.take() {
+            Some(planned) => planned,
+            None => communicator_plan(spec, &mut communicator, size)?,
+        };
+        let algorithm = planned.as_ref().map(|planned| planned.algorithm);
+        without_effect.extend(algorithm.and_then(|a| spec.env.without_effect(a)));
+        let row = match planned {
+            None => nothing(),
+            Some(planned) => {
+                let mut progress = |begun, steps| {
+                    watch.step(Step {
+                        index,
+                        count,
+                        bytes: size,
+                        begun,
+                        steps,
+                    });
+                };
+                let priced = (&mut prices, size);
+                let (row, end) = timed_row(
+                    spec,
+                    (budget, &communicator, &cuts),
+                    &planned,
+                    priced,
+                    &mut progress,
+                )?;
+                latest = latest.max(end);
+                row
+            }
+        };
+        if spec.why {
+            let bytes = spec.collective.actual_bytes(size, communicator.ranks());
+            result.decisions.push(decision(spec, &communicator, bytes));
+        }
+        result.rows.push(row.clone());
+        watch.row(view(summary, &variant, &result), &row)?;
+    }
+    let late = spec.faults.not_before(latest).map(|fault| {
+        format!(
+            "{fault}: not before all is over, after {}; times count from the start of each size",
+            latest.human()
+        )
+    });
+    let mut warnings: Vec<String> = late.collect();
+    warnings.extend(without_effect.iter().map(ToString::to_string));
+    let mut recorded = None;
+    if let Some(index) = traced {
+        let size = spec.sizes[index];
+        let mut progress = |begun, steps| {
+            watch.step(Step {
+                index: count - 1,
+                count,
+                bytes: size,
+                begun,
+                steps,
+            });
+        };
+        if let Some(planned) = communicator_plan(spec, &mut communicator, size)? {
+            let planned = (budget, &planned);
+            recorded = Some(record(spec, planned, &mut result, index, &mut progress)?);
+        }
+    }
+    let sentence = result.shown_row().and_then(|row| {
+        let causes = row.causes.as_ref()?;
+        Some(cause::sentence(row.bytes, causes, &row.fault_costs))
+    });
+    result.bottleneck = sentence.unwrap_or_default();
+    Ok(CollectiveRun {
+        variant: Variant {
+            metrics: Metrics::of_collective(&result),
+            job: JobResult::Collective(Box::new(result)),
+            ..variant
+        },
+        recorded,
+        warnings,
+    })
+}
+
+/// The results as far as they are.
+fn view<'a>(
+    summary: &'a Summary,
+    variant: &'a Variant,
+    result: &'a CollectiveResult,
+) -> CollectiveView<'a> {
+    CollectiveView {
+        summary,
+        variant,
+        result,
+    }
+}
+
+/// Whether the largest size fits into memory: what its plan takes, and what its simulation does.
+fn expect(
+    (spec, recorded): (&ValidCollective, bool),
+    budget: &Budget,
+    communicator: &mut Communicator<'_>,
+    first: Option<&Option<Planned>>,
+) -> Result<(), ScenarioError> {
+    let Some(&largest) = spec.sizes.iter().max() else {
+        return Ok(());
+    };
+    let own;
+    let planned = match first {
+        Some(first) if spec.sizes.first() == Some(&largest) => first,
+        _ => {
+            own = communicator_plan(spec, communicator, largest)?;
+            &own
+        }
+    };
+    let Some(planned) = planned else {
+        return Ok(());
+    };
+    let parts = collective_footprint((spec, recorded), planned, budget);
+    Ok(budget.memory.expect_all(&parts)?)
+}
+
+/// What is known of a variant before anything is simulated.
+fn described(name: &str, spec: &ValidCollective, communicator: &Communicator<'_>) -> Variant {
+    Variant {
+        name: name.to_owned(),
+        topology: spec.topology.name.clone(),
+        topology_title: spec.topology.title.clone(),
+        nodes: communicator.nodes(),
+        gpus: communicator.ranks(),
+        differs: Vec::new(),
+        no_effect: None,
+        metrics: Metrics::default(),
+        job: JobResult::Collective(Box::new(nothing_yet(spec, communicator))),
+    }
+}
+
+/// Results without a row.
+fn nothing_yet(spec: &ValidCollective, communicator: &Communicator<'_>) -> CollectiveResult {
+    CollectiveResult {
+        gpus_per_node: communicator.gpus_per_node(),
+        ranks: communicator.ranks(),
+        collective: spec.collective.name().to_owned(),
+        rows: Vec::with_capacity(spec.sizes.len()),
+        traced_row: None,
+        bottleneck: String::new(),
+        attribution: None,
+        links: Vec::new(),
+        faults: spec.faults.told().collect(),
+        decisions: Vec::new(),
+    }
+}
+
+fn decision(spec: &ValidCollective, communicator: &Communicator<'_>, bytes: u64) -> Decision {
+    let all = communicator.candidates(spec.collective, bytes, spec.forced);
+    let candidates = all.into_iter().map(|c| Candidate {
+        algo: c.algorithm.name().to_owned(),
+        proto: c.protocol.name().to_owned(),
+        expected_us: c.expected.map(|e| Time::round_micros(e.micros)),
+        latency_us: c.expected.map(|e| Time::round_micros(e.latency)),
+        bandwidth_gbs: c.expected.map(|e| e.bandwidth),
+        excluded: c.excluded,
+        chosen: c.chosen,
+    });
+    Decision {
+        bytes,
+        candidates: candidates.collect(),
+    }
+}
+
+/// The row of a size that moves nothing.
+fn nothing() -> Row {
+    Row {
+        bytes: 0,
+        count: 0,
+        time_us: 0.0,
+        algbw_gbs: 0.0,
+        busbw_gbs: 0.0,
+        algo: "-".into(),
+        proto: "-".into(),
+        channels: 0,
+        bound_us: 0.0,
+        bound_cut: String::new(),
+        bound_plain_us: 0.0,
+        bound_plain_cut: String::new(),
+        healthy_us: None,
+        bottleneck: "nothing to move".into(),
+        cause: String::new(),
+        causes: None,
+        fault_costs: Vec::new(),
+        rank_classes: 0,
+        worker_classes: 0,
+        events: 0,
+        skipped: 0,
+        wall_ms: 0.0,
+    }
+}
+
+/// A size's row, and when the last of its operations was over.
+fn timed_row(
+    spec: &ValidCollective,
+    (budget, communicator, cuts): (&Budget, &Communicator<'_>, &OnceLock<Cuts>),
+    planned: &Planned,
+    (prices, size): (&mut Prices<'_>, u64),
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(Row, Time), ScenarioError> {
+    let topology = &spec.topology;
+    let timing = timing_of(spec, budget);
+    let began = Instant::now();
+    // Cuts go over all links, which takes a while on a large machine.
+    let (gpus, program) = (communicator.gpus(), planned.plan.program.as_ref());
+    let operation = Operation {
+        collective: spec.collective,
+        bytes: planned.bytes,
+        matrix: program.matrix(),
+    };
+    let faults = (&spec.faults, spec.faults.is_steady());
+    let cut = || Cuts::of(topology, gpus, spec.env.shm_disable);
+    let (bounds, timed) = both(
+        || cuts.get_or_init(cut).bounds(operation),
+        || disturbed_time_of(topology, &planned.plan, faults, timing, progress),
+    );
+    let timed = timed.map_err(|source| stopped(spec, planned, source))?;
+    let wall_ms = began.elapsed().as_secs_f64() * 1e3;
+    let (healthy, fault_costs) = prices.of(size, planned, &timed, timing)?;
+    let Timed {
+        time,
+        outcome,
+        path,
+    } = timed;
+    let faulty = |link| spec.faults.touches(link);
+    let causes = causes(topology, (&outcome, path.as_ref()), time, &faulty);
+    let bytes = planned.bytes;
+    let algbw_gbs = if time == Time::ZERO {
+        0.0
+    } else {
+        bytes as f64 / time.seconds() / 1e9
+    };
+    let ranks = communicator.ranks();
+    let time_us = time.micros();
+    let (cause, bottleneck) = cause::headline(&causes, &fault_costs, time_us);
+    let row = Row {
+        bytes,
+        count: elements(spec.collective, bytes, ranks),
+        time_us,
+        algbw_gbs,
+        busbw_gbs: algbw_gbs * spec.collective.bus_factor(ranks),
+        algo: planned.algorithm.name().to_owned(),
+        proto: planned.protocol.name().to_owned(),
+        channels: u32::from(planned.channels),
+        bound_us: bounds.in_switches.map_or(0.0, |cut| cut.time().micros()),
+        bound_cut: bound_words::of(bounds.in_switches),
+        bound_plain_us: bounds.plain.map_or(0.0, |cut| cut.time().micros()),
+        bound_plain_cut: bound_words::of(bounds.plain),
+        healthy_us: healthy.map(Time::micros),
+        bottleneck,
+        cause,
+        causes: Some(causes),
+        fault_costs,
+        rank_classes: outcome.folded.as_ref().map_or(ranks, |f| f.ranks),
+        worker_classes: outcome.workers.len() as u32,
+        events: outcome.events,
+        skipped: outcome.skipped,
+        wall_ms,
+    };
+    Ok((row, outcome.end()))
+}
+
+/// What a size takes under some choice in place of the job's own, by causes; nothing if it moves
+/// nothing.
+///
+/// # Errors
+/// What NCCL refuses, a simulation that stalls, more than the memory of the budget holds.
+pub(super) fn time_at(
+    spec: &ValidCollective,
+    size: u64,
+    forced: Option<Forced>,
+    budget: &Budget,
+) -> Result<Option<Causes>, ScenarioError> {
+    let mut spec = spec.clone();
+    spec.forced = forced.unwrap_or(spec.forced);
+    let memory = budget.memory.estimating();
+    let gone: Vec<LinkId> = spec.faults.gone_links().collect();
+    let mut communicator = ranks_around(&spec, gone, &memory)?;
+    let Some(planned) = communicator_plan(&spec, &mut communicator, size)? else {
+        return Ok(None);
+    };
+    let timing = timing_of(&spec, budget);
+    let faults = (&spec.faults, spec.faults.is_steady());
+    let topology = &spec.topology;
+    let timed = disturbed_time_of(topology, &planned.plan, faults, timing, &mut |_, _| {});
+    let timed = timed.map_err(|source| stopped(&spec, &planned, source))?;
+    let faulty = |link| spec.faults.touches(link);
+    let of = (&timed.outcome, timed.path.as_ref());
+    Ok(Some(causes(topology, of, timed.time, &faulty)))
+}
+
+fn timing_of<'b>(spec: &ValidCollective, budget: &'b Budget) -> Timing<'b> {
+    Timing {
+        isolated: spec.isolated,
+        exact_full: budget.exact_full,
+        threads: budget.threads as u32,
+        memory: Some(&budget.memory),
+    }
+}
+
+/// nccl-tests' count column for floats: of a rank's block where the size is of all blocks.
+fn elements(collective: Collective, bytes: u64, ranks: u32) -> u64 {
+    match collective {
+        Collective::AllGather
+        | Collective::ReduceScatter
+        | Collective::AllToAll
+        | Collective::Gather
+        | Collective::Scatter => bytes / u64::from(ranks) / 4,
+        Collective::AllReduce
+        | Collective::AllToAllV
+        | Collective::Broadcast
+        | Collective::Reduce
+        | Collective::SendRecv
+        | Collective::SendRecvPairs
+        | Collective::SendRecvHalves => bytes / 4,
+    }
+}
+
+/// One more operation, alone, with all that happens written down.
+fn record(
+    spec: &ValidCollective,
+    (budget, planned): (&Budget, &Planned),
+    result: &mut CollectiveResult,
+    index: usize,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Recorded, ScenarioError> {
+    let topology = &spec.topology;
+    let conditions = Conditions::new(&planned.plan, &spec.faults);
+    let options = Options {
+        operations: 1,
+        memory: Some(&budget.memory),
+        disturbances: conditions.disturbances(),
+        progress: Some(progress),
+        ..Options::default()
+    };
+    let plan = conditions.plan.as_ref();
+    let _held = budget
+        .memory
+        .hold(Purpose::Record, recorded_footprint(plan))?;
+    let mut recorder = Recorder::new(topology, plan, Limits::default());
+    let outcome = simulate_with(plan, conditions.rates(topology), options, &mut recorder)
+        .map_err(|source| stopped(spec, planned, source))?;
+    let end = outcome.end();
+    let left = |link, span| rate_left(&spec.faults, topology, link, span);
+    let mut record = recorder.finish(topology, plan, &outcome, &left);
+    record.timeline.faults = disturb::spans(&spec.faults, end);
+    result.traced_row = Some(index);
+    let causes = result.rows.get(index).and_then(|row| row.causes.as_ref());
+    record.attribution.critical_path = causes.map(path_parts).unwrap_or_default();
+    result.attribution = Some(record.attribution);
+    result.links = record.links;
+    Ok(Recorded::Collective {
+        timeline: record.timeline,
+        topology_svg: drawing(spec, plan, &outcome, &left),
+    })
+}
+
+/// The row's critical path, as parts of the page's bars; nothing if it was too long to remember.
+fn path_parts(causes: &Causes) -> Vec<Part> {
+    let whole = causes.total().picos().max(1) as f64;
+    let told = causes.parts.iter();
+    let told = told.filter(|_| causes.method == Method::CriticalPath);
+    let part = |part: &CausePart| Part {
+        what: label(&part.cause),
+        time: part.time(),
+        fraction: part.time().picos() as f64 / whole,
+    };
+    told.map(part).collect()
+}
+
+/// The machine, coloured by how busy its links were, with what is faulty marked.
+fn drawing(spec: &ValidCollective, plan: &Plan, outcome: &Outcome, left: RateLeft<'_>) -> String {
+    let topology = &spec.topology;
+    let duration = outcome.end();
+    let carried: BTreeMap<LinkId, Bytes> = outcome.link_bytes(plan);
+    let utilisation = |link: LinkId| {
+        let bytes = carried.get(&link)?.get() as f64;
+        let left = left(link, Time::ZERO..duration);
+        let rate = left.unwrap_or_else(|| topology.rate(link));
+        let most = rate.bytes_per_sec() as f64 * duration.seconds();
+        (most > 0.0).then(|| bytes / most)
+    };
+    let slow: BTreeSet<DeviceId> = (0..spec.gpus.len())
+        .filter(|&rank| !spec.faults.is_plain(rank))
+        .map(|rank| spec.gpus[rank])
+        .collect();
+    // Where a node is drawn alone its links to the network are not.
+    let touched = spec.faults.touched_links();
+    let network = touched.filter(|&link| topology.family(link) == LinkFamily::Network);
+    let ends = network.flat_map(|link| <[DeviceId; 2]>::from(topology.ends(link)));
+    let nics: BTreeSet<DeviceId> = ends
+        .filter(|&device| topology.device(device).kind == DeviceKind::Nic)
+        .collect();
+    let faulty_device = |device: DeviceId| {
+        slow.contains(&device)
+            || nics.contains(&device)
+            || spec.faults.device_failed_at(device).is_some()
+    };
+    let faulty_link = |link: LinkId| spec.faults.touches(link);
+    let faulty = draw::Faulty {
+        link: &faulty_link,
+        device: &faulty_device,
+    };
+    draw::svg(
+        topology,
+        &draw::Style {
+            utilisation: Some(&utilisation),
+            title: None,
+            faulty: (!spec.faults.is_empty()).then_some(faulty),
+        },
+    )
+}

@@ -1,0 +1,179 @@
+//! Where a job runs: the machine, its GPUs, NCCL's variables, and what goes wrong. The same for every
+//! job.
+
+use super::error::ScenarioError;
+use super::refusal::{fault, refusal};
+use super::spec::{ScenarioSpec, TopologyRef};
+use fabricsim_fault::{FaultError, Faults};
+use fabricsim_nccl::{Communicator, Env, GraphFile, NcclError, Registration, unknown_interfaces};
+use fabricsim_topology::{
+    DeviceId, Fault, Finding, Overrides, Topology, TopologyError, catalogue, expand_and_check, load,
+};
+use std::path::Path;
+
+/// A machine, and what is worth knowing of it.
+pub(crate) struct Machine {
+    pub(crate) topology: Topology,
+    findings: Vec<Finding>,
+    /// Of a file of another program: what was assumed.
+    notes: Vec<String>,
+}
+
+/// A machine with the GPUs that take part, NCCL's variables and what goes wrong.
+pub(crate) struct Site {
+    pub(crate) topology: Topology,
+    /// Of a file of another program: what was assumed.
+    pub(crate) notes: Vec<String>,
+    /// These, what is odd about the machine and about NCCL's variables.
+    pub(crate) warnings: Vec<String>,
+    /// The GPU of each rank.
+    pub(crate) gpus: Vec<DeviceId>,
+    pub(crate) faults: Faults,
+    pub(crate) env: Env,
+}
+
+impl Machine {
+    /// That of a scenario which is read from `origin` in `folder`.
+    ///
+    /// # Errors
+    /// What is wrong with its topology.
+    pub(crate) fn of(
+        spec: &ScenarioSpec,
+        folder: &Path,
+        origin: &str,
+    ) -> Result<Self, ScenarioError> {
+        Ok(machine(&spec.topology, spec.nodes, folder, origin)?)
+    }
+
+    /// The machine with what the scenario says of it.
+    ///
+    /// # Errors
+    /// More GPUs than a node has, faults of what is not there.
+    pub(crate) fn with(
+        self,
+        spec: &ScenarioSpec,
+        mut env: Env,
+        origin: &str,
+    ) -> Result<Site, ScenarioError> {
+        let Machine {
+            topology,
+            findings,
+            notes,
+        } = self;
+        env.warnings.extend(unknown_interfaces(&topology, &env));
+        let gpus = gpus(&topology, spec.gpus_per_node, origin)?;
+        let faults = Faults::resolve(&spec.faults, &topology, &gpus, spec.seed)
+            .map_err(|FaultError { problems }| refusal(origin, problems))?;
+        let warnings = notes
+            .iter()
+            .cloned()
+            .chain(findings.iter().map(ToString::to_string))
+            .chain(env.warnings.iter().cloned());
+        Ok(Site {
+            warnings: warnings.collect(),
+            topology,
+            notes,
+            gpus,
+            faults,
+            env,
+        })
+    }
+}
+
+/// The machine of a scenario.
+fn machine(
+    topology: &TopologyRef,
+    nodes: Option<u32>,
+    folder: &Path,
+    origin: &str,
+) -> Result<Machine, TopologyError> {
+    let read;
+    let mut notes = Vec::new();
+    let (spec, name) = match topology {
+        TopologyRef::Name(name) => {
+            read = catalogue::find(name).map_err(|e| e.at(origin, "topology.name"))?;
+            (&read, name.clone())
+        }
+        TopologyRef::Path(path) => {
+            let path = folder.join(path);
+            let found = load::read(&path)?;
+            (read, notes) = (found.spec, found.notes);
+            (&read, path.display().to_string())
+        }
+        TopologyRef::Inline(spec) => (&**spec, format!("{origin}, topology.inline")),
+    };
+    let (topology, findings) = expand_and_check(spec, catalogue::hardware(), &Overrides { nodes })
+        .map_err(|error| match nodes {
+            Some(nodes) => error.with_origin(&format!("{origin}, with {nodes} nodes of {name}")),
+            None => error.with_origin(&name),
+        })?;
+    Ok(Machine {
+        topology,
+        findings,
+        notes,
+    })
+}
+
+/// The GPUs of a scenario, by rank.
+///
+/// # Errors
+/// A node with fewer.
+fn gpus(
+    topology: &Topology,
+    gpus_per_node: Option<u32>,
+    origin: &str,
+) -> Result<Vec<DeviceId>, ScenarioError> {
+    Communicator::gpus_of(topology, gpus_per_node).map_err(|error| match error {
+        NcclError::GpusPerNode { asked, node, has } => {
+            let (nodes, all) = (topology.nodes.len(), topology.gpus().count());
+            let each = match nodes {
+                1 => String::new(),
+                _ => format!(
+                    ", for each of the {nodes} nodes alike; without it all {all} GPUs take part"
+                ),
+            };
+            let expected = format!("1 to {has}, the GPUs of {node}{each}");
+            let wrong = fault("gpus_per_node", asked.to_string(), expected);
+            refusal(origin, vec![wrong])
+        }
+        other => other.into(),
+    })
+}
+
+/// NCCL's environment of a scenario that is read from `origin` in `folder`.
+pub(crate) fn environment(
+    spec: &ScenarioSpec,
+    registered: Option<Registration>,
+    (folder, origin): (&Path, &str),
+    faults: &mut Vec<Fault>,
+) -> Result<Env, ScenarioError> {
+    let variables = spec.environment.iter();
+    let mut env = Env::parse(variables.map(|(name, value)| (name.as_str(), value.0.as_str())))
+        .map_err(|error| error.in_file(&format!("{origin}, at environment.")))?;
+    env.register(registered);
+    if let Some(path) = &env.graph_file {
+        let path = folder.join(path);
+        let text = load::read_text(&path).map_err(|error| NcclError::Env {
+            name: "NCCL_GRAPH_FILE".into(),
+            value: path.display().to_string(),
+            problem: error.to_string(),
+        })?;
+        env.graph = Some(GraphFile::parse(&text, &path.display().to_string())?);
+    }
+    match spec.ranks_per_process {
+        None => {}
+        Some(0) => faults.push(fault("ranks_per_process", "0".into(), "1 or more")),
+        Some(ranks) => env.ranks_per_process = ranks,
+    }
+    if let Some(text) = &spec.nccl_version {
+        match text.parse() {
+            Ok(version) => env.version = version,
+            Err(_) => faults.push(fault(
+                "nccl_version",
+                format!("`{text}`"),
+                "a release of NCCL from 2.12 on, such as 2.27 or 2.29.7",
+            )),
+        }
+    }
+    Ok(env)
+}

@@ -1,0 +1,13 @@
+//! A run as a whole, for people: of one job what it came to, of several variants which is best and
+//! why. All is made from a [`Summary`](crate::Summary) and what was recorded.
+
+pub(crate) mod collectives;
+mod json;
+mod page;
+mod text;
+mod waterfall_bars;
+
+pub use collectives::{best as best_collective, is_same_work};
+pub use json::{Compared, Comparison, KnownError, comparison_json};
+pub use page::variants_page;
+pub use text::{summary_text, variants_text};

@@ -1,0 +1,191 @@
+//! `report.html` of a training job and of several variants: the answer first, then what it rests on,
+//! then the spec.
+
+use super::text::lines_of;
+use super::waterfall_bars::waterfall_bars;
+use crate::ReportError;
+use crate::chart::draw_svg;
+use crate::html::{SCRIPT, collective_details, drawing, page};
+use crate::lines::{Line, Whole, ended, fits, order};
+use crate::numbers::seconds;
+use crate::plot;
+use crate::results::Results;
+use crate::summary::{Summary, Variant};
+use crate::summary_json;
+use crate::training::share_bars::{Bar, Colours, bars};
+use crate::training::{
+    self, failures, folded, opened, page_described as described, ran, tiles, unsaid,
+};
+use maud::{Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("../html/assets/jobs.css");
+
+/// The whole page of a training job or of several variants of any job; it needs no other file.
+///
+/// # Errors
+/// A number that is not finite, or data that JSON cannot hold.
+pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, ReportError> {
+    summary_json::check_finite(summary)?;
+    let timelines = results.job_timelines();
+    let spec = serde_json::to_string_pretty(&summary.spec).map_err(|source| ReportError::Json {
+        what: "the spec",
+        source,
+    })?;
+    let of_name = |name: &Option<String>| {
+        let mut all = summary.variants.iter();
+        all.position(|v| Some(&v.name) == name.as_ref())
+    };
+    let best = of_name(&summary.best);
+    let several = summary.variants.len() > 1;
+    let mut details = Vec::new();
+    for index in order(&summary.variants) {
+        let variant = &summary.variants[index];
+        let found = timelines.iter().find(|(name, _)| *name == variant.name);
+        // Of a single variant it does not matter what its timeline is called.
+        let found = found.or_else(|| timelines.first().filter(|_| !several));
+        let timeline = found.map(|(_, timeline)| *timeline);
+        let zoomed = best == Some(index) || summary.baseline.as_ref() == Some(&variant.name);
+        details.push(if variant.job.collective().is_some() {
+            collective_details(results, variant, best == Some(index))?
+        } else if several {
+            folded(variant, timeline, (best == Some(index), zoomed))?
+        } else {
+            opened(variant, timeline)?
+        });
+    }
+    let body = html! {
+        style { (PreEscaped(STYLE)) }
+        (heading(summary))
+        (answer(summary, best))
+        @if !summary.warnings.is_empty() {
+            section.warnings {
+                h2 { "To keep in mind" }
+                ul { @for warning in &summary.warnings { li { (warning) } } }
+            }
+        }
+        (failures(&summary.variants))
+        @if several { (comparison(summary)) (curves(summary)?) (waterfall_bars(&summary.waterfall)) }
+        @for markup in &details { (markup) }
+        section {
+            h2 { "Spec" }
+            details open[spec.len() < 4000] { summary { "The scenario as it was run" } pre { code { (spec) } } }
+        }
+        footer {
+            "fabricsim " (summary.version) ", seed " (summary.seed)
+            ". GB/s is 10⁹ bytes per second, GiB is 2³⁰ bytes; k, M and B are powers of 1000."
+        }
+    };
+    Ok(page(&summary.title, &body, &[SCRIPT]))
+}
+
+fn heading(summary: &Summary) -> Markup {
+    html! {
+        header {
+            h1 { (summary.title) }
+            @if let [one] = summary.variants.as_slice() {
+                p { (described(one)) }
+            } @else {
+                p { (summary.variants.len()) " variants compared" }
+            }
+        }
+    }
+}
+
+fn answer(summary: &Summary, best: Option<usize>) -> Markup {
+    let shown = best.and_then(|index| {
+        let variant = summary.variants.get(index)?;
+        Some((variant, ran(variant)?))
+    });
+    html! {
+        section.answer {
+            @if !summary.answer.is_empty() { p.lead { (summary.answer) } }
+            @if let Some((variant, result)) = shown {
+                @if summary.variants.len() > 1 { p { "Of those that fit into memory, " strong { (variant.name) } " has the most tokens per second and GPU:" } }
+                (tiles(variant, result))
+            }
+        }
+    }
+}
+
+fn comparison(summary: &Summary) -> Markup {
+    let shown = order(&summary.variants).into_iter();
+    let variants: Vec<&Variant> = shown.map(|index| &summary.variants[index]).collect();
+    let baseline = summary.baseline.as_deref().unwrap_or_default();
+    let lines = lines_of(&variants, &summary.waterfall, baseline);
+    let results = || variants.iter().filter_map(|v| Some((*v, ran(v)?)));
+    let heads = |index: usize| {
+        let line: &Line = &lines[index];
+        let before = index.checked_sub(1).and_then(|before| lines[before].part);
+        line.part.filter(|_| before != line.part)
+    };
+    let memory = variants
+        .iter()
+        .any(|variant| variant.metrics.fits.is_some());
+    let part = Whole::Time;
+    let parts = training::parts(results().map(|(_, result)| result));
+    let colours = Colours::of(&parts);
+    let slowest = results().map(|(_, r)| r.step_s).fold(0.0, f64::max);
+    let shown: Vec<Bar<'_>> = results()
+        .map(|(variant, result)| Bar {
+            name: variant.name.clone(),
+            note: seconds(result.step_s),
+            parts: &result.time,
+            length: if slowest > 0.0 {
+                result.step_s / slowest
+            } else {
+                1.0
+            },
+        })
+        .collect();
+    html! {
+        section {
+            h2 { "Comparison" span.aside { @if memory { "the best of each line that fits into memory is marked" } @else { "the best of each line is marked" } } }
+            div.scroll tabindex="0" {
+                table.compare.many[variants.len() > 4] {
+                    thead { tr { th {} @for variant in &variants { th.number.unfit[!fits(variant)] {
+                        (variant.name)
+                        @if variant.name == baseline { span.mark { "baseline" } }
+                        @if ended(variant) && !fits(variant) { span.mark.bad { "does not fit" } }
+                    } } } }
+                    tbody {
+                        tr { th {} @for variant in &variants { td.described.unfit[!fits(variant)] { @if let Some(job) = variant.job.training() { (job.layout) br; (job.schedule) br; } (variant.topology) } } }
+                        @for (index, line) in lines.iter().enumerate() {
+                            @if let Some(whole) = heads(index) { tr { th.heading colspan=(variants.len() + 1) { (whole.heading()) } } }
+                            tr {
+                                th.part[line.part.is_some()] { @if line.part == Some(part) { (colours.named(&line.what)) } @else { (line.what) } }
+                                @for (index, cell) in line.cells.iter().enumerate() {
+                                    td.number.good[line.best.contains(&index)].unfit[!fits(variants[index])] { (cell.as_deref().unwrap_or("–")) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            @for variant in &variants {
+                @if let Some(text) = unsaid(summary, variant) { p.note { (text) } }
+            }
+        }
+        @if !shown.is_empty() {
+            section {
+                h2 { "Where a step's time went" span.aside { "an average GPU" } }
+                (bars(&shown, &colours, true))
+                (colours.legend())
+            }
+        }
+    }
+}
+
+/// Bandwidth and time over size of collectives that are compared.
+fn curves(summary: &Summary) -> Result<Markup, ReportError> {
+    let charts = plot::compared(summary);
+    let drawings = charts.iter().map(draw_svg);
+    let drawings: Vec<String> = drawings.collect::<Result<_, _>>()?;
+    Ok(html! {
+        @if !drawings.is_empty() {
+            section {
+                h2 { "Plots" }
+                div.plots { @for svg in &drawings { figure.plot { (drawing(svg)) } } }
+            }
+        }
+    })
+}

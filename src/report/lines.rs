@@ -1,0 +1,185 @@
+//! What variants are compared by, line by line.
+
+use super::summary::{JobResult, Variant};
+use super::{Change, Part, Waterfall};
+
+/// One thing that is compared.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// What: `step time`.
+    pub(crate) what: String,
+    /// As people read it, by variant; nothing where a variant has none.
+    pub(crate) cells: Vec<Option<String>>,
+    /// Which variants are best; none if nothing is better or worse, or all are equal.
+    pub(crate) best: Vec<usize>,
+    /// A part of what a heading names.
+    pub(crate) part: Option<Whole>,
+}
+
+impl Line {
+    /// A line in which nothing is better or worse.
+    pub(crate) fn plain(
+        what: &str,
+        variants: &[&Variant],
+        cell: impl Fn(&Variant) -> Option<String>,
+    ) -> Line {
+        Line {
+            what: what.to_owned(),
+            cells: variants.iter().map(|variant| cell(variant)).collect(),
+            best: Vec::new(),
+            part: None,
+        }
+    }
+}
+
+/// What parts are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whole {
+    /// The time of a step.
+    Time,
+    /// The difference from the baseline.
+    Difference,
+}
+
+impl Whole {
+    /// The heading above the first part.
+    pub(crate) const fn heading(self) -> &'static str {
+        match self {
+            Whole::Time => "where the time went, a step",
+            Whole::Difference => "difference from the baseline, by cause",
+        }
+    }
+}
+
+/// Which end of a scale is better.
+#[derive(Clone, Copy)]
+pub(crate) enum Better {
+    Less,
+    More,
+    Neither,
+}
+
+/// Whether a variant's job came to its end.
+#[must_use]
+pub fn ended(variant: &Variant) -> bool {
+    match &variant.job {
+        JobResult::Collective(result) => !result.rows.is_empty(),
+        JobResult::Training(result) => result.ran().is_some(),
+    }
+}
+
+/// Whether a variant ran and fits into its GPUs' memory: what does not can win nothing.
+#[must_use]
+pub fn fits(variant: &Variant) -> bool {
+    ended(variant) && variant.metrics.fits.unwrap_or(true)
+}
+
+/// Indices of variants as they are shown: those that fit into memory, then those that do not, then
+/// those that failed.
+pub(crate) fn order(variants: &[Variant]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..variants.len()).collect();
+    order.sort_by_key(|&index| (!ended(&variants[index]), !fits(&variants[index])));
+    order
+}
+
+/// Makes lines of the numbers of variants.
+pub(crate) struct Table<'a> {
+    pub(crate) variants: &'a [&'a Variant],
+}
+
+impl Table<'_> {
+    /// A line of one number a variant.
+    pub(crate) fn line(
+        &self,
+        what: &str,
+        better: Better,
+        text: impl Fn(f64) -> String,
+        value: impl Fn(&Variant) -> Option<f64>,
+    ) -> Line {
+        let values = self.variants.iter().map(|v| value(v));
+        let values: Vec<Option<f64>> = values.collect();
+        let cells: Vec<Option<String>> = values.iter().map(|v| v.map(&text)).collect();
+        // What does not fit is best at nothing.
+        let compared = self.variants.iter().zip(&values).filter(|(v, _)| fits(v));
+        let known = compared.filter_map(|(_, value)| *value);
+        let most = match better {
+            Better::More => known.max_by(f64::total_cmp),
+            Better::Less => known.min_by(f64::total_cmp),
+            Better::Neither => None,
+        };
+        let most = most.map(&text);
+        // By what is read: of two that look the same, neither is better.
+        let best: Vec<usize> = (0..cells.len())
+            .filter(|&index| fits(self.variants[index]))
+            .filter(|&index| cells[index].is_some() && cells[index] == most)
+            .collect();
+        let differs = cells
+            .iter()
+            .flatten()
+            .any(|cell| Some(cell) != most.as_ref());
+        Line {
+            what: what.to_owned(),
+            best: if differs { best } else { Vec::new() },
+            cells,
+            part: None,
+        }
+    }
+}
+
+/// Parts below this share of all are left out.
+pub(crate) const LEAST_SHARE: f64 = 0.0005;
+
+/// The difference of each variant from the baseline, cause by cause: the largest changes first,
+/// what is left as one line.
+pub(crate) fn changes(
+    variants: &[&Variant],
+    waterfalls: &[Waterfall],
+    baseline: &str,
+) -> Vec<Line> {
+    let of = |variant: &&Variant| {
+        let from_base = waterfalls.iter().filter(|w| w.from == baseline);
+        from_base.into_iter().find(|w| w.to == variant.name)
+    };
+    let found: Vec<Option<&Waterfall>> = variants.iter().map(of).collect();
+    let mut causes: Vec<(&str, u64)> = Vec::new();
+    for waterfall in found.iter().flatten() {
+        for part in waterfall.shown().0 {
+            let size = part.time.0.unsigned_abs();
+            match causes.iter_mut().find(|(cause, _)| *cause == part.cause) {
+                Some((_, most)) => *most = (*most).max(size),
+                None => causes.push((&part.cause, size)),
+            }
+        }
+    }
+    causes.sort_by_key(|&(_, size)| std::cmp::Reverse(size));
+    let line = |what: &str, value: &dyn Fn(&Waterfall) -> Change| {
+        let text = |waterfall: &Option<&Waterfall>| {
+            let change = value((*waterfall)?);
+            (change != Change(0)).then(|| change.text())
+        };
+        Line {
+            what: what.to_owned(),
+            cells: found.iter().map(text).collect(),
+            best: Vec::new(),
+            part: Some(Whole::Difference),
+        }
+    };
+    // What is small beside a column's other changes is among its small ones.
+    let of_cause = |waterfall: &Waterfall, cause: &str| -> i64 {
+        let size = |part: &Part| part.time.0.unsigned_abs();
+        let all: u64 = waterfall.parts.iter().map(size).sum();
+        let part = waterfall.parts.iter().find(|part| part.cause == cause);
+        let part = part.filter(|part| size(part) as f64 >= LEAST_SHARE * all as f64);
+        part.map_or(0, |part| part.time.0)
+    };
+    let mut lines: Vec<Line> = causes
+        .iter()
+        .map(|(cause, _)| line(cause, &|w| Change(of_cause(w, cause))))
+        .collect();
+    lines.push(line("smaller changes", &|w| {
+        let named: i64 = causes.iter().map(|(cause, _)| of_cause(w, cause)).sum();
+        Change(w.total.0 - named)
+    }));
+    lines.push(line("all together", &|w| w.total));
+    lines
+}

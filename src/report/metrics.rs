@@ -1,0 +1,152 @@
+//! The common row: what results of all kinds of jobs have in common, under the same names in
+//! summaries, tables of points and comparisons.
+
+use super::record::{CollectiveResult, Row};
+use super::training::{StepResult, TrainingResult};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Numbers of a variant. What does not apply to its job is absent. Of a collective they are those
+/// of the size that is traced, else of the largest.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Metrics {
+    /// Of a collective: its size as nccl-tests counts it, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Microseconds of the operation or the last step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_us: Option<f64>,
+    /// Size over time, GB/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub algbw_gbs: Option<f64>,
+    /// Bus bandwidth as nccl-tests has it, GB/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busbw_gbs: Option<f64>,
+    /// Tokens per second of the whole job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_s: Option<f64>,
+    /// The same for each GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_s_per_gpu: Option<f64>,
+    /// Model FLOP/s over the GPUs' peak, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mfu: Option<f64>,
+    /// The same with what is computed again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hfu: Option<f64>,
+    /// Communication that no kernel hides, over all, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exposed_share: Option<f64>,
+    /// Waiting for other pipeline stages, over all, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bubble_share: Option<f64>,
+    /// Memory of the fullest GPU, GiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_gib: Option<f64>,
+    /// What that GPU has, GiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_capacity_gib: Option<f64>,
+    /// Whether it fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fits: Option<bool>,
+    /// What no algorithm can beat on this machine, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound_us: Option<f64>,
+    /// The same with sums in GPUs alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound_plain_us: Option<f64>,
+    /// The name of what takes most of the time, or of the fault that costs most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// Dollars per million tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd_per_mtok: Option<f64>,
+    /// The part of a long run's time in steps that were not lost, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goodput: Option<f64>,
+    /// Events simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<u64>,
+}
+
+impl Metrics {
+    /// Of the row that is traced, else of the largest size; of nothing, if there is no row.
+    #[must_use]
+    pub fn of_collective(result: &CollectiveResult) -> Metrics {
+        let Some(row) = result.shown_row() else {
+            return Metrics::default();
+        };
+        Metrics::of_row(row)
+    }
+
+    /// Of one size.
+    #[must_use]
+    pub fn of_row(row: &Row) -> Metrics {
+        Metrics {
+            bytes: Some(row.bytes),
+            time_us: Some(row.time_us),
+            algbw_gbs: Some(row.algbw_gbs),
+            busbw_gbs: Some(row.busbw_gbs),
+            bound_us: Some(row.bound_us),
+            bound_plain_us: Some(row.bound_plain_us),
+            cause: Some(row.cause.clone()),
+            events: Some(row.events),
+            ..Metrics::default()
+        }
+    }
+
+    /// Of a job's last step on so many GPUs; of nothing, if it failed.
+    #[must_use]
+    pub fn of_training(result: &TrainingResult, gpus: u32) -> Metrics {
+        result
+            .ran()
+            .map_or_else(Metrics::default, |ran| Metrics::of_step(ran, gpus))
+    }
+
+    fn of_step(ran: &StepResult, gpus: u32) -> Metrics {
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        let largest = ran.causes.iter().max_by_key(|part| part.time);
+        Metrics {
+            time_us: Some(ran.step_s * 1e6),
+            tokens_per_s: Some(ran.tokens_per_s),
+            tokens_per_s_per_gpu: Some(ran.tokens_per_s / f64::from(gpus.max(1))),
+            mfu: Some(ran.mfu),
+            hfu: Some(ran.hfu),
+            exposed_share: Some(ran.exposed_communication),
+            bubble_share: Some(ran.bubble),
+            memory_gib: Some(gib(ran.memory.total.get())),
+            memory_capacity_gib: Some(gib(ran.memory.capacity.get())),
+            fits: Some(ran.memory.fits),
+            cause: largest.map(|part| part.cause.clone()),
+            usd_per_mtok: ran.dollars_per_million_tokens,
+            goodput: ran.goodput.as_ref().map(|used| used.goodput),
+            events: Some(ran.events),
+            ..Metrics::default()
+        }
+    }
+
+    /// Its numbers by name, in the order of their declaration; `None` where one does not apply.
+    #[must_use]
+    pub fn numbers(&self) -> [(&'static str, Option<f64>); 16] {
+        let whole = |value: Option<u64>| value.map(|value| value as f64);
+        [
+            ("bytes", whole(self.bytes)),
+            ("time_us", self.time_us),
+            ("algbw_gbs", self.algbw_gbs),
+            ("busbw_gbs", self.busbw_gbs),
+            ("tokens_per_s", self.tokens_per_s),
+            ("tokens_per_s_per_gpu", self.tokens_per_s_per_gpu),
+            ("mfu", self.mfu),
+            ("hfu", self.hfu),
+            ("exposed_share", self.exposed_share),
+            ("bubble_share", self.bubble_share),
+            ("memory_gib", self.memory_gib),
+            ("memory_capacity_gib", self.memory_capacity_gib),
+            ("bound_us", self.bound_us),
+            ("bound_plain_us", self.bound_plain_us),
+            ("usd_per_mtok", self.usd_per_mtok),
+            ("goodput", self.goodput),
+        ]
+    }
+}

@@ -1,0 +1,98 @@
+//! `points.csv`: the variants of a run as rows that other programs can plot.
+
+use super::ReportError;
+use super::metrics::Metrics;
+use super::summary::{JobResult, Summary, Variant};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// A point: the variant it is of, and its numbers.
+struct Point<'a> {
+    variant: &'a Variant,
+    metrics: Metrics,
+}
+
+/// One line for each variant, of a collective one for each of its sizes. Key columns come first: the
+/// variant's name, its machine, and every place of the scenario that any variant sets, with its
+/// value; then all numbers that apply to at least one point.
+///
+/// # Errors
+/// None that a summary in memory can cause.
+pub fn points_csv(summary: &Summary) -> Result<String, ReportError> {
+    let failed = |source| ReportError::Csv {
+        what: "the points",
+        source,
+    };
+    let points: Vec<Point<'_>> = summary.variants.iter().flat_map(points).collect();
+    let places = places(&summary.spec);
+    let used = |column: &usize| {
+        points
+            .iter()
+            .any(|p| p.metrics.numbers()[*column].1.is_some())
+    };
+    let names = Metrics::default().numbers().map(|(name, _)| name);
+    let columns: Vec<usize> = (0..names.len()).filter(used).collect();
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    let mut head = vec!["variant", "topology", "nodes", "gpus"];
+    head.extend(places.iter().map(String::as_str));
+    head.extend(["fits", "cause"]);
+    head.extend(columns.iter().map(|&column| names[column]));
+    csv.write_record(head).map_err(failed)?;
+    for Point { variant, metrics } in &points {
+        let mut cells = vec![
+            variant.name.clone(),
+            variant.topology.clone(),
+            variant.nodes.to_string(),
+            variant.gpus.to_string(),
+        ];
+        let set = places
+            .iter()
+            .map(|place| set_value(&summary.spec, &variant.name, place));
+        cells.extend(set);
+        cells.push(
+            metrics
+                .fits
+                .map_or_else(String::new, |fits| fits.to_string()),
+        );
+        cells.push(metrics.cause.clone().unwrap_or_default());
+        let numbers = metrics.numbers();
+        let cell = |&column: &usize| {
+            let value: Option<f64> = numbers[column].1;
+            value.map_or_else(String::new, |value| value.to_string())
+        };
+        cells.extend(columns.iter().map(cell));
+        csv.write_record(cells).map_err(failed)?;
+    }
+    let bytes = csv
+        .into_inner()
+        .map_err(|error| failed(error.into_error().into()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn points(variant: &Variant) -> Vec<Point<'_>> {
+    let rows: Vec<Metrics> = match &variant.job {
+        JobResult::Collective(result) => result.rows.iter().map(Metrics::of_row).collect(),
+        JobResult::Training(_) => vec![variant.metrics.clone()],
+    };
+    let point = |metrics| Point { variant, metrics };
+    rows.into_iter().map(point).collect()
+}
+
+/// Every place that a variant of the scenario sets, in order.
+fn places(spec: &Value) -> Vec<String> {
+    let variants = spec["variants"].as_array().into_iter().flatten();
+    let set = variants.filter_map(|variant| variant["set"].as_object());
+    let places: BTreeSet<String> = set.flat_map(|set| set.keys().cloned()).collect();
+    places.into_iter().collect()
+}
+
+/// What a variant sets a place to, as text; nothing if it leaves it as it is.
+fn set_value(spec: &Value, name: &str, place: &str) -> String {
+    let mut variants = spec["variants"].as_array().into_iter().flatten();
+    let found = variants.find(|variant| variant["name"] == name);
+    match found.and_then(|variant| variant["set"].get(place)) {
+        None => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+    }
+}
