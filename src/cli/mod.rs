@@ -9,6 +9,7 @@ mod fit;
 mod output;
 mod progress;
 mod run;
+mod scenario;
 mod schema;
 mod signals;
 mod spelling;
@@ -38,6 +39,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Args),
+    Scenario(scenario::Args),
     Collective(collective::Args),
     Explain(explain::Args),
     Topology(topology::Args),
@@ -55,6 +57,7 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
     let quiet = cli.quiet;
     match cli.command {
         Command::Run(args) => run::run(&args, quiet),
+        Command::Scenario(args) => scenario::run(&args, quiet),
         Command::Collective(args) => collective::run(&args, quiet),
         Command::Explain(args) => explain::run(&args, quiet),
         Command::Topology(args) => topology::run(&args, quiet),

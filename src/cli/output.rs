@@ -1,6 +1,8 @@
 //! What `-o` names: a file whose ending says what is written, or a folder.
 
+use super::CliError;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use fabricsim_report::{ReportError, write_file};
 use std::path::{Path, PathBuf};
 
 /// Endings of files whose content anybody knows by them.
@@ -47,4 +49,28 @@ pub(super) fn folder() -> impl TypedValueParser<Value = PathBuf> {
 pub(super) fn ending(path: &Path) -> Option<String> {
     let ending = path.extension()?.to_str()?;
     Some(ending.to_ascii_lowercase())
+}
+
+/// Refuses a file that is there: somebody may have edited it. `force` allows it.
+pub(super) fn check_new(path: &Path, force: bool) -> Result<(), CliError> {
+    if force || !path.is_file() {
+        return Ok(());
+    }
+    Err(CliError::Usage(format!(
+        "`{}` is there already; name another file, or write over it with --force",
+        path.display()
+    )))
+}
+
+/// Writes a file that is not there yet, or over one if `force` says so; folders on its way are made.
+pub(super) fn write_new(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
+    check_new(path, force)?;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|source| ReportError::Io {
+            action: "create",
+            path: folder.to_owned(),
+            source,
+        })?;
+    }
+    Ok(write_file(path, text.as_bytes())?)
 }

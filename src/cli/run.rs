@@ -4,7 +4,7 @@ use super::budget::BudgetArgs;
 use super::progress::Show;
 use super::terminal::say_wall;
 use super::{CliError, one_of, output, terminal};
-use fabricsim_experiment::{read, run as run_experiment, validate};
+use fabricsim_experiment::{catalogue, run as run_experiment, validate};
 use fabricsim_report::training::TrainingOutcome;
 use fabricsim_report::{
     Output, Outputs, Results, Summary, check_target, ended, summary_json, summary_text,
@@ -12,7 +12,7 @@ use fabricsim_report::{
 };
 use std::path::{Path, PathBuf};
 
-/// Runs a scenario file and writes its folder of results.
+/// Runs a scenario, from a file or a shipped one, and writes its folder of results.
 ///
 /// The folder holds summary.json and report.html, for each variant a timeline.json (for
 /// Perfetto), of collectives links.csv, topology.svg, bandwidth.svg and .png, of training jobs
@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 /// results of an earlier run in its place are replaced.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The scenario file
+    /// The scenario's file, or the name of a shipped one (see `scenario list`)
+    #[arg(value_name = "FILE|NAME")]
     scenario: PathBuf,
     /// The folder for the results, in place of the scenario's own or `runs/<name>`
     #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
@@ -50,9 +51,8 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     if let Some(seed) = args.seed {
         overrides.push(format!("seed={seed}"));
     }
-    let scenario = read(&args.scenario, &overrides)?;
-    let folder = args.scenario.parent().unwrap_or(Path::new(""));
-    let experiment = validate(scenario, folder)?;
+    let (scenario, folder) = catalogue::find(&args.scenario, &overrides)?;
+    let experiment = validate(scenario, &folder)?;
     let budget = args.budget.budget(args.exact_full);
     if !quiet {
         terminal::notes(&experiment.notes());

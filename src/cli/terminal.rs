@@ -21,6 +21,17 @@ pub(super) fn width() -> Option<usize> {
         .or_else(|| shown().map(|(width, _)| usize::from(width.0)))
 }
 
+/// A line of a table, cut where the terminal's lines end.
+pub(super) fn cut(line: &str, width: Option<usize>) -> String {
+    match width {
+        Some(width) if line.chars().count() > width => {
+            let kept: String = line.chars().take(width.saturating_sub(1)).collect();
+            format!("{}…", kept.trim_end())
+        }
+        _ => line.to_owned(),
+    }
+}
+
 /// Writes all of `text`, at once, to standard output; its own colours stay, anything else that a
 /// terminal would obey is written out.
 pub(super) fn print(text: &str) -> io::Result<()> {

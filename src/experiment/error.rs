@@ -5,6 +5,7 @@ use fabricsim_engine::SimError;
 use fabricsim_fault::Faults;
 use fabricsim_nccl::NcclError;
 use fabricsim_topology::TopologyError;
+use fabricsim_topology::error::did_you_mean_one_of;
 use fabricsim_units::Time;
 use fabricsim_workload::training::resolve::TrainingError;
 use std::io;
@@ -16,6 +17,31 @@ pub enum ScenarioError {
     /// The scenario's or the topology's file, or what it says.
     #[error(transparent)]
     Input(#[from] TopologyError),
+    /// Neither a file nor a shipped scenario.
+    #[error(
+        "there is no scenario `{name}`, neither a file nor a shipped one{}\n    \
+         `fabricsim scenario list` shows those that are shipped",
+        did_you_mean_one_of(candidates)
+    )]
+    UnknownName {
+        /// What was asked for.
+        name: String,
+        /// Shipped names that could be meant.
+        candidates: Vec<String>,
+    },
+    /// A new scenario's model is too large for the machine in every layout that was tried.
+    #[error(
+        "no layout of {model} that was tried fits the memory of {gpus} GPUs of {topology}; \
+         expected a smaller model (--model) or GPUs with more memory (--topology)"
+    )]
+    NoLayout {
+        /// The model.
+        model: String,
+        /// The machine.
+        topology: String,
+        /// The most GPUs that were tried.
+        gpus: u32,
+    },
     /// An override does not fit the scenario's shape.
     #[error("--set {text}: {problem}")]
     Override {

@@ -3,8 +3,11 @@
 //!
 //! [`read()`] or [`parse`] gives a [`Scenario`], [`validate`] a [`ValidExperiment`] with its
 //! machines, [`run()`] the [`Results`](fabricsim_report::Results). Only reading touches files.
+//! [`catalogue`] has the shipped scenarios.
 
+pub mod catalogue;
 mod collective;
+mod draft;
 mod error;
 mod factors;
 mod footprint;
@@ -18,6 +21,7 @@ mod valid;
 mod watch;
 
 pub use collective::{ValidCollective, timing};
+pub use draft::{Draft, draft_collective, draft_training};
 pub use error::ScenarioError;
 pub use fabricsim_fault::FaultSpec;
 pub use fabricsim_fault::goodput::LongRunSpec;

@@ -80,6 +80,18 @@ impl Machine {
     }
 }
 
+/// A topology as its own file has it.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn machine_of(
+    topology: &TopologyRef,
+    folder: &Path,
+    origin: &str,
+) -> Result<Topology, TopologyError> {
+    Ok(machine(topology, None, folder, origin)?.topology)
+}
+
 /// The machine of a scenario.
 fn machine(
     topology: &TopologyRef,

@@ -1,0 +1,223 @@
+//! `fabricsim scenario`: scenarios that are shipped, and new ones.
+
+use super::{CliError, output, terminal};
+use clap::builder::PossibleValuesParser;
+use clap::{Args as Flags, Subcommand};
+use fabricsim_experiment::catalogue::{self, Entry, Machine};
+use fabricsim_experiment::{Draft, TopologyRef, draft_collective, draft_training};
+use fabricsim_report::FORMAT;
+use fabricsim_topology::load;
+use fabricsim_workload::model::presets;
+use serde::Serialize;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Lists, shows and copies the shipped scenarios, and makes new ones.
+#[derive(Debug, Flags)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists the shipped scenarios, which `run` takes by their names
+    List {
+        /// Prints one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prints a shipped scenario's file
+    Show {
+        /// Which one
+        name: String,
+    },
+    /// Writes a shipped scenario's file, to be edited
+    Copy {
+        /// Which one
+        name: String,
+        /// The file, or the folder for it [default: NAME.json]
+        #[arg(short, long, value_name = "FILE|DIR", value_parser = output::file_ending_in(&["json"]))]
+        output: Option<PathBuf>,
+        /// Writes over a file that is there
+        #[arg(long)]
+        force: bool,
+    },
+    /// Makes a short scenario file whose comments say what to edit; it runs as it is
+    New {
+        #[command(subcommand)]
+        kind: Kind,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum Kind {
+    /// One collective at several sizes, as nccl-tests runs it
+    Collective {
+        #[command(flatten)]
+        file: NewFile,
+    },
+    /// Steps of a training job, on as few nodes as its model fits
+    Training {
+        /// The model
+        #[arg(long, default_value = "llama3-8b", value_parser = PossibleValuesParser::new(presets::names()))]
+        model: String,
+        #[command(flatten)]
+        file: NewFile,
+    },
+}
+
+/// A file that is to be made.
+#[derive(Debug, Flags)]
+struct NewFile {
+    /// A shipped topology (see `topology list`) or a topology file
+    #[arg(short, long, value_name = "NAME|FILE", default_value = "dgx-h100")]
+    topology: String,
+    /// The file, in place of standard output
+    #[arg(short, long, value_name = "FILE", value_parser = output::file_ending_in(&["json"]))]
+    output: Option<PathBuf>,
+    /// Writes over a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
+    match &args.command {
+        Command::List { json } => list(*json),
+        Command::Show { name } => Ok(terminal::print(catalogue::text(name)?)?),
+        Command::Copy {
+            name,
+            output,
+            force,
+        } => copy(name, output.as_deref(), *force, quiet),
+        Command::New { kind } => new(kind, quiet),
+    }
+}
+
+/// The document of `scenario list --json`.
+#[derive(Serialize)]
+struct List {
+    format: u32,
+    scenarios: Vec<Entry>,
+}
+
+fn list(json: bool) -> Result<(), CliError> {
+    let scenarios = catalogue::entries()?;
+    if json {
+        let format = FORMAT;
+        let list = List { format, scenarios };
+        let text = serde_json::to_string_pretty(&list).map_err(io::Error::from)?;
+        return Ok(terminal::print(&format!("{text}\n"))?);
+    }
+    let rows: Vec<[String; 3]> = scenarios
+        .iter()
+        .map(|entry| {
+            let job = entry.collective.unwrap_or(entry.job);
+            [
+                entry.name.to_owned(),
+                job.to_owned(),
+                machines(&entry.machines),
+            ]
+        })
+        .collect();
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let [name, job, machine] = [0, 1, 2].map(width);
+    let (mut text, columns) = (String::new(), terminal::width());
+    for ([a, b, c], entry) in rows.iter().zip(&scenarios) {
+        let line = format!("{a:<name$}  {b:<job$}  {c:<machine$}  {}", entry.title);
+        text += &terminal::cut(&line, columns);
+        text.push('\n');
+    }
+    Ok(terminal::print(&text)?)
+}
+
+/// The machines of a scenario: `9 × dgx-h100, 18 × gb200-nvl72`.
+fn machines(machines: &[Machine]) -> String {
+    let texts = machines.iter().map(|machine| match machine.nodes {
+        Some(nodes) => format!("{nodes} × {}", machine.topology),
+        None => machine.topology.clone(),
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+fn copy(name: &str, output: Option<&Path>, force: bool, quiet: bool) -> Result<(), CliError> {
+    let text = catalogue::text(name)?;
+    let file = format!("{name}.json");
+    let path = match output {
+        None => PathBuf::from(file),
+        Some(path) if path.is_dir() || output::ending(path).as_deref() != Some("json") => {
+            path.join(file)
+        }
+        Some(path) => path.to_owned(),
+    };
+    output::write_new(&path, text, force)?;
+    said(&path, quiet)
+}
+
+fn new(kind: &Kind, quiet: bool) -> Result<(), CliError> {
+    let (file, name) = match kind {
+        Kind::Collective { file } => (file, "my-collective"),
+        Kind::Training { file, .. } => (file, "my-training"),
+    };
+    if let Some(path) = &file.output {
+        output::check_new(path, file.force)?;
+    }
+    // What is wrong with the machine is said of the flag, not of a scenario that is not there.
+    let found = load::find(&file.topology)?;
+    if !quiet {
+        terminal::notes(&found.notes);
+    }
+    let path = file.output.as_deref();
+    let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
+    let draft = Draft {
+        name: &path.map_or_else(|| name.to_owned(), |path| name_of(path, name)),
+        topology: &topology(&file.topology, folder)?,
+        folder,
+    };
+    let text = match kind {
+        Kind::Collective { .. } => draft_collective(draft)?,
+        Kind::Training { model, .. } => draft_training(draft, model)?,
+    };
+    match path {
+        None => Ok(terminal::print(&text)?),
+        Some(path) => {
+            output::write_new(path, &text, file.force)?;
+            said(path, quiet)
+        }
+    }
+}
+
+/// A scenario's name, after its file's; `otherwise` where that cannot be one.
+fn name_of(path: &Path, otherwise: &str) -> String {
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let stem = stem.filter(|stem| stem.chars().all(plain) && !stem.starts_with('-'));
+    stem.unwrap_or(otherwise).to_owned()
+}
+
+/// The machine as a scenario in `folder` names it: paths in it start there.
+fn topology(text: &str, folder: &Path) -> Result<TopologyRef, CliError> {
+    if !load::is_path(text) {
+        return Ok(TopologyRef::Name(text.to_owned()));
+    }
+    let path = Path::new(text);
+    let here = folder.as_os_str().is_empty() || path.is_absolute();
+    let path = if here {
+        path.to_owned()
+    } else {
+        std::path::absolute(path)?
+    };
+    Ok(TopologyRef::Path(path.display().to_string()))
+}
+
+fn said(path: &Path, quiet: bool) -> Result<(), CliError> {
+    if quiet {
+        return Ok(());
+    }
+    let path = path.display();
+    let text = format!("Written to {path}; run it with: fabricsim run {path}\n");
+    Ok(terminal::print(&text)?)
+}
