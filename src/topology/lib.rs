@@ -1,7 +1,8 @@
 //! The machine: what it is made of, how it is wired, and which way data goes.
 //!
 //! A file ([`spec`]) is read ([`mod@load`]), expanded ([`mod@expand`]) into a [`Topology`], and
-//! checked on the way ([`mod@check`], [`error`]). Shipped files are in the [`catalogue`].
+//! checked on the way ([`mod@check`], [`error`]). Shipped files are in the [`catalogue`];
+//! [`mod@compact`] makes files of one's own of them.
 
 pub mod architecture;
 mod attach;
@@ -12,7 +13,9 @@ mod catalogue_facts;
 #[cfg(test)]
 mod catalogue_tests;
 pub mod check;
+pub mod compact;
 pub mod draw;
+mod edit;
 pub mod error;
 pub mod expand;
 pub mod export;

@@ -6,13 +6,14 @@ mod show;
 use super::{CliError, output, terminal};
 use clap::{Subcommand, ValueEnum};
 use fabricsim_report::write_file;
+use fabricsim_topology::compact::{Changes, compact};
 use fabricsim_topology::import::{self, ImportOptions};
 use fabricsim_topology::{
     NodeId, Overrides, Topology, TopologySpec, catalogue, check, draw, expand, export, load,
 };
 use std::path::{Path, PathBuf};
 
-/// Lists, shows, checks, draws and exports machines.
+/// Lists, shows, checks, draws, exports and makes machines.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -81,6 +82,29 @@ enum Command {
         /// NVLinks of each GPU to an NVSwitch, for XML that names none
         #[arg(long, value_name = "COUNT")]
         nvlinks: Option<u32>,
+    },
+    /// Makes a topology file of a shipped one, in its compact form, with values of your own
+    ///
+    /// Components, instances with their count and fabrics with their shape stay as they are in
+    /// the shipped file, so that it can be edited and takes any number of nodes.
+    New {
+        /// A shipped topology (see `topology list`)
+        name: String,
+        /// Puts a value into the file: `--set fabrics.compute.routing=ecmp`; may be repeated
+        #[arg(long, value_name = "PATH=VALUE")]
+        set: Vec<String>,
+        /// Nodes, as counts of the file's instances
+        #[arg(short, long)]
+        nodes: Option<u32>,
+        /// Ports down : up of each leaf: 2 halves what leaves the leaves, 1 is non-blocking
+        #[arg(long, value_name = "RATIO")]
+        oversubscription: Option<f64>,
+        /// The file, in place of standard output
+        #[arg(short, long, value_name = "FILE", value_parser = output::file_ending_in(&["json"]))]
+        output: Option<PathBuf>,
+        /// Writes over a file that is there
+        #[arg(long)]
+        force: bool,
     },
     /// Writes the whole machine, repetitions expanded, in another form
     Export {
@@ -160,6 +184,25 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
                 _ => paths::matrix(&topology),
             };
             Ok(terminal::print(&text)?)
+        }
+        Command::New {
+            name,
+            set,
+            nodes,
+            oversubscription,
+            output,
+            force,
+        } => {
+            let changes = Changes {
+                nodes: *nodes,
+                oversubscription: *oversubscription,
+                set: set.clone(),
+            };
+            let text = compact(name, &changes)?;
+            match output {
+                None => Ok(terminal::print(&text)?),
+                Some(path) => output::write_new(path, &text, *force),
+            }
         }
         Command::Export {
             machine,

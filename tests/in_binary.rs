@@ -1,4 +1,5 @@
-//! Shipped scenarios without their files, and new ones: `fabricsim scenario`, `fabricsim run NAME`.
+//! What is shipped, without its files, and files of one's own made from it: `fabricsim scenario`,
+//! `fabricsim run NAME`, `fabricsim topology new`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use assert_cmd::Command;
@@ -217,4 +218,61 @@ fn a_new_scenario_finds_the_machine_it_was_made_for() {
         let run = ["run", file, "--set", SMALL, "--set", NO_TRACE, "-q"];
         succeeds(at, &[&run[..], &["-o", "results"]].concat());
     }
+}
+
+#[test]
+fn a_new_topology_is_the_shipped_file_with_values_of_ones_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let topologies = Path::new(env!("CARGO_MANIFEST_DIR")).join("topologies");
+    let shipped = fs::read_to_string(topologies.join("superpod-h100.json")).unwrap();
+    let new = ["topology", "new", "superpod-h100"];
+    assert_eq!(succeeds(at, &new), shipped);
+    let changes = [
+        "--nodes",
+        "64",
+        "--oversubscription",
+        "2",
+        "--set",
+        "name=mine",
+    ];
+    succeeds(at, &[&new[..], &changes, &["-o", "mine.json"]].concat());
+    let text = fs::read_to_string(at.join("mine.json")).unwrap();
+    let expected = shipped
+        .replace("\"name\": \"superpod-h100\"", "\"name\": \"mine\"")
+        .replace("\"count\": 32", "\"count\": 64")
+        .replace("32 }\n", "32, \"oversubscription\": 2.0 }\n");
+    assert_eq!(text, expected);
+    // Unlike what `export` writes, it takes any number of nodes.
+    let shown = succeeds(at, &["topology", "show", "mine.json", "-n", "3"]);
+    assert!(shown.contains("3 nodes, 24 GPUs"), "{shown}");
+}
+
+#[test]
+fn a_new_topology_is_a_machine_or_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let new = ["topology", "new", "gb200-nvl72", "-o", "mine.json"];
+    for (changes, parts) in [
+        (&["--nodes", "37"][..], &["--nodes", "36 or 54"][..]),
+        (
+            &["--set", "instances.0.cuont=2"],
+            &["instances[0]", "`count`?"],
+        ),
+        (
+            &["--set", "fabrics.compute.switch=quantum-3"],
+            &["fabrics.compute.switch", "quantum-2"],
+        ),
+        (
+            &["--oversubscription", "0"],
+            &["--oversubscription", "more than 0"],
+        ),
+    ] {
+        refuses(at, &[&new[..], changes].concat(), parts);
+        assert!(!at.join("mine.json").exists(), "{changes:?}");
+    }
+    fs::write(at.join("mine.json"), "edited").unwrap();
+    refuses(at, &new, &["there already", "--force"]);
+    succeeds(at, &[&new[..], &["--force"]].concat());
+    refuses(at, &["topology", "new", "gb200"], &["gb200-nvl72"]);
 }
