@@ -32,6 +32,7 @@ const fn plural(kind: DeviceKind) -> &'static str {
         DeviceKind::PcieSwitch => "PCIe switches",
         DeviceKind::Nic => "NICs",
         DeviceKind::Switch => "network switches",
+        DeviceKind::Storage => "storage devices",
     }
 }
 

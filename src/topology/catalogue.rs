@@ -63,7 +63,8 @@ const HARDWARE: &[(&str, &str)] = hardware_files![
     "gpus",
     "hosts",
     "nics",
-    "switches"
+    "switches",
+    "storage"
 ];
 
 /// The names of the shipped topologies.

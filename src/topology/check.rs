@@ -6,6 +6,7 @@ use super::graph::{DeviceId, DeviceKind, Topology};
 use super::hardware::{
     CpuVendor, DeviceModel, Hardware, LinkFamily, LinkModel, ProcessorModel, SwitchModel,
 };
+use super::storage;
 use fabricsim_units::{Bandwidth, Time};
 use std::fmt;
 
@@ -49,7 +50,7 @@ impl fmt::Display for Finding {
 
 /// Looks at a whole machine: GPUs without links, nodes that cannot reach each other,
 /// NVSwitches with more links than ports, NICs in several fabrics, NICs that are faster
-/// than their slots.
+/// than their slots, storage devices that hang on anything but one PCIe link.
 /// Findings of one kind are told once, with their number.
 #[must_use]
 pub fn check(topology: &Topology) -> Vec<Finding> {
@@ -68,6 +69,7 @@ pub fn check(topology: &Topology) -> Vec<Finding> {
     crowded_switches(topology, &mut findings);
     shared_ports(topology, &mut findings);
     slow_slots(topology, &mut findings);
+    storage::check_links(topology, &mut findings);
     findings
 }
 
@@ -217,7 +219,12 @@ fn slow_slots(topology: &Topology, findings: &mut Vec<Finding>) {
             LinkFamily::Nvlink | LinkFamily::Socket => continue,
         };
         let sum = &mut table[edge.source().index()];
-        *sum = sum.saturating_add(rates(id).bytes_per_sec());
+        // A slow drive behind a NIC makes no slow slot.
+        let rate = match topology.limits.contains_key(&id) {
+            true => topology.wire_rate(id),
+            false => rates(id),
+        };
+        *sum = sum.saturating_add(rate.bytes_per_sec());
     }
     let nics = topology
         .devices()
@@ -259,7 +266,7 @@ fn slow_slots(topology: &Topology, findings: &mut Vec<Finding>) {
 }
 
 /// Adds one finding for all of `devices`, if there are any.
-fn tell(
+pub(super) fn tell(
     topology: &Topology,
     findings: &mut Vec<Finding>,
     severity: Severity,
@@ -409,6 +416,7 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
                 latency(&format!("{at}.nic.delivery"), time.value, faults);
             }
         }
+        DeviceModel::Storage(m) => storage::check_model(&format!("{at}.storage"), m, faults),
     }
 }
 
@@ -568,14 +576,14 @@ fn switch(at: &str, model: &SwitchModel, faults: &mut Vec<Fault>) {
     }
 }
 
-fn rate(at: &str, rate: Bandwidth, faults: &mut Vec<Fault>) {
+pub(super) fn rate(at: &str, rate: Bandwidth, faults: &mut Vec<Fault>) {
     if rate.bytes_per_sec() == 0 {
         faults.push(zero(at, &rate.to_string()));
     }
 }
 
 /// Latencies are added up along routes; with this limit their sums stay in range.
-fn latency(at: &str, latency: Time, faults: &mut Vec<Fault>) {
+pub(super) fn latency(at: &str, latency: Time, faults: &mut Vec<Fault>) {
     let most = Time::from_micros(1_000_000);
     if latency > most {
         faults.push(Fault::new(
@@ -586,6 +594,6 @@ fn latency(at: &str, latency: Time, faults: &mut Vec<Fault>) {
     }
 }
 
-fn zero(at: &str, found: &str) -> Fault {
+pub(super) fn zero(at: &str, found: &str) -> Fault {
     Fault::new(format!("{at}.value"), found, "more than 0")
 }

@@ -508,6 +508,9 @@ mod tests {
         check(&build(&server(), 70));
         check(&build(&server(), 300));
         check(&build(&rack(), 20));
+        let drives = include_str!("../../tests/cases/topologies/drives.json");
+        let drives = load::parse(drives, "drives").unwrap();
+        check(&expand(&drives, catalogue::hardware(), &Overrides::default()).unwrap());
         for name in catalogue::names() {
             let spec = catalogue::find(name).unwrap();
             for nodes in [None, Some(1), Some(37)] {

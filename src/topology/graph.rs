@@ -65,6 +65,8 @@ pub enum DeviceKind {
     Nic,
     /// A switch of the network.
     Switch,
+    /// A drive or a file server.
+    Storage,
 }
 
 impl DeviceKind {
@@ -78,6 +80,7 @@ impl DeviceKind {
             DeviceKind::PcieSwitch => "PCIe switch",
             DeviceKind::Nic => "NIC",
             DeviceKind::Switch => "network switch",
+            DeviceKind::Storage => "storage",
         }
     }
 }
@@ -173,6 +176,8 @@ pub struct Topology {
     pub architectures: BTreeMap<String, Architecture>,
     /// What CPUs of each make have in common.
     pub processors: BTreeMap<CpuVendor, ProcessorModel>,
+    /// What links from and to storage devices carry at most: what those read and write.
+    pub limits: BTreeMap<LinkId, Bandwidth>,
 }
 
 impl Fabric {
@@ -329,10 +334,20 @@ impl Topology {
         self.link_model(id).family
     }
 
-    /// What payload can use of a link: raw rate × lanes × what encoding and headers leave.
+    /// What payload can use of a link: raw rate × lanes × what encoding and headers leave, or what
+    /// the storage device at its end reads or writes.
     #[must_use]
     pub fn rate(&self, id: LinkId) -> Bandwidth {
+        self.limited(id, self.wire_rate(id))
+    }
+
+    /// [`Topology::rate`], whatever is at the link's ends.
+    pub(super) fn wire_rate(&self, id: LinkId) -> Bandwidth {
         self.link_model(id).rate(u32::from(self.link(id).lanes))
+    }
+
+    fn limited(&self, id: LinkId, rate: Bandwidth) -> Bandwidth {
+        self.limits.get(&id).map_or(rate, |&limit| rate.min(limit))
     }
 
     /// [`Topology::rate`] for many links, one after the other: those next to each other are
@@ -342,11 +357,11 @@ impl Topology {
         move |id| {
             let link = *self.link(id);
             if let Some((_, rate)) = last.get().filter(|(known, _)| *known == link) {
-                return rate;
+                return self.limited(id, rate);
             }
-            let rate = self.rate(id);
+            let rate = self.wire_rate(id);
             last.set(Some((link, rate)));
-            rate
+            self.limited(id, rate)
         }
     }
 
@@ -372,7 +387,8 @@ impl Topology {
     #[must_use]
     pub fn transit_latency(&self, id: DeviceId) -> Time {
         match self.device_model(id) {
-            DeviceModel::Gpu(_) => Time::ZERO,
+            // Nothing passes through these.
+            DeviceModel::Gpu(_) | DeviceModel::Storage(_) => Time::ZERO,
             DeviceModel::Nvswitch(m) | DeviceModel::Switch(m) => m.latency.value,
             DeviceModel::Cpu(m) => m.latency.value,
             DeviceModel::PcieSwitch(m) => m.latency.value,

@@ -5,6 +5,7 @@
 //! figure is a [`Sourced`] value: a number with a unit and where it comes from.
 
 use super::architecture::Architecture;
+use super::storage::StorageModel;
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -157,6 +158,23 @@ pub enum DeviceModel {
     Nic(NicModel),
     /// A switch of the network.
     Switch(SwitchModel),
+    /// A drive or a file server.
+    Storage(StorageModel),
+}
+
+impl DeviceModel {
+    /// What people call it.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        match self {
+            DeviceModel::Gpu(m) => &m.title,
+            DeviceModel::Nvswitch(m) | DeviceModel::Switch(m) => &m.title,
+            DeviceModel::Cpu(m) => &m.title,
+            DeviceModel::PcieSwitch(m) => &m.title,
+            DeviceModel::Nic(m) => &m.title,
+            DeviceModel::Storage(m) => &m.title,
+        }
+    }
 }
 
 /// A GPU.

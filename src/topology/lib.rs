@@ -33,6 +33,7 @@ pub mod select;
 mod selector;
 pub mod software;
 pub mod spec;
+mod storage;
 mod strict;
 mod template;
 #[cfg(test)]
@@ -51,3 +52,4 @@ pub use paths::{PathMatrix, PathType};
 pub use route::{Hop, Route, RouteError, Router, Share, Shift};
 pub use software::{ProcessModel, SocketModel, processes, sockets};
 pub use spec::TopologySpec;
+pub use storage::StorageModel;

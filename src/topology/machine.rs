@@ -5,6 +5,7 @@ use super::graph::{Device, DeviceId, DeviceKind, Fabric, Link, Node, NodeId, Pla
 use super::models::Models;
 use super::selector::SelectorPath;
 use super::spec::TopologySpec;
+use super::storage;
 use super::template::{MAX_DEVICES, Template, Wire, choose, join, ranges, too_many_devices};
 use petgraph::graph::{DiGraph, NodeIndex};
 use std::collections::BTreeMap;
@@ -187,6 +188,7 @@ impl Machine {
             }
         }
         let tables = models.into_tables();
+        let limits = storage::limits(&self.graph, &tables.devices);
         Topology {
             name: spec.name.clone(),
             title: spec.title.clone(),
@@ -200,6 +202,7 @@ impl Machine {
             link_models: tables.links,
             architectures: tables.architectures,
             processors: tables.processors,
+            limits,
         }
     }
 }

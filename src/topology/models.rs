@@ -225,5 +225,6 @@ pub(super) fn kind(model: &DeviceModel) -> DeviceKind {
         DeviceModel::PcieSwitch(_) => DeviceKind::PcieSwitch,
         DeviceModel::Nic(_) => DeviceKind::Nic,
         DeviceModel::Switch(_) => DeviceKind::Switch,
+        DeviceModel::Storage(_) => DeviceKind::Storage,
     }
 }

@@ -37,6 +37,7 @@ mod tests {
             include_str!("../../tests/cases/topologies/server.json"),
             include_str!("../../tests/cases/topologies/rack.json"),
             include_str!("../../tests/cases/topologies/pair.json"),
+            include_str!("../../tests/cases/topologies/drives.json"),
         ];
         let shipped = catalogue::names().filter_map(catalogue::text);
         for text in own.into_iter().chain(shipped) {

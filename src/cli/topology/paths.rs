@@ -97,16 +97,34 @@ fn legs(
             )]),
         };
     }
-    let nic = |router: &Router<'_>, id| match kind(id) {
-        DeviceKind::Gpu => router.nic_candidates(id).first().copied(),
-        _ => Some(id),
+    // What no node has may be joined all the same: a file server's storage with its own NIC.
+    if [a, b].map(kind).contains(&DeviceKind::Storage)
+        && let Ok(route) = router.local(a, b)
+    {
+        return Ok(vec![(format!("{} to {}", name(a), name(b)), route)]);
+    }
+    let nics = |router: &Router<'_>, id| match kind(id) {
+        DeviceKind::Gpu | DeviceKind::Storage => router.nic_candidates(id),
+        _ => vec![id],
     };
     let no_fabric = || RouteError::NoSharedFabric {
         from: name(a),
         to: name(b),
     };
-    let out = nic(router, a).ok_or_else(no_fabric)?;
-    let into = nic(router, b).ok_or_else(no_fabric)?;
+    let (outs, intos) = (nics(router, a), nics(router, b));
+    let joined = |out: DeviceId, into: DeviceId| {
+        let mut fabrics = topology.fabrics.iter();
+        fabrics.any(|fabric| fabric.ports.contains(&out) && fabric.ports.contains(&into))
+    };
+    // The nearest two that one fabric has; the nearest of all, where none does, for the error.
+    let pairs = || {
+        outs.iter()
+            .flat_map(|&o| intos.iter().map(move |&i| (o, i)))
+    };
+    let (out, into) = pairs()
+        .find(|&(out, into)| joined(out, into))
+        .or_else(|| pairs().next())
+        .ok_or_else(no_fabric)?;
     let mut legs = Vec::new();
     if out != a {
         let title = format!("{} to {}", name(a), name(out));

@@ -11,6 +11,11 @@ pub(super) fn show(topology: &Topology) -> String {
     out += &devices(topology);
     out += "\nLinks (rates of one direction)\n";
     out += &links(topology);
+    let storage = storage(topology);
+    if !storage.is_empty() {
+        out += "\nStorage (its link carries no more than it reads and writes)\n";
+        out += &storage;
+    }
     if !topology.fabrics.is_empty() {
         out += "\nFabrics\n";
         out += &fabrics(topology);
@@ -53,20 +58,33 @@ fn devices(topology: &Topology) -> String {
             count.to_string(),
             kind.label().to_owned(),
             name.clone(),
-            title(model).to_owned(),
+            model.title().to_owned(),
         ]
     });
     table(&rows.collect::<Vec<_>>())
 }
 
-fn title(model: &DeviceModel) -> &str {
-    match model {
-        DeviceModel::Gpu(m) => &m.title,
-        DeviceModel::Nvswitch(m) | DeviceModel::Switch(m) => &m.title,
-        DeviceModel::Cpu(m) => &m.title,
-        DeviceModel::PcieSwitch(m) => &m.title,
-        DeviceModel::Nic(m) => &m.title,
+/// What storage devices hold, read and write, with the sources.
+fn storage(topology: &Topology) -> String {
+    let mut out = String::new();
+    for (name, model) in &topology.device_models {
+        let DeviceModel::Storage(model) = model else {
+            continue;
+        };
+        let (read, write) = (&model.read_rate, &model.write_rate);
+        // Drives are sold by powers of ten.
+        let terabytes = model.capacity.value.get() as f64 / 1e12;
+        out += &format!("  {name}: {terabytes:.2} TB ({})\n", model.capacity.source);
+        for (what, rate) in [("reads", read), ("writes", write)] {
+            let gb = rate.value.gb_per_sec();
+            out += &format!("    {what} {gb:.1} GB/s ({})\n", rate.source);
+        }
+        out += &format!(
+            "    {} to the first byte ({})\n",
+            model.latency.value, model.latency.source
+        );
     }
+    out
 }
 
 /// Kinds of wire: what they join, how wide they are, what they carry, and why so much.

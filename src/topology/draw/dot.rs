@@ -72,6 +72,7 @@ pub(super) const fn fill(kind: DeviceKind) -> &'static str {
         DeviceKind::PcieSwitch => "#fbe6c3",
         DeviceKind::Nic => "#eadcf5",
         DeviceKind::Switch => "#d3e5f8",
+        DeviceKind::Storage => "#f3d9dc",
     }
 }
 

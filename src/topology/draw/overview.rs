@@ -1,6 +1,6 @@
 //! Machines of many nodes: cards for groups of nodes, and one node in full below.
 
-use super::page::{GAP, MARGIN, Page, TILE};
+use super::page::{GAP, Home, MARGIN, Page, TILE};
 use super::scene::{Anchor, Frame, Tile, even};
 use crate::graph::{DeviceId, DeviceKind, NodeId, Topology};
 use std::collections::BTreeMap;
@@ -51,8 +51,9 @@ pub(super) fn draw(topology: &Topology, top: f64, faulty: Option<NodeId>) -> (Pa
     } else {
         groups.iter().collect()
     };
-    let inset_width = page.node_width(faulty.unwrap_or(NodeId(0)));
-    let slots = shown.len() + usize::from(torn);
+    let inset_width = page.width(Home::Node(faulty.unwrap_or(NodeId(0))));
+    let servers = page.servers();
+    let slots = shown.len() + usize::from(torn) + usize::from(!servers.is_empty());
     let slot = if singly || one_domain {
         card + 10.0
     } else {
@@ -66,8 +67,13 @@ pub(super) fn draw(topology: &Topology, top: f64, faulty: Option<NodeId>) -> (Pa
     let card_top = top + page.fabric_height() + 6.0;
     let mut bottom = card_top;
     let mut xs = even(slots, left, right);
+    if !servers.is_empty()
+        && let Some(x) = xs.pop()
+    {
+        bottom = add_servers(&mut page, &servers, x, card_top);
+    }
     if torn {
-        let gap = xs.remove(slots - 2);
+        let gap = xs.remove(xs.len() - 2);
         let left_out = groups.len() - shown.len();
         page.scene
             .caption(gap, card_top + 44.0, 22.0, Anchor::Middle, "…");
@@ -105,7 +111,7 @@ fn inset(
 ) -> (f64, f64) {
     let mut inner = Page::new(page.topology);
     let node = faulty.unwrap_or(NodeId(0));
-    let width = inner.node_width(node);
+    let width = inner.width(Home::Node(node));
     let title = match faulty {
         // Its frame has its name.
         Some(_) => "With a fault",
@@ -117,7 +123,7 @@ fn inset(
     inner
         .scene
         .caption(24.0, top + 22.0, 13.0, Anchor::Start, title);
-    let mut bottom = inner.node(node, x, top);
+    let mut bottom = inner.home(Home::Node(node), x, top);
     if !drawn && !domain.is_empty() {
         bottom = inner.shared(domain, left, right, bottom);
     }
@@ -177,6 +183,42 @@ fn groups(topology: &Topology) -> Vec<Group> {
         }
     }
     groups.into_iter().map(|(_, _, group)| group).collect()
+}
+
+/// Draws one card around `x` for all file servers: their NICs above, what they store below. Returns its
+/// bottom.
+fn add_servers(page: &mut Page<'_>, servers: &[u32], x: f64, top: f64) -> f64 {
+    let t = page.topology;
+    let mut y = top + 12.0;
+    let width = 52.0 + 2.0 * CARD_PADDING;
+    for kind in [DeviceKind::Nic, DeviceKind::Storage] {
+        let own = t.devices().filter(|(_, device)| {
+            device.kind == kind && servers.binary_search(&device.place).is_ok()
+        });
+        let own: Vec<DeviceId> = own.map(|(id, _)| id).collect();
+        if !own.is_empty() {
+            add_mark(page, kind, (x, y), width - 2.0 * CARD_PADDING, own);
+            y += MARK + 8.0;
+        }
+    }
+    let bottom = y + 6.0;
+    page.scene.frames.push(Frame {
+        x: x - width / 2.0,
+        y: top,
+        width,
+        height: bottom - top,
+        many: servers.len() > 1,
+    });
+    let name = |place: &u32| t.places[*place as usize].name.as_str();
+    let (bold, range) = match servers {
+        [] => (String::new(), String::new()),
+        [one] => (name(one).to_owned(), String::new()),
+        [first, .., last] => (
+            format!("× {} servers", servers.len()),
+            format!("{} … {}", name(first), name(last)),
+        ),
+    };
+    add_texts(page, x, bottom, card_texts(&bold, &range, width))
 }
 
 /// Draws a card around `x`. Returns its bottom.
@@ -294,7 +336,11 @@ fn add_card(page: &mut Page<'_>, group: &Group, x: f64, top: f64, merged: bool) 
         1 => (first.to_owned(), String::new()),
         n => (format!("× {n} nodes"), format!("{first} … {last}")),
     };
-    let lines = card_texts(&bold, &range, width);
+    add_texts(page, x, bottom, card_texts(&bold, &range, width))
+}
+
+/// Writes lines below a card. Returns their bottom.
+fn add_texts(page: &mut Page<'_>, x: f64, bottom: f64, lines: Vec<(f64, String)>) -> f64 {
     let mut text_y = bottom;
     for (size, text) in lines {
         text_y += size + 3.0;

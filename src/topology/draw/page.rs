@@ -74,7 +74,8 @@ impl<'t> Page<'t> {
             DeviceKind::Cpu => "CPU",
             DeviceKind::PcieSwitch => "PCIe switch",
             DeviceKind::Nic => "NIC",
-            DeviceKind::Switch => stem,
+            // What is stored is told better by the name in the file: `nvme`, `pool`.
+            DeviceKind::Switch | DeviceKind::Storage => stem,
         };
         format!("{name} {}", d.index)
     }
@@ -114,31 +115,56 @@ impl<'t> Page<'t> {
         (!at.is_empty()).then(|| at.iter().sum::<f64>() / at.len() as f64)
     }
 
-    /// The width that a node's frame needs, without its margins.
-    pub(super) fn node_width(&self, node: NodeId) -> f64 {
-        let widest = ROWS
-            .iter()
-            .map(|&kind| {
-                let count = self.of_kind(node, kind).len();
-                count as f64 * pitch(count)
-            })
-            .fold(300.0, f64::max);
-        widest + 24.0
+    /// The width that a frame needs, without its margins.
+    pub(super) fn width(&self, home: Home) -> f64 {
+        let rows = self.rows(home);
+        let widths = rows.iter().map(|row| row.len() as f64 * pitch(row.len()));
+        let least = match home {
+            Home::Node(_) => 300.0,
+            Home::Server(_) => 100.0,
+        };
+        widths.fold(least, f64::max) + 24.0
     }
 
-    fn of_kind(&self, node: NodeId, kind: DeviceKind) -> Vec<DeviceId> {
-        self.topology
-            .devices()
-            .filter(|&(id, d)| d.kind == kind && self.topology.node_of(id) == Some(node))
-            .map(|(id, _)| id)
-            .collect()
+    /// The devices of a node or a server, by rows from above. Drives stand beside the NICs of their node,
+    /// for both hang from PCIe switches; of a server they are what it is there for.
+    fn rows(&self, home: Home) -> [Vec<DeviceId>; ROWS.len()] {
+        let mut rows = ROWS.map(|_| Vec::new());
+        let storage = match home {
+            Home::Node(_) => 0,
+            Home::Server(_) => 3,
+        };
+        let mut drives = Vec::new();
+        for (id, device) in self.topology.devices() {
+            let own = match home {
+                Home::Node(node) => self.topology.node_of(id) == Some(node),
+                Home::Server(place) => device.place == place,
+            };
+            let row = ROWS.iter().position(|&kind| kind == device.kind);
+            match row.filter(|_| own) {
+                Some(row) => rows[row].push(id),
+                None if own && device.kind == DeviceKind::Storage => drives.push(id),
+                None => {}
+            }
+        }
+        rows[storage].extend(drives);
+        rows
     }
 
-    /// Draws a node in full. Returns its bottom.
-    pub(super) fn node(&mut self, node: NodeId, left: f64, top: f64) -> f64 {
-        let right = left + self.node_width(node);
+    /// Places with storage devices that are in no node: file servers.
+    pub(super) fn servers(&self) -> Vec<u32> {
+        let t = self.topology;
+        let storage = t.devices().filter(|(_, d)| d.kind == DeviceKind::Storage);
+        let outside = storage.filter(|&(id, _)| t.node_of(id).is_none());
+        let places: BTreeSet<u32> = outside.map(|(_, device)| device.place).collect();
+        places.into_iter().collect()
+    }
+
+    /// Draws a node or a server in full. Returns its bottom.
+    pub(super) fn home(&mut self, home: Home, left: f64, top: f64) -> f64 {
+        let right = left + self.width(home);
         let (inner_left, inner_right) = (left + 12.0, right - 12.0);
-        let rows: Vec<Vec<DeviceId>> = ROWS.iter().map(|&kind| self.of_kind(node, kind)).collect();
+        let rows = self.rows(home);
         let all: BTreeSet<DeviceId> = rows.iter().flatten().copied().collect();
         let near = self.neighbours(&all);
         let mut y = top + 38.0;
@@ -204,7 +230,10 @@ impl<'t> Page<'t> {
             height: bottom - top,
             many: false,
         });
-        let name = self.topology.nodes[node.index()].name.clone();
+        let name = match home {
+            Home::Node(node) => self.topology.nodes[node.index()].name.clone(),
+            Home::Server(place) => self.topology.places[place as usize].name.clone(),
+        };
         self.scene
             .caption(left + 12.0, top + 22.0, 14.0, Anchor::Start, &name);
         bottom
@@ -430,7 +459,16 @@ impl<'t> Page<'t> {
     }
 }
 
-/// The rows of a node, from above.
+/// What a frame holds.
+#[derive(Clone, Copy)]
+pub(super) enum Home {
+    /// A node.
+    Node(NodeId),
+    /// A place that is in no node and stores data, by number.
+    Server(u32),
+}
+
+/// The rows of a node, from above; storage devices are in one of them.
 const ROWS: [DeviceKind; 5] = [
     DeviceKind::Nic,
     DeviceKind::PcieSwitch,

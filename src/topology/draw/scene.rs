@@ -222,6 +222,7 @@ const fn edge(kind: DeviceKind) -> &'static str {
         DeviceKind::PcieSwitch => "#b97a14",
         DeviceKind::Nic => "#8250ab",
         DeviceKind::Switch => "#2f6cb3",
+        DeviceKind::Storage => "#a8404f",
     }
 }
 

@@ -9,7 +9,7 @@ use super::dot::{fill, stroke};
 use super::overview;
 use super::scene::{FAULT, escape, heat, line_width, text_width};
 use crate::graph::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
-use crate::hardware::{DeviceModel, LinkFamily};
+use crate::hardware::LinkFamily;
 use fabricsim_units::text::xml;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -203,13 +203,7 @@ fn legend(topology: &Topology, style: &Style<'_>, width: f64, top: f64) -> (Stri
 fn device_entries(topology: &Topology) -> Vec<Entry> {
     let mut titles: BTreeMap<DeviceKind, BTreeSet<&str>> = BTreeMap::new();
     for (_, device) in topology.devices() {
-        let title = match &topology.device_models[device.model as usize].1 {
-            DeviceModel::Gpu(m) => &m.title,
-            DeviceModel::Nvswitch(m) | DeviceModel::Switch(m) => &m.title,
-            DeviceModel::Cpu(m) => &m.title,
-            DeviceModel::PcieSwitch(m) => &m.title,
-            DeviceModel::Nic(m) => &m.title,
-        };
+        let title = topology.device_models[device.model as usize].1.title();
         titles.entry(device.kind).or_default().insert(title);
     }
     titles

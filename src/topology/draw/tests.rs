@@ -13,6 +13,13 @@ fn samples() -> Vec<(String, Topology)> {
         ("racks".to_owned(), build(&rack(), 20)),
         ("pair".to_owned(), build(&pair(), 1)),
     ];
+    let drives = include_str!("../../../tests/cases/topologies/drives.json");
+    for nodes in [1, 2, 12, 300] {
+        let spec = load::parse(drives, "drives").unwrap();
+        let overrides = Overrides { nodes: Some(nodes) };
+        let topology = expand(&spec, catalogue::hardware(), &overrides).unwrap();
+        list.push((format!("drives-{nodes}"), topology));
+    }
     for name in catalogue::names() {
         for nodes in [1, 2, 4, 16, 18, 64, 127, 1024] {
             let spec = catalogue::find(name).unwrap();

@@ -206,7 +206,8 @@ impl Router<'_> {
                 | DeviceModel::Gpu(_)
                 | DeviceModel::Nvswitch(_)
                 | DeviceModel::Nic(_)
-                | DeviceModel::Switch(_) => continue,
+                | DeviceModel::Switch(_)
+                | DeviceModel::Storage(_) => continue,
             };
             for (link, next) in self.links_of(device, Direction::Outgoing) {
                 // Turning round in a host bridge takes what passing its CPU takes.

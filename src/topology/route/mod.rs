@@ -311,7 +311,8 @@ impl<'t> Router<'t> {
 
     /// The NICs of a GPU's node that face a fabric, as NCCL prefers them: by bandwidth of the
     /// path between GPU and network, then by type of path, then by order in the node (NCCL
-    /// 2.30.7 `src/graph/topo.cc`, local devices). Unreachable ones are left out.
+    /// 2.30.7 `src/graph/topo.cc`, local devices). Unreachable ones are left out. Of a device in no
+    /// node (a file server) those of any fabric that it reaches.
     #[must_use]
     pub fn nic_candidates(&self, gpu: DeviceId) -> Vec<DeviceId> {
         self.ranked_nics(gpu)
@@ -327,11 +328,17 @@ impl<'t> Router<'t> {
     }
 
     fn rank_nics(&self, gpu: DeviceId) -> Vec<(Bandwidth, PathType, DeviceId)> {
-        let Some(node) = self.topology.node_of(gpu) else {
-            return Vec::new();
-        };
-        let nics = &self.topology.nodes[node.index()].nics;
         let paths = self.local_paths(gpu, |_| true);
+        let reached: Vec<DeviceId>;
+        let nics = match self.topology.node_of(gpu) {
+            Some(node) => &self.topology.nodes[node.index()].nics,
+            None => {
+                let ports = self.topology.fabrics.iter().flat_map(|f| &f.ports);
+                let found = |port: &&DeviceId| paths.iter().any(|path| path.to == **port);
+                reached = ports.filter(found).copied().collect();
+                &reached
+            }
+        };
         let mut ranked: Vec<_> = nics
             .iter()
             .enumerate()

@@ -1,0 +1,236 @@
+//! Storage devices: drives and file servers, at the end of one link each.
+//!
+//! What a device reads and writes limits its link: bytes from it come at its read rate at most, bytes
+//! to it go at its write rate. So a route to it carries what the slowest of drive, slot, switch and
+//! interface does. Left out: queue depths and request sizes (the rates are those of large sequential
+//! requests), file systems, caches.
+
+use super::check::{self, Finding, Severity};
+use super::error::Fault;
+use super::graph::{Device, DeviceId, DeviceKind, Link, LinkId, Topology};
+use super::hardware::{DeviceModel, LinkFamily, Sourced};
+use fabricsim_units::{Bandwidth, Bytes, Time};
+use petgraph::graph::DiGraph;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A drive, or a file server as one device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StorageModel {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// For people: "NVMe drive, 3.84 TB, PCIe 4".
+    pub title: String,
+    /// What it holds.
+    pub capacity: Sourced<Bytes>,
+    /// Bytes per second that it reads, in large sequential requests.
+    pub read_rate: Sourced<Bandwidth>,
+    /// Bytes per second that it writes, in large sequential requests.
+    pub write_rate: Sourced<Bandwidth>,
+    /// From a request to the first byte that is read.
+    pub latency: Sourced<Time>,
+}
+
+impl Topology {
+    /// The model of a storage device, if the device is one.
+    #[must_use]
+    pub fn storage_model(&self, id: DeviceId) -> Option<&StorageModel> {
+        match self.device_model(id) {
+            DeviceModel::Storage(model) => Some(model),
+            _ => None,
+        }
+    }
+}
+
+/// What links from and to storage devices carry at most; of all others nothing is said.
+pub(super) fn limits(
+    graph: &DiGraph<Device, Link, u32>,
+    models: &[(String, DeviceModel)],
+) -> BTreeMap<LinkId, Bandwidth> {
+    if !models
+        .iter()
+        .any(|(_, m)| matches!(m, DeviceModel::Storage(_)))
+    {
+        return BTreeMap::new();
+    }
+    let model = |device: &Device| match &models[usize::from(device.model)].1 {
+        DeviceModel::Storage(model) => Some(model),
+        _ => None,
+    };
+    let edges = (0..).zip(graph.raw_edges());
+    let limits = edges.filter_map(|(id, edge)| {
+        let reads = model(&graph[edge.source()]).map(|m| m.read_rate.value);
+        let writes = model(&graph[edge.target()]).map(|m| m.write_rate.value);
+        let least = reads.into_iter().chain(writes).min()?;
+        Some((LinkId(id), least))
+    });
+    limits.collect()
+}
+
+/// Rates and a capacity above zero.
+pub(super) fn check_model(at: &str, model: &StorageModel, faults: &mut Vec<Fault>) {
+    if model.capacity.value.get() == 0 {
+        faults.push(check::zero(&format!("{at}.capacity"), "0B"));
+    }
+    check::rate(&format!("{at}.read_rate"), model.read_rate.value, faults);
+    check::rate(&format!("{at}.write_rate"), model.write_rate.value, faults);
+    check::latency(&format!("{at}.latency"), model.latency.value, faults);
+}
+
+/// Storage devices without a link, with several, which could carry more together than the device
+/// does, and those on other links than PCIe.
+pub(super) fn check_links(topology: &Topology, findings: &mut Vec<Finding>) {
+    let all = topology
+        .devices()
+        .filter(|(_, d)| d.kind == DeviceKind::Storage);
+    let linked: Vec<_> = all.map(|(id, _)| (id, topology.links_from(id))).collect();
+    let (mut bare, mut many, mut other) = (Vec::new(), Vec::new(), Vec::new());
+    for (id, links) in linked {
+        match links.as_slice() {
+            [] => bare.push(id),
+            [(link, _)] if topology.family(*link) == LinkFamily::Pcie => {}
+            [_] => other.push(id),
+            _ => many.push(id),
+        }
+    }
+    for (devices, found) in [
+        (bare, "a storage device without a link"),
+        (many, "a storage device with several links"),
+        (other, "a storage device on a link that is not PCIe"),
+    ] {
+        let expected = "one PCIe link, to a PCIe switch, a CPU or a NIC";
+        let devices = devices.into_iter();
+        check::tell(
+            topology,
+            findings,
+            Severity::Error,
+            devices,
+            found,
+            expected,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::catalogue::hardware;
+    use crate::{DeviceId, Overrides, Router, Topology, TopologyError, expand, load};
+
+    /// Nodes with two drives below the switch of their GPUs and one at the other CPU, and a file server
+    /// on the same network.
+    const FILE: &str = include_str!("../../tests/cases/topologies/drives.json");
+
+    fn built(text: &str) -> Result<Topology, TopologyError> {
+        let spec = load::parse(text, "drives")?;
+        expand(&spec, hardware(), &Overrides::default())
+    }
+
+    fn device(topology: &Topology, name: &str) -> DeviceId {
+        let mut devices = topology.devices().map(|(id, _)| id);
+        devices
+            .find(|&id| topology.device_name(id) == name)
+            .unwrap()
+    }
+
+    /// The rates of the links of a route, in GB/s.
+    fn rates(topology: &Topology, from: &str, to: &str) -> Vec<f64> {
+        let router = Router::new(topology, 0);
+        let route = router.local(device(topology, from), device(topology, to));
+        let hops = route.unwrap().hops;
+        hops.iter()
+            .map(|hop| topology.rate(hop.link).gb_per_sec())
+            .collect()
+    }
+
+    #[test]
+    fn a_drive_limits_its_link_to_what_it_reads_and_writes() {
+        let topology = built(FILE).unwrap_or_else(|e| panic!("{e}"));
+        let drive = topology
+            .storage_model(device(&topology, "node1/nvme0"))
+            .unwrap();
+        let (read, write) = (drive.read_rate.value, drive.write_rate.value);
+        let to = rates(&topology, "node1/gpu0", "node1/nvme0");
+        let from = rates(&topology, "node1/nvme0", "node1/gpu0");
+        assert_eq!((to.len(), from.len()), (2, 2));
+        assert_eq!(to[1], write.gb_per_sec());
+        assert_eq!(from[0], read.gb_per_sec());
+        assert_eq!(to[0], from[1]);
+        assert!(to[0] > 50.0);
+        // Across sockets: switch, CPU, CPU, drive.
+        assert_eq!(rates(&topology, "node0/gpu0", "node0/nvme2").len(), 4);
+        // As `rates` gives them for many links; no other link is limited.
+        let many = topology.rates();
+        for (id, link) in topology.links() {
+            assert_eq!(many(id), topology.rate(id));
+            let (a, b) = topology.ends(id);
+            let whole = topology.link_model(id).rate(u32::from(link.lanes));
+            let reads = topology.storage_model(a).map(|m| m.read_rate.value);
+            let writes = topology.storage_model(b).map(|m| m.write_rate.value);
+            let limits = [Some(whole), reads, writes];
+            assert_eq!(Some(many(id)), limits.into_iter().flatten().min());
+        }
+    }
+
+    #[test]
+    fn a_file_server_is_reached_through_its_own_interface() {
+        let topology = built(FILE).unwrap_or_else(|e| panic!("{e}"));
+        let pool = device(&topology, "server0/pool0");
+        let nic = device(&topology, "server0/nic0");
+        let mut router = Router::new(&topology, 0);
+        assert_eq!(router.nic_candidates(pool), [nic]);
+        let host = device(&topology, "node1/nic0");
+        assert_eq!(router.network(host, nic, 0).unwrap().hops.len(), 2);
+        // Servers are no nodes: collectives know nothing of them.
+        assert_eq!(topology.nodes.len(), 2);
+    }
+
+    fn refused(from: &str, to: &str) -> String {
+        assert!(FILE.contains(from), "{from}");
+        built(&FILE.replace(from, to)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_drive_hangs_on_one_pcie_link() {
+        let at_socket = |link: &str| format!(r#""to": "cpu[1]", "link": {link}"#);
+        let cases = [
+            (
+                "nvme[0-1]".to_owned(),
+                "nvme[0]".to_owned(),
+                "without a link",
+            ),
+            (
+                "nvme[2]".to_owned(),
+                "nvme[0-2]".to_owned(),
+                "several links",
+            ),
+            (
+                at_socket(r#""pcie5""#),
+                at_socket(r#""upi-sapphire-rapids""#),
+                "not PCIe",
+            ),
+        ];
+        for (from, to, found) in cases {
+            let said = refused(&from, &to);
+            assert!(
+                said.contains(found) && said.contains("node0/nvme"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_reads_nothing_or_holds_nothing_is_no_drive() {
+        let own = r#""name": "drives", "hardware": { "devices": { "nvme-gen4": { "storage": {
+            "title": "", "capacity": { "value": "0B", "source": "" },
+            "read_rate": { "value": "0GB/s", "source": "" },
+            "write_rate": { "value": "1GB/s", "source": "" },
+            "latency": { "value": "80us", "source": "" } } } } }"#;
+        let said = refused(r#""name": "drives""#, own);
+        assert!(said.contains("nvme-gen4.storage.capacity.value"), "{said}");
+        assert!(said.contains("nvme-gen4.storage.read_rate.value"), "{said}");
+        assert!(!said.contains("write_rate"), "{said}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Drives and file servers of a topology file, as users meet them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use assert_cmd::Command;
+
+const FILE: &str = "tests/cases/topologies/drives.json";
+
+fn topology(command: &str, more: &[&str]) -> String {
+    let mut fabricsim = Command::cargo_bin("fabricsim").unwrap();
+    fabricsim.current_dir(env!("CARGO_MANIFEST_DIR"));
+    let output = fabricsim.args(["topology", command, FILE]).args(more);
+    let output = output.output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{more:?}: {err}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn they_are_listed_with_what_they_hold_read_and_write() {
+    let out = topology("show", &[]);
+    for part in [
+        "6  storage         nvme-gen4",
+        "1  storage         file-server-gen5",
+        "nvme-gen4: 3.84 TB (DGX H100/H200 user guide",
+        "reads 6.9 GB/s",
+        "writes 4.0 GB/s",
+    ] {
+        assert!(out.contains(part), "`{part}` is not in: {out}");
+    }
+    assert!(topology("check", &[]).contains("nothing to remark"));
+}
+
+/// The last links of what `topology paths` prints, each with its rate.
+fn ends(out: &str) -> Vec<String> {
+    let links = out.lines().filter(|line| line.contains(" > "));
+    let cells = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let rate = words.iter().position(|word| *word == "GB/s").unwrap();
+        format!("{} > {} at {}", words[0], words[2], words[rate - 1])
+    };
+    links.map(cells).collect()
+}
+
+#[test]
+fn a_gpu_reaches_a_drive_of_its_own_node_over_pcie() {
+    let to = ends(&topology("paths", &["gpu1", "nvme0"]));
+    assert_eq!(to.last().unwrap(), "node0/pcie0 > node0/nvme0 at 4.0");
+    let from = ends(&topology("paths", &["node1/nvme2", "node1/gpu0"]));
+    assert_eq!(from[0], "node1/nvme2 > node1/cpu1 at 6.9");
+    assert_eq!(from.len(), 4);
+}
+
+#[test]
+fn a_gpu_reaches_drives_elsewhere_through_both_interfaces() {
+    let to = ends(&topology("paths", &["gpu0", "server0/pool0"]));
+    let ends_of = |path: &[String]| (path[2].clone(), path[path.len() - 1].clone());
+    let cable = "node0/nic0 > network/leaf0 at 49.0".to_owned();
+    let last = "server0/nic0 > server0/pool0 at 13.0".to_owned();
+    assert_eq!(ends_of(&to), (cable.clone(), last));
+    let to = ends(&topology("paths", &["node0/gpu0", "node1/nvme1"]));
+    let last = "node1/pcie0 > node1/nvme1 at 4.0".to_owned();
+    assert_eq!(ends_of(&to), (cable, last));
+    let from = ends(&topology("paths", &["server0/pool0", "node1/gpu1"]));
+    assert_eq!(from.last().unwrap(), "node1/pcie0 > node1/gpu1 at 55.5");
+}
+
+#[test]
+fn they_are_drawn() {
+    for nodes in ["1", "12"] {
+        let drawing = topology("draw", &["-n", nodes]);
+        for name in ["node0/nvme2", "server0/pool0", "NVMe drive, 3.84 TB"] {
+            assert!(drawing.contains(name), "{nodes}: {name}");
+        }
+    }
+}
+
+#[test]
+fn collectives_take_no_notice_of_them() {
+    let mut fabricsim = Command::cargo_bin("fabricsim").unwrap();
+    fabricsim.current_dir(env!("CARGO_MANIFEST_DIR"));
+    let args = ["collective", "all-reduce", "-t", FILE, "-s", "1M", "--json"];
+    let output = fabricsim.args(args).output().unwrap();
+    assert!(output.status.success());
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["ranks"], 4);
+}
