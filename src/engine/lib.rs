@@ -30,7 +30,9 @@ pub use error::SimError;
 pub use fifo::FifoId;
 pub use footprint::{folded_footprint, full_footprint, plan_footprint};
 pub use outcome::{Bins, Folded, Outcome};
-pub use run::{Options, simulate, simulate_folded, simulate_folded_with, simulate_with};
+pub use run::{
+    Options, Watched, simulate, simulate_folded, simulate_folded_with, simulate_with, watch,
+};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! What a simulation finds out.
 
 use super::resources::{ResourceId, Resources};
+use fabricsim_collective::WorkerId;
 use fabricsim_plan::Plan;
 use fabricsim_topology::{LinkId, Share};
 use fabricsim_units::{Bytes, Time};
@@ -60,6 +61,8 @@ pub struct Folded {
     pub proxies: Vec<u32>,
     /// The same of the resources.
     pub resources: Vec<u32>,
+    /// For each worker of the program the one of [`Outcome::workers`] that stands for it.
+    pub of_worker: Vec<u32>,
 }
 
 /// The result of a simulation.
@@ -94,6 +97,17 @@ impl Outcome {
             .iter()
             .enumerate()
             .map(move |(i, b)| (b, alike(i)))
+    }
+
+    /// Where the time of one of the program's workers went.
+    #[must_use]
+    pub fn bins_of(&self, worker: WorkerId) -> Option<&Bins> {
+        let folded = self.folded.as_ref();
+        let index = match folded {
+            Some(folded) => *folded.of_worker.get(worker.index())? as usize,
+            None => worker.index(),
+        };
+        self.workers.get(index)
     }
 
     /// Where the proxies' time went, and how many proxies' time it is.

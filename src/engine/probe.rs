@@ -46,6 +46,8 @@ pub struct Slice<'a> {
     pub cause: Cause,
     /// Bytes of payload; of a dealt chunk, those of one part.
     pub bytes: u64,
+    /// Those that have moved: fewer of a slice of which only the beginning is told ([`super::watch`]).
+    pub moved: u64,
     /// The primitive.
     pub name: &'static str,
     /// The queues of which it took one slice each.
@@ -82,6 +84,13 @@ pub trait Probe {
     fn segment(&mut self, _segment: &Segment) {}
     /// A worker's kernel started (`launch` before it, idle before that).
     fn launch(&mut self, _actor: ActorId, _from: Time, _to: Time) {}
+    /// Actors and queues stand for several: `workers` has the actor of each worker, `queues` the
+    /// queue of each connection. Told before anything else, by [`super::watch`] alone.
+    fn alike(&mut self, _workers: &[ActorId], _queues: &[FifoId]) {}
+    /// Nothing later needs to be told: [`super::watch`] ends after this instant.
+    fn enough(&self) -> bool {
+        false
+    }
 
     /// True if slices are to be told with what let them begin, for a critical path. Unlike who is
     /// `ACTIVE`, who tracks sees neither every slice nor instants in their order: one actor may

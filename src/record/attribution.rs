@@ -14,9 +14,6 @@ use fabricsim_units::Time;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Ranks that get an account of their own: more would fill a summary that nobody reads.
-const MOST_RANKS: usize = 1_024;
-
 /// What a worker's time is spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Doing {
@@ -34,6 +31,8 @@ pub(super) struct Account<'a> {
     pub(super) topology: &'a Topology,
     pub(super) plan: &'a Plan,
     pub(super) outcome: &'a Outcome,
+    /// Ranks that get an account of their own.
+    pub(super) ranks: usize,
 }
 
 fn times_of(bins: &Bins) -> impl Iterator<Item = (Doing, Time)> {
@@ -97,9 +96,9 @@ impl Account<'_> {
     /// The attribution; the critical path is told by the row's causes.
     pub(super) fn tell(&self, faulty: &dyn Fn(LinkId) -> bool) -> Attribution {
         let mut total: BTreeMap<Doing, Time> = BTreeMap::new();
-        for bins in &self.outcome.workers {
+        for (bins, count) in self.outcome.bins() {
             for (doing, time) in times_of(bins) {
-                *total.entry(doing).or_default() += time;
+                *total.entry(doing).or_default() += time.times(u64::from(count));
             }
         }
         let mut judged: BTreeMap<ResourceId, u128> = BTreeMap::new();
@@ -122,11 +121,11 @@ impl Account<'_> {
     /// The same parts of each rank.
     fn ranks(&self, names: &Names, order: &[String]) -> Vec<Vec<Part>> {
         let program = self.plan.program.as_ref();
-        let ranks = (program.ranks() as usize).min(MOST_RANKS);
+        let ranks = (program.ranks() as usize).min(self.ranks);
         let mut times: Vec<BTreeMap<Doing, Time>> = vec![BTreeMap::new(); ranks];
-        for (worker, bins) in (0..program.workers()).zip(&self.outcome.workers) {
-            let rank = program.worker(WorkerId(worker)).rank.index();
-            if let Some(own) = times.get_mut(rank) {
+        for worker in (0..program.workers()).map(WorkerId) {
+            let rank = program.worker(worker).rank.index();
+            if let (Some(own), Some(bins)) = (times.get_mut(rank), self.outcome.bins_of(worker)) {
                 for (doing, time) in times_of(bins) {
                     *own.entry(doing).or_default() += time;
                 }

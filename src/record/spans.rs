@@ -1,7 +1,6 @@
 //! What each worker and proxy did when.
 
-use super::{Cast, Place};
-use fabricsim_engine::FifoId;
+use super::cast::{Cast, Place, Side};
 use fabricsim_engine::probe::{ActorId, Cause, Slice};
 use fabricsim_plan::Plan;
 use fabricsim_report::record::{Activity, RankTrack, Span, Track};
@@ -42,14 +41,17 @@ struct Raw {
     activity: Activity,
 }
 
-/// The spans of the lowest ranks, as many of them as the limit allows.
+/// The spans of the lowest ranks, as many of them as the limit allows; of the first, if it alone is
+/// too much, the beginning.
 #[derive(Debug)]
 pub(super) struct Spans {
     ranks: Vec<Vec<Raw>>,
-    /// Ranks below this are kept.
-    kept: usize,
+    /// Those whose spans are kept, in order.
+    kept: Vec<u32>,
     count: usize,
     limit: usize,
+    /// The limit was met with one rank left.
+    cut: bool,
     /// Up to when a worker's track is filled.
     filled: Vec<Time>,
     /// The same of proxies: all of one channel share a track.
@@ -60,91 +62,96 @@ impl Spans {
     pub(super) fn new(cast: &Cast, ranks: u32, limit: usize) -> Self {
         Spans {
             ranks: vec![Vec::new(); ranks as usize],
-            kept: ranks as usize,
+            kept: cast.ranks().into_iter().collect(),
             count: 0,
             limit,
+            cut: false,
             filled: vec![Time::ZERO; cast.workers as usize],
             proxies: FxHashMap::default(),
         }
     }
 
     fn push(&mut self, rank: u32, raw: Raw) {
-        if raw.start >= raw.end || rank as usize >= self.kept {
+        if raw.start >= raw.end || !self.keeps(rank) || self.cut {
             return;
         }
         self.ranks[rank as usize].push(raw);
         self.count += 1;
-        while self.count > self.limit && self.kept > 0 {
-            self.kept -= 1;
-            self.count -= std::mem::take(&mut self.ranks[self.kept]).len();
+        while self.count > self.limit {
+            if self.kept.len() <= 1 {
+                self.cut = true;
+                return;
+            }
+            let Some(last) = self.kept.pop() else { return };
+            self.count -= std::mem::take(&mut self.ranks[last as usize]).len();
         }
+    }
+
+    fn keeps(&self, rank: u32) -> bool {
+        self.kept.last().is_some_and(|&last| rank <= last)
     }
 
     pub(super) fn launch(&mut self, cast: &Cast, worker: ActorId, from: Time, to: Time) {
         self.idle(cast, worker, from);
-        let Place {
-            rank,
-            channel,
-            lane,
-        } = cast.place[worker as usize];
         self.filled[worker as usize] = to;
-        self.push(
-            rank,
-            Raw {
-                start: from,
-                end: to,
-                bytes: 0,
-                label: Label::Name("launch"),
-                track: Track::Worker(channel, lane),
-                activity: Activity::Launch,
-            },
-        );
+        for place in cast.places(worker) {
+            self.push(
+                place.rank,
+                Raw {
+                    start: from,
+                    end: to,
+                    bytes: 0,
+                    label: Label::Name("launch"),
+                    track: Track::Worker(place.channel, place.lane),
+                    activity: Activity::Launch,
+                },
+            );
+        }
     }
 
     /// A worker has nothing to do from where its track ends until then.
     fn idle(&mut self, cast: &Cast, worker: ActorId, until: Time) {
-        let Place {
-            rank,
-            channel,
-            lane,
-        } = cast.place[worker as usize];
         let start = self.filled[worker as usize];
-        self.push(
-            rank,
-            Raw {
-                start,
-                end: until,
-                bytes: 0,
-                label: Label::Name("finished"),
-                track: Track::Worker(channel, lane),
-                activity: Activity::Idle,
-            },
-        );
+        for place in cast.places(worker) {
+            self.push(
+                place.rank,
+                Raw {
+                    start,
+                    end: until,
+                    bytes: 0,
+                    label: Label::Name("finished"),
+                    track: Track::Worker(place.channel, place.lane),
+                    activity: Activity::Idle,
+                },
+            );
+        }
     }
 
     pub(super) fn slice(&mut self, cast: &Cast, slice: &Slice) {
-        let Place {
-            rank,
-            channel,
-            lane,
-        } = cast.place[slice.actor as usize];
-        if rank as usize >= self.kept {
-            return;
+        if !cast.is_proxy(slice.actor) {
+            self.filled[slice.actor as usize] = slice.done;
         }
-        if cast.is_proxy(slice.actor) {
-            self.proxy_slice(cast, slice, rank, channel);
-            return;
+        for &place in cast.places(slice.actor) {
+            if !self.keeps(place.rank) {
+                continue;
+            }
+            if cast.is_proxy(slice.actor) {
+                self.proxy_slice(cast, slice, place);
+            } else {
+                self.worker_slice(cast, slice, place);
+            }
         }
-        self.filled[slice.actor as usize] = slice.done;
-        let ends = |fifo: FifoId| cast.ends[cast.connection[fifo as usize] as usize];
+    }
+
+    fn worker_slice(&mut self, cast: &Cast, slice: &Slice, place: Place) {
         let (wait, wait_for, late, late_for) = match slice.cause {
             Cause::Data(fifo) => {
-                let peer = ends(fifo).0;
+                let peer = cast.peer(place, fifo, Side::Sender);
                 let (wait, late) = (Label::DataFrom(peer), Label::DataOnItsWay(peer));
                 (wait, Activity::WaitData, late, Activity::Latency)
             }
             Cause::Credit(fifo) => {
-                let peer = ends(fifo).1;
+                let peer = cast.peer(place, fifo, Side::Receiver);
                 let (wait, late) = (Label::CreditFrom(peer), Label::CreditOnItsWay(peer));
                 (wait, Activity::WaitCredit, late, Activity::Latency)
             }
@@ -157,7 +164,7 @@ impl Spans {
                 (label, Activity::Sync, label, Activity::Sync)
             }
         };
-        let track = Track::Worker(channel, lane);
+        let track = Track::Worker(place.channel, place.lane);
         let pieces = [
             (slice.free, slice.posted, wait, wait_for, 0),
             (slice.posted, slice.start, late, late_for, 0),
@@ -166,7 +173,7 @@ impl Spans {
                 slice.end,
                 Label::Name(slice.name),
                 Activity::Stream,
-                slice.bytes,
+                slice.moved,
             ),
             (
                 slice.end,
@@ -178,7 +185,7 @@ impl Spans {
         ];
         for (start, end, label, activity, bytes) in pieces {
             self.push(
-                rank,
+                place.rank,
                 Raw {
                     start,
                     end,
@@ -193,7 +200,8 @@ impl Spans {
 
     /// Several connections of one channel may stream at once. As they share one track,
     /// what lies under an earlier span is cut off.
-    fn proxy_slice(&mut self, cast: &Cast, slice: &Slice, rank: u32, channel: u16) {
+    fn proxy_slice(&mut self, cast: &Cast, slice: &Slice, place: Place) {
+        let Place { rank, channel, .. } = place;
         let filled = self.proxies.entry((rank, channel)).or_default();
         let from = *filled;
         *filled = slice.end.max(from);
@@ -210,7 +218,7 @@ impl Spans {
         let streaming = Raw {
             start: slice.start.max(from),
             end: slice.end,
-            bytes: slice.bytes,
+            bytes: slice.moved,
             label: Label::Name(slice.name),
             track,
             activity: Activity::Stream,
@@ -218,25 +226,31 @@ impl Spans {
         self.push(rank, streaming);
     }
 
-    /// The ranks kept, their spans by start, and how many ranks were left out.
+    /// The ranks kept, and their spans by start. Of a `whole` simulation, who has nothing left to do
+    /// is idle up to its `end`.
     pub(super) fn finish(
         mut self,
         cast: &Cast,
         topology: &Topology,
         plan: &Plan,
-        end: Time,
-    ) -> (Vec<RankTrack>, Vec<Span>, u32) {
-        for worker in 0..cast.workers {
-            self.idle(cast, worker, end);
+        (end, whole): (Time, bool),
+    ) -> (Vec<RankTrack>, Vec<Span>) {
+        if whole {
+            for worker in 0..cast.workers {
+                self.idle(cast, worker, end);
+            }
         }
-        let ranks = plan.gpus.iter().take(self.kept).zip(0..);
-        let tracks = ranks
-            .map(|(&gpu, rank)| RankTrack {
-                rank,
-                name: topology.device_name(gpu),
+        let tracks = self
+            .kept
+            .iter()
+            .filter_map(|&rank| {
+                let gpu = plan.gpus.get(rank as usize)?;
+                Some(RankTrack {
+                    rank,
+                    name: topology.device_name(*gpu),
+                })
             })
             .collect();
-        let omitted = self.ranks.len() - self.kept;
         let mut spans: Vec<Span> = Vec::with_capacity(self.count);
         for (rank, raws) in self.ranks.into_iter().enumerate() {
             spans.extend(raws.into_iter().map(|raw| Span {
@@ -250,6 +264,6 @@ impl Spans {
             }));
         }
         spans.sort_by_key(|span| (span.start, span.rank, span.track));
-        (tracks, spans, omitted as u32)
+        (tracks, spans)
     }
 }

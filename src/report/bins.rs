@@ -65,11 +65,12 @@ pub(super) fn families(timeline: &Timeline) -> Vec<Family<'_>> {
             mean: vec![0.0; bins],
             max: vec![0.0; bins],
         });
-        family.links += 1;
+        let alike = f64::from(series.alike);
+        family.links += series.alike as usize;
         for (index, &bytes) in series.bytes.iter().enumerate() {
             let used = utilisation(timeline, series, index);
-            family.rate[index] += rate(timeline, index, bytes);
-            family.mean[index] += used;
+            family.rate[index] += rate(timeline, index, bytes) * alike;
+            family.mean[index] += used * alike;
             family.max[index] = family.max[index].max(used);
         }
     }

@@ -27,6 +27,7 @@ mod perfetto;
 mod plot;
 mod points;
 pub mod record;
+mod recorded;
 mod results;
 mod summary;
 mod summary_json;
@@ -51,7 +52,8 @@ pub use outputs::{Output, Outputs};
 pub use perfetto::write_trace;
 pub use plot::{bandwidth_png, bandwidth_svg};
 pub use points::points_csv;
-pub use results::{Record, Recorded, Results, check_target, page_of, write_results};
+pub use recorded::recorded_sentence;
+pub use results::{Record, Recording, Results, check_target, page_of, write_results};
 pub use summary::{CollectiveView, JobResult, Summary, Variant};
 pub use summary_json::{rows_json, summary_json, summary_schema};
 pub use table::{

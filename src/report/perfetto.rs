@@ -6,7 +6,7 @@
 //! Written event by event: a trace may be larger than memory would like.
 
 use super::record::{Activity, Lane, Timeline, Track};
-use super::{ReportError, bins, numbers};
+use super::{ReportError, bins, numbers, recorded_sentence};
 use fabricsim_units::Time;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -24,7 +24,8 @@ pub fn write_trace(timeline: &Timeline, out: impl Write) -> Result<(), ReportErr
 }
 
 fn write_events(timeline: &Timeline, out: impl Write) -> io::Result<()> {
-    let mut events = Events::begin(out)?;
+    let note = timeline.recorded.map(|r| recorded_sentence(&r));
+    let mut events = Events::begin_with(out, note.as_deref())?;
     name_processes(timeline, &mut events)?;
     for span in &timeline.spans {
         events.next()?;
@@ -58,8 +59,19 @@ pub(super) struct Events<W> {
 
 impl<W: Write> Events<W> {
     /// Opens the trace.
-    pub(super) fn begin(mut out: W) -> io::Result<Self> {
-        out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+    pub(super) fn begin(out: W) -> io::Result<Self> {
+        Self::begin_with(out, None)
+    }
+
+    /// Opens the trace, with a note on what it does not show.
+    fn begin_with(mut out: W, note: Option<&str>) -> io::Result<Self> {
+        out.write_all(b"{\"displayTimeUnit\":\"ns\",")?;
+        if let Some(note) = note {
+            out.write_all(b"\"otherData\":{\"recorded\":")?;
+            text(&mut out, note)?;
+            out.write_all(b"},")?;
+        }
+        out.write_all(b"\"traceEvents\":[")?;
         Ok(Events { out, first: true })
     }
 

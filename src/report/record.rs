@@ -26,8 +26,12 @@ pub struct CollectiveResult {
     pub bottleneck: String,
     /// Where the workers' time went, of the traced row.
     pub attribution: Option<Attribution>,
-    /// Load of each link, of the traced row; only links that carried anything.
+    /// Load of each link, of the traced row; only links that carried anything. Of large machines one
+    /// of each kind.
     pub links: Vec<LinkUse>,
+    /// How much of the traced row is recorded, if that is not all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
     /// What goes wrong, fault by fault.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
@@ -184,6 +188,19 @@ pub struct LinkUse {
     pub faulty: bool,
     /// bytes / (rate × duration), 0 to 1.
     pub utilisation: f64,
+    /// Of how many links this is told: the first, and others of the same family and rate that
+    /// carried as much.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub alike: u32,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+const fn is_one(count: &u32) -> bool {
+    *count == 1
 }
 
 /// What happened when, of the traced row: `timeline.json` and `links.csv`.
@@ -200,10 +217,34 @@ pub struct Timeline {
     pub faults: Vec<FaultSpan>,
     /// Width of the bins of `links`.
     pub bin: Time,
-    /// When the operation ended.
+    /// When the operation ended, or what was recorded of it.
     pub end: Time,
     /// Ranks that were left out to keep the file small.
     pub ranks_omitted: u32,
+    /// How much is recorded, where that is not all but for ranks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
+}
+
+/// How much of a large machine's operation is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Recorded {
+    /// Up to when the timeline and the use of links over time go, microseconds.
+    #[serde(rename = "until_us", with = "micros")]
+    #[schemars(with = "f64")]
+    pub until: Time,
+    /// When the operation ended, microseconds.
+    #[serde(rename = "end_us", with = "micros")]
+    #[schemars(with = "f64")]
+    pub end: Time,
+    /// GPUs of which there is a timeline.
+    pub gpus: u32,
+    /// GPUs of which is told where their time went: the first so many ranks.
+    pub accounts: u32,
+    /// GPUs that took part.
+    pub ranks: u32,
+    /// Links that carried anything and are in no line of `links`: the least busy.
+    pub links_left_out: u64,
 }
 
 /// A fault, as long as it was on.
@@ -311,4 +352,8 @@ pub struct LinkSeries {
     pub left: Vec<Bandwidth>,
     /// Bytes in each bin.
     pub bytes: Vec<f64>,
+    /// Of how many links this is told: itself, and others of the same family and rate that carried as
+    /// much at the same times, or as much in the mean.
+    #[serde(default = "one")]
+    pub alike: u32,
 }

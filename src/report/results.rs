@@ -26,12 +26,12 @@ pub struct Record {
     /// The variant's name.
     pub variant: String,
     /// What happened.
-    pub recorded: Recorded,
+    pub recorded: Recording,
 }
 
 /// What was recorded of a job.
 #[derive(Debug, Clone)]
-pub enum Recorded {
+pub enum Recording {
     /// One operation of a collective.
     Collective {
         /// What happened when.
@@ -50,7 +50,7 @@ impl Results {
         self.records
             .iter()
             .find_map(|record| match &record.recorded {
-                Recorded::Collective {
+                Recording::Collective {
                     timeline,
                     topology_svg,
                 } if record.variant == variant => Some((timeline, topology_svg.as_str())),
@@ -65,8 +65,8 @@ impl Results {
             .records
             .iter()
             .filter_map(|record| match &record.recorded {
-                Recorded::Training(timeline) => Some((record.variant.as_str(), timeline)),
-                Recorded::Collective { .. } => None,
+                Recording::Training(timeline) => Some((record.variant.as_str(), timeline)),
+                Recording::Collective { .. } => None,
             });
         found.collect()
     }
@@ -129,7 +129,7 @@ struct Files<'r> {
 impl<'r> Files<'r> {
     fn of(results: &'r Results, outputs: &'r Outputs) -> Result<Self, ReportError> {
         for record in &results.records {
-            if let Recorded::Collective { timeline, .. } = &record.recorded {
+            if let Recording::Collective { timeline, .. } = &record.recorded {
                 summary_json::check_finite_timeline(timeline)?;
             }
         }
@@ -179,11 +179,11 @@ impl<'r> Files<'r> {
         &self,
         folder: &Path,
         ending: &str,
-        recorded: &Recorded,
+        recorded: &Recording,
     ) -> Result<(), ReportError> {
         let path = |stem: &str, kind: &str| folder.join(format!("{stem}{ending}.{kind}"));
         match recorded {
-            Recorded::Collective {
+            Recording::Collective {
                 timeline,
                 topology_svg,
             } => {
@@ -199,7 +199,7 @@ impl<'r> Files<'r> {
                     write_text(&path("topology", "svg"), topology_svg)?;
                 }
             }
-            Recorded::Training(timeline) => {
+            Recording::Training(timeline) => {
                 if self.outputs.has(Output::Timeline) {
                     let trace = path("timeline", "json");
                     write_with(&trace, |out| write_job_trace(timeline, out))?;

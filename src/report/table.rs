@@ -7,6 +7,7 @@ use super::ReportError;
 use super::columns::Layout;
 use super::numbers::percent;
 use super::record::{Attribution, LinkUse, Part, Row};
+use super::recorded::{recorded_sentence, told, with_others};
 use super::summary::CollectiveView;
 use anstyle::{AnsiColor, Style};
 use fabricsim_units::Time;
@@ -103,6 +104,10 @@ pub fn table_footer(view: CollectiveView<'_>, colour: bool) -> String {
     if !view.result.bottleneck.is_empty() {
         let line = format!("# {}", view.result.bottleneck);
         out += &(paint(&line, STRONG, colour) + "\n");
+    }
+    if let Some(recorded) = &view.result.recorded {
+        let line = format!("# {}", recorded_sentence(recorded));
+        out += &(paint(&line, HEADER, colour) + "\n");
     }
     for warning in &view.summary.warnings {
         let style = AnsiColor::Yellow.on_default();
@@ -243,11 +248,13 @@ pub fn attribution_table(attribution: &Attribution, colour: bool) -> String {
 #[must_use]
 pub fn links_table(links: &[LinkUse], top: usize, colour: bool) -> String {
     let shown = busiest(links, top);
-    let width = shown.iter().map(|link| link.name.chars().count()).max();
+    let names: Vec<String> = shown.iter().map(|link| with_others(link)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max();
     let family = shown.iter().map(|link| link.family.chars().count()).max();
     let (width, family) = (width.unwrap_or(0), family.unwrap_or(0));
     let mut out = String::new();
-    for link in shown {
+    let more = told(links) - shown.iter().map(|link| u64::from(link.alike)).sum::<u64>();
+    for (link, name) in shown.into_iter().zip(names) {
         let bar = paint(&bar(link.utilisation), BAR, colour);
         let moved = super::numbers::size(link.bytes.get() as f64);
         let rate = format!("{:.1} GB/s", link.rate.gb_per_sec());
@@ -255,14 +262,13 @@ pub fn links_table(links: &[LinkUse], top: usize, colour: bool) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             out,
-            "  {:<width$}  {:<family$}  {moved:>9}  {rate:>11}  {share:>6}  {bar}{}",
-            link.name,
+            "  {name:<width$}  {:<family$}  {moved:>9}  {rate:>11}  {share:>6}  {bar}{}",
             link.family,
             if link.faulty { "  faulty" } else { "" },
         );
     }
-    if links.len() > top {
-        let _ = writeln!(out, "  and {} more links", links.len() - top);
+    if more > 0 {
+        let _ = writeln!(out, "  and {more} more links");
     }
     out
 }

@@ -111,6 +111,7 @@ impl Cast {
                 workers: folding.workers.size.clone(),
                 proxies: folding.proxies.clone(),
                 resources: folding.shared.clone(),
+                of_worker: folding.workers.class_of.clone(),
             }),
         }
     }

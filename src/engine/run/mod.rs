@@ -21,6 +21,7 @@ mod slices;
 mod start;
 mod steps;
 mod upset;
+mod watch;
 
 use super::actor::{Actor, Alike, Cold, Phase};
 use super::machinery::Machinery;
@@ -41,6 +42,7 @@ use skip::Skipper;
 use smallvec::SmallVec;
 pub use start::{Options, simulate, simulate_folded, simulate_folded_with, simulate_with};
 use upset::{CHANGE, Upset};
+pub use watch::{Watched, watch};
 
 /// How often progress is told: every so many instants.
 const PROGRESS_EVERY: u64 = 1 << 14;
@@ -263,7 +265,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         while let Some(time) = self.queue.pop_instant(&mut batch) {
             self.instant(time, &batch);
             self.skip();
-            if self.compares_in_vain() {
+            if self.compares_in_vain() || P::ACTIVE && self.probe.enough() {
                 break;
             }
             instants += 1;

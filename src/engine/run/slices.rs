@@ -417,6 +417,7 @@ impl<P: Probe> Run<'_, '_, P> {
                 done,
                 cause: cold.cause,
                 bytes: actor.slice,
+                moved: actor.slice,
                 name: cold.name,
                 recv,
                 send,

@@ -9,13 +9,13 @@ use super::skip::Skipper;
 use crate::error::SimError;
 use crate::fold::{Folding, Traces};
 use crate::footprint::hold;
-use crate::machinery::{Machinery, roomy, wires};
+use crate::machinery::{Machinery, Wire, roomy, wires};
 use crate::outcome::Outcome;
 use crate::probe::{Blind, Probe};
 use crate::resources::Resources;
 use crate::run::regions::MOST_ACTORS;
-use fabricsim_budget::Memory;
 use fabricsim_budget::threads;
+use fabricsim_budget::{Held, Memory};
 use fabricsim_collective::Rank;
 use fabricsim_plan::{Disturbances, Plan, Stretch};
 use fabricsim_topology::LinkId;
@@ -97,21 +97,9 @@ pub fn simulate_folded_with<P: Probe>(
         return simulate_with(plan, rate, options, probe);
     }
     check(plan)?;
-    let traces = || Traces::new(plan.program.as_ref());
-    let resources = || resources(plan, rate, None);
-    let (traces, resources) = if plan.program.connections() >= MANY {
-        threads::both(traces, resources)
-    } else {
-        (traces(), resources())
-    };
-    let has_room = roomy(&resources, wires(plan, |rank| plan.stretch_of(rank)));
-    let mut folding = Folding::new(plan, traces, &resources, has_room);
-    let wires = folding.as_mut().and_then(|f| f.wires(plan, &resources));
-    if let (Some(folding), Some((shared, wires))) = (folding, wires) {
-        let slots = plan.protocol.fifo_slices;
-        let wires = wires.iter().copied();
-        let _held = hold(options.memory, folding.workers.len(), wires.clone())?;
-        let machinery = Machinery::new(slots, folding.workers.len(), shared, wires);
+    let (resources, folded) = fold(plan, rate);
+    if let Some(folded) = folded {
+        let _held = hold(options.memory, folded.workers(), folded.wires())?;
         let options = Options {
             operations: options.operations,
             threads: options.threads,
@@ -119,14 +107,8 @@ pub fn simulate_folded_with<P: Probe>(
             disturbances: None,
             progress: options.progress.as_mut().map(|p| &mut **p as _),
         };
-        let outcome = go(
-            plan,
-            machinery,
-            Cast::Classes(Arc::new(folding)),
-            options,
-            true,
-            probe,
-        );
+        let (machinery, cast) = folded.into_parts(plan);
+        let outcome = go(plan, machinery, cast, options, true, probe);
         // Who waits for whom is told of the ranks themselves, not of those that stand for them.
         if !matches!(outcome, Err(SimError::Stalled { .. })) {
             return outcome;
@@ -135,8 +117,56 @@ pub fn simulate_folded_with<P: Probe>(
     full(plan, resources, options, true, probe)
 }
 
+/// A plan with one worker for all that are alike.
+pub(super) struct FoldedPlan<'p> {
+    pub(super) folding: Folding,
+    shared: Resources,
+    wires: Vec<Wire<'p>>,
+}
+
+impl<'p> FoldedPlan<'p> {
+    pub(super) fn workers(&self) -> u32 {
+        self.folding.workers.len()
+    }
+
+    pub(super) fn wires(&self) -> impl Iterator<Item = Wire<'p>> + Clone {
+        self.wires.iter().copied()
+    }
+
+    pub(super) fn into_parts(self, plan: &Plan) -> (Machinery, Cast) {
+        let (slots, workers) = (plan.protocol.fifo_slices, self.workers());
+        let wires = self.wires.iter().copied();
+        let machinery = Machinery::new(slots, workers, self.shared, wires);
+        (machinery, Cast::Classes(Arc::new(self.folding)))
+    }
+}
+
+/// What transfers share and, if there are any, who is like whom.
+pub(super) fn fold(
+    plan: &Plan,
+    rate: impl Fn(LinkId) -> Bandwidth,
+) -> (Resources, Option<FoldedPlan<'_>>) {
+    let traces = || Traces::new(plan.program.as_ref());
+    let resources = || resources(plan, rate, None);
+    let (traces, resources) = if plan.program.connections() >= MANY {
+        threads::both(traces, resources)
+    } else {
+        (traces(), resources())
+    };
+    let has_room = roomy(&resources, wires(plan, |rank| plan.stretch_of(rank)));
+    let folded = Folding::new(plan, traces, &resources, has_room).and_then(|mut folding| {
+        let (shared, wires) = folding.wires(plan, &resources)?;
+        Some(FoldedPlan {
+            folding,
+            shared,
+            wires,
+        })
+    });
+    (resources, folded)
+}
+
 /// What transfers share.
-fn resources(
+pub(super) fn resources(
     plan: &Plan,
     rate: impl Fn(LinkId) -> Bandwidth,
     disturbances: Option<&dyn Disturbances>,
@@ -153,6 +183,16 @@ fn full<P: Probe>(
     skips: bool,
     probe: &mut P,
 ) -> Result<Outcome, SimError> {
+    let (machinery, _held) = everybody(plan, resources, &options)?;
+    go(plan, machinery, Cast::All, options, skips, probe)
+}
+
+/// A plan as it is executed, and what that holds.
+pub(super) fn everybody(
+    plan: &Plan,
+    resources: Resources,
+    options: &Options<'_>,
+) -> Result<(Machinery, Option<Held>), SimError> {
     let slots = plan.protocol.fifo_slices;
     let operations = options.operations.max(1);
     let stretch = |rank: Rank| match options.disturbances {
@@ -165,9 +205,9 @@ fn full<P: Probe>(
         .map(|r| stretch(Rank(r)))
         .collect();
     let wires = wires(plan, |rank| stretch[rank.index()]);
-    let _held = hold(options.memory, plan.program.workers(), wires.clone())?;
+    let held = hold(options.memory, plan.program.workers(), wires.clone())?;
     let machinery = Machinery::new(slots, plan.program.workers(), resources, wires);
-    go(plan, machinery, Cast::All, options, skips, probe)
+    Ok((machinery, held))
 }
 
 fn go<'r, P: Probe>(

@@ -6,6 +6,7 @@ use fabricsim_budget::{Budget, Purpose};
 use fabricsim_engine::{full_footprint, plan_footprint};
 use fabricsim_nccl::Planned;
 use fabricsim_plan::Plan;
+use fabricsim_record::Limits;
 
 /// Bytes of a slice that is recorded, and the most that are.
 const SLICE: u64 = 33;
@@ -29,20 +30,25 @@ pub(super) fn collective_footprint(
     let mut parts = vec![(Purpose::Connections, plan_footprint(plan) + run)];
     if recorded {
         // Both are simulated one after the other.
-        let recorded = full_footprint(plan, 1);
+        let limits = Limits::of(plan, budget.exact_full);
+        let recorded = match limits == Limits::WHOLE {
+            true => full_footprint(plan, 1),
+            false => run,
+        };
         parts[0].1 += recorded.saturating_sub(run);
-        parts.push((Purpose::Record, recorded_footprint(plan)));
+        parts.push((Purpose::Record, recorded_footprint(plan, limits)));
     }
     parts
 }
 
 /// Bytes that a record of a plan takes, and a folder with it.
-pub(super) fn recorded_footprint(plan: &Plan) -> u64 {
+pub(super) fn recorded_footprint(plan: &Plan, limits: Limits) -> u64 {
     let program = plan.program.as_ref();
     let workers = (0..program.workers()).map(fabricsim_collective::WorkerId);
     let steps: u64 = workers
         .map(|worker| program.steps(worker))
         .fold(0, u64::saturating_add);
     let slices = steps.saturating_mul(u64::from(plan.protocol.slices_per_chunk));
-    FILES + slices.min(MOST_SLICES) * SLICE
+    let most = MOST_SLICES.min(limits.slices as u64);
+    FILES + slices.min(most) * SLICE
 }

@@ -17,13 +17,13 @@ use crate::watch::{Step, Watch};
 use fabricsim_budget::threads::both;
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_collective::Collective;
-use fabricsim_engine::{Options, Outcome, simulate_with};
+use fabricsim_engine::{Options, Outcome};
 use fabricsim_nccl::{Communicator, Forced, Planned};
 use fabricsim_plan::{Cuts, Operation, Plan};
-use fabricsim_record::{Limits, RateLeft, Recorder, causes, label};
+use fabricsim_record::{Limits, RateLeft, causes, label};
 use fabricsim_report::cause::{self, CausePart, Causes, Method};
 use fabricsim_report::record::{Candidate, CollectiveResult, Decision, Part, Row};
-use fabricsim_report::{CollectiveView, JobResult, Metrics, Recorded, Summary, Variant};
+use fabricsim_report::{CollectiveView, JobResult, Metrics, Recording, Summary, Variant};
 use fabricsim_topology::{DeviceId, DeviceKind, LinkFamily, LinkId, draw};
 use fabricsim_units::{Bytes, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ use std::time::Instant;
 pub(crate) struct CollectiveRun {
     pub(crate) variant: Variant,
     /// What happened when, of the size that was recorded.
-    pub(crate) recorded: Option<Recorded>,
+    pub(crate) recorded: Option<Recording>,
     /// What turned out to be odd while it ran.
     pub(crate) warnings: Vec<String>,
 }
@@ -217,6 +217,7 @@ fn nothing_yet(spec: &ValidCollective, communicator: &Communicator<'_>) -> Colle
         bottleneck: String::new(),
         attribution: None,
         links: Vec::new(),
+        recorded: None,
         faults: spec.faults.told().collect(),
         decisions: Vec::new(),
     }
@@ -400,7 +401,7 @@ fn record(
     result: &mut CollectiveResult,
     index: usize,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Recorded, ScenarioError> {
+) -> Result<Recording, ScenarioError> {
     let topology = &spec.topology;
     let conditions = Conditions::new(&planned.plan, &spec.faults);
     let options = Options {
@@ -411,22 +412,23 @@ fn record(
         ..Options::default()
     };
     let plan = conditions.plan.as_ref();
+    let limits = Limits::of(plan, budget.exact_full);
     let _held = budget
         .memory
-        .hold(Purpose::Record, recorded_footprint(plan))?;
-    let mut recorder = Recorder::new(topology, plan, Limits::default());
-    let outcome = simulate_with(plan, conditions.rates(topology), options, &mut recorder)
-        .map_err(|source| stopped(spec, planned, source))?;
-    let end = outcome.end();
+        .hold(Purpose::Record, recorded_footprint(plan, limits))?;
     let left = |link, span| rate_left(&spec.faults, topology, link, span);
-    let mut record = recorder.finish(topology, plan, &outcome, &left);
+    let rates = conditions.rates(topology);
+    let recorded = fabricsim_record::record((topology, plan), rates, options, limits, &left);
+    let (mut record, outcome) = recorded.map_err(|source| stopped(spec, planned, source))?;
+    let end = outcome.end();
     record.timeline.faults = disturb::spans(&spec.faults, end);
     result.traced_row = Some(index);
     let causes = result.rows.get(index).and_then(|row| row.causes.as_ref());
     record.attribution.critical_path = causes.map(path_parts).unwrap_or_default();
     result.attribution = Some(record.attribution);
     result.links = record.links;
-    Ok(Recorded::Collective {
+    result.recorded = record.recorded;
+    Ok(Recording::Collective {
         timeline: record.timeline,
         topology_svg: drawing(spec, plan, &outcome, &left),
     })

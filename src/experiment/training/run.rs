@@ -18,7 +18,7 @@ use fabricsim_report::cause::prices as prices_in_words;
 use fabricsim_report::training::{
     FaultPrices, JobTimeline, TrainingOutcome, TrainingResult, best, difference, is_equal, ran,
 };
-use fabricsim_report::{JobResult, Metrics, Recorded, Summary, Variant};
+use fabricsim_report::{JobResult, Metrics, Recording, Summary, Variant};
 use fabricsim_units::Time;
 use fabricsim_workload::exchanges::AlikeNumbers;
 use fabricsim_workload::model::parameters;
@@ -29,7 +29,7 @@ use std::time::Instant;
 pub(crate) struct TrainingRun {
     pub(crate) variant: Variant,
     /// What happened when, if it ran.
-    pub(crate) recorded: Option<Recorded>,
+    pub(crate) recorded: Option<Recording>,
     pub(crate) ended: Option<Ended>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn run_training(
     };
     Ok(TrainingRun {
         variant: described((name, job), fault_prices, run.outcome),
-        recorded: run.timeline.map(Recorded::Training),
+        recorded: run.timeline.map(Recording::Training),
         ended: run.counted.map(Ended),
     })
 }

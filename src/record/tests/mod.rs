@@ -1,10 +1,11 @@
 //! Small plans made by hand on a real machine, and NCCL's on several.
 
+mod large;
 mod machines;
 mod paths;
 
 use super::*;
-use fabricsim_collective::{Collective, Part, Program, RingProgram, Rings};
+use fabricsim_collective::{Collective, ConnId, Part, Program, RingProgram, Rings, WorkerId};
 use fabricsim_engine::path::CriticalPath;
 use fabricsim_engine::{Options, simulate_folded_with, simulate_with};
 use fabricsim_plan::{
@@ -12,7 +13,7 @@ use fabricsim_plan::{
     SliceCost, Transport, Transports, WorkerCosts,
 };
 use fabricsim_report::cause::{Cause, Causes, Method};
-use fabricsim_report::record::{Activity, Part as TimePart, Track};
+use fabricsim_report::record::{Activity, Part as TimePart, Span, Track};
 use fabricsim_topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
 use fabricsim_units::{Bandwidth, Bytes};
 use std::collections::BTreeMap;
@@ -164,13 +165,13 @@ fn record_with(
     limits: Limits,
     rate: impl Fn(LinkId) -> Bandwidth,
 ) -> (Record, Outcome) {
-    let mut recorder = Recorder::new(topology, plan, limits);
+    let mut recorder = Recorder::new(plan, limits);
     let options = Options {
         operations,
         ..Options::default()
     };
     let outcome = simulate_with(plan, &rate, options, &mut recorder).unwrap();
-    let mut record = recorder.finish(topology, plan, &outcome, &|_, _| None);
+    let mut record = recorder.finish(topology, &outcome, &|_, _| None);
     let [full, folded] = [false, true].map(|folds| {
         let path = CriticalPath::default();
         causes_of(topology, plan, (operations, folds), path, &rate)
@@ -234,7 +235,7 @@ fn assert_alike(full: &Causes, folded: &Causes) {
 }
 
 fn record(topology: &Topology, plan: &Plan, operations: u32) -> (Record, Outcome) {
-    let limits = Limits::default();
+    let limits = Limits::WHOLE;
     record_with(topology, plan, operations, limits, |l| topology.rate(l))
 }
 
@@ -305,7 +306,7 @@ fn assert_spans(timeline: &Timeline, outcome: &Outcome, plan: &Plan) {
         if place.rank.index() >= timeline.ranks.len() {
             continue;
         }
-        let lane = super::places(plan.program.as_ref())[worker as usize].lane;
+        let lane = super::cast::places(plan.program.as_ref())[worker as usize].lane;
         let track = (place.rank.0, Track::Worker(place.channel, lane));
         assert_eq!(filled.get(&track), Some(&outcome.end()), "{track:?}");
         let limited: Time = bins.limited.iter().map(|&(_, t)| t).sum();

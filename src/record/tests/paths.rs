@@ -154,7 +154,7 @@ fn a_slow_link_is_named_and_equal_ones_are_not() {
         let factor = if slow.contains(&l) { 0.25 } else { 1.0 };
         t.rate(l).scaled(factor)
     };
-    let (uneven, outcome) = record_with(&t, &plan, 1, Limits::default(), rate);
+    let (uneven, outcome) = record_with(&t, &plan, 1, Limits::WHOLE, rate);
     assert_consistent(&t, &plan, &uneven, &outcome);
     let path = &uneven.attribution.critical_path;
     assert_eq!(
@@ -210,7 +210,7 @@ fn whole_ranks_are_left_out_of_a_timeline_that_is_too_long() {
     assert_eq!(whole.timeline.ranks_omitted, 0);
     let limits = Limits {
         spans: whole.timeline.spans.len() / 2,
-        ..Limits::default()
+        ..Limits::WHOLE
     };
     let (part, _) = record_with(&t, &plan, 1, limits, |l| t.rate(l));
     assert_consistent(&t, &plan, &part, &outcome);
@@ -236,7 +236,7 @@ fn bins_are_as_many_as_asked_for_whatever_the_duration() {
         );
         let limits = Limits {
             bins: 50,
-            ..Limits::default()
+            ..Limits::WHOLE
         };
         let (record, outcome) = record_with(&t, &plan, 1, limits, |l| t.rate(l));
         assert_consistent(&t, &plan, &record, &outcome);
@@ -296,14 +296,9 @@ fn nothing_to_do_is_a_launch() {
 fn proxies_that_share_a_track_do_not_overlap_on_it() {
     let t = machine("dgx-h100", 2);
     let plan = network_plan(&t, 100_000, us(1), Costs::default());
-    let mut recorder = Recorder::new(&t, &plan, Limits::default());
+    let mut recorder = Recorder::new(&plan, Limits::WHOLE);
     // A second proxy of the same rank and channel, as a worker with two receivers has.
-    recorder.cast.place.push(super::super::Place {
-        rank: 0,
-        channel: 0,
-        lane: fabricsim_report::record::Lane::Whole,
-    });
-    recorder.cast.message.push(MessageCost::flat(us(1)));
+    recorder.cast.double_proxy();
     let slice = |actor, free, start, end| Slice {
         actor,
         free: us(free),
@@ -313,6 +308,7 @@ fn proxies_that_share_a_track_do_not_overlap_on_it() {
         done: us(end),
         cause: fabricsim_engine::probe::Cause::Own,
         bytes: 1,
+        moved: 1,
         name: "network",
         recv: &[],
         send: &[],
@@ -325,7 +321,9 @@ fn proxies_that_share_a_track_do_not_overlap_on_it() {
     ] {
         recorder.spans.slice(&recorder.cast, &s);
     }
-    let (_, spans, _) = recorder.spans.finish(&recorder.cast, &t, &plan, us(9));
+    let (_, spans) = recorder
+        .spans
+        .finish(&recorder.cast, &t, &plan, (us(9), true));
     let proxies = spans.iter().filter(|s| s.track == Track::Proxy(0));
     let proxies: Vec<_> = proxies.map(|s| (s.start, s.end)).collect();
     let expected = [(0, 1), (1, 5), (5, 6), (7, 8), (8, 9)];

@@ -9,7 +9,8 @@ pub(super) use timeline_view::{Data, Lane, SCRIPT, begin, canvas};
 
 use super::columns::slower;
 use super::numbers::{grouped, micros, percent, size, three_digits};
-use super::record::{LinkUse, Row, Timeline};
+use super::record::{CollectiveResult, Row, Timeline};
+use super::recorded::{told, with_others};
 use super::results::Results;
 use super::summary::{CollectiveView, Variant};
 use super::table::busiest;
@@ -75,8 +76,8 @@ pub fn report(
         }
         @if !view.result.links.is_empty() {
             section {
-                h2 { "Links" span.aside { "the busiest of " (grouped(view.result.links.len() as u64)) " that carried data" } }
-                (links(&view.result.links))
+                h2 { "Links" span.aside { "the busiest of " (grouped(carrying(view.result))) " that carried data" } }
+                (links(view.result))
             }
         }
         section {
@@ -125,12 +126,17 @@ pub(super) fn collective_details(
                     (time_bars::bars(attribution))
                 }
                 @if let Some(timeline) = &timeline { h3 { "Timeline" } (timeline) }
-                @if !result.links.is_empty() { h3 { "Links" } (links(&result.links)) }
+                @if !result.links.is_empty() { h3 { "Links" } (links(result)) }
                 h3 { "Results" }
                 (self::results(view))
             }
         }
     })
+}
+
+/// How many links carried data.
+fn carrying(result: &CollectiveResult) -> u64 {
+    told(&result.links) + result.recorded.map_or(0, |r| r.links_left_out)
 }
 
 fn heading(view: CollectiveView<'_>) -> Markup {
@@ -227,8 +233,13 @@ pub(super) fn tile(name: &str, value: &str, note: &str) -> Markup {
     html! { div.tile { span.name { (name) } span.value { (value) } span.note { (note) } } }
 }
 
-fn links(links: &[LinkUse]) -> Markup {
+fn links(result: &CollectiveResult) -> Markup {
+    let links = &result.links;
     let shown = busiest(links, MOST_LINKS);
+    let over_time = match result.recorded {
+        None => "has all over time",
+        Some(_) => "has the busiest over time",
+    };
     html! {
         div.scroll {
             table {
@@ -236,7 +247,7 @@ fn links(links: &[LinkUse]) -> Markup {
                 tbody {
                     @for link in &shown {
                         tr {
-                            td { (link.name.replace(" > ", " → ")) @if link.faulty { " " strong { "faulty" } } }
+                            td { (with_others(link).replace(" > ", " → ")) @if link.faulty { " " strong { "faulty" } } }
                             td { (link.family) }
                             td.number { (size(link.bytes.get() as f64)) }
                             td.number { (three_digits(link.rate.gb_per_sec())) " GB/s" }
@@ -248,7 +259,7 @@ fn links(links: &[LinkUse]) -> Markup {
             }
         }
         @if links.len() > shown.len() {
-            p.note { (grouped((links.len() - shown.len()) as u64)) " more are in summary.json; links.csv has all over time." }
+            p.note { (grouped((links.len() - shown.len()) as u64)) " more are in summary.json; links.csv " (over_time) "." }
         }
     }
 }

@@ -4,6 +4,7 @@ use super::page;
 use crate::numbers::grouped;
 use crate::perfetto::{self, category};
 use crate::record::{Activity, Span, Timeline};
+use crate::recorded_sentence;
 use crate::{ReportError, bins};
 use maud::{Markup, html};
 use serde::Serialize;
@@ -187,6 +188,9 @@ fn left_out(timeline: &Timeline, shown: &[&Span]) -> Option<String> {
         ));
     }
     match timeline.ranks_omitted {
+        _ if timeline.recorded.is_some() => {
+            parts.extend(timeline.recorded.map(|r| recorded_sentence(&r)))
+        }
         0 => {}
         1 => parts.push("1 more GPU was simulated but not recorded.".to_owned()),
         more => parts.push(format!(

@@ -3,7 +3,7 @@
 use super::samples;
 use crate::record::{Row, Timeline};
 use crate::{
-    Outputs, Recorded, ReportError, Results, Summary, summary_json, summary_schema, write_file,
+    Outputs, Recording, ReportError, Results, Summary, summary_json, summary_schema, write_file,
     write_results,
 };
 use std::collections::BTreeMap;
@@ -22,13 +22,13 @@ fn rows(results: &mut Results) -> &mut Vec<Row> {
 
 fn timeline(results: &mut Results) -> &mut Timeline {
     match &mut results.records[0].recorded {
-        Recorded::Collective { timeline, .. } => timeline,
-        Recorded::Training(_) => panic!("a collective"),
+        Recording::Collective { timeline, .. } => timeline,
+        Recording::Training(_) => panic!("a collective"),
     }
 }
 
 fn drop_drawing(results: &mut Results) {
-    if let Recorded::Collective { topology_svg, .. } = &mut results.records[0].recorded {
+    if let Recording::Collective { topology_svg, .. } = &mut results.records[0].recorded {
         topology_svg.clear();
     }
 }

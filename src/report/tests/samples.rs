@@ -5,7 +5,7 @@ use crate::record::{
     Activity, Attribution, CollectiveResult, Lane, LinkSeries, LinkUse, Part, RankTrack, Row, Span,
     Timeline, Track,
 };
-use crate::{CollectiveView, JobResult, Metrics, Record, Recorded, Results, Summary, Variant};
+use crate::{CollectiveView, JobResult, Metrics, Record, Recording, Results, Summary, Variant};
 use fabricsim_units::{Bandwidth, Bytes, Time};
 
 pub(crate) const GPUS: u32 = 8;
@@ -36,6 +36,7 @@ pub(crate) fn ring() -> (Summary, Timeline) {
                 bytes: Bytes::new(bytes.round() as u64),
                 rate: series.rate,
                 utilisation: bytes / capacity,
+                alike: 1,
             }
         })
         .collect();
@@ -107,7 +108,7 @@ pub(crate) fn collective(summary: &mut Summary) -> &mut CollectiveResult {
 pub(crate) fn results(summary: Summary, timeline: Timeline, drawing: &str) -> Results {
     let record = Record {
         variant: summary.variants[0].name.clone(),
-        recorded: Recorded::Collective {
+        recorded: Recording::Collective {
             timeline,
             topology_svg: drawing.to_owned(),
         },
@@ -135,6 +136,7 @@ fn summary(rows: Vec<Row>) -> Summary {
         attribution: None,
         faults: Vec::new(),
         links: Vec::new(),
+        recorded: None,
         decisions: Vec::new(),
     };
     let spec = serde_json::json!({
@@ -246,6 +248,7 @@ fn ring_timeline() -> Timeline {
         bin,
         end,
         ranks_omitted: 0,
+        recorded: None,
     }
 }
 
@@ -268,6 +271,7 @@ fn ring_links(bin: Time, end: Time) -> Vec<LinkSeries> {
             family: family.to_owned(),
             rate,
             bytes,
+            alike: 1,
         });
     };
     for gpu in 0..GPUS {

@@ -6,7 +6,7 @@ use crate::training::{
     JobTimeline, TrainingOutcome, difference, job_timeline_svg, write_job_trace,
 };
 use crate::{
-    JobResult, Metrics, Outputs, Record, Recorded, ReportError, Results, Summary, Variant,
+    JobResult, Metrics, Outputs, Record, Recording, ReportError, Results, Summary, Variant,
     check_target, summary_json, summary_schema, write_results,
 };
 use fabricsim_units::{Bytes, Time};
@@ -27,7 +27,7 @@ fn files(folder: &std::path::Path) -> Vec<String> {
 fn results(summary: &Summary, timelines: &[(&str, JobTimeline)]) -> Results {
     let record = |(name, timeline): &(&str, JobTimeline)| Record {
         variant: (*name).to_owned(),
-        recorded: Recorded::Training(timeline.clone()),
+        recorded: Recording::Training(timeline.clone()),
     };
     Results {
         summary: summary.clone(),
