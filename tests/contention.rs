@@ -8,8 +8,8 @@ use fabricsim::engine::job::{JobOptions, Unseen, rehearse, run_job};
 use fabricsim::engine::{Options, simulate_folded};
 use fabricsim::nccl::{Algorithm, Communicator, Env, Forced};
 use fabricsim::plan::job::{
-    Actor, Exchange, ExchangeId, Group, GroupId, GroupRole, Job, Script, StreamId, Tag, Task,
-    Undisturbed, Work,
+    Actor, Exchange, ExchangeId, Group, GroupId, GroupRole, Job, Movement, Script, StreamId,
+    StreamRole, Tag, Task, Undisturbed, Work,
 };
 use fabricsim::plan::{Joined, Plan, ProtocolKind};
 use fabricsim::topology::{DeviceId, Overrides, Router, Topology, catalogue, expand};
@@ -300,7 +300,7 @@ fn ends(case: &Case) -> [[Time; 2]; 3] {
     }
 
     let mut job = Job {
-        streams: vec!["0".into(), "1".into()],
+        streams: vec![StreamRole::Compute, StreamRole::DataParallel],
         names: vec!["part".into()],
         ..Job::default()
     };
@@ -340,7 +340,7 @@ fn ends(case: &Case) -> [[Time; 2]; 3] {
             plan: Some(Arc::new(plan)),
             alike: number as u32,
             own: std::iter::once(0..connections).collect(),
-            ..Exchange::free(&number.to_string(), Bytes::new(1), 1.0)
+            ..Exchange::free(&number.to_string(), Movement::Send, Bytes::new(1), 1.0)
         });
     }
     let rehearsed = rehearse(&job, rate, &Budget::default()).unwrap();

@@ -6,10 +6,13 @@ use fabricsim::calibration::{predict_steps, read_steps};
 use fabricsim::engine::job::{JobOptions, Rehearsed, Unseen, run_job};
 use fabricsim::experiment::{self, Silent, parse, validate};
 use fabricsim::plan::job::{
-    Actor, Exchange, ExchangeId, Group, GroupId, GroupRole, Job, Kernels, Script, StreamId, Tag,
-    Task, TaskId, Undisturbed, Work,
+    Actor, Exchange, ExchangeId, Group, GroupId, GroupRole, Job, Kernels, Movement, Script,
+    StreamId, StreamRole, Tag, Task, TaskId, Undisturbed, Work,
 };
-use fabricsim::report::training::{StepResult, TrainingOutcome, median_error, rank_correlation};
+use fabricsim::report::training::{
+    Communicator, JobSpan, JobTimeline, SpanKind, StepResult, TrainingOutcome, median_error,
+    rank_correlation,
+};
 use fabricsim::report::{JobResult, Outputs, Variant};
 use fabricsim::units::{Bandwidth, Bytes, Time};
 use fabricsim::workload::pipeline::Schedule;
@@ -27,11 +30,20 @@ fn pipeline(schedule: Schedule, stages: u32, micro_batches: u32, chunks: u32) ->
     let forward = |from: u32| GroupId(from);
     let backward = |to: u32| GroupId(stages + to);
     let mut job = Job {
-        streams: ["compute", "in", "out", "back in", "back out"]
-            .map(str::to_owned)
-            .to_vec(),
+        streams: vec![
+            StreamRole::Compute,
+            StreamRole::ForwardIn,
+            StreamRole::ForwardOut,
+            StreamRole::BackwardIn,
+            StreamRole::BackwardOut,
+        ],
         names: vec!["pass".into()],
-        exchanges: vec![Exchange::free("message", Bytes::new(1), 1.0)],
+        exchanges: vec![Exchange::free(
+            "message",
+            Movement::Send,
+            Bytes::new(1),
+            1.0,
+        )],
         ..Job::default()
     };
     for group in 0..2 * stages {
@@ -296,6 +308,70 @@ fn a_nic_that_flaps_is_seen() {
             .sum::<f64>()
     };
     assert!(slowed(flaps) > slowed(well) + 1000.0);
+}
+
+fn timeline(text: &str) -> JobTimeline {
+    let scenario = parse(text, "test.json", &[]).unwrap();
+    let job = validate(scenario, Path::new("")).unwrap();
+    let outputs = Outputs::default();
+    let run = experiment::run(&job, &Budget::default(), &outputs, &mut Silent).unwrap();
+    run.job_timelines()[0].1.clone()
+}
+
+#[test]
+fn spans_of_communications_say_what_they_move_between_whom() {
+    // DDP's gradients are numbered by bucket, and add up to all gradients.
+    let ddp = timeline(&job("", "[]"));
+    let data: Vec<_> = ddp
+        .spans
+        .iter()
+        .filter(|span| span.kind == SpanKind::Communication)
+        .collect();
+    for (number, span) in data.iter().enumerate() {
+        assert_eq!(span.bucket, Some(number as u16));
+        let of = ddp.communication(span).unwrap();
+        assert_eq!(of.movement.name(), "all-reduce");
+        assert_eq!(of.communicator, Communicator::DataParallel);
+        assert_eq!(of.ranks, [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert!(!of.algorithm.is_empty() && !of.protocol.is_empty());
+    }
+    // 4 (n h² of attention + 2 · 4 h² of the MLP) layers, and both ends, by 4 bytes.
+    let gradients: u64 = data.iter().map(|span| span.bytes.get()).sum();
+    let matrices = 8 * 12 * 4096 * 4096 * 4;
+    let rest = gradients.checked_sub(matrices).unwrap();
+    assert!(rest < matrices / 100, "{rest}");
+
+    // Each message of a pipeline has two ends at the same time, on two ranks.
+    let pipeline = timeline(&job(r#", "parallel": {"tp": 4, "pp": 2}"#, "[]"));
+    let mut ends: BTreeMap<u32, Vec<&JobSpan>> = BTreeMap::new();
+    for span in &pipeline.spans {
+        assert_eq!(span.bucket, None);
+        assert_eq!(
+            span.communication.is_some(),
+            span.kind == SpanKind::Communication
+        );
+        if let Some(end) = span.message {
+            ends.entry(end.number).or_default().push(span);
+        }
+    }
+    // Eight micro-batches, there and back, of all four pipelines or those that stand for them.
+    assert!(!ends.is_empty() && ends.len().is_multiple_of(16));
+    let shown: BTreeMap<u32, u32> = (0..).zip(pipeline.ranks.iter().map(|r| r.0)).collect();
+    for both in ends.values() {
+        let [one, other] = both[..] else {
+            panic!("{both:?}");
+        };
+        assert_eq!(
+            (one.start, one.end, one.bytes),
+            (other.start, other.end, other.bytes)
+        );
+        let of = pipeline.communication(one).unwrap();
+        assert_eq!(of.communicator, Communicator::Pipeline);
+        for span in [one, other] {
+            let sends = span.message.unwrap().sends;
+            assert_eq!(shown[&span.rank], of.ranks[usize::from(!sends)]);
+        }
+    }
 }
 
 #[test]

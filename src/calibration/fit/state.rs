@@ -274,7 +274,7 @@ fn concerns(path: &str, row: &PredictedRow) -> bool {
     match (kind, part) {
         (Some("architectures"), "ll" | "ll128") => row.protocol == part,
         (Some("architectures"), "spread") => ["ring", "tree"].contains(&row.algorithm),
-        (Some("architectures"), "nvls") => row.algorithm.starts_with("nvls"),
+        (Some("architectures"), "nvls") => ["nvls", "nvls-tree"].contains(&row.algorithm),
         (Some("architectures"), "point_to_point") => simple && row.algorithm == SENDS,
         (Some("architectures"), _) => simple && row.algorithm != "nvls",
         // What LL sends does not fill a link.

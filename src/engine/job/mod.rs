@@ -54,6 +54,18 @@ pub struct Done {
     pub begun: Time,
     /// When it was done.
     pub ended: Time,
+    /// Of a communication: which operation of its communicator it was. All ranks of one have the
+    /// same.
+    pub meeting: Option<Meeting>,
+}
+
+/// An operation of a communicator, as it took place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Meeting {
+    /// The communicator.
+    pub group: GroupId,
+    /// How many operations of it began before.
+    pub number: u32,
 }
 
 /// What a job did.

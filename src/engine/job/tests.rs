@@ -1,9 +1,10 @@
 //! Jobs whose times can be worked out by hand.
 
 use super::*;
+use fabricsim_collective::Collective;
 use fabricsim_plan::job::{
-    Actor, Exchange, ExchangeId, Group, GroupRole, Job, JobDisturbances, Kernels, Script, StreamId,
-    Tag, Task, TaskKind, Undisturbed, Work,
+    Actor, Exchange, ExchangeId, Group, GroupRole, Job, JobDisturbances, Kernels, Movement, Script,
+    StreamId, StreamRole, Tag, Task, TaskKind, Undisturbed, Work,
 };
 use fabricsim_topology::LinkId;
 use fabricsim_units::Bandwidth;
@@ -39,7 +40,12 @@ fn task(stream: StreamId, after: &[u32], work: Work) -> Task {
 fn exchange(sms: u32) -> Exchange {
     Exchange {
         sms,
-        ..Exchange::free("all-reduce", Bytes::new(1000), 1.0)
+        ..Exchange::free(
+            "all-reduce",
+            Movement::Collective(Collective::AllReduce),
+            Bytes::new(1000),
+            1.0,
+        )
     }
 }
 
@@ -67,7 +73,7 @@ fn group(name: &str, actors: u32, exchanges: &[u32]) -> Group {
 
 fn job(scripts: Vec<Vec<Task>>, actors: Vec<Actor>, groups: Vec<Group>, sms: &[u32]) -> Job {
     Job {
-        streams: vec!["compute".into(), "communication".into()],
+        streams: vec![StreamRole::Compute, StreamRole::DataParallel],
         names: vec!["task".into()],
         scripts: scripts.into_iter().map(|tasks| Script { tasks }).collect(),
         actors,

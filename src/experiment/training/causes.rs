@@ -73,19 +73,6 @@ impl LinkClass {
     }
 }
 
-const fn role_name(role: GroupRole) -> &'static str {
-    match role {
-        GroupRole::TensorParallel => "tensor parallel",
-        GroupRole::DataParallel => "data parallel",
-        GroupRole::Replicas => "replicas",
-        GroupRole::ContextParallel => "context parallel",
-        GroupRole::ExpertParallel => "expert parallel",
-        GroupRole::Pipeline => "pipeline",
-        GroupRole::Embedding => "tied embeddings",
-        GroupRole::StepEnd => "end of the step",
-    }
-}
-
 const fn kernels_name(kind: TaskKind) -> &'static str {
     match kind {
         TaskKind::Forward => "forward kernels",
@@ -227,7 +214,7 @@ impl<'a> Accounts<'a> {
     }
 
     fn name(&self, cause: Cause) -> String {
-        let of = |what: &str, role| format!("{what} ({})", role_name(role));
+        let of = |what: &str, role: GroupRole| format!("{what} ({})", role.name());
         match cause {
             Cause::Kernels(kind) => kernels_name(kind).to_owned(),
             Cause::SlowGpu(rank) => format!("slow GPU of rank {rank}"),

@@ -80,7 +80,7 @@ fn digest(job: &Job) -> u64 {
         script.hash(&mut hasher);
     }
     for exchange in &job.exchanges {
-        (exchange.bytes, &exchange.how).hash(&mut hasher);
+        (exchange.bytes, exchange.how).hash(&mut hasher);
     }
     hasher.finish()
 }

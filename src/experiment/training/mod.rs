@@ -10,6 +10,7 @@ mod memory;
 mod prices;
 mod results;
 mod run;
+mod spans;
 mod valid;
 
 pub use memory::memory;

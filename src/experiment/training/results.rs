@@ -2,19 +2,20 @@
 
 use super::bubble::bubble;
 use super::memory::memory;
+use super::spans::Spans;
 use super::valid::{ValidTraining, cluster};
 use crate::ScenarioError;
 use crate::refusal::refusal;
 use fabricsim_budget::threads;
-use fabricsim_engine::job::{Done, JobError, JobOutcome, JobProbe, Ledger, Rehearsed};
+use fabricsim_engine::job::{JobError, JobOutcome, Ledger, Rehearsed};
 use fabricsim_fault::FaultError;
 use fabricsim_fault::goodput::{self, Goodput, LongRunSpec};
-use fabricsim_plan::job::{GroupRole, Job, Tag, TaskKind, Work};
+use fabricsim_plan::job::{GroupRole, Job, StreamRole};
 use fabricsim_report::training::{
-    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline, RankUse, Share,
-    ShareKind, SpanKind, StepResult, TrainingOutcome,
+    CollectiveUse, Culprit, Disturbance, GoodputUse, JobTimeline, RankUse, Share, ShareKind,
+    StepResult, TrainingOutcome,
 };
-use fabricsim_units::{Bytes, Span, Time};
+use fabricsim_units::{Span, Time};
 use fabricsim_workload::model::ScoreCount;
 use fabricsim_workload::model::flops::{
     hardware_flops_per_step, hardware_flops_utilisation, model_flops_per_step,
@@ -22,108 +23,6 @@ use fabricsim_workload::model::flops::{
 };
 use fabricsim_workload::training::lower::Lowered;
 use std::collections::BTreeMap;
-
-/// Tasks that are kept for timelines, and ranks.
-const MOST_SPANS: usize = 400_000;
-const MOST_RANKS: usize = 32;
-
-/// Writes down each task of the last step, of some ranks.
-pub(super) struct Spans<'j> {
-    job: &'j Job,
-    last_step: u16,
-    /// The actors whose tasks are kept.
-    shown: Vec<usize>,
-    /// By actor: its place among them.
-    place: Vec<Option<u32>>,
-    spans: Vec<JobSpan>,
-}
-
-impl<'j> Spans<'j> {
-    /// Of those that do the same one is enough, but for those that something disturbs.
-    pub(super) fn new(job: &'j Job, last_step: u16, plain: impl Fn(u32) -> bool) -> Self {
-        let mut scripts = Vec::new();
-        let mut shown = Vec::new();
-        for (index, actor) in job.actors.iter().enumerate() {
-            let first = !scripts.contains(&actor.script);
-            if (first || !plain(actor.rank)) && shown.len() < MOST_RANKS {
-                scripts.push(actor.script);
-                shown.push(index);
-            }
-        }
-        let mut place = vec![None; job.actors.len()];
-        for (at, &actor) in shown.iter().enumerate() {
-            place[actor] = Some(at as u32);
-        }
-        Spans {
-            job,
-            last_step,
-            shown,
-            place,
-            spans: Vec::new(),
-        }
-    }
-}
-
-impl JobProbe for Spans<'_> {
-    fn task(&mut self, done: Done) {
-        let Some(place) = self.place[done.actor.0 as usize] else {
-            return;
-        };
-        if self.spans.len() >= MOST_SPANS {
-            return;
-        }
-        let actor = &self.job.actors[done.actor.0 as usize];
-        let task = &self.job.scripts[actor.script as usize].tasks[done.task.0 as usize];
-        let Tag {
-            name,
-            step,
-            micro_batch,
-            chunk,
-            kind,
-        } = task.tag;
-        if step < self.last_step {
-            return;
-        }
-        let what = self.job.names[usize::from(name)].clone();
-        let bytes = match task.work {
-            Work::Communicate { group, exchange } => {
-                let group = actor.groups[usize::from(group)];
-                let group = group.map(|group| &self.job.groups[group.0 as usize]);
-                let known = group.map(|group| group.exchanges[usize::from(exchange)]);
-                known.map_or(Bytes::ZERO, |e| self.job.exchanges[e.0 as usize].bytes)
-            }
-            _ => Bytes::ZERO,
-        };
-        let kind = match task.work {
-            Work::Communicate { .. } => SpanKind::Communication,
-            Work::Kernels(_) => kind_of(kind),
-            Work::Wait(_) | Work::Synchronise => SpanKind::Other,
-        };
-        self.spans.push(JobSpan {
-            rank: place,
-            stream: task.stream.0,
-            what,
-            kind,
-            bytes,
-            micro_batch,
-            chunk,
-            step,
-            ready: done.ready,
-            start: done.begun,
-            end: done.ended,
-        });
-    }
-}
-
-fn kind_of(kind: TaskKind) -> SpanKind {
-    match kind {
-        TaskKind::Forward => SpanKind::Forward,
-        TaskKind::Recompute => SpanKind::Recompute,
-        TaskKind::Backward => SpanKind::Backward,
-        TaskKind::Optimiser => SpanKind::Optimiser,
-        TaskKind::Gradients => SpanKind::Other,
-    }
-}
 
 pub(super) fn results(
     seed: u64,
@@ -164,13 +63,8 @@ pub(super) fn results(
         .map(|a| f64::from(a.alike))
         .collect();
     let time = average(&lowered.job, &outcome.ledgers, &weights);
-    let of = |start: &str| -> f64 {
-        time.iter()
-            .filter(|s| s.what.starts_with(start))
-            .map(|s| s.share)
-            .sum()
-    };
-    let exposed: f64 = of("exposed");
+    let exposed = time.iter().filter(|s| s.kind == ShareKind::Exposed);
+    let exposed: f64 = exposed.map(|s| s.share).sum();
     let seconds = |of: fn(&Ledger) -> &[Time]| -> f64 {
         let ledgers = outcome.ledgers.iter().zip(&weights);
         ledgers
@@ -182,18 +76,10 @@ pub(super) fn results(
     let disturbances = disturbances(variant, outcome.end);
     let ranks = ranks(variant, lowered, outcome);
     let timeline = JobTimeline {
-        streams: lowered.job.streams.clone(),
-        ranks: spans
-            .shown
-            .iter()
-            .map(|&actor| &ranks[actor])
-            .map(|r| (r.rank, r.gpu.clone(), r.part.clone()))
-            .collect(),
         steps: outcome.steps.clone(),
         disturbances: disturbances.clone(),
         end: outcome.end,
-        ranks_omitted: ranks.len().saturating_sub(spans.shown.len()) as u32,
-        spans: spans.spans,
+        ..spans.timeline(&ranks)
     };
     let result = StepResult {
         step_s,
@@ -254,9 +140,10 @@ pub(super) fn failed(
 }
 
 fn average(job: &Job, ledgers: &[Ledger], weights: &[f64]) -> Vec<Share> {
-    let mut sums: BTreeMap<(ShareKind, String), f64> = BTreeMap::new();
+    let mut sums: BTreeMap<(ShareKind, &str), f64> = BTreeMap::new();
     for (ledger, weight) in ledgers.iter().zip(weights) {
         for (kind, stream, time) in parts(job, ledger) {
+            let stream = stream.map_or("", StreamRole::name);
             *sums.entry((kind, stream)).or_default() += time.seconds() * weight;
         }
     }
@@ -265,9 +152,9 @@ fn average(job: &Job, ledgers: &[Ledger], weights: &[f64]) -> Vec<Share> {
     sums.into_iter()
         .filter(|(_, seconds)| *seconds > 0.0)
         .map(|((kind, stream), seconds)| Share {
-            what: share_name(kind, &stream),
+            what: share_name(kind, stream),
             kind,
-            stream: (!stream.is_empty()).then_some(stream),
+            stream: (!stream.is_empty()).then(|| stream.to_owned()),
             seconds: seconds / ranks,
             share: if all > 0.0 { seconds / all } else { 0.0 },
         })
@@ -275,17 +162,16 @@ fn average(job: &Job, ledgers: &[Ledger], weights: &[f64]) -> Vec<Share> {
 }
 
 /// Parts by kind and stream.
-fn parts(job: &Job, ledger: &Ledger) -> Vec<(ShareKind, String, Time)> {
-    let none = String::new;
+fn parts(job: &Job, ledger: &Ledger) -> Vec<(ShareKind, Option<StreamRole>, Time)> {
     let mut parts = vec![
-        (ShareKind::Compute, none(), ledger.compute),
-        (ShareKind::Other, none(), ledger.other),
-        (ShareKind::Host, none(), ledger.host),
-        (ShareKind::Idle, none(), ledger.idle),
+        (ShareKind::Compute, None, ledger.compute),
+        (ShareKind::Other, None, ledger.other),
+        (ShareKind::Host, None, ledger.host),
+        (ShareKind::Idle, None, ledger.idle),
     ];
-    for (stream, name) in job.streams.iter().enumerate() {
-        parts.push((ShareKind::Exposed, name.clone(), ledger.exposed[stream]));
-        parts.push((ShareKind::Waiting, name.clone(), ledger.waiting[stream]));
+    for (stream, &role) in job.streams.iter().enumerate() {
+        parts.push((ShareKind::Exposed, Some(role), ledger.exposed[stream]));
+        parts.push((ShareKind::Waiting, Some(role), ledger.waiting[stream]));
     }
     parts
 }
@@ -364,14 +250,14 @@ fn collectives(lowered: &Lowered, outcome: &JobOutcome) -> Vec<CollectiveUse> {
                 } else {
                     0.0
                 },
-                how: known.how.clone(),
+                how: known.how.to_string(),
                 sms: known.sms,
             };
             let key = (
                 name,
                 known.name.clone(),
                 known.bytes.get(),
-                known.how.clone(),
+                known.how.to_string(),
             );
             match found.get_mut(&key) {
                 None => {

@@ -349,7 +349,7 @@ impl Explanation {
             }
             "broadcast" => "c2 is chunk 2 of rank 0's data",
             "all-gather" | "gather" => "b2 is the block of rank 2",
-            name if name.starts_with("send-recv") => "2 is the data of rank 2",
+            "send-recv" | "send-recv-pairs" | "send-recv-halves" => "2 is the data of rank 2",
             _ => "2>3 is the block that rank 2 has for rank 3",
         }
     }

@@ -3,7 +3,8 @@
 use super::training_samples::{self as samples, Pipeline};
 use crate::comparison::{variants_page, variants_text};
 use crate::training::{
-    JobTimeline, TrainingOutcome, difference, job_timeline_svg, write_job_trace,
+    Communication, Communicator, JobSpan, JobTimeline, MessageEnd, Movement, SpanKind,
+    TrainingOutcome, difference, job_timeline_svg, write_job_trace,
 };
 use crate::{
     JobResult, Metrics, Outputs, Record, Recording, ReportError, Results, Summary, Variant,
@@ -281,6 +282,64 @@ fn a_trace_names_its_threads_shows_waiting_and_overlaps_nowhere() {
     let names: Vec<_> = of("M").map(|event| event["args"]["name"].clone()).collect();
     assert!(names.contains(&"rank 8 node1/gpu0 (stage 1)".into()));
     assert!(names.contains(&"disturbances".into()));
+}
+
+#[test]
+fn a_message_is_an_arrow_from_its_sender_to_its_receiver() {
+    let span = |rank: u32, stream: u8, sends: bool| JobSpan {
+        rank,
+        stream,
+        what: "activations".into(),
+        kind: SpanKind::Communication,
+        bytes: Bytes::new(4096),
+        communication: Some(0),
+        bucket: None,
+        message: Some(MessageEnd { number: 7, sends }),
+        micro_batch: Some(2),
+        chunk: 0,
+        step: 0,
+        ready: Time::from_micros(10),
+        start: Time::from_micros(10),
+        end: Time::from_micros(15),
+    };
+    let mut timeline = JobTimeline {
+        streams: vec!["compute".into(), "forward out".into(), "forward in".into()],
+        ranks: vec![
+            (0, "node0/gpu0".into(), "stage 0".into()),
+            (8, "node1/gpu0".into(), "stage 1".into()),
+        ],
+        communications: vec![Communication {
+            movement: Movement::SendReceive,
+            communicator: Communicator::Pipeline,
+            group: "pipeline 0→1".into(),
+            ranks: vec![0, 8],
+            algorithm: "p2p".into(),
+            protocol: "simple".into(),
+        }],
+        spans: vec![span(0, 1, true), span(1, 2, false)],
+        end: Time::from_micros(15),
+        ..JobTimeline::default()
+    };
+    let written = events(&timeline);
+    let of = |phase: &str| written.iter().find(|event| event["ph"] == phase).unwrap();
+    let (from, to) = (of("s"), of("f"));
+    assert_eq!((&from["pid"], &from["tid"]), (&1.into(), &2.into()));
+    assert_eq!((&to["pid"], &to["tid"]), (&9.into(), &3.into()));
+    assert_eq!(
+        (from["ts"].as_f64(), to["ts"].as_f64()),
+        (Some(10.0), Some(14.998))
+    );
+    assert_eq!((&from["id"], &to["id"]), (&7.into(), &7.into()));
+    let args = &of("X")["args"];
+    let told = serde_json::json!({
+        "micro_batch": 2, "chunk": 0, "step": 0, "bytes": 4096, "operation": "send-recv",
+        "communicator": "pipeline", "group": "pipeline 0→1", "ranks": 2, "algorithm": "p2p",
+        "protocol": "simple"
+    });
+    assert_eq!(*args, told);
+    // An end that is not shown has no arrow.
+    timeline.spans.pop();
+    assert!(events(&timeline).iter().all(|event| event["ph"] != "s"));
 }
 
 #[test]

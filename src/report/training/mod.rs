@@ -11,6 +11,7 @@ mod published;
 mod record;
 pub(crate) mod share_bars;
 mod text;
+mod timeline;
 mod timeline_svg;
 mod trace;
 mod zoom;
@@ -23,9 +24,12 @@ pub use published::{
     PublishedRow, PublishedTable, median_error, published_json, published_text, rank_correlation,
 };
 pub use record::{
-    CollectiveUse, Culprit, Disturbance, FaultPrices, GoodputUse, JobSpan, JobTimeline, MemoryUse,
-    RankUse, Share, ShareKind, SpanKind, StepResult, TrainingOutcome, TrainingResult,
+    CollectiveUse, Culprit, Disturbance, FaultPrices, GoodputUse, MemoryUse, RankUse, Share,
+    ShareKind, StepResult, TrainingOutcome, TrainingResult,
 };
 pub(crate) use text::{alone, described};
+pub use timeline::{
+    Communication, Communicator, JobSpan, JobTimeline, MessageEnd, Movement, SpanKind,
+};
 pub use timeline_svg::job_timeline_svg;
 pub use trace::write_job_trace;

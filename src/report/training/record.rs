@@ -3,7 +3,7 @@
 use crate::Part;
 use crate::cause::FaultCost;
 use crate::numeric::{bytes, named_bytes};
-use fabricsim_units::{Bytes, Time};
+use fabricsim_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -266,68 +266,4 @@ pub struct GoodputUse {
     pub time: Vec<Share>,
     /// Intervals for comparison: name, seconds, goodput.
     pub intervals: Vec<(String, f64, f64)>,
-}
-
-/// What happened when, on one rank of each class: `timeline.json`.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct JobTimeline {
-    /// Names of streams, by number; 0 is the main one.
-    pub streams: Vec<String>,
-    /// Ranks shown, in the order of [`StepResult::ranks`]: rank, GPU, part.
-    pub ranks: Vec<(u32, String, String)>,
-    /// What they did, in order of its end.
-    pub spans: Vec<JobSpan>,
-    /// When the steps ended.
-    pub steps: Vec<Time>,
-    /// What was disturbed.
-    pub disturbances: Vec<Disturbance>,
-    /// The end.
-    pub end: Time,
-    /// Ranks that are left out to keep the file small.
-    pub ranks_omitted: u32,
-}
-
-/// A task.
-#[derive(Debug, Clone, PartialEq)]
-pub struct JobSpan {
-    /// An index into [`JobTimeline::ranks`].
-    pub rank: u32,
-    /// An index into [`JobTimeline::streams`].
-    pub stream: u8,
-    /// What: `attention`, `all-gather of weights`.
-    pub what: String,
-    /// Which kind of thing.
-    pub kind: SpanKind,
-    /// Of a communication: its size, as nccl-tests counts it.
-    pub bytes: Bytes,
-    /// Which micro-batch, from 0, if any.
-    pub micro_batch: Option<u16>,
-    /// Which virtual stage of the rank.
-    pub chunk: u16,
-    /// Which step.
-    pub step: u16,
-    /// When it could have begun; of a communication, from here to `start` the rank waited for
-    /// others.
-    pub ready: Time,
-    /// When it began.
-    pub start: Time,
-    /// When it ended.
-    pub end: Time,
-}
-
-/// Kinds of tasks, each with a colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SpanKind {
-    /// Kernels of a forward pass.
-    Forward,
-    /// Kernels of a backward pass.
-    Backward,
-    /// What is computed again before a backward pass.
-    Recompute,
-    /// The optimiser.
-    Optimiser,
-    /// Communication.
-    Communication,
-    /// Other.
-    Other,
 }

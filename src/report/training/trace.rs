@@ -1,10 +1,10 @@
 //! A job's timeline as Chrome trace events, which Perfetto and `chrome://tracing` open.
 //!
 //! One process per rank with a thread per stream, complete events for tasks and for the time
-//! that a communication waits for others, the disturbances as a process of their own, and an
-//! instant event where a step ends.
+//! that a communication waits for others, an arrow from each sender of a message to its receiver,
+//! the disturbances as a process of their own, and an instant event where a step ends.
 
-use super::{Disturbance, JobSpan, JobTimeline, SpanKind};
+use super::{Communication, Disturbance, JobSpan, JobTimeline, SpanKind};
 use crate::ReportError;
 use crate::perfetto::{Events, exact_micros, pid, text};
 use fabricsim_units::{Bytes, Time};
@@ -47,6 +47,7 @@ fn write_events(timeline: &JobTimeline, out: impl Write) -> io::Result<()> {
             .write(category(span.kind), &mut events)?;
         *before = span.end;
     }
+    write_messages(timeline, &mut events)?;
     events.finish()
 }
 
@@ -88,20 +89,21 @@ pub(super) fn category(kind: SpanKind) -> &'static str {
 /// An event of a task, or of its waiting.
 struct Event<'a> {
     pid: u64,
+    of: Option<&'a Communication>,
     span: &'a JobSpan,
     name: &'a str,
     during: (Time, Time),
 }
 
 fn event<'a>(
-    timeline: &JobTimeline,
+    timeline: &'a JobTimeline,
     span: &'a JobSpan,
     name: &'a str,
     during: (Time, Time),
 ) -> Event<'a> {
-    let shown = timeline.ranks.get(span.rank as usize);
     Event {
-        pid: pid(shown.map_or(span.rank, |(rank, _, _)| *rank)),
+        pid: process(timeline, span),
+        of: timeline.communication(span),
         span,
         name,
         during,
@@ -131,8 +133,8 @@ impl Event<'_> {
         }
         let (chunk, step) = (self.span.chunk, self.span.step);
         write!(out, "\"chunk\":{chunk},\"step\":{step}")?;
-        if category == "communication" && self.span.bytes > Bytes::ZERO {
-            write!(out, ",\"bytes\":{}", self.span.bytes.get())?;
+        if category == "communication" {
+            self.communication(out)?;
         }
         if category == "wait" {
             out.write_all(b",\"for\":")?;
@@ -140,6 +142,69 @@ impl Event<'_> {
         }
         out.write_all(b"}}")
     }
+
+    /// What is moved, between whom and how.
+    fn communication(&self, out: &mut impl Write) -> io::Result<()> {
+        if self.span.bytes > Bytes::ZERO {
+            write!(out, ",\"bytes\":{}", self.span.bytes.get())?;
+        }
+        if let Some(of) = self.of {
+            let (movement, communicator) = (of.movement.name(), of.communicator.name());
+            write!(
+                out,
+                ",\"operation\":\"{movement}\",\"communicator\":\"{communicator}\",\"group\":"
+            )?;
+            text(out, &of.group)?;
+            write!(out, ",\"ranks\":{}", of.ranks.len())?;
+            if !of.algorithm.is_empty() {
+                out.write_all(b",\"algorithm\":")?;
+                text(out, &of.algorithm)?;
+                out.write_all(b",\"protocol\":")?;
+                text(out, &of.protocol)?;
+            }
+        }
+        if let Some(bucket) = self.span.bucket {
+            write!(out, ",\"bucket\":{bucket}")?;
+        }
+        Ok(())
+    }
+}
+
+/// An arrow for each message both of whose ends are shown.
+fn write_messages<W: Write>(timeline: &JobTimeline, events: &mut Events<W>) -> io::Result<()> {
+    let mut ends: BTreeMap<u32, [Option<&JobSpan>; 2]> = BTreeMap::new();
+    for span in &timeline.spans {
+        if let Some(end) = span.message {
+            ends.entry(end.number).or_default()[usize::from(end.sends)] = Some(span);
+        }
+    }
+    for (number, ends) in ends {
+        if let [Some(receiver), Some(sender)] = ends {
+            // An arrow belongs to the span in which its end is, and viewers count nanoseconds.
+            let inside = Time::from_nanos(2);
+            let arrives = receiver.start.max(receiver.end.saturating_sub(inside));
+            for (span, phase, at) in [
+                (sender, "\"s\"", sender.start),
+                (receiver, "\"f\",\"bp\":\"e\"", arrives),
+            ] {
+                events.next()?;
+                write!(
+                    events.out,
+                    "{{\"ph\":{phase},\"id\":{number},\"pid\":{},\"tid\":{},\"name\":\"message\",\"cat\":\"message\",\"ts\":{}}}",
+                    process(timeline, span),
+                    u32::from(span.stream) + 1,
+                    exact_micros(at)
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The process of a span's rank.
+fn process(timeline: &JobTimeline, span: &JobSpan) -> u64 {
+    let shown = timeline.ranks.get(span.rank as usize);
+    pid(shown.map_or(span.rank, |(rank, _, _)| *rank))
 }
 
 fn name_ranks<W: Write>(timeline: &JobTimeline, events: &mut Events<W>) -> io::Result<()> {

@@ -10,7 +10,7 @@ use super::classes::{Classes, Kind};
 use fabricsim_budget::{Held, Memory, OverBudget, Purpose};
 use fabricsim_collective::{Collective, Matrix, MatrixError};
 use fabricsim_nccl::{Communicator, Env, Forced, NcclError, Planned};
-use fabricsim_plan::job::{Exchange, TwinLinks};
+use fabricsim_plan::job::{Exchange, HowMoved, Movement, TwinLinks};
 use fabricsim_plan::{Joined, Plan, Protocol};
 use fabricsim_topology::{DeviceId, LinkId, NodeId, Router, Topology};
 use fabricsim_units::Bytes;
@@ -42,6 +42,18 @@ pub enum Moves {
     Send,
     /// Each rank sends to each rank so many bytes: `[from][to]`.
     Matrix(Vec<Vec<u64>>),
+}
+
+impl Moves {
+    /// The same without sizes.
+    #[must_use]
+    pub const fn movement(&self) -> Movement {
+        match self {
+            Moves::Collective(collective) => Movement::Collective(*collective),
+            Moves::Send => Movement::Send,
+            Moves::Matrix(_) => Movement::Collective(Collective::AllToAllV),
+        }
+    }
 }
 
 /// Why a communication cannot be planned.
@@ -126,7 +138,7 @@ struct Known {
 /// What an operation of one group is.
 struct Part {
     bytes: Bytes,
-    how: String,
+    how: HowMoved,
     sms: u32,
     /// An index into [`Known::plans`].
     plan: usize,
@@ -342,7 +354,7 @@ impl Known {
             *connections += planned.plan.program.connections();
             parts.push(Some(Part {
                 bytes: Bytes::new(planned.bytes),
-                how: format!("{} {}", planned.algorithm.name(), planned.protocol.name()),
+                how: HowMoved::Planned(planned.algorithm.name(), planned.protocol),
                 sms: u32::from(planned.channels),
                 plan,
                 own: from..*connections,
@@ -369,8 +381,10 @@ impl Known {
             Moves::Send => 1.0,
             Moves::Matrix(_) => Collective::AllToAll.bus_factor(member.ranks),
         };
+        let movement = operation.moves.movement();
+        let free = Exchange::free(&operation.name, movement, operation.bytes, bus_factor);
         let Some(part) = &self.parts[member.at] else {
-            return Exchange::free(&operation.name, operation.bytes, bus_factor);
+            return free;
         };
         let Together { plan, alike } = &self.plans[part.plan];
         let parts = self.parts.iter().zip(&member.one);
@@ -380,12 +394,12 @@ impl Known {
         });
         Exchange {
             bytes: part.bytes,
-            how: part.how.clone(),
+            how: part.how,
             sms: part.sms,
             plan: Some(Arc::clone(plan)),
             alike: *alike,
             own: own.collect(),
-            ..Exchange::free(&operation.name, operation.bytes, bus_factor)
+            ..free
         }
     }
 }

@@ -135,9 +135,10 @@ impl Layout {
                 faults.push(ModelFault::new(field, value, "at least 1"));
             }
         }
+        let zero = !faults.is_empty() || [self.tp, self.cp, self.ep].contains(&0);
         check_sharding(model, &self.sharding(), batch.sequence, &mut faults);
-        let zero = [self.tp, self.cp, self.ep].contains(&0);
-        if zero || faults.iter().any(|f| f.expected == "at least 1") {
+        // Nothing can be divided by them.
+        if zero {
             return ModelError::unless_empty(faults);
         }
         self.check_groups(gpus, &mut faults);

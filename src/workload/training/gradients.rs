@@ -10,7 +10,7 @@ use super::step::{StepWriter, filling};
 use crate::exchanges::Operation;
 use fabricsim_collective::Collective;
 use fabricsim_nccl::{Algorithm, Forced};
-use fabricsim_plan::job::{Kernels, TaskId, TaskKind};
+use fabricsim_plan::job::{BucketId, Kernels, TaskId, TaskKind};
 use fabricsim_units::{Bytes, Time};
 use std::collections::VecDeque;
 
@@ -34,6 +34,8 @@ pub(super) struct Gradients {
     pub(super) coming: VecDeque<(u64, Option<TaskId>)>,
     pub(super) taken: u64,
     first_step: bool,
+    /// Buckets that went out in this step.
+    buckets: u16,
 }
 
 impl Gradients {
@@ -50,6 +52,7 @@ impl Gradients {
             coming: VecDeque::new(),
             taken: 0,
             first_step: true,
+            buckets: 0,
         }
     }
 
@@ -58,6 +61,7 @@ impl Gradients {
         self.sent = Deps::default();
         self.ends = None;
         self.taken = 0;
+        self.buckets = 0;
         if let Some(filling) = &mut self.filling {
             filling.restart();
         }
@@ -175,9 +179,12 @@ impl StepWriter<'_, '_, '_> {
             }
         }
         let operation = self.exchange("gradients", bytes);
+        self.writer.tag.bucket = Some(BucketId::new(self.gradients.buckets));
         let called = self
             .writer
             .call(DATA, Slot::Data, operation, after.as_slice());
+        self.writer.tag.bucket = None;
+        self.gradients.buckets = self.gradients.buckets.saturating_add(1);
         self.gradients.sent.add(called);
     }
 

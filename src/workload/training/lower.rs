@@ -14,7 +14,9 @@ use crate::model::{Coordinates, Dimension, RankMap};
 use fabricsim_budget::{Held, Memory, Purpose};
 use fabricsim_collective::Collective;
 use fabricsim_nccl::Env;
-use fabricsim_plan::job::{Actor, ActorId, Exchange, ExchangeId, Group, GroupId, Job};
+use fabricsim_plan::job::{
+    Actor, ActorId, Exchange, ExchangeId, Group, GroupId, HowMoved, Job, Movement,
+};
 use fabricsim_topology::{DeviceId, LinkId, Topology};
 use fabricsim_units::{Bytes, Time};
 use rustc_hash::FxHashMap;
@@ -92,7 +94,7 @@ pub fn lower(
         _ => training.spec.kernel_launch,
     };
     let mut job = Job {
-        streams: STREAMS.iter().map(|s| (*s).to_owned()).collect(),
+        streams: STREAMS.to_vec(),
         actors: actors(&classes, &duties, (gpu.sms, launch)),
         ..Job::default()
     };
@@ -106,7 +108,8 @@ pub fn lower(
     let (calls, used, mut held) = writing.scripts(&duties, &mut job, footprint)?;
     job.names = calls.names;
     // What no script calls.
-    job.exchanges.push(Exchange::free("", Bytes::ZERO, 1.0));
+    job.exchanges
+        .push(Exchange::free("", Movement::Send, Bytes::ZERO, 1.0));
     for (t, team) in teams.iter().enumerate() {
         for &group in &representatives(&classes, t) {
             let members = &team.kind.groups[group as usize];
@@ -319,8 +322,13 @@ fn free(operation: &Operation) -> Exchange {
         _ => 1.0,
     };
     Exchange {
-        how: "free".into(),
-        ..Exchange::free(&operation.name, operation.bytes, bus_factor)
+        how: HowMoved::Free,
+        ..Exchange::free(
+            &operation.name,
+            operation.moves.movement(),
+            operation.bytes,
+            bus_factor,
+        )
     }
 }
 

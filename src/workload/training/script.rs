@@ -1,24 +1,26 @@
 //! Tasks of a rank, written in the order in which its process starts them.
 
 use crate::exchanges::{Moves, Operation};
-use fabricsim_plan::job::{GroupRole, Kernels, Script, StreamId, Tag, Task, TaskId, Work};
+use fabricsim_plan::job::{
+    GroupRole, Kernels, Script, StreamId, StreamRole, Tag, Task, TaskId, Work,
+};
 use fabricsim_units::{Bytes, Time};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// The streams of a GPU.
-pub(super) const STREAMS: [&str; 11] = [
-    "compute",
-    "tensor parallel",
-    "data parallel",
-    "replicas",
-    "forward out",
-    "forward in",
-    "backward out",
-    "backward in",
-    "context and experts",
-    "end of the step",
-    "tied embeddings",
+pub(super) const STREAMS: [StreamRole; 11] = [
+    StreamRole::Compute,
+    StreamRole::TensorParallel,
+    StreamRole::DataParallel,
+    StreamRole::Replicas,
+    StreamRole::ForwardOut,
+    StreamRole::ForwardIn,
+    StreamRole::BackwardOut,
+    StreamRole::BackwardIn,
+    StreamRole::ContextAndExperts,
+    StreamRole::StepEnd,
+    StreamRole::Embedding,
 ];
 
 /// Kernels.

@@ -2,7 +2,7 @@
 
 use super::{Event, Run};
 use crate::job::state::{Kind, Running};
-use crate::job::{Done, JobError, JobProbe};
+use crate::job::{Done, JobError, JobProbe, Meeting};
 use fabricsim_plan::job::{ActorId, StreamId, TaskId, Work};
 use fabricsim_units::Time;
 use std::cmp::Reverse;
@@ -204,12 +204,20 @@ impl Run<'_> {
         let Some(running) = state.streams[usize::from(stream.0)].running.take() else {
             return;
         };
+        let meeting = match running.kind {
+            Kind::Communication(group) => Some(Meeting {
+                group,
+                number: self.rounds[group.0 as usize].saturating_sub(1),
+            }),
+            _ => None,
+        };
         probe.task(Done {
             actor,
             task: running.task,
             ready: running.ready,
             begun: running.begun,
             ended: self.now,
+            meeting,
         });
         self.task_done(actor, running.task);
     }

@@ -1,0 +1,209 @@
+//! The tasks of a job's last step, as its timeline shows them.
+
+use fabricsim_collective::Collective;
+use fabricsim_engine::job::{Done, JobProbe, Meeting};
+use fabricsim_plan::job::{
+    ActorId, BucketId, Group, GroupId, GroupRole, HowMoved, Job, Movement as Moved, TaskKind, Work,
+};
+use fabricsim_report::training::{
+    Communication, Communicator, JobSpan, JobTimeline, MessageEnd, Movement, RankUse, SpanKind,
+};
+use fabricsim_units::Bytes;
+use rustc_hash::FxHashMap;
+
+/// Tasks that are kept for timelines, and ranks.
+const MAX_SPANS: usize = 400_000;
+const MAX_RANKS: usize = 32;
+
+/// Writes down each task of the last step, of some ranks.
+pub(super) struct Spans<'j> {
+    job: &'j Job,
+    last_step: u16,
+    /// The actors whose tasks are kept.
+    shown: Vec<usize>,
+    /// By actor: its place among them.
+    place: Vec<Option<u32>>,
+    spans: Vec<JobSpan>,
+    communications: Vec<Communication>,
+    /// By communicator and number of the operation there: an index into `communications`.
+    known: FxHashMap<(GroupId, u16), u32>,
+    messages: FxHashMap<Meeting, u32>,
+}
+
+impl<'j> Spans<'j> {
+    /// Of those that do the same one is enough, but for those that something disturbs.
+    pub(super) fn new(job: &'j Job, last_step: u16, plain: impl Fn(u32) -> bool) -> Self {
+        let mut scripts = Vec::new();
+        let mut shown = Vec::new();
+        for (index, actor) in job.actors.iter().enumerate() {
+            let first = !scripts.contains(&actor.script);
+            if (first || !plain(actor.rank)) && shown.len() < MAX_RANKS {
+                scripts.push(actor.script);
+                shown.push(index);
+            }
+        }
+        let mut place = vec![None; job.actors.len()];
+        for (at, &actor) in shown.iter().enumerate() {
+            place[actor] = Some(at as u32);
+        }
+        Spans {
+            job,
+            last_step,
+            shown,
+            place,
+            spans: Vec::new(),
+            communications: Vec::new(),
+            known: FxHashMap::default(),
+            messages: FxHashMap::default(),
+        }
+    }
+
+    /// The timeline, without what is known only of the whole run; `ranks` are those of all actors.
+    pub(super) fn timeline(self, ranks: &[RankUse]) -> JobTimeline {
+        let shown = self.shown.iter().map(|&actor| &ranks[actor]);
+        JobTimeline {
+            streams: self
+                .job
+                .streams
+                .iter()
+                .map(|s| s.name().to_owned())
+                .collect(),
+            ranks: shown
+                .map(|r| (r.rank, r.gpu.clone(), r.part.clone()))
+                .collect(),
+            communications: self.communications,
+            ranks_omitted: ranks.len().saturating_sub(self.shown.len()) as u32,
+            spans: self.spans,
+            ..JobTimeline::default()
+        }
+    }
+
+    /// The number of a communicator's operation among those of the timeline.
+    fn communication(&mut self, id: GroupId, slot: u16) -> u32 {
+        let (group, exchange) = self.operation(id, slot);
+        let next = self.communications.len() as u32;
+        let number = *self.known.entry((id, slot)).or_insert(next);
+        if number == next {
+            let (algorithm, protocol) = match exchange.how {
+                HowMoved::Planned(algorithm, protocol) => (algorithm, protocol.name()),
+                HowMoved::Nothing | HowMoved::Free => ("", ""),
+            };
+            self.communications.push(Communication {
+                movement: movement(exchange.movement),
+                communicator: communicator(group.role),
+                group: group.name.clone(),
+                ranks: group.ranks.clone(),
+                algorithm: algorithm.to_owned(),
+                protocol: protocol.to_owned(),
+            });
+        }
+        number
+    }
+
+    fn operation(&self, id: GroupId, slot: u16) -> (&'j Group, &'j fabricsim_plan::job::Exchange) {
+        let group = &self.job.groups[id.0 as usize];
+        let exchange = group.exchanges[usize::from(slot)];
+        (group, &self.job.exchanges[exchange.0 as usize])
+    }
+
+    /// Which end of which message an actor's operation is, if it is one.
+    fn message(&mut self, actor: ActorId, done: Option<Meeting>, slot: u16) -> Option<MessageEnd> {
+        let meeting = done?;
+        let (group, exchange) = self.operation(meeting.group, slot);
+        if exchange.movement != Moved::Send {
+            return None;
+        }
+        let next = self.messages.len() as u32;
+        Some(MessageEnd {
+            number: *self.messages.entry(meeting).or_insert(next),
+            sends: group.members.first() == Some(&actor),
+        })
+    }
+}
+
+impl JobProbe for Spans<'_> {
+    fn task(&mut self, done: Done) {
+        let Some(place) = self.place[done.actor.0 as usize] else {
+            return;
+        };
+        if self.spans.len() >= MAX_SPANS {
+            return;
+        }
+        let actor = &self.job.actors[done.actor.0 as usize];
+        let task = &self.job.scripts[actor.script as usize].tasks[done.task.0 as usize];
+        let tag = task.tag;
+        if tag.step < self.last_step {
+            return;
+        }
+        let (mut bytes, mut communication, mut message) = (Bytes::ZERO, None, None);
+        if let Work::Communicate { group, exchange } = task.work
+            && let Some(group) = actor.groups[usize::from(group)]
+        {
+            bytes = self.operation(group, exchange).1.bytes;
+            communication = Some(self.communication(group, exchange));
+            message = self.message(done.actor, done.meeting, exchange);
+        }
+        self.spans.push(JobSpan {
+            rank: place,
+            stream: task.stream.0,
+            what: self.job.names[usize::from(tag.name)].clone(),
+            kind: match task.work {
+                Work::Communicate { .. } => SpanKind::Communication,
+                Work::Kernels(_) => kind_of(tag.kind),
+                Work::Wait(_) | Work::Synchronise => SpanKind::Other,
+            },
+            bytes,
+            communication,
+            bucket: tag.bucket.map(BucketId::number),
+            message,
+            micro_batch: tag.micro_batch,
+            chunk: tag.chunk,
+            step: tag.step,
+            ready: done.ready,
+            start: done.begun,
+            end: done.ended,
+        });
+    }
+}
+
+const fn kind_of(kind: TaskKind) -> SpanKind {
+    match kind {
+        TaskKind::Forward => SpanKind::Forward,
+        TaskKind::Recompute => SpanKind::Recompute,
+        TaskKind::Backward => SpanKind::Backward,
+        TaskKind::Optimiser => SpanKind::Optimiser,
+        TaskKind::Gradients => SpanKind::Other,
+    }
+}
+
+const fn movement(movement: Moved) -> Movement {
+    let Moved::Collective(collective) = movement else {
+        return Movement::SendReceive;
+    };
+    match collective {
+        Collective::AllReduce => Movement::AllReduce,
+        Collective::AllGather => Movement::AllGather,
+        Collective::ReduceScatter => Movement::ReduceScatter,
+        Collective::Broadcast => Movement::Broadcast,
+        Collective::Reduce => Movement::Reduce,
+        Collective::AllToAll | Collective::AllToAllV => Movement::AllToAll,
+        Collective::Gather => Movement::Gather,
+        Collective::Scatter => Movement::Scatter,
+        Collective::SendRecv | Collective::SendRecvPairs | Collective::SendRecvHalves => {
+            Movement::SendReceive
+        }
+    }
+}
+
+const fn communicator(role: GroupRole) -> Communicator {
+    match role {
+        GroupRole::TensorParallel => Communicator::TensorParallel,
+        GroupRole::DataParallel => Communicator::DataParallel,
+        GroupRole::Replicas => Communicator::Replicas,
+        GroupRole::ContextParallel => Communicator::ContextParallel,
+        GroupRole::ExpertParallel => Communicator::ExpertParallel,
+        GroupRole::Pipeline => Communicator::Pipeline,
+        GroupRole::Embedding => Communicator::Embedding,
+        GroupRole::StepEnd => Communicator::StepEnd,
+    }
+}

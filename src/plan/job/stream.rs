@@ -1,0 +1,49 @@
+//! What streams of a GPU are for.
+
+/// What a stream of a GPU is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StreamRole {
+    /// Kernels: the main stream.
+    #[default]
+    Compute,
+    /// Communications of tensor parallelism.
+    TensorParallel,
+    /// Gradients and weights, between replicas.
+    DataParallel,
+    /// Between parts of hybrid sharding that hold the same weights.
+    Replicas,
+    /// Activations to the next pipeline stage.
+    ForwardOut,
+    /// Activations from the stage before.
+    ForwardIn,
+    /// Gradients to the stage before.
+    BackwardOut,
+    /// Gradients from the next stage.
+    BackwardIn,
+    /// Context parallelism and tokens of experts.
+    ContextAndExperts,
+    /// The norm of all gradients, for which all stages meet.
+    StepEnd,
+    /// Gradients of the table of tokens that first and last stage share.
+    Embedding,
+}
+
+impl StreamRole {
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            StreamRole::Compute => "compute",
+            StreamRole::TensorParallel => "tensor parallel",
+            StreamRole::DataParallel => "data parallel",
+            StreamRole::Replicas => "replicas",
+            StreamRole::ForwardOut => "forward out",
+            StreamRole::ForwardIn => "forward in",
+            StreamRole::BackwardOut => "backward out",
+            StreamRole::BackwardIn => "backward in",
+            StreamRole::ContextAndExperts => "context and experts",
+            StreamRole::StepEnd => "end of the step",
+            StreamRole::Embedding => "tied embeddings",
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Tasks: what is done on a stream.
+
+use super::{StreamId, TaskId};
+use fabricsim_units::Time;
+use smallvec::SmallVec;
+use std::num::NonZeroU16;
+use std::ops::AddAssign;
+
+/// The tasks of a rank, in the order in which its process starts them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Script {
+    /// The tasks.
+    pub tasks: Vec<Task>,
+}
+
+/// Something on a stream. Tasks of one stream run one after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Task {
+    /// Where it runs.
+    pub stream: StreamId,
+    /// Tasks of other streams that have to be done before it begins.
+    pub after: SmallVec<[TaskId; 2]>,
+    /// What it does.
+    pub work: Work,
+    /// What it is, for people.
+    pub tag: Tag,
+}
+
+/// What a task is, for people.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Tag {
+    /// An index into [`Job::names`].
+    pub name: u16,
+    /// Which step it belongs to, from 0.
+    pub step: u16,
+    /// Which micro-batch, from 0; `None` if it is of none.
+    pub micro_batch: Option<u16>,
+    /// Which virtual stage of this rank, from 0.
+    pub chunk: u16,
+    /// Which part of a step its kernels are; of no matter for other work.
+    pub kind: TaskKind,
+    /// Which bucket of gradients it moves; `None` if it moves none.
+    pub bucket: Option<BucketId>,
+}
+
+/// A bucket of gradients, counted through a step in the order in which buckets go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BucketId(NonZeroU16);
+
+impl BucketId {
+    /// The bucket with this number, from 0; those beyond 65,534 are one.
+    #[must_use]
+    pub const fn new(number: u16) -> Self {
+        BucketId(NonZeroU16::MIN.saturating_add(number))
+    }
+
+    /// Its number, from 0.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self.0.get() - 1
+    }
+}
+
+/// Which part of a step kernels are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TaskKind {
+    /// A forward pass.
+    #[default]
+    Forward,
+    /// A forward pass once more, for the backward pass.
+    Recompute,
+    /// A backward pass.
+    Backward,
+    /// The optimiser.
+    Optimiser,
+    /// What is done to gradients: adding them up, compressing them.
+    Gradients,
+}
+
+impl TaskKind {
+    /// All of them, in order of their number.
+    pub const ALL: [TaskKind; 5] = [
+        TaskKind::Forward,
+        TaskKind::Recompute,
+        TaskKind::Backward,
+        TaskKind::Optimiser,
+        TaskKind::Gradients,
+    ];
+
+    /// Its number.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What a task does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Work {
+    /// Kernels on the GPU.
+    Kernels(Kernels),
+    /// The rank's part in an operation of a communicator.
+    Communicate {
+        /// Which of the actor's groups.
+        group: u16,
+        /// Which of the group's exchanges.
+        exchange: u16,
+    },
+    /// Something that takes so long, whatever else goes on: a copy engine, the host.
+    Wait(Time),
+    /// The process waits for all that it has started before it starts more.
+    Synchronise,
+}
+
+/// Kernels one after the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Kernels {
+    /// What they take with all SMs, of work that SMs limit; it takes longer in proportion when
+    /// communication holds some of them.
+    pub compute: Time,
+    /// What they take beside, limited by memory or latency.
+    pub memory: Time,
+    /// How many there are: each has to be started by the process.
+    pub launches: u16,
+}
+
+impl AddAssign for Kernels {
+    fn add_assign(&mut self, other: Kernels) {
+        self.compute += other.compute;
+        self.memory += other.memory;
+        self.launches = self.launches.saturating_add(other.launches);
+    }
+}
+
+impl Kernels {
+    /// Kernels that take so many times as long.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Kernels {
+        let time = |t: Time| Time::from_picos((t.picos() as f64 * factor).round() as u64);
+        Kernels {
+            compute: time(self.compute),
+            memory: time(self.memory),
+            ..self
+        }
+    }
+
+    /// What is left without some of them.
+    #[must_use]
+    pub fn without(self, part: Kernels) -> Kernels {
+        Kernels {
+            compute: self.compute.saturating_sub(part.compute),
+            memory: self.memory.saturating_sub(part.memory),
+            launches: self.launches.saturating_sub(part.launches),
+        }
+    }
+}
