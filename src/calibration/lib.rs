@@ -6,6 +6,7 @@
 
 mod all;
 mod fit;
+mod known;
 mod measurement;
 mod models;
 mod predict;
@@ -14,6 +15,7 @@ mod summary;
 
 pub use all::validate;
 pub use fit::{Doubt, FitLog, FitSpec, FittedValue, Parameter, fit, leave_one_out};
+pub use known::{KindError, KnownErrors, known_error};
 pub use measurement::{
     MeasuredRow, Measurement, Model, Software, Source, parse_measurements, read_measurements,
 };

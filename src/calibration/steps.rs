@@ -162,9 +162,11 @@ fn predict(
     let variant = results.summary.variants.first();
     let outcome = variant.and_then(|variant| Some(&variant.job.training()?.outcome));
     let gpus = variant.map_or(0, |variant| variant.gpus);
+    let kind = variant.and_then(|variant| variant.job.training()?.kind.clone());
     let failed = |problem: String| PublishedRow {
         name: row.name.clone(),
         gpus,
+        kind: kind.clone(),
         predicted_s: None,
         measured_s: row.step_s.unwrap_or(0.0),
         mfu: 0.0,
@@ -176,6 +178,7 @@ fn predict(
         Some(TrainingOutcome::Ran(result)) => PublishedRow {
             name: row.name.clone(),
             gpus,
+            kind: kind.clone(),
             predicted_s: Some(result.step_s),
             // Both count the same operations, so that rates are times.
             measured_s: row.step_s.unwrap_or_else(|| {

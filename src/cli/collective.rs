@@ -3,6 +3,7 @@
 use super::budget::BudgetArgs;
 use super::progress::Show;
 use super::terminal::say_wall;
+use super::what_if::{WhatIfArgs, with_gpus};
 use super::{CliError, one_of, output, terminal};
 use fabricsim_collective::Collective;
 use fabricsim_experiment::{
@@ -61,6 +62,36 @@ pub(super) struct Args {
     /// This size only; may be repeated
     #[arg(short, long, value_parser = Bytes::parse_flag, conflicts_with_all = ["min_bytes", "max_bytes", "step_factor", "step_bytes"])]
     size: Vec<Bytes>,
+    #[command(flatten)]
+    job: CollectiveArgs,
+    #[command(flatten)]
+    what_if: WhatIfArgs,
+    /// GPUs that take part: whole nodes, or some of one
+    #[arg(long, conflicts_with_all = ["nodes", "gpus_per_node"])]
+    gpus: Option<u32>,
+    /// Also prints NCCL's decision table: what it expects of each algorithm and protocol, and
+    /// why some are excluded
+    #[arg(long)]
+    why: bool,
+    /// The seed of every random choice
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    budget: BudgetArgs,
+    /// Prints one JSON document
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Prints the rows as CSV
+    #[arg(long)]
+    csv: bool,
+    /// Also writes a folder of results, as `run` does, with the largest size recorded
+    #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
+    output: Option<PathBuf>,
+}
+
+/// How a collective is done: what is forced, set and assumed.
+#[derive(Debug, clap::Args)]
+pub(super) struct CollectiveArgs {
     /// Forces the algorithm in place of NCCL's choice
     #[arg(long, value_parser = one_of(&Algorithm::ALL, Algorithm::name))]
     algo: Option<Algorithm>,
@@ -98,31 +129,13 @@ pub(super) struct Args {
     /// What goes wrong: a JSON file with a list of faults, as a scenario's `faults`
     #[arg(long, value_name = "FILE.json")]
     faults: Option<PathBuf>,
-    /// Also prints NCCL's decision table: what it expects of each algorithm and protocol, and
-    /// why some are excluded
-    #[arg(long)]
-    why: bool,
     /// Times one cold operation, in place of one among many back to back
     #[arg(long)]
     isolated: bool,
-    /// The seed of every random choice
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
     /// Simulates every worker, also where one could stand for all that are alike: the same
     /// results, later
     #[arg(long)]
-    exact_full: bool,
-    #[command(flatten)]
-    budget: BudgetArgs,
-    /// Prints one JSON document
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Prints the rows as CSV
-    #[arg(long)]
-    csv: bool,
-    /// Also writes a folder of results, as `run` does, with the largest size recorded
-    #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
-    output: Option<PathBuf>,
+    pub(super) exact_full: bool,
 }
 
 /// Where the scenario comes from, in messages.
@@ -131,7 +144,7 @@ const COMMAND_LINE: &str = "command line";
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let scenario = scenario(args)?;
     let experiment = validate(scenario, Path::new("")).map_err(|error| in_flags(error, args))?;
-    let budget = args.budget.budget(args.exact_full);
+    let budget = args.budget.budget(args.job.exact_full);
     let outputs = match &args.output {
         Some(target) => {
             check_target(target)?;
@@ -202,15 +215,6 @@ fn print(
 
 /// The scenario that the flags describe.
 fn scenario(args: &Args) -> Result<Scenario, CliError> {
-    let mut environment = BTreeMap::new();
-    for text in &args.env {
-        let Some((name, value)) = text.split_once('=') else {
-            return Err(CliError::Usage(format!(
-                "--env {text}: expected NAME=VALUE, such as NCCL_PROTO=LL"
-            )));
-        };
-        environment.insert(name.to_owned(), EnvValue(value.to_owned()));
-    }
     let sizes = if args.size.is_empty() {
         SizesSpec {
             from: Some(args.min_bytes),
@@ -225,35 +229,16 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
             ..SizesSpec::default()
         }
     };
-    let job = JobSpec::Collective(CollectiveSpec {
-        comment: None,
-        name: args.name,
-        sizes,
-        algorithm: args.algo,
-        algorithm_file: args.algo_file.clone(),
-        matrix: args.matrix.as_deref().map(matrix).transpose()?,
-        protocol: args.proto,
-        registered: args.registered,
-        isolated: args.isolated,
-        why: args.why,
-        trace: None,
-    });
-    let name = args.name.name().to_owned();
-    let spec = ScenarioSpec {
-        nodes: args.nodes,
-        gpus_per_node: args.gpus_per_node,
-        environment,
-        nccl_version: args.nccl_version.clone(),
-        ranks_per_process: args.ranks_per_process,
-        seed: args.seed,
-        faults: args
-            .faults
-            .as_deref()
-            .map(faults)
-            .transpose()?
-            .unwrap_or_default(),
-        ..ScenarioSpec::new(name, topology(&args.topology), job)
-    };
+    let mut job = args.job.job(args.name, sizes)?;
+    job.why = args.why;
+    let mut spec = args.job.spec(topology(&args.topology), job, args.seed)?;
+    spec.nodes = args.nodes;
+    spec.gpus_per_node = args.gpus_per_node;
+    let scenario = scenario_of(spec)?;
+    with_gpus(args.what_if.apply(scenario)?, args.gpus, Path::new(""))
+}
+
+fn scenario_of(spec: ScenarioSpec) -> Result<Scenario, CliError> {
     let json = serde_json::to_value(&spec)
         .map_err(|error| CliError::Usage(format!("cannot write the scenario as JSON: {error}")))?;
     Ok(Scenario {
@@ -261,6 +246,70 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
         json,
         origin: COMMAND_LINE.into(),
     })
+}
+
+impl CollectiveArgs {
+    /// The job at these sizes.
+    pub(super) fn job(
+        &self,
+        name: Collective,
+        sizes: SizesSpec,
+    ) -> Result<CollectiveSpec, CliError> {
+        Ok(CollectiveSpec {
+            comment: None,
+            name,
+            sizes,
+            algorithm: self.algo,
+            algorithm_file: self.algo_file.clone(),
+            matrix: self.matrix.as_deref().map(matrix).transpose()?,
+            protocol: self.proto,
+            registered: self.registered,
+            isolated: self.isolated,
+            why: false,
+            trace: None,
+        })
+    }
+
+    /// The scenario of a job on a machine.
+    pub(super) fn scenario(
+        &self,
+        topology: TopologyRef,
+        job: CollectiveSpec,
+        seed: u64,
+    ) -> Result<Scenario, CliError> {
+        scenario_of(self.spec(topology, job, seed)?)
+    }
+
+    fn spec(
+        &self,
+        topology: TopologyRef,
+        job: CollectiveSpec,
+        seed: u64,
+    ) -> Result<ScenarioSpec, CliError> {
+        let mut environment = BTreeMap::new();
+        for text in &self.env {
+            let Some((name, value)) = text.split_once('=') else {
+                return Err(CliError::Usage(format!(
+                    "--env {text}: expected NAME=VALUE, such as NCCL_PROTO=LL"
+                )));
+            };
+            environment.insert(name.to_owned(), EnvValue(value.to_owned()));
+        }
+        let name = job.name.name().to_owned();
+        Ok(ScenarioSpec {
+            environment,
+            nccl_version: self.nccl_version.clone(),
+            ranks_per_process: self.ranks_per_process,
+            seed,
+            faults: self
+                .faults
+                .as_deref()
+                .map(faults)
+                .transpose()?
+                .unwrap_or_default(),
+            ..ScenarioSpec::new(name, topology, JobSpec::Collective(job))
+        })
+    }
 }
 
 fn matrix(path: &Path) -> Result<Vec<Vec<f64>>, CliError> {
@@ -309,8 +358,8 @@ fn in_flags(mut error: ScenarioError, args: &Args) -> CliError {
         ("topology.name", "--topology"),
     ];
     let files = [
-        ("faults", "--faults", &args.faults),
-        ("job.collective.matrix", "--matrix", &args.matrix),
+        ("faults", "--faults", &args.job.faults),
+        ("job.collective.matrix", "--matrix", &args.job.matrix),
     ];
     let in_file = |place: &str| {
         files.iter().find_map(|(path, flag, file)| {

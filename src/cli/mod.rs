@@ -2,6 +2,7 @@
 
 mod budget;
 mod collective;
+mod compare;
 mod completions;
 mod error;
 mod explain;
@@ -16,6 +17,7 @@ mod spelling;
 mod terminal;
 mod topology;
 mod validate;
+mod what_if;
 
 use clap::{Parser, Subcommand};
 pub use error::CliError;
@@ -41,6 +43,7 @@ enum Command {
     Run(run::Args),
     Scenario(scenario::Args),
     Collective(collective::Args),
+    Compare(compare::Args),
     Explain(explain::Args),
     Topology(topology::Args),
     Validate(validate::Args),
@@ -59,6 +62,7 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
         Command::Run(args) => run::run(&args, quiet),
         Command::Scenario(args) => scenario::run(&args, quiet),
         Command::Collective(args) => collective::run(&args, quiet),
+        Command::Compare(args) => compare::run(&args, quiet),
         Command::Explain(args) => explain::run(&args, quiet),
         Command::Topology(args) => topology::run(&args, quiet),
         Command::Validate(args) => validate::run(&args, quiet),

@@ -3,6 +3,7 @@
 use super::budget::BudgetArgs;
 use super::progress::Show;
 use super::terminal::say_wall;
+use super::what_if::{WhatIfArgs, with_gpus};
 use super::{CliError, one_of, output, terminal};
 use fabricsim_experiment::{catalogue, run as run_experiment, validate};
 use fabricsim_report::training::TrainingOutcome;
@@ -32,6 +33,11 @@ pub(super) struct Args {
     /// Puts a value into the scenario: `--set job.collective.sizes.to=1GiB`; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
+    #[command(flatten)]
+    what_if: WhatIfArgs,
+    /// GPUs that take part: whole nodes, or some of one
+    #[arg(long)]
+    gpus: Option<u32>,
     /// The seed, in place of the scenario's own
     #[arg(long)]
     seed: Option<u64>,
@@ -52,6 +58,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         overrides.push(format!("seed={seed}"));
     }
     let (scenario, folder) = catalogue::find(&args.scenario, &overrides)?;
+    let scenario = with_gpus(args.what_if.apply(scenario)?, args.gpus, &folder)?;
     let experiment = validate(scenario, &folder)?;
     let budget = args.budget.budget(args.exact_full);
     if !quiet {

@@ -16,6 +16,15 @@ pub(super) fn one_of<T: Copy + Send + Sync + 'static>(
     OneOf { all, name }
 }
 
+/// What a name in any of these spellings means; nothing if it is none of `all`.
+pub(super) fn find<T: Copy>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+    text: &str,
+) -> Option<T> {
+    OneOf { all, name }.find(text)
+}
+
 #[derive(Clone)]
 struct OneOf<T: 'static> {
     all: &'static [T],

@@ -3,12 +3,13 @@
 use super::budget::BudgetArgs;
 use super::{CliError, output, terminal};
 use fabricsim_calibration::{
-    Measurement, Models, predict_steps, read_measurements, read_steps, validate,
+    KnownErrors, Measurement, Models, predict_steps, read_measurements, read_steps, validate,
 };
 use fabricsim_report::training::{published_json, published_text};
 use fabricsim_report::validation::{
     check_validation_target, validation_json, validation_text, write_validation,
 };
+use fabricsim_report::{ReportError, write_file};
 use fabricsim_topology::{Hardware, catalogue, load};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,9 @@ pub(super) struct Args {
     /// validation/training.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "output", "jobs"])]
     steps: Option<PathBuf>,
+    /// Of steps: also writes how far off each kind is, for the answers of `compare`
+    #[arg(long, value_name = "FILE.json", requires = "steps")]
+    known_errors: Option<PathBuf>,
     /// Values that `fit --values` wrote, in place of the shipped ones
     #[arg(long, value_name = "FILE.json", conflicts_with = "steps")]
     values: Option<PathBuf>,
@@ -102,6 +106,14 @@ fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
         bar.inc(1)
     })?;
     bar.finish_and_clear();
+    if let Some(path) = &args.known_errors {
+        let known = KnownErrors::of(&tables);
+        let text = serde_json::to_string_pretty(&known).map_err(|source| ReportError::Json {
+            what: "the known errors",
+            source,
+        })?;
+        write_file(path, format!("{text}\n").as_bytes())?;
+    }
     let text = if quiet && !args.json {
         return Ok(());
     } else if args.json {

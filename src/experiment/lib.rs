@@ -7,6 +7,7 @@
 
 pub mod catalogue;
 mod collective;
+pub mod compare;
 mod draft;
 mod error;
 mod factors;
@@ -27,6 +28,7 @@ pub use fabricsim_fault::FaultSpec;
 pub use fabricsim_fault::goodput::LongRunSpec;
 pub use read::{Scenario, changed, parse, read};
 pub use run::run;
+pub use site::machine_of;
 pub use spec::{
     CollectiveSpec, EnvValue, JobSpec, ScenarioSpec, SizesSpec, TopologyRef, VariantSpec,
     scenario_schema,

@@ -20,6 +20,17 @@ pub struct Scenario {
     pub origin: String,
 }
 
+impl Scenario {
+    /// The same with one more value in its place.
+    ///
+    /// # Errors
+    /// A value that is not of the format.
+    pub fn with(&self, path: &str, value: Value) -> Result<Scenario, ScenarioError> {
+        let set = BTreeMap::from([(path.to_owned(), value)]);
+        changed(&self.json, &self.origin, path, &set)
+    }
+}
+
 /// Reads a scenario file and applies `overrides` (`job.collective.sizes.to=1GiB`): the
 /// part behind `=` is JSON if it can be read as such, else a string.
 ///

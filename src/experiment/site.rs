@@ -84,7 +84,7 @@ impl Machine {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn machine_of(
+pub fn machine_of(
     topology: &TopologyRef,
     folder: &Path,
     origin: &str,

@@ -62,6 +62,14 @@ pub enum ReportError {
         /// The system's answer.
         source: io::Error,
     },
+    /// A file is no summary of a run.
+    #[error("`{}` is no summary.json of a run: {source}", path.display())]
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
     /// A number in the results is not finite, so that JSON cannot hold it.
     #[error("the result `{field}` is {value}, which no report can hold")]
     NotFinite {
@@ -99,7 +107,8 @@ impl ReportError {
             ReportError::Foreign { .. }
             | ReportError::Current { .. }
             | ReportError::Unnamed { .. }
-            | ReportError::Dangling { .. } => true,
+            | ReportError::Dangling { .. }
+            | ReportError::Unread { .. } => true,
             ReportError::Io { .. }
             | ReportError::Stranded { .. }
             | ReportError::NotFinite { .. }

@@ -6,6 +6,7 @@
 //! single file; the other functions make one thing each, as text.
 
 mod bins;
+pub mod cards;
 pub mod cause;
 pub mod chart;
 mod columns;
@@ -55,7 +56,7 @@ pub use points::points_csv;
 pub use recorded::recorded_sentence;
 pub use results::{Record, Recording, Results, check_target, page_of, write_results};
 pub use summary::{CollectiveView, JobResult, Summary, Variant};
-pub use summary_json::{rows_json, summary_json, summary_schema};
+pub use summary_json::{read_summary, rows_json, summary_json, summary_schema};
 pub use table::{
     attribution_table, collective_table, links_table, rows_csv, table_footer, table_header,
     table_left_out, table_row,

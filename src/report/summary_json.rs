@@ -6,6 +6,7 @@ use super::record::{CollectiveResult, Decision, Part, Row, Timeline};
 use super::summary::{CollectiveView, JobResult, Summary};
 use super::training::training_floats;
 use serde::Serialize;
+use std::path::Path;
 
 /// The text of `summary.json`, ending in a newline.
 ///
@@ -79,6 +80,18 @@ pub(super) fn pretty(summary: &impl Serialize) -> Result<String, ReportError> {
     })?;
     text.push('\n');
     Ok(text)
+}
+
+/// Reads the `summary.json` of an earlier run.
+///
+/// # Errors
+/// A file that cannot be read, or that is none.
+pub fn read_summary(path: &Path) -> Result<Summary, ReportError> {
+    let text = std::fs::read(path).map_err(ReportError::io("read", path))?;
+    serde_json::from_slice(&text).map_err(|source| ReportError::Unread {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// The JSON Schema of `summary.json` (draft 2020-12).

@@ -83,7 +83,7 @@ fn row(variant: &Variant) -> Option<&Row> {
 }
 
 /// The answer: the fastest beside the baseline, or the slowest beside it.
-fn answer(summary: &Summary, base: usize, best: Option<usize>) -> String {
+pub(crate) fn answer(summary: &Summary, base: usize, best: Option<usize>) -> String {
     let variants = &summary.variants;
     let Some(best) = best else {
         return "No variant moves anything.".to_owned();

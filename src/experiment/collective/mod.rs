@@ -11,7 +11,7 @@ mod substitution;
 pub mod timing;
 mod valid;
 
-pub(crate) use answer::compare;
+pub(crate) use answer::{answer, compare};
 pub(crate) use run::{CollectiveRun, run_collective};
 pub use valid::ValidCollective;
 pub(crate) use valid::collective;

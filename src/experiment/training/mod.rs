@@ -14,6 +14,6 @@ mod spans;
 mod valid;
 
 pub use memory::memory;
-pub(crate) use run::{Ended, compare, expect_all, run_training};
+pub(crate) use run::{Ended, answer_of, compare, expect_all, run_training};
 pub use valid::ValidTraining;
 pub(crate) use valid::training;

@@ -17,7 +17,8 @@ use fabricsim_engine::SimError;
 use fabricsim_engine::job::{JobError, JobOptions, run_job};
 use fabricsim_report::cause::prices as prices_in_words;
 use fabricsim_report::training::{
-    FaultPrices, JobTimeline, TrainingOutcome, TrainingResult, best, difference, is_equal, ran,
+    FaultPrices, JobTimeline, StepKind, TrainingOutcome, TrainingResult, best, difference,
+    is_equal, ran,
 };
 use fabricsim_report::{JobResult, Metrics, Recording, Summary, Variant};
 use fabricsim_units::Time;
@@ -93,6 +94,17 @@ pub(crate) fn compare(
     }) + &priced(variants);
     summary.best = best.map(|best| variants[best].name.clone());
     summary.waterfall = waterfall;
+}
+
+/// The answer of jobs that ran before, with no way from one to another known.
+pub(crate) fn answer_of(summary: &Summary, baseline: usize, best: Option<usize>) -> String {
+    answer(&Compared {
+        variants: &summary.variants,
+        baseline,
+        best,
+        waterfall: &summary.waterfall,
+        changes: &[],
+    })
 }
 
 /// Whether all variants fit into memory, before the first of them takes its time; what the largest
@@ -259,6 +271,7 @@ fn described(
         parameters: parameters(&training.model).total() as f64,
         layout: layout.join(" · "),
         schedule: schedule(training),
+        kind: kind(job),
         fault_prices,
         outcome,
     };
@@ -273,6 +286,16 @@ fn described(
         metrics: Metrics::of_training(&result, gpus),
         job: JobResult::Training(Box::new(result)),
     }
+}
+
+/// What kind of steps a job has; nothing without a GPU.
+fn kind(job: &ValidTraining) -> Option<StepKind> {
+    let gpu = job.gpus.first()?;
+    Some(StepKind {
+        experts: job.training.model.experts.is_some(),
+        precision: job.training.spec.precision.name().to_owned(),
+        gpu: job.topology.gpu_model(*gpu)?.architecture.clone(),
+    })
 }
 
 fn schedule(training: &Training) -> String {

@@ -1,10 +1,11 @@
 //! Collectives beside each other.
 
-use crate::Waterfall;
+use crate::cause::CausePart;
 use crate::lines::{Better, Line, Table, changes};
 use crate::numbers::{micros, percent, size, three_digits};
 use crate::record::{CollectiveResult, Row};
 use crate::summary::Variant;
+use crate::{Part, Waterfall, waterfall};
 use fabricsim_units::Bytes;
 
 /// Less of a difference between two times is none.
@@ -50,6 +51,19 @@ pub fn is_same_work(variants: &[Variant]) -> bool {
     variants
         .windows(2)
         .all(|pair| work(&pair[0]) == work(&pair[1]))
+}
+
+/// What makes the difference between the times of two variants: the change of each cause. Nothing
+/// where one of them moves nothing.
+#[must_use]
+pub fn difference(from: &Variant, to: &Variant) -> Option<Waterfall> {
+    let parts = |variant: &Variant| -> Option<Vec<Part>> {
+        let causes = shown(variant)?.causes.as_ref()?;
+        let part = |part: &CausePart| Part::new(part.cause.name(), part.time());
+        Some(causes.parts.iter().map(part).collect())
+    };
+    let (before, after) = (parts(from)?, parts(to)?);
+    Some(waterfall((&from.name, &before), (&to.name, &after)))
 }
 
 /// All that is compared, in the order of a table.

@@ -352,6 +352,7 @@ pub(crate) fn variant(name: &str, layout: &str, outcome: TrainingOutcome) -> Var
         parameters: 70.6e9,
         layout: layout.to_owned(),
         schedule: "1F1B, 8 micro-batches, ZeRO-1".into(),
+        kind: None,
         fault_prices: None,
         outcome,
     };

@@ -21,11 +21,12 @@ pub(crate) use compare::{effort, lines, parts, unsaid};
 pub(super) use floats::training_floats;
 pub(crate) use page::{described as page_described, failures, folded, opened, tiles};
 pub use published::{
-    PublishedRow, PublishedTable, median_error, published_json, published_text, rank_correlation,
+    PublishedRow, PublishedTable, median, median_error, published_json, published_text,
+    rank_correlation,
 };
 pub use record::{
     CollectiveUse, Culprit, Disturbance, FaultPrices, GoodputUse, MemoryUse, RankUse, Share,
-    ShareKind, StepResult, TrainingOutcome, TrainingResult,
+    ShareKind, StepKind, StepResult, TrainingOutcome, TrainingResult,
 };
 pub(crate) use text::{alone, described};
 pub use timeline::{

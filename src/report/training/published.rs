@@ -1,5 +1,6 @@
 //! Predicted steps beside published ones.
 
+use super::StepKind;
 use crate::summary_json::pretty;
 use crate::table::paint;
 use crate::{FORMAT, ReportError};
@@ -25,6 +26,9 @@ pub struct PublishedRow {
     pub name: String,
     /// GPUs.
     pub gpus: u32,
+    /// What kind of step it is.
+    #[serde(skip)]
+    pub kind: Option<StepKind>,
     /// Predicted seconds; `None` if the job does not end.
     pub predicted_s: Option<f64>,
     /// Measured seconds.
@@ -47,7 +51,12 @@ impl PublishedRow {
 #[must_use]
 pub fn median_error(tables: &[PublishedTable]) -> Option<f64> {
     let rows = tables.iter().flat_map(|t| &t.rows);
-    let mut errors: Vec<f64> = rows.filter_map(|r| Some(r.error()?.abs())).collect();
+    median(rows.filter_map(|r| Some(r.error()?.abs())).collect())
+}
+
+/// The median of some numbers; `None` if there are none.
+#[must_use]
+pub fn median(mut errors: Vec<f64>) -> Option<f64> {
     errors.sort_by(f64::total_cmp);
     let middle = errors.len() / 2;
     match errors.len() {

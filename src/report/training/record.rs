@@ -7,6 +7,36 @@ use fabricsim_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What kinds of steps are told apart where it is said how far off predictions are.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub struct StepKind {
+    /// A mixture of experts; dense, if not.
+    pub experts: bool,
+    /// What matrices are multiplied in: `BF16`, `FP8`.
+    pub precision: String,
+    /// The GPU's generation: `hopper`.
+    pub gpu: String,
+}
+
+impl StepKind {
+    /// For people: `dense BF16 on Hopper`.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let layers = if self.experts {
+            "mixture-of-experts"
+        } else {
+            "dense"
+        };
+        let mut gpu = self.gpu.clone();
+        if let Some(first) = gpu.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        format!("{layers} {} on {gpu}", self.precision)
+    }
+}
+
 /// What came of a training job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrainingResult {
@@ -19,6 +49,9 @@ pub struct TrainingResult {
     /// How micro-batches are ordered and replicas kept equal: `interleaved × 3, 24 micro-batches,
     /// ZeRO-1`.
     pub schedule: String,
+    /// What kind of steps these are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<StepKind>,
     /// What its faults cost, if it has any and ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault_prices: Option<FaultPrices>,

@@ -335,6 +335,17 @@ pub enum Precision {
     Fp8,
 }
 
+impl Precision {
+    /// As people write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Precision::Bf16 => "BF16",
+            Precision::Fp8 => "FP8",
+        }
+    }
+}
+
 /// How tokens are spread over experts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

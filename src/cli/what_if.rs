@@ -1,0 +1,185 @@
+//! What-ifs on the command line, of any job: what is slow, fails or is away, other sizes of the machine.
+
+use super::CliError;
+use fabricsim_experiment::compare::filling;
+use fabricsim_experiment::{Scenario, TopologyRef, changed, machine_of};
+use fabricsim_topology::compact::{Changes, compact};
+use fabricsim_topology::load;
+use fabricsim_units::Time;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Flags that change a scenario's machine.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "What-ifs")]
+pub(super) struct WhatIfArgs {
+    /// GPUs of these ranks compute at a share of their speed: `5:0.8`, `0-3:0.5`; may be repeated
+    #[arg(long, value_name = "RANKS:SPEED")]
+    slow_gpu: Vec<String>,
+    /// A NIC has a share of its rate, in both directions: `node1/nic2:0.5`; may be repeated
+    #[arg(long, value_name = "NIC:SHARE")]
+    nic: Vec<String>,
+    /// Links have a share of their rate, in both directions: `node0/nic3 <> compute:0.5`; may be
+    /// repeated
+    #[arg(long, value_name = "LINKS:SHARE")]
+    link: Vec<String>,
+    /// Links or a device's links go down again and again: `node1/nic2:200ms/2s@1s` is down for 200 ms
+    /// of every 2 s, from 1 s on [from the start, without `@`]; may be repeated
+    #[arg(long, value_name = "X:DOWN/PERIOD[@FROM]")]
+    flap: Vec<String>,
+    /// A device or a node fails and stays failed: `node1/nic2`, `node3@1s`; at the start, without
+    /// `@`, NCCL plans without it; may be repeated
+    #[arg(long, value_name = "X[@T]")]
+    kill: Vec<String>,
+    /// Ports down : up of leaf switches, in every fabric of a shipped machine that has such a ratio
+    #[arg(long, value_name = "RATIO")]
+    oversubscription: Option<f64>,
+}
+
+impl WhatIfArgs {
+    /// The scenario with these what-ifs, as if it said so itself; its relative paths start at
+    /// `folder`.
+    pub(super) fn apply(&self, scenario: Scenario) -> Result<Scenario, CliError> {
+        let faults = self.faults()?;
+        if faults.is_empty() && self.oversubscription.is_none() {
+            return Ok(scenario);
+        }
+        let mut json = scenario.json;
+        let Value::Object(map) = &mut json else {
+            return Err(CliError::Usage("the scenario is no object".into()));
+        };
+        if !faults.is_empty() {
+            let all = map.entry("faults").or_insert_with(|| json!([]));
+            if let Value::Array(list) = all {
+                list.extend(faults);
+            }
+        }
+        if let Some(ratio) = self.oversubscription {
+            let inline = oversubscribed(&scenario.spec.topology, ratio)?;
+            map.insert("topology".into(), json!({ "inline": inline }));
+        }
+        Ok(changed(
+            &json,
+            &scenario.origin,
+            "what-ifs",
+            &BTreeMap::new(),
+        )?)
+    }
+
+    /// The faults that the flags say, as a scenario has them.
+    fn faults(&self) -> Result<Vec<Value>, CliError> {
+        let mut faults = Vec::new();
+        for text in &self.slow_gpu {
+            let (ranks, speed) = share("--slow-gpu", text, "5:0.8")?;
+            faults.push(json!({ "slow_gpu": { "ranks": ranks, "speed": speed } }));
+        }
+        for text in &self.nic {
+            let (links, factor) = share("--nic", text, "node1/nic2:0.5")?;
+            faults.push(json!({ "link": { "links": links, "factor": factor } }));
+        }
+        for text in &self.link {
+            let (links, factor) = share("--link", text, "node0/nic3 <> compute:0.5")?;
+            let both = match links.contains("<>") {
+                true => links.to_owned(),
+                false => links.replace('>', "<>"),
+            };
+            faults.push(json!({ "link": { "links": both, "factor": factor } }));
+        }
+        for text in &self.flap {
+            faults.push(flap(text)?);
+        }
+        for text in &self.kill {
+            let (devices, at) = at(text);
+            let at = time("--kill", text, at.unwrap_or("0s"))?;
+            faults.push(json!({ "failed": { "devices": devices, "at": at } }));
+        }
+        Ok(faults)
+    }
+}
+
+/// How many of a scenario's GPUs take part.
+pub(super) fn with_gpus(
+    scenario: Scenario,
+    gpus: Option<u32>,
+    folder: &Path,
+) -> Result<Scenario, CliError> {
+    let Some(gpus) = gpus else {
+        return Ok(scenario);
+    };
+    let topology = machine_of(&scenario.spec.topology, folder, &scenario.origin)?;
+    let (nodes, of_each) = filling(&topology, gpus, &scenario.origin)?;
+    let set = BTreeMap::from([
+        ("nodes".to_owned(), json!(nodes)),
+        ("gpus_per_node".to_owned(), json!(of_each)),
+    ]);
+    Ok(changed(&scenario.json, &scenario.origin, "--gpus", &set)?)
+}
+
+fn wrong(flag: &str, text: &str, expected: &str) -> CliError {
+    CliError::Usage(format!("{flag} {text}: expected {expected}"))
+}
+
+/// What stands before the last colon, and the share behind it.
+fn share<'t>(flag: &str, text: &'t str, example: &str) -> Result<(&'t str, f64), CliError> {
+    let parts = text.rsplit_once(':');
+    let read = parts.and_then(|(what, share)| Some((what, share.parse::<f64>().ok()?)));
+    let found = read.filter(|(what, share)| !what.is_empty() && share.is_finite());
+    found.ok_or_else(|| {
+        wrong(
+            flag,
+            text,
+            &format!("a place and a share, such as {example}"),
+        )
+    })
+}
+
+/// A name, and what stands behind an `@`.
+fn at(text: &str) -> (&str, Option<&str>) {
+    match text.rsplit_once('@') {
+        Some((name, at)) => (name, Some(at)),
+        None => (text, None),
+    }
+}
+
+fn time(flag: &str, text: &str, value: &str) -> Result<Time, CliError> {
+    let read = value.parse::<Time>();
+    read.map_err(|_| wrong(flag, text, "times with a unit, such as 200ms"))
+}
+
+/// So often a link goes down that is to do so for ever.
+const FOR_EVER: u32 = u32::MAX;
+
+fn flap(text: &str) -> Result<Value, CliError> {
+    let expected = "a place and times, such as node1/nic2:200ms/2s or node1/nic2:200ms/2s@1s";
+    let (text_before, from) = at(text);
+    let parts = text_before.rsplit_once(':');
+    let parts = parts.and_then(|(links, times)| Some((links, times.split_once('/')?)));
+    let (links, (down, period)) = parts.ok_or_else(|| wrong("--flap", text, expected))?;
+    let from = time("--flap", text, from.unwrap_or("0s"))?;
+    let (down, period) = (time("--flap", text, down)?, time("--flap", text, period)?);
+    if period <= down {
+        let expected = "a period longer than it is down, such as node1/nic2:200ms/2s";
+        return Err(wrong("--flap", text, expected));
+    }
+    let up = period.saturating_sub(down);
+    Ok(json!({ "flap": {
+        "links": links, "from": from, "down": down, "up": up, "count": FOR_EVER
+    } }))
+}
+
+/// A shipped machine with another ratio of its leaves' ports.
+fn oversubscribed(topology: &TopologyRef, ratio: f64) -> Result<Value, CliError> {
+    let TopologyRef::Name(name) = topology else {
+        return Err(CliError::Usage(format!(
+            "--oversubscription {ratio}: expected a shipped machine; of a topology file put the \
+             ratio into the file"
+        )));
+    };
+    let changes = Changes {
+        oversubscription: Some(ratio),
+        ..Changes::default()
+    };
+    let text = compact(name, &changes)?;
+    Ok(load::from_json(&text, name)?)
+}
