@@ -69,7 +69,17 @@ pub fn check(topology: &Topology) -> Vec<Finding> {
     crowded_switches(topology, &mut findings);
     shared_ports(topology, &mut findings);
     slow_slots(topology, &mut findings);
-    storage::check_links(topology, &mut findings);
+    for (devices, found) in storage::mislinked(topology) {
+        let (devices, expected) = (devices.into_iter(), storage::ONE_LINK);
+        tell(
+            topology,
+            &mut findings,
+            Severity::Error,
+            devices,
+            found,
+            expected,
+        );
+    }
     findings
 }
 
@@ -266,7 +276,7 @@ fn slow_slots(topology: &Topology, findings: &mut Vec<Finding>) {
 }
 
 /// Adds one finding for all of `devices`, if there are any.
-pub(super) fn tell(
+fn tell(
     topology: &Topology,
     findings: &mut Vec<Finding>,
     severity: Severity,
@@ -416,7 +426,15 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
                 latency(&format!("{at}.nic.delivery"), time.value, faults);
             }
         }
-        DeviceModel::Storage(m) => storage::check_model(&format!("{at}.storage"), m, faults),
+        DeviceModel::Storage(m) => {
+            let at = format!("{at}.storage");
+            if m.capacity.value.get() == 0 {
+                faults.push(zero(&format!("{at}.capacity"), "0B"));
+            }
+            rate(&format!("{at}.read_rate"), m.read_rate.value, faults);
+            rate(&format!("{at}.write_rate"), m.write_rate.value, faults);
+            latency(&format!("{at}.latency"), m.latency.value, faults);
+        }
     }
 }
 
@@ -576,14 +594,14 @@ fn switch(at: &str, model: &SwitchModel, faults: &mut Vec<Fault>) {
     }
 }
 
-pub(super) fn rate(at: &str, rate: Bandwidth, faults: &mut Vec<Fault>) {
+fn rate(at: &str, rate: Bandwidth, faults: &mut Vec<Fault>) {
     if rate.bytes_per_sec() == 0 {
         faults.push(zero(at, &rate.to_string()));
     }
 }
 
 /// Latencies are added up along routes; with this limit their sums stay in range.
-pub(super) fn latency(at: &str, latency: Time, faults: &mut Vec<Fault>) {
+fn latency(at: &str, latency: Time, faults: &mut Vec<Fault>) {
     let most = Time::from_micros(1_000_000);
     if latency > most {
         faults.push(Fault::new(
@@ -594,6 +612,6 @@ pub(super) fn latency(at: &str, latency: Time, faults: &mut Vec<Fault>) {
     }
 }
 
-pub(super) fn zero(at: &str, found: &str) -> Fault {
+fn zero(at: &str, found: &str) -> Fault {
     Fault::new(format!("{at}.value"), found, "more than 0")
 }

@@ -5,7 +5,6 @@
 //! figure is a [`Sourced`] value: a number with a unit and where it comes from.
 
 use super::architecture::Architecture;
-use super::storage::StorageModel;
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -443,4 +442,23 @@ pub struct RendezvousModel {
     /// What the thread that drives the interface spends on each of them, at either end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Sourced<Time>>,
+}
+
+/// A drive, or a file server as one device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StorageModel {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// For people: "NVMe drive, 3.84 TB, PCIe 4".
+    pub title: String,
+    /// What it holds.
+    pub capacity: Sourced<Bytes>,
+    /// Bytes per second that it reads, in large sequential requests.
+    pub read_rate: Sourced<Bandwidth>,
+    /// Bytes per second that it writes, in large sequential requests.
+    pub write_rate: Sourced<Bandwidth>,
+    /// From a request to the first byte that is read.
+    pub latency: Sourced<Time>,
 }

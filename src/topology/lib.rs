@@ -46,10 +46,9 @@ pub use expand::{Overrides, expand, expand_and_check};
 pub use graph::{
     Device, DeviceId, DeviceKind, Fabric, Link, LinkId, Node, NodeId, Place, Topology,
 };
-pub use hardware::{DeviceModel, GpuModel, Hardware, LinkFamily, LinkModel, Sourced};
+pub use hardware::{DeviceModel, GpuModel, Hardware, LinkFamily, LinkModel, Sourced, StorageModel};
 pub use load::load;
 pub use paths::{PathMatrix, PathType};
 pub use route::{Hop, Route, RouteError, Router, Share, Shift};
 pub use software::{ProcessModel, SocketModel, processes, sockets};
 pub use spec::TopologySpec;
-pub use storage::StorageModel;

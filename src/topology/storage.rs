@@ -5,34 +5,11 @@
 //! interface does. Left out: queue depths and request sizes (the rates are those of large sequential
 //! requests), file systems, caches.
 
-use super::check::{self, Finding, Severity};
-use super::error::Fault;
 use super::graph::{Device, DeviceId, DeviceKind, Link, LinkId, Topology};
-use super::hardware::{DeviceModel, LinkFamily, Sourced};
-use fabricsim_units::{Bandwidth, Bytes, Time};
+use super::hardware::{DeviceModel, LinkFamily, StorageModel};
+use fabricsim_units::Bandwidth;
 use petgraph::graph::DiGraph;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// A drive, or a file server as one device.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct StorageModel {
-    /// Free text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// For people: "NVMe drive, 3.84 TB, PCIe 4".
-    pub title: String,
-    /// What it holds.
-    pub capacity: Sourced<Bytes>,
-    /// Bytes per second that it reads, in large sequential requests.
-    pub read_rate: Sourced<Bandwidth>,
-    /// Bytes per second that it writes, in large sequential requests.
-    pub write_rate: Sourced<Bandwidth>,
-    /// From a request to the first byte that is read.
-    pub latency: Sourced<Time>,
-}
 
 impl Topology {
     /// The model of a storage device, if the device is one.
@@ -70,49 +47,30 @@ pub(super) fn limits(
     limits.collect()
 }
 
-/// Rates and a capacity above zero.
-pub(super) fn check_model(at: &str, model: &StorageModel, faults: &mut Vec<Fault>) {
-    if model.capacity.value.get() == 0 {
-        faults.push(check::zero(&format!("{at}.capacity"), "0B"));
-    }
-    check::rate(&format!("{at}.read_rate"), model.read_rate.value, faults);
-    check::rate(&format!("{at}.write_rate"), model.write_rate.value, faults);
-    check::latency(&format!("{at}.latency"), model.latency.value, faults);
-}
-
-/// Storage devices without a link, with several, which could carry more together than the device
-/// does, and those on other links than PCIe.
-pub(super) fn check_links(topology: &Topology, findings: &mut Vec<Finding>) {
-    let all = topology
-        .devices()
-        .filter(|(_, d)| d.kind == DeviceKind::Storage);
-    let linked: Vec<_> = all.map(|(id, _)| (id, topology.links_from(id))).collect();
+/// Storage devices that are not linked as they have to be ([`ONE_LINK`]), by what is found there: no link,
+/// several, which could carry more together than the device does, and one that is not PCIe.
+pub(super) fn mislinked(topology: &Topology) -> [(Vec<DeviceId>, &'static str); 3] {
     let (mut bare, mut many, mut other) = (Vec::new(), Vec::new(), Vec::new());
-    for (id, links) in linked {
-        match links.as_slice() {
+    for (id, _) in topology
+        .devices()
+        .filter(|(_, device)| device.kind == DeviceKind::Storage)
+    {
+        match topology.links_from(id).as_slice() {
             [] => bare.push(id),
             [(link, _)] if topology.family(*link) == LinkFamily::Pcie => {}
             [_] => other.push(id),
             _ => many.push(id),
         }
     }
-    for (devices, found) in [
+    [
         (bare, "a storage device without a link"),
         (many, "a storage device with several links"),
         (other, "a storage device on a link that is not PCIe"),
-    ] {
-        let expected = "one PCIe link, to a PCIe switch, a CPU or a NIC";
-        let devices = devices.into_iter();
-        check::tell(
-            topology,
-            findings,
-            Severity::Error,
-            devices,
-            found,
-            expected,
-        );
-    }
+    ]
 }
+
+/// How a storage device is linked.
+pub(super) const ONE_LINK: &str = "one PCIe link, to a PCIe switch, a CPU or a NIC";
 
 #[cfg(test)]
 mod tests {
