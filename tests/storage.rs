@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use assert_cmd::Command;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
 
 const FILE: &str = "tests/cases/topologies/drives.json";
 
@@ -74,13 +77,41 @@ fn they_are_drawn() {
     }
 }
 
+/// The file without drives and without the server.
+fn without_storage() -> Value {
+    let text = include_str!("cases/topologies/drives.json");
+    let mut file: Value = serde_json::from_str(text).unwrap();
+    file["components"].as_object_mut().unwrap().remove("server");
+    file["instances"].as_array_mut().unwrap().pop();
+    let host = &mut file["components"]["host"];
+    host["devices"].as_object_mut().unwrap().remove("nvme");
+    let links = host["links"].as_array_mut().unwrap();
+    links.retain(|link| !link["from"].as_str().unwrap().starts_with("nvme"));
+    file
+}
+
 #[test]
 fn collectives_take_no_notice_of_them() {
-    let mut fabricsim = Command::cargo_bin("fabricsim").unwrap();
-    fabricsim.current_dir(env!("CARGO_MANIFEST_DIR"));
-    let args = ["collective", "all-reduce", "-t", FILE, "-s", "1M", "--json"];
-    let output = fabricsim.args(args).output().unwrap();
-    assert!(output.status.success());
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(document["ranks"], 4);
+    let rows = |file: &Path| {
+        let mut fabricsim = Command::cargo_bin("fabricsim").unwrap();
+        fabricsim.args([
+            "collective",
+            "all-reduce",
+            "-b",
+            "1K",
+            "-e",
+            "64M",
+            "--json",
+        ]);
+        let output = fabricsim.arg("-t").arg(file).output().unwrap();
+        assert!(output.status.success());
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        document["rows"].clone()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let bare = folder.path().join("bare.json");
+    fs::write(&bare, without_storage().to_string()).unwrap();
+    let drives = Path::new(env!("CARGO_MANIFEST_DIR")).join(FILE);
+    assert_eq!(rows(&drives), rows(&bare));
+    assert_eq!(rows(&bare).as_array().unwrap().len(), 17);
 }
