@@ -25,7 +25,7 @@ pub fn write_trace(timeline: &Timeline, out: impl Write) -> Result<(), ReportErr
 
 fn write_events(timeline: &Timeline, out: impl Write) -> io::Result<()> {
     let note = timeline.recorded.map(|r| recorded_sentence(&r));
-    let mut events = Events::begin_with(out, note.as_deref())?;
+    let mut events = Events::begin(out, note.as_deref())?;
     name_processes(timeline, &mut events)?;
     for span in &timeline.spans {
         events.next()?;
@@ -58,13 +58,8 @@ pub(super) struct Events<W> {
 }
 
 impl<W: Write> Events<W> {
-    /// Opens the trace.
-    pub(super) fn begin(out: W) -> io::Result<Self> {
-        Self::begin_with(out, None)
-    }
-
-    /// Opens the trace, with a note on what it does not show.
-    fn begin_with(mut out: W, note: Option<&str>) -> io::Result<Self> {
+    /// Opens the trace, with a note on what it does not show, if that is anything.
+    pub(super) fn begin(mut out: W, note: Option<&str>) -> io::Result<Self> {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",")?;
         if let Some(note) = note {
             out.write_all(b"\"otherData\":{\"recorded\":")?;

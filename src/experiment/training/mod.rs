@@ -11,6 +11,7 @@ mod prices;
 mod results;
 mod run;
 mod spans;
+mod traced;
 mod valid;
 
 pub use memory::memory;

@@ -79,7 +79,7 @@ pub(super) fn results(
         steps: outcome.steps.clone(),
         disturbances: disturbances.clone(),
         end: outcome.end,
-        ..spans.timeline(&ranks)
+        ..spans.timeline(&ranks, variant.gpus.len())
     };
     let result = StepResult {
         step_s,

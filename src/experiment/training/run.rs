@@ -196,7 +196,7 @@ fn run_variant(
     let trouble = Trouble::new(&variant.faults, &lowered.job);
     let last = variant.training.spec.steps.saturating_sub(1);
     let plain = |rank: u32| variant.faults.is_plain(rank as usize);
-    let mut spans = Spans::new(&lowered.job, last, plain);
+    let mut spans = Spans::new(&lowered.job, last, plain, budget.exact_full);
     let options = JobOptions {
         timeout: variant.training.spec.timeout,
     };

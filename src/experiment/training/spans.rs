@@ -1,5 +1,6 @@
 //! The tasks of a job's last step, as its timeline shows them.
 
+use super::traced::in_trace;
 use fabricsim_collective::Collective;
 use fabricsim_engine::job::{Done, JobProbe, Meeting};
 use fabricsim_plan::job::{
@@ -10,6 +11,7 @@ use fabricsim_report::training::{
 };
 use fabricsim_units::Bytes;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// Tasks that are kept for timelines, and ranks.
 const MAX_SPANS: usize = 400_000;
@@ -28,11 +30,19 @@ pub(super) struct Spans<'j> {
     /// By communicator and number of the operation there: an index into `communications`.
     known: FxHashMap<(GroupId, u16), u32>,
     messages: FxHashMap<Meeting, u32>,
+    /// All of them are to be in a trace.
+    all: bool,
 }
 
 impl<'j> Spans<'j> {
-    /// Of those that do the same one is enough, but for those that something disturbs.
-    pub(super) fn new(job: &'j Job, last_step: u16, plain: impl Fn(u32) -> bool) -> Self {
+    /// Of those that do the same one is enough, but for those that something disturbs. A trace is of
+    /// `all` that are kept, also on a large machine.
+    pub(super) fn new(
+        job: &'j Job,
+        last_step: u16,
+        plain: impl Fn(u32) -> bool,
+        all: bool,
+    ) -> Self {
         let mut scripts = Vec::new();
         let mut shown = Vec::new();
         for (index, actor) in job.actors.iter().enumerate() {
@@ -55,11 +65,12 @@ impl<'j> Spans<'j> {
             communications: Vec::new(),
             known: FxHashMap::default(),
             messages: FxHashMap::default(),
+            all,
         }
     }
 
     /// The timeline, without what is known only of the whole run; `ranks` are those of all actors.
-    pub(super) fn timeline(self, ranks: &[RankUse]) -> JobTimeline {
+    pub(super) fn timeline(self, ranks: &[RankUse], gpus: usize) -> JobTimeline {
         let shown = self.shown.iter().map(|&actor| &ranks[actor]);
         JobTimeline {
             streams: self
@@ -72,6 +83,10 @@ impl<'j> Spans<'j> {
                 .map(|r| (r.rank, r.gpu.clone(), r.part.clone()))
                 .collect(),
             communications: self.communications,
+            in_trace: match self.all {
+                true => BTreeSet::new(),
+                false => in_trace(&self.spans, self.shown.len(), gpus),
+            },
             ranks_omitted: ranks.len().saturating_sub(self.shown.len()) as u32,
             spans: self.spans,
             ..JobTimeline::default()

@@ -447,3 +447,20 @@ fn a_jobs_folder_is_whole_reproducible_and_replaces_runs_only() {
     assert!(matches!(error, ReportError::Foreign { .. }), "{error}");
     assert_eq!(fs::read(target.join("timeline-.json")).unwrap(), b"mine");
 }
+
+#[test]
+fn a_trace_of_some_ranks_says_so() {
+    let mut timeline = Pipeline::timeline(4, 8, 1);
+    let all = timeline.ranks.len();
+    timeline.in_trace = [0, 3].into();
+    let mut text = Vec::new();
+    write_job_trace(&timeline, &mut text).unwrap();
+    let trace: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let sentence = format!("The trace is of 2 of {all} recorded ranks. --exact-full writes all.");
+    assert_eq!(trace["otherData"]["recorded"], sentence);
+    let ends = [0, all - 1].map(|rank| u64::from(timeline.ranks[rank].0) + 1);
+    let tasks = trace["traceEvents"].as_array().unwrap().iter();
+    let tasks = tasks.filter(|event| event["args"]["step"].is_u64());
+    let of: std::collections::BTreeSet<u64> = tasks.filter_map(|e| e["pid"].as_u64()).collect();
+    assert_eq!(Vec::from_iter(of), ends);
+}

@@ -2,6 +2,7 @@
 
 use super::Disturbance;
 use fabricsim_units::{Bytes, Time};
+use std::collections::BTreeSet;
 
 /// What happened when, on one rank of each class: `timeline.json`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -22,6 +23,8 @@ pub struct JobTimeline {
     pub end: Time,
     /// Ranks that are left out to keep the file small.
     pub ranks_omitted: u32,
+    /// Of `ranks` those whose tasks are in the trace, by their places; all of them, if it is empty.
+    pub in_trace: BTreeSet<u32>,
 }
 
 impl JobTimeline {

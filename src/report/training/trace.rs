@@ -24,7 +24,7 @@ pub fn write_job_trace(timeline: &JobTimeline, out: impl Write) -> Result<(), Re
 }
 
 fn write_events(timeline: &JobTimeline, out: impl Write) -> io::Result<()> {
-    let mut events = Events::begin(out)?;
+    let mut events = Events::begin(out, left_out(timeline).as_deref())?;
     // Processes of their own come after those of ranks.
     let ranks = timeline.ranks.iter().map(|(rank, _, _)| *rank);
     let next = pid(ranks.max().unwrap_or(0)) + 1;
@@ -37,7 +37,8 @@ fn write_events(timeline: &JobTimeline, out: impl Write) -> io::Result<()> {
     name_ranks(timeline, &mut events)?;
     // Where each thread is: events of a thread must not overlap.
     let mut ends: BTreeMap<(u32, u8), Time> = BTreeMap::new();
-    for span in &timeline.spans {
+    let spans = timeline.spans.iter();
+    for span in spans.filter(|span| is_traced(timeline, span.rank)) {
         let before = ends.entry((span.rank, span.stream)).or_default();
         if let Some(from) = waits_from(span, *before) {
             event(timeline, span, "waits for others", (from, span.start))
@@ -49,6 +50,19 @@ fn write_events(timeline: &JobTimeline, out: impl Write) -> io::Result<()> {
     }
     write_messages(timeline, &mut events)?;
     events.finish()
+}
+
+/// Whether the tasks of a rank are in the trace.
+fn is_traced(timeline: &JobTimeline, rank: u32) -> bool {
+    timeline.in_trace.is_empty() || timeline.in_trace.contains(&rank)
+}
+
+/// What is not in the trace, and how to get it; nothing if all is.
+pub(super) fn left_out(timeline: &JobTimeline) -> Option<String> {
+    let (traced, all) = (timeline.in_trace.len(), timeline.ranks.len());
+    (traced > 0 && traced < all).then(|| {
+        format!("The trace is of {traced} of {all} recorded ranks. --exact-full writes all.")
+    })
 }
 
 /// Since when a communication waits for others, if it does; `before` is the end of the task
@@ -213,11 +227,11 @@ fn name_ranks<W: Write>(timeline: &JobTimeline, events: &mut Events<W>) -> io::R
         .iter()
         .map(|span| (span.rank, span.stream))
         .collect();
-    for (index, shown) in timeline.ranks.iter().enumerate() {
+    let ranks = (0..).zip(&timeline.ranks);
+    for (index, shown) in ranks.filter(|&(index, _)| is_traced(timeline, index)) {
         let process = pid(shown.0);
         events.name("process_name", process, 0, &rank_name(shown))?;
         events.sort("process_sort_index", process, 0, process)?;
-        let index = index as u32;
         for &(_, stream) in threads.range((index, 0)..=(index, u8::MAX)) {
             let thread = u32::from(stream) + 1;
             let name = stream_name(timeline, stream);

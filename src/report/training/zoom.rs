@@ -3,7 +3,7 @@
 use super::JobTimeline;
 use super::SpanKind;
 use super::blocks::{Block, Lanes, Look, cut, joined, lanes, last_step};
-use super::trace::{rank_name, stream_name};
+use super::trace::{self, rank_name, stream_name};
 use crate::ReportError;
 use crate::html::{Data, Lane, begin, canvas};
 use crate::numbers::grouped;
@@ -109,7 +109,9 @@ impl Shown {
             left_out.push(format!("{fitting} of {all} recorded ranks are shown."));
         }
         if !left_out.is_empty() {
-            left_out.push("The timeline's JSON beside this page has all.".to_owned());
+            let trace = trace::left_out(timeline);
+            let all = || "The timeline's JSON beside this page has all.".to_owned();
+            left_out.push(trace.unwrap_or_else(all));
         }
         if timeline.ranks_omitted > 0 {
             let omitted = grouped(u64::from(timeline.ranks_omitted));
