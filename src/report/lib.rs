@@ -51,7 +51,7 @@ pub use metrics::Metrics;
 pub use numeric::FORMAT;
 pub use outputs::{Output, Outputs};
 pub use perfetto::write_trace;
-pub use plot::{bandwidth_png, bandwidth_svg};
+pub use plot::bandwidth_svg;
 pub use points::points_csv;
 pub use recorded::recorded_sentence;
 pub use results::{Record, Recording, Results, check_target, page_of, write_results};

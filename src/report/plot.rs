@@ -1,11 +1,10 @@
 //! The plots of a run: bus bandwidth and time over size, link use over time.
 
-use super::chart::{Axis, Chart, GREY, Mark, PALETTE, Series, Style, draw_png, draw_svg};
+use super::chart::{Axis, Chart, GREY, Mark, PALETTE, Series, Style, draw_svg};
 use super::record::{Row, Timeline};
 use super::results::Results;
 use super::summary::{CollectiveView, Summary};
 use super::{ReportError, bins, numbers};
-use std::path::Path;
 
 /// The plot of `bandwidth.svg`: bus bandwidth over size, or the use of links over time
 /// if there is one size and it was traced.
@@ -14,18 +13,6 @@ use std::path::Path;
 /// What drawing gives.
 pub fn bandwidth_svg(view: CollectiveView<'_>, timeline: &Timeline) -> Result<String, ReportError> {
     draw_svg(&main_chart(view, timeline))
-}
-
-/// The same plot as a PNG of 1920 × 1120 pixels, at `path`.
-///
-/// # Errors
-/// What drawing or writing gives.
-pub fn bandwidth_png(
-    view: CollectiveView<'_>,
-    timeline: &Timeline,
-    path: &Path,
-) -> Result<(), ReportError> {
-    draw_png(&main_chart(view, timeline), path)
 }
 
 /// The one chart that stands for a run: of a collective its bandwidth, of several those of all; of

@@ -157,6 +157,7 @@ impl<'r> Files<'r> {
         for (name, text) in &self.texts {
             write_text(&folder.join(name), text)?;
         }
+        #[cfg(feature = "png")]
         if self.outputs.has(Output::Plots)
             && let Some(chart) = plot::chart_of(self.results)
         {

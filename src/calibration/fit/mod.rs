@@ -12,6 +12,7 @@
 //! tied to. No random choice is made, so a fit with the same files gives the same values.
 
 mod leave_out;
+mod matrix;
 mod newton;
 mod pull;
 mod quadratic;

@@ -6,11 +6,11 @@
 //! row counts for in the objective, and damped as Levenberg and Marquardt do (Nocedal and Wright,
 //! *Numerical Optimization*, chapter 10).
 
+use super::matrix::{Matrix, difference};
 use super::quadratic::Quadratic;
 use super::state::{FACTORS, Fit};
 use crate::predict::{PredictedRow, PredictedSet};
 use crate::summary::weights;
-use nalgebra::{DMatrix, DVector};
 
 /// The factor by which a parameter is moved to see how rows change with it.
 const NUDGE: f64 = 1.05;
@@ -52,8 +52,8 @@ impl Fit<'_> {
             self.settle(&found.moves, found.predicted);
             learn(
                 &mut slopes,
-                &(self.at(free) - before.0),
-                &(self.times() - before.1),
+                &difference(&self.at(free), &before.0),
+                &difference(&self.times(), &before.1),
             );
             learnt = true;
         }
@@ -61,40 +61,40 @@ impl Fit<'_> {
     }
 
     /// ln of the factor that each parameter has.
-    fn at(&self, free: &[usize]) -> DVector<f64> {
-        DVector::from_iterator(free.len(), free.iter().map(|&p| self.factors[p].ln()))
+    fn at(&self, free: &[usize]) -> Vec<f64> {
+        free.iter().map(|&p| self.factors[p].ln()).collect()
     }
 
     /// ln of the time that each row is predicted to take.
-    fn times(&self) -> DVector<f64> {
+    fn times(&self) -> Vec<f64> {
         logarithms(&self.predicted, |row| row.predicted_us)
     }
 
     /// How the logarithm of each row's time changes with that of each parameter.
-    fn slopes(&mut self, free: &[usize]) -> Result<DMatrix<f64>, String> {
+    fn slopes(&mut self, free: &[usize]) -> Result<Matrix, String> {
         let rows = self.times();
-        let mut changes = DMatrix::zeros(rows.len(), free.len());
+        let mut changes = Matrix::zeros(rows.len(), free.len());
         for (column, &parameter) in free.iter().enumerate() {
             let (objective, moved) = self.moved(&[(parameter, self.factors[parameter] * NUDGE)])?;
             if objective.is_finite() {
                 let moved = logarithms(&moved, |row| row.predicted_us);
-                let by = (moved - &rows) / NUDGE.ln();
-                changes.set_column(column, &by);
+                for (row, by) in difference(&moved, &rows).into_iter().enumerate() {
+                    changes[(row, column)] = by / NUDGE.ln();
+                }
             }
         }
         Ok(changes)
     }
 
     /// The objective near the present values, as a quadratic form of the logarithms of `free`.
-    fn form(&self, free: &[usize], slopes: &DMatrix<f64>) -> Quadratic {
-        let off = self.times() - logarithms(&self.predicted, |row| row.measured_us);
+    fn form(&self, free: &[usize], slopes: &Matrix) -> Quadratic {
+        let measured = logarithms(&self.predicted, |row| row.measured_us);
+        let off = difference(&self.times(), &measured);
         let weights = weights(&self.predicted, self.counting);
-        let weighted = DMatrix::from_fn(slopes.nrows(), slopes.ncols(), |row, column| {
-            weights[row] * slopes[(row, column)]
-        });
+        let (curvature, gradient) = slopes.normal(&weights, &off);
         let mut form = Quadratic {
-            curvature: weighted.tr_mul(slopes),
-            gradient: weighted.tr_mul(&off),
+            curvature,
+            gradient,
         };
         self.pull
             .add((&self.starts, &self.factors), free, &mut form);
@@ -105,7 +105,7 @@ impl Fit<'_> {
     fn step(
         &mut self,
         free: &[usize],
-        slopes: &DMatrix<f64>,
+        slopes: &Matrix,
         best: f64,
     ) -> Result<Option<Found>, String> {
         let form = self.form(free, slopes);
@@ -148,8 +148,8 @@ impl Fit<'_> {
 /// Of all slopes that would have told the change, the nearest ones (Broyden's update), where those
 /// of parameters that do not matter to a row stay zero (Schubert, *Mathematics of Computation* 24,
 /// 1970).
-fn learn(slopes: &mut DMatrix<f64>, step: &DVector<f64>, change: &DVector<f64>) {
-    for (mut row, change) in slopes.row_iter_mut().zip(change) {
+fn learn(slopes: &mut Matrix, step: &[f64], change: &[f64]) {
+    for (row, change) in slopes.rows_mut().zip(change) {
         let (mut told, mut length) = (0.0, 0.0);
         for (slope, by) in row.iter().zip(step).filter(|(slope, _)| **slope != 0.0) {
             told += slope * by;
@@ -164,31 +164,34 @@ fn learn(slopes: &mut DMatrix<f64>, step: &DVector<f64>, change: &DVector<f64>) 
 }
 
 /// ln of a time of each row.
-fn logarithms(
-    predicted: &[Option<PredictedSet>],
-    time: impl Fn(&PredictedRow) -> f64,
-) -> DVector<f64> {
+fn logarithms(predicted: &[Option<PredictedSet>], time: impl Fn(&PredictedRow) -> f64) -> Vec<f64> {
     let rows = predicted.iter().flatten().flat_map(|set| &set.rows);
-    DVector::from_vec(rows.map(|row| time(row).ln()).collect())
+    rows.map(|row| time(row).ln()).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::matrix::dot;
     use super::*;
 
     #[test]
     fn steps_tell_slopes_of_parameters_that_matter() {
-        let mut slopes = DMatrix::from_row_slice(3, 2, &[1.0, 0.0, 0.5, 0.5, 0.2, 0.3]);
-        let step = DVector::from_row_slice(&[0.1, -0.2]);
-        let change = DVector::from_row_slice(&[0.2, 0.05, -0.04]);
+        let mut slopes = Matrix::zeros(3, 2);
+        let known = [[1.0, 0.0], [0.5, 0.5], [0.2, 0.3]];
+        for (row, known) in slopes.rows_mut().zip(known) {
+            row.copy_from_slice(&known);
+        }
+        let (step, change) = ([0.1, -0.2], [0.2, 0.05, -0.04]);
         learn(&mut slopes, &step, &change);
-        assert!((&slopes * &step - change).norm() < 1e-12);
+        for (row, change) in slopes.rows().zip(change) {
+            assert!((dot(row, &step) - change).abs() < 1e-12);
+        }
         // The first row alone hears only one of them, the last was right before.
         assert!((slopes[(0, 0)] - 2.0).abs() < 1e-12 && slopes[(0, 1)] == 0.0);
         assert!((slopes[(2, 0)] - 0.2).abs() < 1e-12 && (slopes[(2, 1)] - 0.3).abs() < 1e-12);
         // What hardly moved tells nothing.
         let before = slopes.clone();
-        learn(&mut slopes, &(step * 1e-4), &DVector::from_element(3, 1.0));
+        learn(&mut slopes, &step.map(|by| by * 1e-4), &[1.0; 3]);
         assert_eq!(slopes, before);
     }
 }

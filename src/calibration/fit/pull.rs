@@ -4,9 +4,8 @@
 use super::quadratic::Quadratic;
 use super::spec::FitSpec;
 use fabricsim_units::{Bandwidth, Time};
-use petgraph::unionfind::UnionFind;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// What values cost that are far from others, in units of the objective.
 pub(super) struct Pull {
@@ -121,16 +120,18 @@ pub(super) fn with_tied(spec: &FitSpec, parameters: &[usize]) -> Result<Vec<usiz
 
 /// The sets that ties make, in order.
 fn connected(ties: &[Tie]) -> Vec<Vec<usize>> {
-    let ends: BTreeSet<usize> = ties.iter().flat_map(|t| [t.one, t.like]).collect();
-    let mut sets = UnionFind::new(ends.last().map_or(0, |&last| last + 1));
+    let mut sets: Vec<BTreeSet<usize>> = Vec::new();
     for tie in ties {
-        sets.union(tie.one, tie.like);
+        let ends = [tie.one, tie.like];
+        let (tied, apart): (Vec<_>, Vec<_>) = sets
+            .into_iter()
+            .partition(|set| ends.iter().any(|end| set.contains(end)));
+        let mut joined: BTreeSet<usize> = tied.into_iter().flatten().collect();
+        joined.extend(ends);
+        sets = apart;
+        sets.push(joined);
     }
-    let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for end in ends {
-        members.entry(sets.find(end)).or_default().push(end);
-    }
-    let mut sets: Vec<Vec<usize>> = members.into_values().collect();
+    let mut sets: Vec<Vec<usize>> = sets.into_iter().map(Vec::from_iter).collect();
     sets.sort_unstable();
     sets
 }

@@ -1,13 +1,13 @@
 //! A quadratic form of many unknowns, and where it is lowest.
 
-use nalgebra::{DMatrix, DVector};
+use super::matrix::Matrix;
 
 /// What a function is near a point: gᵀx + xᵀCx / 2.
 pub(super) struct Quadratic {
     /// C: positive, or zero for unknowns that make no difference.
-    pub(super) curvature: DMatrix<f64>,
+    pub(super) curvature: Matrix,
     /// g.
-    pub(super) gradient: DVector<f64>,
+    pub(super) gradient: Vec<f64>,
 }
 
 impl Quadratic {
@@ -23,13 +23,17 @@ impl Quadratic {
 
     /// The x where it is lowest, with so much of each unknown's own curvature added: the more, the
     /// shorter the way. Unknowns that make no difference stay at zero.
-    pub(super) fn lowest(&self, damping: f64) -> Option<DVector<f64>> {
+    pub(super) fn lowest(&self, damping: f64) -> Option<Vec<f64>> {
         let mut damped = self.curvature.clone();
-        let most = damped.diagonal().max();
-        for at in 0..damped.nrows() {
+        let unknowns = self.gradient.len();
+        let own = (0..unknowns).map(|at| self.curvature[(at, at)]);
+        let most = own.fold(f64::NEG_INFINITY, f64::max);
+        for at in 0..unknowns {
             damped[(at, at)] += damping * damped[(at, at)] + 1e-9 * most;
         }
-        Some(-damped.cholesky()?.solve(&self.gradient))
+        let mut at = damped.solve(&self.gradient)?;
+        at.iter_mut().for_each(|x| *x = -*x);
+        Some(at)
     }
 }
 
@@ -39,8 +43,8 @@ mod tests {
 
     fn zero(unknowns: usize) -> Quadratic {
         Quadratic {
-            curvature: DMatrix::zeros(unknowns, unknowns),
-            gradient: DVector::zeros(unknowns),
+            curvature: Matrix::zeros(unknowns, unknowns),
+            gradient: vec![0.0; unknowns],
         }
     }
 
@@ -53,7 +57,7 @@ mod tests {
         let at = form.lowest(0.0).unwrap();
         assert!(
             (at[0] - 2.0).abs() < 1e-6 && (at[1] - 1.0).abs() < 1e-6,
-            "{at}"
+            "{at:?}"
         );
         assert!(at[2].abs() < 1e-12);
     }

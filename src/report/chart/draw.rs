@@ -6,14 +6,9 @@ use fabricsim_units::text::xml;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::path::Path;
 
 /// Width and height of the SVG in user units; a PNG has twice as many pixels.
-const SIZE: (u32, u32) = (960, 560);
-/// Pixels of a PNG per unit of the SVG.
-const PNG_SCALE: u32 = 2;
-/// A PNG is drawn this much larger and averaged: plotters does not smooth edges.
-const SMOOTHING: u32 = 2;
+pub(super) const SIZE: (u32, u32) = (960, 560);
 
 const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);
 const MUTED: RGBColor = RGBColor(0x57, 0x5D, 0x66);
@@ -34,57 +29,8 @@ pub fn draw_svg(chart: &Chart) -> Result<String, ReportError> {
     Ok(xml(&text).into_owned())
 }
 
-/// `chart` as a PNG file at `path`.
-///
-/// # Errors
-/// What plotters, the encoder or the system gives; `path` may then hold part of a file.
-pub fn draw_png(chart: &Chart, path: &Path) -> Result<(), ReportError> {
-    let (width, height) = (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE);
-    let large = (width * SMOOTHING, height * SMOOTHING);
-    let mut pixels = vec![0; (large.0 * large.1 * 3) as usize];
-    {
-        let root = BitMapBackend::with_buffer(&mut pixels, large).into_drawing_area();
-        let scale = (PNG_SCALE * SMOOTHING) as i32;
-        // Bitmaps centre text by the line's box, which is higher than its letters.
-        draw(chart, &root, scale, 2 * scale)?;
-        root.present().map_err(failed)?;
-    }
-    let pixels = averaged(&pixels, (width, height));
-    // plotters encodes by file only.
-    let mut file = BitMapBackend::new(path, (width, height));
-    file.blit_bitmap((0, 0), (width, height), &pixels)
-        .map_err(failed)?;
-    file.present().map_err(failed)?;
-    drop(file);
-    let written = std::fs::File::open(path).and_then(|file| file.sync_all());
-    written.map_err(ReportError::io("write", path))
-}
-
-/// Means of squares of `SMOOTHING` pixels.
-fn averaged(pixels: &[u8], (width, height): (u32, u32)) -> Vec<u8> {
-    let step = SMOOTHING as usize;
-    let row = width as usize * step * 3;
-    let mut out = Vec::with_capacity((width * height * 3) as usize);
-    for y in 0..height as usize {
-        for x in 0..width as usize {
-            for channel in 0..3 {
-                let mut sum = 0;
-                for dy in 0..step {
-                    for dx in 0..step {
-                        sum += u32::from(
-                            pixels[(y * step + dy) * row + (x * step + dx) * 3 + channel],
-                        );
-                    }
-                }
-                out.push((sum / (SMOOTHING * SMOOTHING)) as u8);
-            }
-        }
-    }
-    out
-}
-
 /// plotters' errors have no common type that outlives the backend.
-fn failed(error: impl std::fmt::Display) -> ReportError {
+pub(super) fn failed(error: impl std::fmt::Display) -> ReportError {
     ReportError::Plot(error.to_string())
 }
 
@@ -96,7 +42,7 @@ fn style(size: i32, colour: RGBColor, scale: i32) -> TextStyle<'static> {
     (font::FAMILY, size).into_font().color(&colour)
 }
 
-fn draw<B: DrawingBackend>(
+pub(super) fn draw<B: DrawingBackend>(
     chart: &Chart,
     root: &Area<'_, B>,
     scale: i32,

@@ -1,10 +1,14 @@
-//! A chart as a value: axes, series, words. Drawn as SVG or PNG by `draw`.
+//! A chart as a value: axes, series, words. Drawn as SVG by `draw`, as PNG by `png`.
 
 mod axis;
 mod draw;
+#[cfg(feature = "png")]
+mod png;
 
 pub use axis::{Axis, Scale};
-pub use draw::{draw_png, draw_svg};
+pub use draw::draw_svg;
+#[cfg(feature = "png")]
+pub use png::draw_png;
 
 use plotters::style::RGBColor;
 
