@@ -321,7 +321,7 @@ fn ends(case: &Case) -> [[Time; 2]; 3] {
     job.actors.push(Actor {
         rank: 0,
         alike: 1,
-        script: 0,
+        script: Some(0),
         sms: 132,
         launch: Time::ZERO,
         groups: vec![Some(GroupId(0)), Some(GroupId(1))],

@@ -95,7 +95,7 @@ fn pipeline(schedule: Schedule, stages: u32, micro_batches: u32, chunks: u32) ->
         job.actors.push(Actor {
             rank: stage,
             alike: 1,
-            script: stage,
+            script: Some(stage),
             sms: 100,
             launch: Time::ZERO,
             groups: vec![

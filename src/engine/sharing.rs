@@ -148,6 +148,13 @@ impl Sharing {
         }
     }
 
+    /// Makes room for so many transfers.
+    pub fn make_room(&mut self, flows: usize) {
+        if self.flows.len() < flows {
+            self.flows.resize(flows, IDLE);
+        }
+    }
+
     /// A transfer's rate in bytes per second, and what limits it.
     #[must_use]
     #[inline]

@@ -8,61 +8,58 @@
 //! A full link gives each transfer as much, so that a communication gets of it what its transfers
 //! get together: speeds are in the ratio of how many there are to what the communication would use
 //! alone.
+//!
+//! A transfer of a job is one of these transfers. In a job that has any, links of several rates meet
+//! (a GPU's, a network's, a disk's), and what is equal is bytes per second; else shares of links.
 
-use super::rehearse::{Load, Rehearsed};
+mod users;
+
+pub(super) use users::Phases;
+
+use super::rehearse::Rehearsed;
 use crate::resources::{PathId, Resource, Resources, Use};
 use crate::sharing::{Change, Limit, Sharing};
-use fabricsim_plan::job::{ExchangeId, GroupId, Job, JobDisturbances};
+use fabricsim_plan::job::{ExchangeId, GroupId, Job, JobDisturbances, TransferRouteId};
 use fabricsim_topology::LinkId;
 use fabricsim_units::{Bandwidth, Time};
-use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use users::{User, Users};
 
-/// The speed of a communication that has its links for itself; speeds are parts of it.
-pub(super) const WHOLE: u64 = 1 << 20;
-
-/// What a full link carries, in units in which an exchange's use of it is counted.
-const FULL: u64 = 1 << 20;
-
-/// An exchange on a link: its use of it, and how many of its transfers are there.
+/// Units of sharing, which counts in whole numbers.
 #[derive(Clone, Copy)]
-struct User {
-    exchange: u32,
-    part: u32,
-    streams: f64,
+struct Scale {
+    /// The speed of a communication that has its links for itself; speeds are parts of it.
+    whole: u64,
+    /// What a full link carries, in units in which an exchange's use of it is counted.
+    full: u64,
 }
 
-/// No exchange gets less than so much of what another one gets for the same use.
-const LEAST_PULL: f64 = 1.0 / 1024.0;
+/// Of jobs whose communications alone share links.
+const COMMUNICATIONS: Scale = Scale {
+    whole: 1 << 20,
+    full: 1 << 20,
+};
+
+/// Of jobs with transfers, whose links differ more.
+const WITH_TRANSFERS: Scale = Scale {
+    whole: 1 << 28,
+    full: 1 << 24,
+};
+
+/// Whole numbers hide how much of a transfer's own speed it is short of, up to this part of it.
+const ROUNDED: f64 = 1e-6;
+
+/// What flows: the operation of a group, or the transfer in a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Flow {
+    Group(GroupId),
+    Transfer(u32),
+}
 
 /// What exchanges use of a link, and the link itself if it is not like others.
 type Uses = (Vec<(u32, u32)>, Option<LinkId>);
 
-/// The parts of what an exchange takes alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Phases {
-    pub(super) before: Time,
-    /// It asks for links.
-    pub(super) moving: Time,
-    pub(super) after: Time,
-}
-
-impl Phases {
-    /// Of an exchange whose bytes take so many seconds on the link that has most to do.
-    fn new(alone: &Rehearsed, busiest: f64) -> Self {
-        let without_launch = alone.time.saturating_sub(alone.launch);
-        let moving = Time::from_picos((busiest * 1e12).round() as u64).min(without_launch);
-        let rest = without_launch - moving;
-        let after = Time::from_picos(rest.picos() / 2);
-        Phases {
-            before: alone.time - moving - after,
-            moving,
-            after,
-        }
-    }
-}
-
-/// Which communications are under way, and how fast each goes on.
+/// Which communications and transfers are under way, and how fast each goes on.
 pub(super) struct Contention {
     resources: Resources,
     sharing: Sharing,
@@ -75,74 +72,62 @@ pub(super) struct Contention {
     /// What each group is doing, if it meets others there.
     active: Vec<Option<ExchangeId>>,
     changed: Vec<Change>,
+    scale: Scale,
+    /// How many exchanges there are; behind theirs, `paths` and `pulls` have those of routes.
+    exchanges: usize,
+    /// By route: bytes per second of its narrowest link.
+    narrowest: Vec<f64>,
+    /// Bytes per second that a transfer's whole speed stands for: the narrowest of all.
+    reference: f64,
+    /// By slot of a transfer: its route and own speed, while it flows.
+    flowing: Vec<Option<(u32, f64)>>,
 }
 
 impl Contention {
     /// Nothing is under way. Of links only those matter that two exchanges use, together to
-    /// more than is there, and those that are ever disturbed.
+    /// more than is there, those that transfers use, and those that are ever disturbed.
     pub(super) fn new(
         job: &Job,
         rehearsed: &[Rehearsed],
         rate: &impl Fn(LinkId) -> Bandwidth,
         disturbances: &dyn JobDisturbances,
     ) -> Self {
-        // Whoever makes a link lose takes from all who use it.
-        let mut kept: FxHashMap<LinkId, f64> = FxHashMap::default();
-        let loads = rehearsed.iter().flat_map(|alone| &alone.loads);
-        for load in loads.filter(|load| load.kept < 1.0) {
-            let least = kept.entry(load.link).or_insert(1.0);
-            *least = least.min(load.kept);
-        }
-        // In seconds, on a link that does nothing else.
-        let on_link = |load: &Load| {
-            let kept = kept.get(&load.link).copied().unwrap_or(1.0);
-            load.bytes / (rate(load.link).bytes_per_sec() as f64 * kept)
+        let scale = match job.transfer_routes.is_empty() {
+            true => COMMUNICATIONS,
+            false => WITH_TRANSFERS,
         };
-        let mut users: BTreeMap<LinkId, Vec<User>> = BTreeMap::new();
-        let mut phases = Vec::with_capacity(rehearsed.len());
-        for (index, alone) in rehearsed.iter().enumerate() {
-            let moves =
-                |load: &Load| on_link(load).max(load.bytes / load.pace.bytes_per_sec() as f64);
-            let busiest = alone.loads.iter().map(moves).fold(0.0, f64::max);
-            phases.push(Phases::new(alone, busiest));
-            for load in &alone.loads {
-                let part = on_link(load) / busiest * FULL as f64;
-                if part >= 1.0 {
-                    users.entry(load.link).or_default().push(User {
-                        exchange: index as u32,
-                        part: part as u32,
-                        streams: load.streams,
-                    });
-                }
-            }
-        }
+        let exchanges = rehearsed.len();
+        let all = exchanges + job.transfer_routes.len();
+        let mut users = Users::new(rehearsed, &job.transfer_routes, rate, scale);
         let disturbed = disturbances.links();
-        users.retain(|link, users| {
-            let all: u64 = users.iter().map(|u| u64::from(u.part)).sum();
-            disturbed.contains(link) || (users.len() > 1 && all > FULL)
+        users.of_link.retain(|link, users| {
+            // Of the transfers of a route several may go on at once.
+            let routes = users.iter().any(|u| u.number as usize >= exchanges);
+            let sum: u64 = users.iter().map(|u| u64::from(u.part)).sum();
+            routes || disturbed.contains(link) || (users.len() > 1 && sum > scale.full)
         });
-        let pulls = pulls(job.exchanges.len(), users.values().flatten());
+        let pulls = users.pulls(all);
         let mut merged: BTreeMap<Uses, Vec<LinkId>> = BTreeMap::new();
-        for (link, users) in users {
-            let weight = |u: &User| f64::from(u.part) * pulls[u.exchange as usize];
+        for (link, users) in users.of_link {
+            let weight = |u: &User| f64::from(u.part) * pulls[u.number as usize];
             let uses = users
                 .iter()
-                .map(|u| (u.exchange, (weight(u) as u32).max(1)))
+                .map(|u| (u.number, (weight(u) as u32).max(1)))
                 .collect();
             let apart = disturbed.contains(&link).then_some(link);
             merged.entry((uses, apart)).or_default().push(link);
         }
         let mut resources = Resources::default();
-        let mut uses_of: Vec<Vec<Use>> = vec![Vec::new(); job.exchanges.len()];
+        let mut uses_of: Vec<Vec<Use>> = vec![Vec::new(); all];
         for ((uses, _), links) in merged {
             let resource = resources.all.len() as u32;
-            for (exchange, weight) in uses {
-                uses_of[exchange as usize].push(Use { resource, weight });
+            for (number, weight) in uses {
+                uses_of[number as usize].push(Use { resource, weight });
             }
             resources.all.push(Resource {
                 changes: false,
                 links: links.into(),
-                capacity: WHOLE * FULL,
+                capacity: scale.whole * scale.full,
             });
         }
         let paths = uses_of
@@ -153,11 +138,16 @@ impl Contention {
         let mut contention = Contention {
             resources,
             sharing,
-            phases,
+            phases: users.phases,
             paths,
             pulls,
             active: vec![None; job.groups.len()],
             changed: Vec::new(),
+            scale,
+            exchanges,
+            narrowest: users.narrowest,
+            reference: users.reference,
+            flowing: Vec::new(),
         };
         contention.links_changed(disturbances, Time::ZERO);
         contention
@@ -174,15 +164,49 @@ impl Contention {
         self.active[group.0 as usize] = Some(exchange);
         if let Some(path) = self.paths[exchange.0 as usize] {
             // At most it gets what makes it go as if alone.
-            let cap = (WHOLE as f64 / self.pulls[exchange.0 as usize]) as u64;
+            let cap = (self.scale.whole as f64 / self.pulls[exchange.0 as usize]) as u64;
             self.sharing.start(&self.resources, group.0, path, cap);
         }
     }
 
-    /// A group has moved all.
-    pub(super) fn stop(&mut self, group: GroupId) {
-        if self.active[group.0 as usize].take().is_some() {
-            self.sharing.stop(group.0);
+    /// Bytes per second of a route's narrowest link.
+    pub(super) fn narrowest(&self, route: TransferRouteId) -> f64 {
+        self.narrowest[route.0 as usize]
+    }
+
+    /// The transfer in a slot begins to flow, by itself at so many bytes per second; its speed is
+    /// to be learnt from [`Contention::speeds`]. False if no link of its route can hold it up.
+    pub(super) fn start_transfer(&mut self, slot: u32, route: TransferRouteId, own: f64) -> bool {
+        let number = self.exchanges + route.0 as usize;
+        let Some(path) = self.paths[number] else {
+            return false;
+        };
+        let flow = self.active.len() as u32 + slot;
+        if self.flowing.len() <= slot as usize {
+            self.flowing.resize(slot as usize + 1, None);
+            self.sharing.make_room(flow as usize + 1);
+        }
+        self.flowing[slot as usize] = Some((route.0, own));
+        let cap = self.scale.whole as f64 * (own / self.reference) / self.pulls[number];
+        self.sharing
+            .start(&self.resources, flow, path, (cap as u64).max(1));
+        true
+    }
+
+    /// What flowed does not any more.
+    pub(super) fn stop(&mut self, flow: Flow) {
+        let (was, number) = match flow {
+            Flow::Group(group) => {
+                let active = self.active[group.0 as usize].take();
+                (active.is_some(), group.0)
+            }
+            Flow::Transfer(slot) => {
+                let flowing = self.flowing.get_mut(slot as usize).and_then(Option::take);
+                (flowing.is_some(), self.active.len() as u32 + slot)
+            }
+        };
+        if was {
+            self.sharing.stop(number);
         }
     }
 
@@ -191,50 +215,58 @@ impl Contention {
         for (id, resource) in (0..).zip(&self.resources.all) {
             let left = resource.links.iter().map(|&l| disturbances.link(l, at));
             let left = left.fold(1.0, f64::min).max(0.0);
-            let capacity = (left * (WHOLE * FULL) as f64) as u64;
+            let capacity = (left * (self.scale.whole * self.scale.full) as f64) as u64;
             self.sharing.resize(id, capacity);
         }
     }
 
-    /// How fast a group goes on.
-    fn speed(&self, group: u32) -> u64 {
+    /// How fast a group goes on, as part of its whole speed.
+    fn speed_of_group(&self, group: u32) -> f64 {
+        let whole = self.scale.whole;
         let (rate, limit) = self.sharing.rate(group);
-        match self.active[group as usize] {
+        let speed = match self.active[group as usize] {
             Some(exchange) if limit != Limit::Cap => {
                 let speed = rate as f64 * self.pulls[exchange.0 as usize];
-                (speed as u64).min(WHOLE)
+                (speed as u64).min(whole)
             }
-            _ => WHOLE,
+            _ => whole,
+        };
+        speed as f64 / whole as f64
+    }
+
+    /// How fast a transfer flows, in bytes per second.
+    fn speed_of_transfer(&self, slot: u32) -> f64 {
+        let Some((route, own)) = self.flowing.get(slot as usize).copied().flatten() else {
+            return 0.0;
+        };
+        let (rate, limit) = self.sharing.rate(self.active.len() as u32 + slot);
+        let pull = self.pulls[self.exchanges + route as usize];
+        let speed = rate as f64 / self.scale.whole as f64 * pull * self.reference;
+        if limit == Limit::Cap || speed >= own * (1.0 - ROUNDED) {
+            own
+        } else {
+            speed
         }
     }
 
-    /// Groups whose speed is new, each with its speed.
-    pub(super) fn speeds(&mut self, told: &mut Vec<(GroupId, u64)>) {
+    /// What flows at a new speed: groups as parts of their whole speed, transfers in bytes per
+    /// second.
+    pub(super) fn speeds(&mut self, told: &mut Vec<(Flow, f64)>) {
         told.clear();
         if !self.sharing.is_dirty() {
             return;
         }
         self.sharing.solve(&mut self.changed);
+        self.changed.sort_unstable_by_key(|change| change.flow);
+        let groups = self.active.len() as u32;
         for change in &self.changed {
-            told.push((GroupId(change.flow), self.speed(change.flow)));
-        }
-        told.sort_unstable();
-    }
-}
-
-/// The ratio of transfers to use of each exchange where it uses a link most, as part of the largest.
-fn pulls<'a>(exchanges: usize, users: impl Iterator<Item = &'a User>) -> Vec<f64> {
-    let mut busiest = vec![(0, 1.0); exchanges];
-    for user in users {
-        let most = &mut busiest[user.exchange as usize];
-        if user.part > most.0 {
-            *most = (user.part, user.streams / f64::from(user.part));
+            told.push(match change.flow.checked_sub(groups) {
+                None => (
+                    Flow::Group(GroupId(change.flow)),
+                    self.speed_of_group(change.flow),
+                ),
+                Some(slot) => (Flow::Transfer(slot), self.speed_of_transfer(slot)),
+            });
         }
     }
-    let met = busiest.iter().filter(|(part, _)| *part > 0);
-    let largest = met.map(|&(_, pull)| pull).fold(0.0, f64::max);
-    let part = |(part, pull)| if part > 0 { pull / largest } else { 1.0 };
-    // A share of a thousandth is none: weights stay whole numbers of some size.
-    let pulls = busiest.into_iter().map(part);
-    pulls.map(|pull: f64| pull.max(LEAST_PULL)).collect()
 }

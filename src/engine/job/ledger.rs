@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct Ledger {
     /// Kernels ran.
     pub compute: Time,
-    /// No kernel ran, but a communication: by stream.
+    /// No kernel ran, but a communication or a transfer: by stream.
     pub exposed: Vec<Time>,
     /// No kernel ran, and others had not come to a communication: by stream.
     pub waiting: Vec<Time>,
@@ -20,13 +20,14 @@ pub struct Ledger {
     pub host: Time,
     /// Nothing was left to do.
     pub idle: Time,
-    /// Communications from their last rank's coming to their end, by stream, hidden or not.
+    /// Transfers, and communications from their last rank's coming to their end, by stream, hidden
+    /// or not.
     pub communication: Vec<Time>,
     /// Whom it waited for while no kernel ran: the last to come.
     pub waited_for: BTreeMap<ActorId, Time>,
     /// [`Ledger::compute`] by [`TaskKind`]; of several at once the first.
     pub kernels: [Time; TaskKind::ALL.len()],
-    /// [`Ledger::exposed`] by exchange in place of stream.
+    /// [`Ledger::exposed`] of communications by exchange in place of stream.
     pub exposed_in: BTreeMap<ExchangeId, Time>,
     /// [`Ledger::waiting`] by exchange in place of stream.
     pub waiting_in: BTreeMap<ExchangeId, Time>,
@@ -39,6 +40,8 @@ pub(super) enum Doing {
     Compute(TaskKind),
     /// A communication on that stream.
     Exposed(StreamId, ExchangeId),
+    /// A transfer on that stream.
+    Transfer(StreamId),
     /// Something else.
     Other,
     /// Waiting for others on that stream.
@@ -72,6 +75,7 @@ impl Ledger {
                 *self.exposed_in.entry(exchange).or_default() += time;
                 &mut self.exposed[usize::from(stream.0)]
             }
+            Doing::Transfer(stream) => &mut self.exposed[usize::from(stream.0)],
             Doing::Waiting(stream, exchange) => {
                 *self.waiting_in.entry(exchange).or_default() += time;
                 &mut self.waiting[usize::from(stream.0)]

@@ -4,7 +4,8 @@
 //! that time once its last rank has come; where several move bytes over the same links at once,
 //! each goes on at the share of its speed that max–min sharing of those links leaves it, just as
 //! transfers do in the simulation of one collective ([`super::sharing`]); the time in which it
-//! moves none goes by as if it were alone. Kernels slow down while communications hold SMs of
+//! moves none goes by as if it were alone. Transfers outside of communicators share the same links,
+//! each as one transfer. Kernels slow down while communications hold SMs of
 //! their GPU.
 //!
 //! What it leaves out: ranks that come early begin nothing alone; HBM is not shared between
@@ -12,27 +13,33 @@
 
 mod contention;
 mod ledger;
+mod outline;
 mod rehearse;
 mod run;
+#[cfg(test)]
+mod source_tests;
 mod state;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transfer_tests;
 
 pub use ledger::Ledger;
+pub use outline::task_footprint;
 pub use rehearse::{Busiest, Load, Rehearsals, Rehearsed, load_footprint, rehearse};
-pub use run::{JobOptions, run_job};
-pub use state::{script_footprint, task_footprint};
+pub use run::{JobOptions, run_job, run_source};
+pub use state::script_footprint;
 
 use super::error::SimError;
 use fabricsim_budget::OverBudget;
-use fabricsim_plan::job::{ActorId, GroupId, TaskId};
+use fabricsim_plan::job::{ActorId, GroupId, Task, TaskId};
 use fabricsim_units::{Bytes, Time};
 use thiserror::Error;
 
 /// Somebody who wants to see each task.
 pub trait JobProbe {
     /// A task is done.
-    fn task(&mut self, _done: Done) {}
+    fn task(&mut self, _done: Done, _task: &Task) {}
 }
 
 /// Nobody looks.
@@ -73,7 +80,7 @@ pub struct Meeting {
 pub struct JobOutcome {
     /// When the last task was done.
     pub end: Time,
-    /// When each step ended, over all actors.
+    /// When each step of scripts ended, over all actors.
     pub steps: Vec<Time>,
     /// Where each actor's time went.
     pub ledgers: Vec<Ledger>,
@@ -84,11 +91,14 @@ pub struct JobOutcome {
     /// How often each exchange took place in each group, and how long it took together, from
     /// its last rank's coming: `(group, slot)` in the order of [`fabricsim_plan::job::Group::exchanges`].
     pub traffic: Vec<Vec<Traffic>>,
+    /// How many transfers each of [`fabricsim_plan::job::Job::transfer_routes`] had, and how long
+    /// they took together.
+    pub transfers: Vec<Traffic>,
     /// Events handled.
     pub events: u64,
 }
 
-/// What a group's exchange took, all times together.
+/// What a group's exchange took, or transfers over a route, all times together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// How often.
@@ -182,6 +192,30 @@ pub enum JobError {
         after: Time,
         /// Who waited for whom.
         waiting: Waiting,
+    },
+    /// A source of tasks writes none, though nothing goes on, no timer is set, and it is not
+    /// finished.
+    #[error(
+        "the job stalls after {}: no task is under way, no timer is set, and the source of its \
+         tasks is not finished", at.human()
+    )]
+    Stalls {
+        /// Since when.
+        at: Time,
+    },
+    /// A source of tasks writes tasks that take no time, one after the other without end.
+    #[error("the job does not get beyond {}: tasks without end take no time there", at.human())]
+    NoProgress {
+        /// When.
+        at: Time,
+    },
+    /// A source of tasks writes what makes no sense.
+    #[error("after {} a source of tasks writes {what}", at.human())]
+    Source {
+        /// When.
+        at: Time,
+        /// What.
+        what: String,
     },
     /// Ranks of a communicator call different operations.
     #[error("ranks of {group} call different operations: {first} and {other}")]

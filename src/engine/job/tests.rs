@@ -9,14 +9,14 @@ use fabricsim_plan::job::{
 use fabricsim_topology::LinkId;
 use fabricsim_units::Bandwidth;
 
-const MAIN: StreamId = StreamId(0);
-const COMM: StreamId = StreamId(1);
+pub(super) const MAIN: StreamId = StreamId(0);
+pub(super) const COMM: StreamId = StreamId(1);
 
-fn micros(count: u64) -> Time {
+pub(super) fn micros(count: u64) -> Time {
     Time::from_micros(count)
 }
 
-fn kernel(compute: u64) -> Work {
+pub(super) fn kernel(compute: u64) -> Work {
     Work::Kernels(Kernels {
         compute: micros(compute),
         memory: Time::ZERO,
@@ -24,11 +24,11 @@ fn kernel(compute: u64) -> Work {
     })
 }
 
-fn meet(group: u16, exchange: u16) -> Work {
+pub(super) fn meet(group: u16, exchange: u16) -> Work {
     Work::Communicate { group, exchange }
 }
 
-fn task(stream: StreamId, after: &[u32], work: Work) -> Task {
+pub(super) fn task(stream: StreamId, after: &[u32], work: Work) -> Task {
     Task {
         stream,
         after: after.iter().map(|&t| TaskId(t)).collect(),
@@ -49,18 +49,18 @@ fn exchange(sms: u32) -> Exchange {
     }
 }
 
-fn actor(rank: u32, script: u32, groups: &[u32]) -> Actor {
+pub(super) fn actor(rank: u32, script: u32, groups: &[u32]) -> Actor {
     Actor {
         rank,
         alike: 1,
-        script,
+        script: Some(script),
         sms: 100,
         launch: Time::ZERO,
         groups: groups.iter().map(|&g| Some(GroupId(g))).collect(),
     }
 }
 
-fn group(name: &str, actors: u32, exchanges: &[u32]) -> Group {
+pub(super) fn group(name: &str, actors: u32, exchanges: &[u32]) -> Group {
     Group {
         role: GroupRole::DataParallel,
         name: name.into(),
@@ -71,7 +71,12 @@ fn group(name: &str, actors: u32, exchanges: &[u32]) -> Group {
     }
 }
 
-fn job(scripts: Vec<Vec<Task>>, actors: Vec<Actor>, groups: Vec<Group>, sms: &[u32]) -> Job {
+pub(super) fn job(
+    scripts: Vec<Vec<Task>>,
+    actors: Vec<Actor>,
+    groups: Vec<Group>,
+    sms: &[u32],
+) -> Job {
     Job {
         streams: vec![StreamRole::Compute, StreamRole::DataParallel],
         names: vec!["task".into()],
@@ -79,10 +84,11 @@ fn job(scripts: Vec<Vec<Task>>, actors: Vec<Actor>, groups: Vec<Group>, sms: &[u
         actors,
         groups,
         exchanges: sms.iter().map(|&s| exchange(s)).collect(),
+        transfer_routes: Vec::new(),
     }
 }
 
-fn takes(time: u64, loads: &[(u32, f64)]) -> Rehearsed {
+pub(super) fn takes(time: u64, loads: &[(u32, f64)]) -> Rehearsed {
     Rehearsed {
         time: micros(time),
         launch: Time::ZERO,
@@ -105,7 +111,7 @@ fn load(link: u32, bytes: f64) -> Load {
     }
 }
 
-fn gigabyte(_: LinkId) -> Bandwidth {
+pub(super) fn gigabyte(_: LinkId) -> Bandwidth {
     Bandwidth::from_gb_per_sec(1)
 }
 

@@ -35,7 +35,7 @@ impl<'f> Trouble<'f> {
             kernels: job
                 .actors
                 .iter()
-                .map(|a| (a.rank, a.script as usize))
+                .filter_map(|a| Some((a.rank, a.script? as usize)))
                 .collect(),
             numbers: job.scripts.iter().map(number).collect(),
         }
@@ -57,7 +57,8 @@ impl JobDisturbances for Trouble<'_> {
             return kernels;
         }
         let script = self.kernels.get(&rank).copied();
-        let number = script.map_or(0, |s| self.numbers[s][task.0 as usize]);
+        let number = script.and_then(|s| self.numbers[s].get(task.0 as usize));
+        let number = number.copied().unwrap_or(0);
         let work = Work {
             step: u64::from(tag.step),
             micro_batch: u32::from(tag.micro_batch.unwrap_or(0)),

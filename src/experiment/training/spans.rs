@@ -4,7 +4,8 @@ use super::traced::in_trace;
 use fabricsim_collective::Collective;
 use fabricsim_engine::job::{Done, JobProbe, Meeting};
 use fabricsim_plan::job::{
-    ActorId, BucketId, Group, GroupId, GroupRole, HowMoved, Job, Movement as Moved, TaskKind, Work,
+    ActorId, BucketId, Group, GroupId, GroupRole, HowMoved, Job, Movement as Moved, Task, TaskKind,
+    Work,
 };
 use fabricsim_report::training::{
     Communication, Communicator, JobSpan, JobTimeline, MessageEnd, Movement, RankUse, SpanKind,
@@ -137,7 +138,7 @@ impl<'j> Spans<'j> {
 }
 
 impl JobProbe for Spans<'_> {
-    fn task(&mut self, done: Done) {
+    fn task(&mut self, done: Done, task: &Task) {
         let Some(place) = self.place[done.actor.0 as usize] else {
             return;
         };
@@ -145,7 +146,6 @@ impl JobProbe for Spans<'_> {
             return;
         }
         let actor = &self.job.actors[done.actor.0 as usize];
-        let task = &self.job.scripts[actor.script as usize].tasks[done.task.0 as usize];
         let tag = task.tag;
         if tag.step < self.last_step {
             return;
@@ -158,12 +158,15 @@ impl JobProbe for Spans<'_> {
             communication = Some(self.communication(group, exchange));
             message = self.message(done.actor, done.meeting, exchange);
         }
+        if let Work::Transfer { bytes: of, .. } = task.work {
+            bytes = of;
+        }
         self.spans.push(JobSpan {
             rank: place,
             stream: task.stream.0,
             what: self.job.names[usize::from(tag.name)].clone(),
             kind: match task.work {
-                Work::Communicate { .. } => SpanKind::Communication,
+                Work::Communicate { .. } | Work::Transfer { .. } => SpanKind::Communication,
                 Work::Kernels(_) => kind_of(tag.kind),
                 Work::Wait(_) | Work::Synchronise => SpanKind::Other,
             },

@@ -16,8 +16,8 @@ pub struct Actor {
     pub rank: u32,
     /// How many there are.
     pub alike: u32,
-    /// What they do, an index into [`Job::scripts`].
-    pub script: u32,
+    /// What they do, if that is written beforehand: an index into [`super::Job::scripts`].
+    pub script: Option<u32>,
     /// SMs of the GPU.
     pub sms: u32,
     /// What starting a kernel takes the process.

@@ -1,19 +1,24 @@
-//! A job laid onto a machine: what each rank does in a step, task by task on its streams, and
-//! which communications it meets others in.
+//! A job laid onto a machine: what each rank does, task by task on its streams, and which
+//! communications it meets others in.
 //!
-//! Ranks that do the same have one [`Script`]; ranks that nothing tells apart are one
+//! Tasks come from a [`TaskSource`]: written beforehand, or decided while time passes. Ranks that
+//! do the same as was written beforehand have one [`Script`]; ranks that nothing tells apart are one
 //! [`Actor`]. A communicator (or all that are alike) is a [`Group`] of actors; each of its
 //! operations is an [`Exchange`], which holds the plan of one collective.
 
 mod communicator;
 mod disturbed;
+mod source;
 mod stream;
 mod task;
+mod transfer;
 
 pub use communicator::{Actor, Exchange, Group, GroupRole, HowMoved, Movement, TwinLinks};
 pub use disturbed::{JobDisturbances, Undisturbed};
+pub use source::{Batch, Ended, Scripted, TaskSource, TimerId};
 pub use stream::StreamRole;
 pub use task::{BucketId, Kernels, Script, Tag, Task, TaskKind, Work};
+pub use transfer::{TransferRoute, TransferRouteId};
 
 /// A job with all that its execution needs.
 #[derive(Clone, Default)]
@@ -30,6 +35,8 @@ pub struct Job {
     pub groups: Vec<Group>,
     /// What is communicated.
     pub exchanges: Vec<Exchange>,
+    /// The ways that transfers take.
+    pub transfer_routes: Vec<TransferRoute>,
 }
 
 /// A stream of a GPU, an index into [`Job::streams`]. Stream 0 is the main one.

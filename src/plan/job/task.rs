@@ -1,7 +1,7 @@
 //! Tasks: what is done on a stream.
 
-use super::{StreamId, TaskId};
-use fabricsim_units::Time;
+use super::{StreamId, TaskId, TransferRouteId};
+use fabricsim_units::{Bytes, Time};
 use smallvec::SmallVec;
 use std::num::NonZeroU16;
 use std::ops::AddAssign;
@@ -105,6 +105,15 @@ pub enum Work {
         group: u16,
         /// Which of the group's exchanges.
         exchange: u16,
+    },
+    /// Bytes flow over links that others use, too; nothing of the GPU's SMs is needed.
+    Transfer {
+        /// Over which links.
+        route: TransferRouteId,
+        /// How many.
+        bytes: Bytes,
+        /// In how many messages.
+        messages: u32,
     },
     /// Something that takes so long, whatever else goes on: a copy engine, the host.
     Wait(Time),

@@ -189,7 +189,7 @@ fn actors(classes: &Classes, duties: &Duties, (sms, launch): (u32, Time)) -> Vec
     let actor = |(&rank, alike)| Actor {
         rank,
         alike,
-        script: duties.of_rank[rank as usize],
+        script: Some(duties.of_rank[rank as usize]),
         sms,
         launch,
         groups: vec![None; Slot::ALL.len()],
@@ -259,8 +259,8 @@ impl Writing<'_> {
     ) -> Result<Written, TrainingError> {
         let memory = &footprint.memory;
         let mut actors = vec![0u64; duties.first.len()];
-        for actor in &job.actors {
-            actors[actor.script as usize] += 1;
+        for script in job.actors.iter().filter_map(|actor| actor.script) {
+            actors[script as usize] += 1;
         }
         let expected: Vec<u64> = duties.first.iter().map(|&rank| self.tasks(rank)).collect();
         let parts = expected.iter().zip(&actors);

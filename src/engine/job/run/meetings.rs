@@ -1,6 +1,7 @@
 //! Operations of groups: who has come, and how fast they go on.
 
 use super::{Event, Run};
+use crate::job::contention::Flow;
 use crate::job::state::{Going, Phase};
 use crate::job::{JobError, JobProbe, Waiting};
 use fabricsim_plan::job::{ActorId, ExchangeId, GroupId, StreamId};
@@ -104,7 +105,7 @@ impl Run<'_> {
             (going.since, going.speed) = (self.now, 0.0);
         }
         if over == Phase::Moving {
-            self.contention.stop(group);
+            self.contention.stop(Flow::Group(group));
         }
         match next {
             Some((Phase::Moving, _)) => self.contention.start(group, exchange),

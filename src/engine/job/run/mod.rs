@@ -1,19 +1,25 @@
 //! The event loop of a job.
 
 mod meetings;
+mod sources;
 mod steps;
 mod tasks;
+mod transfers;
 
-use super::contention::{Contention, WHOLE};
+use super::contention::{Contention, Flow};
+use super::outline::Outline;
 use super::rehearse::Rehearsed;
-use super::state::{ActorState, GroupState, Kind, Outline};
+use super::state::{ActorState, GroupState, Kind};
 use super::{JobError, JobOutcome, JobProbe, Ledger, Traffic};
-use fabricsim_plan::job::{ActorId, GroupId, Job, JobDisturbances, StreamId};
+use fabricsim_plan::job::{
+    ActorId, Batch, Ended, GroupId, Job, JobDisturbances, Scripted, StreamId, TaskSource, TimerId,
+};
 use fabricsim_topology::LinkId;
 use fabricsim_units::{Bandwidth, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use steps::StepEnds;
+use transfers::Transfers;
 
 /// How to run a job.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +41,10 @@ enum Event {
     Patience(GroupId, u32),
     /// Links have other rates.
     Links,
+    /// The first byte of a transfer arrives, or the last one, likewise.
+    Transfer(u32, u32),
+    /// A timer of the source runs out.
+    Timer(TimerId),
 }
 
 struct Run<'j> {
@@ -42,7 +52,7 @@ struct Run<'j> {
     rehearsed: &'j [Rehearsed],
     disturbances: &'j dyn JobDisturbances,
     options: JobOptions,
-    outlines: Vec<Outline>,
+    outlines: Vec<Outline<'j>>,
     actors: Vec<ActorState>,
     groups: Vec<GroupState>,
     /// Operations that each group has begun to gather for.
@@ -51,19 +61,37 @@ struct Run<'j> {
     events: BinaryHeap<Reverse<(Time, Event)>>,
     touched: Vec<ActorId>,
     ready: Vec<GroupId>,
-    speeds: Vec<(GroupId, u64)>,
+    speeds: Vec<(Flow, f64)>,
     ends: StepEnds,
     /// Where each actor's time had gone, and what groups had communicated, when the last step
     /// was the only one left.
     before_last: Option<(Vec<Ledger>, Vec<Vec<Traffic>>)>,
     traffic: Vec<Vec<Traffic>>,
+    transfers: Transfers,
+    /// By route.
+    moved: Vec<Traffic>,
+    /// Whether the source is to be asked when tasks end.
+    asks: bool,
+    /// What it is to be told.
+    ended: Vec<Ended>,
+    fired: Vec<TimerId>,
+    /// What it writes.
+    batch: Batch,
+    /// How often it was asked in the last instant in which it was.
+    asked: (Time, u32),
+    /// Timers that have not run out.
+    timers: u64,
+    /// Changes of links are not watched, for nothing goes on.
+    links_sleep: bool,
+    /// When the last task ended.
+    last_end: Time,
     handled: u64,
     /// Kernels have begun that take longer than the clock goes.
     endless: bool,
     now: Time,
 }
 
-/// Runs a job whose communications have been rehearsed.
+/// Runs the scripts of a job whose communications have been rehearsed.
 ///
 /// # Errors
 /// A job that hangs, ranks that wait for too long.
@@ -78,47 +106,42 @@ pub fn run_job(
     options: JobOptions,
     probe: &mut dyn JobProbe,
 ) -> Result<JobOutcome, JobError> {
-    let streams = job.streams.len();
-    assert!((1..=64).contains(&streams), "a job has 1 to 64 streams");
-    let outlines: Vec<Outline> = job
-        .scripts
-        .iter()
-        .map(|s| Outline::new(s, streams))
-        .collect();
-    let actor =
-        |a: &fabricsim_plan::job::Actor| ActorState::new(a, &outlines[a.script as usize], streams);
-    let mut run = Run {
+    let mut scripted = Scripted::of(job);
+    run_source(
         job,
+        &mut scripted,
         rehearsed,
+        rate,
         disturbances,
         options,
-        actors: job.actors.iter().map(actor).collect(),
-        outlines,
-        groups: vec![GroupState::default(); job.groups.len()],
-        rounds: vec![0; job.groups.len()],
-        contention: Contention::new(job, rehearsed, &rate, disturbances),
-        events: BinaryHeap::new(),
-        touched: Vec::new(),
-        ready: Vec::new(),
-        speeds: Vec::new(),
-        ends: StepEnds::new(job),
-        before_last: None,
-        traffic: job
-            .groups
-            .iter()
-            .map(|g| vec![Traffic::default(); g.exchanges.len()])
-            .collect(),
-        handled: 0,
-        endless: false,
-        now: Time::ZERO,
-    };
-    if let Some(at) = disturbances.next_link_change(Time::ZERO) {
-        run.events.push(Reverse((at, Event::Links)));
-    }
-    for index in 0..run.actors.len() {
-        run.touch(ActorId(index as u32));
-    }
-    run.instant()?;
+        probe,
+    )
+}
+
+/// Runs what a source of tasks writes, while it writes it; communications have been rehearsed.
+///
+/// # Errors
+/// A job that hangs, ranks that wait for too long; a source that writes what makes no sense, or
+/// nothing more without being finished.
+///
+/// # Panics
+/// If the job has no stream, or more than 64.
+pub fn run_source(
+    job: &Job,
+    source: &mut dyn TaskSource,
+    rehearsed: &[Rehearsed],
+    rate: impl Fn(LinkId) -> Bandwidth,
+    disturbances: &dyn JobDisturbances,
+    options: JobOptions,
+    probe: &mut dyn JobProbe,
+) -> Result<JobOutcome, JobError> {
+    let streams = job.streams.len();
+    assert!((1..=64).contains(&streams), "a job has 1 to 64 streams");
+    let contention = Contention::new(job, rehearsed, &rate, disturbances);
+    let mut run = Run::new(job, rehearsed, contention, disturbances, options);
+    run.begin(source)?;
+    run.watch_links();
+    run.instant(source)?;
     while let Some(&Reverse((at, _))) = run.events.peek() {
         if at.is_past_the_clock() {
             break;
@@ -132,10 +155,58 @@ pub fn run_job(
             run.handled += 1;
             run.handle(event, probe)?;
         }
-        run.instant()?;
+        run.instant(source)?;
         run.mark_last_step();
     }
     run.finish()
+}
+
+impl<'j> Run<'j> {
+    /// Nothing has begun.
+    fn new(
+        job: &'j Job,
+        rehearsed: &'j [Rehearsed],
+        contention: Contention,
+        disturbances: &'j dyn JobDisturbances,
+        options: JobOptions,
+    ) -> Self {
+        let traffic = |slots: usize| vec![Traffic::default(); slots];
+        Run {
+            job,
+            rehearsed,
+            disturbances,
+            options,
+            outlines: Vec::new(),
+            actors: Vec::with_capacity(job.actors.len()),
+            groups: vec![GroupState::default(); job.groups.len()],
+            rounds: vec![0; job.groups.len()],
+            contention,
+            events: BinaryHeap::new(),
+            touched: Vec::new(),
+            ready: Vec::new(),
+            speeds: Vec::new(),
+            ends: StepEnds::default(),
+            before_last: None,
+            traffic: job
+                .groups
+                .iter()
+                .map(|g| traffic(g.exchanges.len()))
+                .collect(),
+            transfers: Transfers::default(),
+            moved: traffic(job.transfer_routes.len()),
+            asks: false,
+            ended: Vec::new(),
+            fired: Vec::new(),
+            batch: Batch::default(),
+            asked: (Time::ZERO, 0),
+            timers: 0,
+            links_sleep: false,
+            last_end: Time::ZERO,
+            handled: 0,
+            endless: false,
+            now: Time::ZERO,
+        }
+    }
 }
 
 impl Run<'_> {
@@ -174,22 +245,42 @@ impl Run<'_> {
             }
             Event::Links => {
                 self.contention.links_changed(self.disturbances, self.now);
-                if let Some(at) = self.disturbances.next_link_change(self.now) {
-                    // Only while something goes on: else a flapping link would keep a job that
-                    // hangs alive for ever.
-                    if self.anything_left() {
-                        self.events.push(Reverse((at, Event::Links)));
-                    }
+                // Only while something goes on: else a flapping link would keep a job that hangs
+                // alive for ever.
+                if self.goes_on() {
+                    self.watch_links();
+                } else {
+                    self.links_sleep = true;
                 }
+            }
+            Event::Transfer(slot, _) if self.ends_something(event) => {
+                self.end_transfer_phase(slot, probe);
+            }
+            Event::Transfer(..) => {}
+            Event::Timer(timer) => {
+                self.timers -= 1;
+                self.fired.push(timer);
             }
         }
         Ok(())
     }
 
+    /// Foresees the next change of a link.
+    fn watch_links(&mut self) {
+        if let Some(at) = self.disturbances.next_link_change(self.now) {
+            self.events.push(Reverse((at, Event::Links)));
+        }
+    }
+
+    /// Whether there are tasks that are not done, or timers that will have some written.
+    fn goes_on(&self) -> bool {
+        self.timers > 0 || self.anything_left()
+    }
+
     /// Tasks of an actor that are not done.
     fn left(&self, actor: ActorId) -> u32 {
         let state = &self.actors[actor.0 as usize];
-        self.job.scripts[state.script].tasks.len() as u32 - state.done
+        self.outlines[state.outline].written() - state.done
     }
 
     fn anything_left(&self) -> bool {
@@ -197,7 +288,25 @@ impl Run<'_> {
     }
 
     /// All that begins at this instant.
-    fn instant(&mut self) -> Result<(), JobError> {
+    fn instant(&mut self, source: &mut dyn TaskSource) -> Result<(), JobError> {
+        self.begin_all()?;
+        while self.ask(source)? {
+            self.begin_all()?;
+        }
+        let mut speeds = std::mem::take(&mut self.speeds);
+        self.contention.speeds(&mut speeds);
+        for &(flow, speed) in &speeds {
+            match flow {
+                Flow::Group(group) => self.go_on(group, speed),
+                Flow::Transfer(slot) => self.transfer_goes_at(slot, speed),
+            }
+        }
+        self.speeds = speeds;
+        Ok(())
+    }
+
+    /// Begins what can begin.
+    fn begin_all(&mut self) -> Result<(), JobError> {
         loop {
             let mut touched = std::mem::take(&mut self.touched);
             touched.sort_unstable();
@@ -222,16 +331,9 @@ impl Run<'_> {
                 self.ready = ready;
             }
             if self.touched.is_empty() && self.ready.is_empty() {
-                break;
+                return Ok(());
             }
         }
-        let mut speeds = std::mem::take(&mut self.speeds);
-        self.contention.speeds(&mut speeds);
-        for &(group, speed) in &speeds {
-            self.go_on(group, speed as f64 / WHOLE as f64);
-        }
-        self.speeds = speeds;
-        Ok(())
     }
 
     /// Keeps where time has gone until the last step is the only one left.
@@ -255,13 +357,15 @@ impl Run<'_> {
                     Kind::Kernels { version: v, .. } => v == version,
                     // What kernels before it were to take has a version.
                     Kind::Wait => version == 0,
-                    Kind::Communication(_) => false,
+                    Kind::Communication(_) | Kind::Transfer => false,
                 })
             }
             Event::Group(group, version) => {
                 let state = &self.groups[group.0 as usize];
                 state.going.is_some() && state.version == version
             }
+            Event::Transfer(slot, version) => self.transfers.is_foreseen(slot, version),
+            Event::Timer(_) => true,
             Event::Look(_) | Event::Patience(..) | Event::Links => false,
         }
     }
@@ -282,6 +386,13 @@ impl Run<'_> {
                 });
             }
         }
+        if let Some((actor, bytes)) = self.transfers.stuck() {
+            return Err(JobError::NoPath {
+                at: self.now,
+                exchange: format!("a transfer of {bytes}"),
+                group: format!("rank {}", self.job.actors[actor.0 as usize].rank),
+            });
+        }
         if self.anything_left() {
             let groups = (0..self.groups.len() as u32).map(GroupId);
             let gathering = groups.filter(|g| !self.groups[g.0 as usize].come.is_empty());
@@ -290,8 +401,11 @@ impl Run<'_> {
                 waiting: gathering.map(|g| self.waiting(g)).collect(),
             });
         }
+        if self.asks {
+            return Err(JobError::Stalls { at: self.now });
+        }
         let steps = self.ends.into_ends();
-        let end = steps.iter().copied().max().unwrap_or(Time::ZERO);
+        let end = self.last_end;
         for state in &mut self.actors {
             state.settle(end);
         }
@@ -316,6 +430,7 @@ impl Run<'_> {
             last_step,
             last_traffic,
             traffic: self.traffic,
+            transfers: self.moved,
             events: self.handled,
         })
     }

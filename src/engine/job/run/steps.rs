@@ -1,16 +1,18 @@
-//! When the steps of a job end.
+//! When the steps of scripts end.
 
-use fabricsim_plan::job::Job;
+use fabricsim_plan::job::{ActorId, Job};
 use fabricsim_units::Time;
 
 /// When steps end, and how many tasks of all actors each still has.
+#[derive(Default)]
 pub(super) struct StepEnds {
     ends: Vec<Time>,
     left: Vec<u64>,
 }
 
 impl StepEnds {
-    pub(super) fn new(job: &Job) -> Self {
+    /// Of these actors' scripts.
+    pub(super) fn new(job: &Job, actors: &[ActorId]) -> Self {
         let mut of_script: Vec<Vec<u64>> = Vec::with_capacity(job.scripts.len());
         for script in &job.scripts {
             let mut counts = Vec::new();
@@ -20,8 +22,9 @@ impl StepEnds {
             of_script.push(counts);
         }
         let mut left = Vec::new();
-        for actor in &job.actors {
-            for (step, count) in of_script[actor.script as usize].iter().enumerate() {
+        let actors = actors.iter().map(|id| &job.actors[id.0 as usize]);
+        for script in actors.filter_map(|actor| actor.script) {
+            for (step, count) in of_script[script as usize].iter().enumerate() {
                 add(&mut left, step, *count);
             }
         }

@@ -1,9 +1,10 @@
 //! Tasks on streams: when they may begin, how long they take, what ends with them.
 
 use super::{Event, Run};
+use crate::job::outline::DONE;
 use crate::job::state::{Kind, Running};
 use crate::job::{Done, JobError, JobProbe, Meeting};
-use fabricsim_plan::job::{ActorId, StreamId, TaskId, Work};
+use fabricsim_plan::job::{ActorId, Ended, StreamId, TaskId, Work};
 use fabricsim_units::Time;
 use std::cmp::Reverse;
 
@@ -14,7 +15,6 @@ impl Run<'_> {
     /// Begins the tasks of an actor whose turn has come.
     pub(super) fn begin_tasks(&mut self, actor: ActorId) -> Result<(), JobError> {
         let me = &self.job.actors[actor.0 as usize];
-        let script = &self.job.scripts[me.script as usize];
         loop {
             self.pass_syncs(actor);
             if self.actors[actor.0 as usize].look << (64 - self.job.streams.len()) == 0 {
@@ -27,25 +27,20 @@ impl Run<'_> {
                     continue;
                 }
                 state.look &= !(1 << stream);
-                let outline = &self.outlines[state.script];
+                let outline = &self.outlines[state.outline];
                 let own = &state.streams[stream];
                 let Some(&task) = outline.of_stream[stream].get(own.next) else {
                     continue;
                 };
-                let index = task.0 as usize;
-                if own.running.is_some() || state.waits[index] > 0 {
+                if own.running.is_some() || state.waits[outline.index(task)] > 0 {
                     continue;
                 }
-                let sync = outline
-                    .syncs
-                    .get(state.sync)
-                    .map_or(u32::MAX, |sync| sync.0);
-                if task.0 > sync {
+                let sync = outline.syncs.get(state.sync);
+                if sync.is_some_and(|sync| task > *sync) {
                     continue;
                 }
-                let launches = u64::from(outline.launches_before[index] - state.host_launches);
-                let starts = u64::from(!matches!(script.tasks[index].work, Work::Wait(_)));
-                let issued = state.host_base + me.launch.times(launches + starts);
+                let host = (state.host_base, state.host_launches);
+                let issued = outline.issued(task, host, me.launch);
                 if issued > self.now {
                     self.events.push(Reverse((issued, Event::Look(actor))));
                     continue;
@@ -61,8 +56,9 @@ impl Run<'_> {
 
     /// The process goes on behind synchronisations that have nothing to wait for any more.
     fn pass_syncs(&mut self, actor: ActorId) {
+        let launch = self.job.actors[actor.0 as usize].launch;
         let state = &mut self.actors[actor.0 as usize];
-        let outline = &self.outlines[state.script];
+        let outline = &mut self.outlines[state.outline];
         while let Some(&sync) = outline.syncs.get(state.sync) {
             // All before it are done, other synchronisations included.
             if state.done < sync.0 {
@@ -72,14 +68,20 @@ impl Run<'_> {
             state.sync += 1;
             state.look = u64::MAX;
             state.host_base = self.now;
-            state.host_launches = outline.launches_before[sync.0 as usize];
+            state.host_launches = outline.launches_before(sync);
             for &dependent in outline.dependents(sync) {
-                state.waits[dependent.0 as usize] -= 1;
+                state.waits[outline.index(dependent)] -= 1;
             }
-            let step = self.job.scripts[state.script].tasks[sync.0 as usize]
-                .tag
-                .step;
-            self.ends.note(step, self.now);
+            if outline.is_open() {
+                state.waits[outline.index(sync)] = DONE;
+                outline.start(state.sync, self.now, launch);
+            } else {
+                self.ends.note(outline.task(sync).tag.step, self.now);
+            }
+            self.last_end = self.now;
+            if self.asks {
+                self.ended.push(Ended { actor, task: sync });
+            }
         }
     }
 
@@ -90,12 +92,15 @@ impl Run<'_> {
         task: TaskId,
     ) -> Result<(), JobError> {
         let me = &self.job.actors[actor.0 as usize];
-        let what = &self.job.scripts[me.script as usize].tasks[task.0 as usize];
+        let outline = self.actors[actor.0 as usize].outline;
+        let what = self.outlines[outline].task(task);
+        let (work, tag) = (what.work, what.tag);
         let now = self.now;
-        let kind = match what.work {
+        let kind = match work {
             Work::Kernels(kernels) => {
-                let kernels = self.disturbances.kernels(me.rank, task, what.tag, kernels);
+                let kernels = self.disturbances.kernels(me.rank, task, tag, kernels);
                 Kind::Kernels {
+                    part: tag.kind,
                     kernels,
                     left: 1.0,
                     since: now,
@@ -119,10 +124,18 @@ impl Run<'_> {
                 self.come(actor, stream, group, exchange)?;
                 Kind::Communication(group)
             }
+            Work::Transfer {
+                route,
+                bytes,
+                messages,
+            } => {
+                self.begin_transfer((actor, stream), route, bytes, messages);
+                Kind::Transfer
+            }
             Work::Synchronise => Kind::Wait,
         };
         let state = &mut self.actors[actor.0 as usize];
-        let ready = state.freed[task.0 as usize];
+        let ready = state.freed[self.outlines[outline].index(task)];
         let own = &mut state.streams[usize::from(stream.0)];
         own.next += 1;
         own.running = Some(Running {
@@ -153,6 +166,7 @@ impl Run<'_> {
                         since,
                         whole,
                         version,
+                        ..
                     },
                 ..
             }) = &mut own.running
@@ -211,33 +225,42 @@ impl Run<'_> {
             }),
             _ => None,
         };
-        probe.task(Done {
+        let outline = self.actors[actor.0 as usize].outline;
+        let done = Done {
             actor,
             task: running.task,
             ready: running.ready,
             begun: running.begun,
             ended: self.now,
             meeting,
-        });
+        };
+        probe.task(done, self.outlines[outline].task(running.task));
         self.task_done(actor, running.task);
     }
 
     pub(super) fn task_done(&mut self, actor: ActorId, task: TaskId) {
         let state = &mut self.actors[actor.0 as usize];
         state.done += 1;
-        let outline = &self.outlines[state.script];
-        let tasks = &self.job.scripts[state.script].tasks;
-        let done = &tasks[task.0 as usize];
+        let outline = &self.outlines[state.outline];
+        let done = outline.task(task);
         state.look |= 1 << done.stream.0;
         for &dependent in outline.dependents(task) {
-            let waits = &mut state.waits[dependent.0 as usize];
-            *waits -= 1;
-            if *waits == 0 {
-                state.look |= 1 << tasks[dependent.0 as usize].stream.0;
+            let index = outline.index(dependent);
+            state.waits[index] -= 1;
+            if state.waits[index] == 0 {
+                state.look |= 1 << outline.task(dependent).stream.0;
             }
-            state.freed[dependent.0 as usize] = self.now;
+            state.freed[index] = self.now;
         }
-        self.ends.note(done.tag.step, self.now);
+        self.last_end = self.now;
+        if outline.is_open() {
+            state.waits[outline.index(task)] = DONE;
+        } else {
+            self.ends.note(done.tag.step, self.now);
+        }
+        if self.asks {
+            self.ended.push(Ended { actor, task });
+        }
         self.touch(actor);
     }
 
@@ -245,6 +268,6 @@ impl Run<'_> {
     pub(super) fn book(&mut self, actor: ActorId) {
         let state = &mut self.actors[actor.0 as usize];
         state.settle(self.now);
-        state.doing = state.now_doing(&self.job.scripts[state.script], &self.groups);
+        state.doing = state.now_doing(self.outlines[state.outline].written(), &self.groups);
     }
 }
