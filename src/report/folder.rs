@@ -20,6 +20,8 @@ pub struct FolderKind {
     /// Files of which there can be several: how their names begin and end, with something
     /// between.
     pub families: &'static [(&'static str, &'static str)],
+    /// Folders in it: how their names begin, and how those of the files in them begin and end.
+    pub folders: &'static [(&'static str, (&'static str, &'static str))],
     /// The one of them, a JSON object, that is always there.
     pub mark: &'static str,
     /// Fields of that object. It is looked at no closer, since it may have been written
@@ -30,15 +32,38 @@ pub struct FolderKind {
 impl FolderKind {
     /// Whether a file of this name can be in such a folder.
     fn holds(&self, name: &OsStr) -> bool {
-        let several = |name: &str| {
-            let mut families = self.families.iter();
-            families.any(|(begin, end)| {
-                let rest = name.strip_prefix(begin).and_then(|n| n.strip_suffix(end));
-                rest.is_some_and(|between| !between.is_empty())
-            })
-        };
+        let several = |name: &str| self.families.iter().any(|family| is_of(name, *family));
         self.files.iter().any(|file| name == *file) || name.to_str().is_some_and(several)
     }
+
+    /// Whether a folder can be in such a folder, with all that it holds.
+    fn holds_folder(&self, path: &Path) -> Result<bool, ReportError> {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let Some((_, files)) = self
+            .folders
+            .iter()
+            .find(|(begin, _)| name.starts_with(begin))
+        else {
+            return Ok(false);
+        };
+        for entry in fs::read_dir(path).map_err(ReportError::io("read", path))? {
+            let entry = entry.map_err(ReportError::io("read", path))?;
+            let ours = entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| is_of(name, *files));
+            if !ours || entry.path().is_dir() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Whether a name begins and ends so, with something between.
+fn is_of(name: &str, (begin, end): (&str, &str)) -> bool {
+    let rest = name.strip_prefix(begin).and_then(|n| n.strip_suffix(end));
+    rest.is_some_and(|between| !between.is_empty())
 }
 
 /// Makes the folder `target`, and its parents if needed, with what `fill` writes into
@@ -168,7 +193,12 @@ fn check_kind(target: &Path, kind: &FolderKind) -> Result<(), ReportError> {
     for entry in entries {
         let entry = entry.map_err(ReportError::io("read", target))?;
         let name = entry.file_name();
-        if !kind.holds(&name) || entry.path().is_dir() {
+        let path = entry.path();
+        let held = match path.is_dir() {
+            true => kind.holds_folder(&path)?,
+            false => kind.holds(&name),
+        };
+        if !held {
             return Err(foreign(format!("it holds `{}`", name.to_string_lossy())));
         }
         empty = false;

@@ -15,16 +15,19 @@ pub enum Output {
     Plots,
     /// report.html.
     Report,
+    /// Of training, a profile of each rank as PyTorch's profiler writes them; only if asked for.
+    Kineto,
 }
 
 impl Output {
     /// All of them.
-    pub const ALL: [Output; 5] = [
+    pub const ALL: [Output; 6] = [
         Output::Summary,
         Output::Timeline,
         Output::Links,
         Output::Plots,
         Output::Report,
+        Output::Kineto,
     ];
 
     /// As flags and files name it.
@@ -36,6 +39,7 @@ impl Output {
             Output::Links => "links",
             Output::Plots => "plots",
             Output::Report => "report",
+            Output::Kineto => "kineto",
         }
     }
 }
@@ -69,6 +73,10 @@ impl Outputs {
 impl Default for Outputs {
     /// All kinds that every run has.
     fn default() -> Self {
-        Outputs::of(Output::ALL)
+        Outputs::of(
+            Output::ALL
+                .into_iter()
+                .filter(|output| *output != Output::Kineto),
+        )
     }
 }

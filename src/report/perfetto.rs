@@ -67,7 +67,12 @@ impl<W: Write> Events<W> {
             out.write_all(b"},")?;
         }
         out.write_all(b"\"traceEvents\":[")?;
-        Ok(Events { out, first: true })
+        Ok(Events::inside(out))
+    }
+
+    /// Goes on behind the opening of a trace.
+    pub(super) fn inside(out: W) -> Self {
+        Events { out, first: true }
     }
 
     /// Closes the trace.

@@ -5,7 +5,7 @@ use super::outputs::{Output, Outputs};
 use super::points::points_csv;
 use super::record::Timeline;
 use super::summary::Summary;
-use super::training::{JobTimeline, job_timeline_svg, write_job_trace};
+use super::training::{JobTimeline, job_timeline_svg, write_job_trace, write_kineto};
 use super::{ReportError, comparison, html, links_csv, perfetto, plot, summary_json};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -91,6 +91,7 @@ const KIND: FolderKind = FolderKind {
         ("links-", ".csv"),
         ("topology-", ".svg"),
     ],
+    folders: &[("kineto", ("rank-", ".json.gz"))],
     mark: "summary.json",
     fields: &["version", "seed", "title", "warnings", "spec"],
 };
@@ -204,6 +205,11 @@ impl<'r> Files<'r> {
                 if self.outputs.has(Output::Timeline) {
                     let trace = path("timeline", "json");
                     write_with(&trace, |out| write_job_trace(timeline, out))?;
+                }
+                if self.outputs.has(Output::Kineto) {
+                    let profiles = folder.join(format!("kineto{ending}"));
+                    std::fs::create_dir(&profiles).map_err(ReportError::io("create", &profiles))?;
+                    write_kineto(timeline, &profiles)?;
                 }
                 if self.outputs.has(Output::Plots) {
                     write_text(&path("timeline", "svg"), &job_timeline_svg(timeline))?;

@@ -57,6 +57,8 @@ pub struct Done {
     pub task: TaskId,
     /// When its turn on the stream came and all that it needs was there.
     pub ready: Time,
+    /// When the actor began it; of a communication: when it came there.
+    pub came: Time,
     /// When it began; of a communication: when its last rank came.
     pub begun: Time,
     /// When it was done.

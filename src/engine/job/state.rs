@@ -16,6 +16,7 @@ pub const fn script_footprint() -> u64 {
 pub(super) struct Running {
     pub(super) task: TaskId,
     pub(super) ready: Time,
+    pub(super) came: Time,
     pub(super) begun: Time,
     pub(super) kind: Kind,
 }

@@ -83,6 +83,7 @@ impl<'j> Spans<'j> {
             ranks: shown
                 .map(|r| (r.rank, r.gpu.clone(), r.part.clone()))
                 .collect(),
+            world: self.job.actors.iter().map(|actor| actor.alike).sum(),
             communications: self.communications,
             in_trace: match self.all {
                 true => BTreeSet::new(),
@@ -177,7 +178,12 @@ impl JobProbe for Spans<'_> {
             micro_batch: tag.micro_batch,
             chunk: tag.chunk,
             step: tag.step,
+            kernels: match task.work {
+                Work::Kernels(kernels) => Some(kernels.launches),
+                _ => None,
+            },
             ready: done.ready,
+            came: done.came,
             start: done.begun,
             end: done.ended,
         });

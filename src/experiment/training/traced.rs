@@ -60,6 +60,8 @@ mod tests {
             message: None,
             step: 0,
             ready: Time::ZERO,
+            came: Time::ZERO,
+            kernels: 0,
             start: Time::ZERO,
             end: Time::ZERO,
         };

@@ -298,7 +298,9 @@ fn a_message_is_an_arrow_from_its_sender_to_its_receiver() {
         micro_batch: Some(2),
         chunk: 0,
         step: 0,
+        kernels: None,
         ready: Time::from_micros(10),
+        came: Time::from_micros(10),
         start: Time::from_micros(10),
         end: Time::from_micros(15),
     };

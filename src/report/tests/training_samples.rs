@@ -219,7 +219,9 @@ impl Pipeline {
             micro_batch: batch.map(|batch| batch as u16),
             chunk: 0,
             step,
+            kernels: None,
             ready,
+            came: start,
             start,
             end,
         });

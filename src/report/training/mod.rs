@@ -6,6 +6,7 @@
 mod blocks;
 mod compare;
 mod floats;
+mod kineto;
 mod page;
 mod published;
 mod record;
@@ -19,6 +20,7 @@ mod zoom;
 pub use compare::{as_fast, best, difference, is_equal, is_same_work, ran};
 pub(crate) use compare::{effort, lines, parts, unsaid};
 pub(super) use floats::training_floats;
+pub use kineto::write_kineto;
 pub(crate) use page::{described as page_described, failures, folded, opened, tiles};
 pub use published::{
     PublishedRow, PublishedTable, median, median_error, published_json, published_text,

@@ -11,6 +11,8 @@ pub struct JobTimeline {
     pub streams: Vec<String>,
     /// Ranks shown, in the order of [`super::StepResult::ranks`]: rank, GPU, part.
     pub ranks: Vec<(u32, String, String)>,
+    /// How many ranks the job has.
+    pub world: u32,
     /// Operations of communicators, each once.
     pub communications: Vec<Communication>,
     /// What they did, in order of its end.
@@ -61,9 +63,14 @@ pub struct JobSpan {
     pub chunk: u16,
     /// Which step.
     pub step: u16,
+    /// How many kernels it is; none if it is something else.
+    pub kernels: Option<u16>,
     /// When it could have begun; of a communication, from here to `start` the rank waited for
     /// others.
     pub ready: Time,
+    /// When the rank began it; of a communication: from here on its kernel runs, though it may
+    /// wait for others until `start`.
+    pub came: Time,
     /// When it began.
     pub start: Time,
     /// When it ended.

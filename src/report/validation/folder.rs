@@ -9,6 +9,7 @@ use std::path::Path;
 const KIND: FolderKind = FolderKind {
     files: &["validation.json", "report.html", "curves.svg"],
     families: &[],
+    folders: &[],
     mark: "validation.json",
     fields: &["sets", "summary", "skipped", "version"],
 };

@@ -141,6 +141,7 @@ impl Run<'_> {
         own.running = Some(Running {
             task,
             ready,
+            came: now,
             begun: now,
             kind,
         });
@@ -230,6 +231,7 @@ impl Run<'_> {
             actor,
             task: running.task,
             ready: running.ready,
+            came: running.came,
             begun: running.begun,
             ended: self.now,
             meeting,
