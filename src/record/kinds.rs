@@ -120,8 +120,11 @@ impl Watched<'_> {
                     *cell += bytes * each;
                 }
             }
+            let name = format!("mean of {links} other links");
             series.push(LinkSeries {
-                name: format!("mean of {links} other links"),
+                // They have no sender in common: a group by itself.
+                from: name.clone(),
+                name,
                 family: family.to_owned(),
                 rate,
                 left: Vec::new(),

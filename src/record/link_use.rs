@@ -171,6 +171,7 @@ pub(super) fn one(
     };
     LinkSeries {
         name: topology.link_name(link),
+        from: topology.device_name(topology.ends(link).0),
         family: topology.family(link).label().to_owned(),
         rate: topology.rate(link),
         left: (0..bytes.len())

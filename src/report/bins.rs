@@ -86,15 +86,13 @@ pub(super) fn families(timeline: &Timeline) -> Vec<Family<'_>> {
 }
 
 /// Bytes per second out of each device over links of `family`, by bin, by the name of the device.
-/// A device is what stands before ` > ` in a link's name.
 pub(super) fn senders<'a>(timeline: &'a Timeline, family: &str) -> BTreeMap<&'a str, Vec<f64>> {
     let bins = count(timeline);
     let mut senders: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for series in timeline.links.iter().filter(|s| s.family == family) {
-        let Some((from, _)) = series.name.split_once(" > ") else {
-            continue;
-        };
-        let rates = senders.entry(from).or_insert_with(|| vec![0.0; bins]);
+        let rates = senders
+            .entry(series.from.as_str())
+            .or_insert_with(|| vec![0.0; bins]);
         for (index, &bytes) in series.bytes.iter().enumerate() {
             rates[index] += rate(timeline, index, bytes);
         }

@@ -343,6 +343,8 @@ pub enum Activity {
 pub struct LinkSeries {
     /// `node0/gpu3 > node0/nvswitch1`.
     pub name: String,
+    /// The device that sends over it: `node0/gpu3`.
+    pub from: String,
     /// `NVLink`, `PCIe`, `network` …
     pub family: String,
     /// What payload can use of the link.

@@ -27,6 +27,8 @@ pub struct Ledger {
     pub waited_for: BTreeMap<ActorId, Time>,
     /// [`Ledger::compute`] by [`TaskKind`]; of several at once the first.
     pub kernels: [Time; TaskKind::ALL.len()],
+    /// [`Ledger::exposed`] of transfers.
+    pub transfers: Time,
     /// [`Ledger::exposed`] of communications by exchange in place of stream.
     pub exposed_in: BTreeMap<ExchangeId, Time>,
     /// [`Ledger::waiting`] by exchange in place of stream.
@@ -75,7 +77,10 @@ impl Ledger {
                 *self.exposed_in.entry(exchange).or_default() += time;
                 &mut self.exposed[usize::from(stream.0)]
             }
-            Doing::Transfer(stream) => &mut self.exposed[usize::from(stream.0)],
+            Doing::Transfer(stream) => {
+                self.transfers += time;
+                &mut self.exposed[usize::from(stream.0)]
+            }
             Doing::Waiting(stream, exchange) => {
                 *self.waiting_in.entry(exchange).or_default() += time;
                 &mut self.waiting[usize::from(stream.0)]
@@ -102,6 +107,7 @@ impl Ledger {
             compute: self.compute - before.compute,
             exposed: each(&self.exposed, &before.exposed),
             waiting: each(&self.waiting, &before.waiting),
+            transfers: self.transfers - before.transfers,
             other: self.other - before.other,
             host: self.host - before.host,
             idle: self.idle - before.idle,

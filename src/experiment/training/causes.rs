@@ -179,7 +179,7 @@ impl<'a> Accounts<'a> {
             }
         }
         self.waiting(ledger, add);
-        add(Cause::Copies, ledger.other.picos());
+        add(Cause::Copies, (ledger.other + ledger.transfers).picos());
         add(Cause::Host, ledger.host.picos());
         add(Cause::Idle, ledger.idle.picos());
     }

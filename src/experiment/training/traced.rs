@@ -61,7 +61,7 @@ mod tests {
             step: 0,
             ready: Time::ZERO,
             came: Time::ZERO,
-            kernels: 0,
+            kernels: None,
             start: Time::ZERO,
             end: Time::ZERO,
         };

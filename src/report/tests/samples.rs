@@ -267,6 +267,7 @@ fn ring_links(bin: Time, end: Time) -> Vec<LinkSeries> {
         let bytes = bytes.collect();
         links.push(LinkSeries {
             left: Vec::new(),
+            from: name.split(" > ").next().unwrap_or_default().to_owned(),
             name,
             family: family.to_owned(),
             rate,

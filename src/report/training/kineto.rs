@@ -6,7 +6,7 @@
 //! wait for others first. The host's calls stand where kernels begin: when the host made them is
 //! not recorded. Only the last step is in a timeline, and is the only `ProfilerStep`.
 
-use super::{Communication, JobSpan, JobTimeline, Movement};
+use super::{Communication, JobSpan, JobTimeline, Movement, SpanKind};
 use crate::perfetto::{Events, exact_micros, text};
 use crate::{ReportError, write_file};
 use fabricsim_units::Time;
@@ -129,57 +129,82 @@ impl Trace<'_> {
         number: u32,
         events: &mut Events<W>,
     ) -> io::Result<()> {
-        let of = self.timeline.communication(span);
-        if of.is_none() && span.kernels.is_none() {
-            return on_host(
-                span,
-                ("cpu_op", &span.what),
-                (span.came, span.end),
-                None,
-                events,
-            );
-        }
-        let call = match of {
-            Some(_) => "cudaLaunchKernelExC",
-            None => "cudaLaunchKernel",
+        let runs = self.runs(span);
+        let (call, category) = match runs {
+            Runs::Host => {
+                let during = (span.came, span.end);
+                return on_host(span, ("cpu_op", &span.what), during, None, events);
+            }
+            Runs::Communication(_) => ("cudaLaunchKernelExC", "kernel"),
+            Runs::Copy => ("cudaMemcpyAsync", "gpu_memcpy"),
+            Runs::Kernels(_) => ("cudaLaunchKernel", "kernel"),
         };
         let begins = (span.came, span.came);
         on_host(span, ("cuda_runtime", call), begins, Some(number), events)?;
-        for (phase, process, thread) in [
-            ("\"s\"", HOST, THREAD),
-            ("\"f\",\"bp\":\"e\"", GPU, stream(span.stream)),
-        ] {
-            events.next()?;
-            write!(
-                events.out,
-                "{{\"ph\":{phase},\"id\":{number},\"pid\":{process},\"tid\":{thread},\"ts\":{},\
-                 \"cat\":\"ac2g\",\"name\":\"ac2g\"}}",
-                exact_micros(span.came)
-            )?;
-        }
+        arrow(span, number, events)?;
         events.next()?;
-        events
-            .out
-            .write_all(b"{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":")?;
-        match of {
-            Some(of) => text(&mut events.out, &kernel_name(of))?,
-            None => text(&mut events.out, &span.what)?,
+        let out = &mut events.out;
+        write!(out, "{{\"ph\":\"X\",\"cat\":\"{category}\",\"name\":")?;
+        match runs {
+            Runs::Communication(of) => text(out, &kernel_name(of))?,
+            Runs::Copy => text(out, "Memcpy PtoP (Device -> Device)")?,
+            Runs::Kernels(_) | Runs::Host => text(out, &span.what)?,
         }
         let stream = stream(span.stream);
         write!(
-            events.out,
+            out,
             ",\"pid\":{GPU},\"tid\":{stream},\"ts\":{},\"dur\":{},\"args\":{{\"External id\":{number},\
              \"queued\":0,\"device\":{GPU},\"context\":1,\"stream\":{stream},\"correlation\":{number}",
             exact_micros(span.came),
             exact_micros(span.end.saturating_sub(span.came)),
         )?;
-        if let Some(of) = of {
-            communication(of, span, &mut events.out)?;
-        } else if let Some(kernels) = span.kernels {
-            write!(events.out, ",\"kernels\":{kernels}")?;
+        match runs {
+            Runs::Communication(of) => communication(of, span, out)?,
+            Runs::Copy => write!(out, ",\"bytes\":{}", span.bytes.get())?,
+            Runs::Kernels(kernels) => write!(out, ",\"kernels\":{kernels}")?,
+            Runs::Host => {}
         }
-        events.out.write_all(b"}}")
+        out.write_all(b"}}")
     }
+
+    fn runs(&self, span: &JobSpan) -> Runs<'_> {
+        match (self.timeline.communication(span), span.kernels, span.kind) {
+            (Some(of), _, _) => Runs::Communication(of),
+            (None, Some(kernels), _) => Runs::Kernels(kernels),
+            (None, None, SpanKind::Communication) => Runs::Copy,
+            (None, None, _) => Runs::Host,
+        }
+    }
+}
+
+/// What a task is to the GPU.
+#[derive(Clone, Copy)]
+enum Runs<'a> {
+    /// NCCL's kernel.
+    Communication(&'a Communication),
+    /// A copy engine.
+    Copy,
+    /// So many kernels.
+    Kernels(u16),
+    /// Nothing: it is the host's.
+    Host,
+}
+
+/// From the call that started something on the GPU to that.
+fn arrow<W: Write>(span: &JobSpan, number: u32, events: &mut Events<W>) -> io::Result<()> {
+    for (phase, process, thread) in [
+        ("\"s\"", HOST, THREAD),
+        ("\"f\",\"bp\":\"e\"", GPU, stream(span.stream)),
+    ] {
+        events.next()?;
+        write!(
+            events.out,
+            "{{\"ph\":{phase},\"id\":{number},\"pid\":{process},\"tid\":{thread},\"ts\":{},\
+             \"cat\":\"ac2g\",\"name\":\"ac2g\"}}",
+            exact_micros(span.came)
+        )?;
+    }
+    Ok(())
 }
 
 /// An event of the host: one that starts something, under the number of that, or does something.
