@@ -14,7 +14,7 @@ pub const fn task_footprint() -> u64 {
 }
 
 /// Tasks that are held at least before any are dropped.
-const MIN_HELD: usize = 64;
+pub(super) const MIN_HELD: usize = 64;
 
 /// Tasks and what follows from them. Tables begin at the first task that is held.
 pub(super) struct Outline<'j> {

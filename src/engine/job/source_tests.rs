@@ -249,6 +249,68 @@ fn a_process_starts_tasks_that_come_late_when_they_come() {
     assert_eq!(source.answered, [15, 30, 45].map(micros));
 }
 
+/// Iterations of a kernel and a transfer behind it, for which the process waits before it begins
+/// the next.
+struct Iterations {
+    left: u32,
+    written: u32,
+    ends: Vec<Time>,
+}
+
+impl Iterations {
+    fn next(&mut self, out: &mut Batch) {
+        let first = self.written;
+        self.written += 3;
+        self.left -= 1;
+        out.tasks.extend([
+            (ActorId(0), task(MAIN, &[], kernel(3))),
+            (ActorId(0), task(COMM, &[first], transfer(0, 2000))),
+            (ActorId(0), task(MAIN, &[], Work::Synchronise)),
+        ]);
+    }
+}
+
+impl TaskSource for Iterations {
+    fn start(&mut self, out: &mut Batch) {
+        self.next(out);
+    }
+    fn instant(&mut self, now: Time, ended: &[Ended], _: &[TimerId], out: &mut Batch) {
+        let transfer = |ended: &&Ended| ended.task.0 % 3 == 1;
+        if ended.iter().any(|ended| transfer(&ended)) {
+            self.ends.push(now);
+            if self.left > 0 {
+                self.next(out);
+            }
+        }
+    }
+    fn is_finished(&self) -> bool {
+        self.left == 0
+    }
+}
+
+#[test]
+fn iterations_go_on_though_those_that_are_done_are_dropped() {
+    // The process takes 1 us to start the kernel of 3 us; its transfer takes 2 us.
+    let mut server = open(0);
+    server.launch = micros(1);
+    let mut job = job(Vec::new(), vec![server], Vec::new(), &[]);
+    job.transfer_routes = vec![route(Time::ZERO, &[7])];
+    let mut source = Iterations {
+        left: 500,
+        written: 0,
+        ends: Vec::new(),
+    };
+    let (outcome, ends) = run(&job, &mut source, &[], &Undisturbed).expect("it ends");
+    let expected: Vec<Time> = (1..500).map(|iteration| micros(6 * iteration)).collect();
+    assert_eq!(source.ends, expected);
+    assert_eq!((outcome.end, ends.0.len()), (micros(3000), 1000));
+    let ledger = &outcome.ledgers[0];
+    assert_eq!(
+        (ledger.compute, ledger.transfers, ledger.host),
+        (micros(1500), micros(1000), micros(500))
+    );
+}
+
 /// What it is to write at the start, and in each instant then.
 struct Writes(fn(&mut Batch), fn(&mut Batch));
 

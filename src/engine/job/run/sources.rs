@@ -2,7 +2,7 @@
 
 use super::{Event, Run};
 use crate::job::JobError;
-use crate::job::outline::Outline;
+use crate::job::outline::{MIN_HELD, Outline};
 use crate::job::run::steps::StepEnds;
 use crate::job::state::ActorState;
 use fabricsim_plan::job::{ActorId, Batch, Task, TaskSource, Work};
@@ -110,25 +110,41 @@ impl<'j> Run<'j> {
 
     /// Adds a task of an actor.
     fn write(&mut self, actor: ActorId, task: Task) -> Result<(), JobError> {
-        let Some(me) = self.job.actors.get(actor.0 as usize) else {
+        if self.job.actors.len() <= actor.0 as usize {
             return Err(self.no_actor(actor));
-        };
+        }
         let number = self.actors[actor.0 as usize].outline;
         let written = self.outlines[number].written();
-        let what = format!("task {written} of actor {}", actor.0);
-        if !self.outlines[number].is_open() {
-            return Err(self.refused(format!("{what}, which does what its script says")));
+        if let Some(wrong) = self.wrong(actor, &task, written) {
+            return Err(self.refused(format!("task {written} of actor {}{wrong}", actor.0)));
+        }
+        self.drop_done(actor);
+        let launch = self.job.actors[actor.0 as usize].launch;
+        let state = &mut self.actors[actor.0 as usize];
+        let outline = &mut self.outlines[number];
+        state.look |= 1 << task.stream.0;
+        outline.push(task, &mut state.written(), self.now);
+        outline.start(state.sync, self.now, launch);
+        self.touch(actor);
+        Ok(())
+    }
+
+    /// Why an actor cannot have a task behind so many, if it cannot.
+    fn wrong(&self, actor: ActorId, task: &Task, written: u32) -> Option<String> {
+        let me = &self.job.actors[actor.0 as usize];
+        let outline = &self.outlines[self.actors[actor.0 as usize].outline];
+        if !outline.is_open() {
+            return Some(", which does what its script says".to_owned());
         }
         if written == u32::MAX {
-            return Err(self.refused(format!("more than {} tasks of one actor", u32::MAX)));
+            return Some(", which is one too many".to_owned());
         }
-        if usize::from(task.stream.0) >= self.job.streams.len() {
-            let (stream, all) = (task.stream.0, self.job.streams.len());
-            return Err(self.refused(format!("{what} on stream {stream} of {all}")));
+        let streams = self.job.streams.len();
+        if usize::from(task.stream.0) >= streams {
+            return Some(format!(" on stream {} of {streams}", task.stream.0));
         }
         if let Some(after) = task.after.iter().find(|after| after.0 >= written) {
-            let after = after.0;
-            return Err(self.refused(format!("{what}, to wait for task {after}, not written yet")));
+            return Some(format!(", to wait for task {}, not written yet", after.0));
         }
         let known = match task.work {
             Work::Communicate { group, exchange } => match me.groups.get(usize::from(group)) {
@@ -142,27 +158,25 @@ impl<'j> Run<'j> {
             Work::Transfer { route, .. } => (route.0 as usize) < self.job.transfer_routes.len(),
             Work::Kernels(_) | Work::Wait(_) | Work::Synchronise => true,
         };
-        if !known {
-            return Err(self.refused(format!("{what}, which does what the job has not")));
-        }
+        (!known).then(|| ", which does what the job has not".to_owned())
+    }
+
+    /// Drops an actor's tasks that are done, from time to time: when half of those that are held
+    /// have become so since the last time.
+    fn drop_done(&mut self, actor: ActorId) {
         let state = &mut self.actors[actor.0 as usize];
-        let outline = &mut self.outlines[number];
-        let looked = (state.done - state.looked_at) as usize;
-        if looked > outline.held() / 2 {
-            state.looked_at = state.done;
-            let next: Vec<usize> = state.streams.iter().map(|s| s.next).collect();
-            let dropped = outline.drop_done(&mut state.written(), |s| next[usize::from(s.0)]);
-            if dropped {
-                for stream in &mut state.streams {
-                    stream.next = 0;
-                }
+        let outline = &mut self.outlines[state.outline];
+        let since = (state.done - state.looked_at) as usize;
+        if since < MIN_HELD || 2 * since < outline.held() {
+            return;
+        }
+        state.looked_at = state.done;
+        let next: Vec<usize> = state.streams.iter().map(|s| s.next).collect();
+        if outline.drop_done(&mut state.written(), |s| next[usize::from(s.0)]) {
+            for stream in &mut state.streams {
+                stream.next = 0;
             }
         }
-        state.look |= 1 << task.stream.0;
-        outline.push(task, &mut state.written(), self.now);
-        outline.start(state.sync, self.now, me.launch);
-        self.touch(actor);
-        Ok(())
     }
 
     fn no_actor(&self, actor: ActorId) -> JobError {
