@@ -112,27 +112,36 @@ impl Watched<'_> {
                 ..one(self.topology, (link, bytes), until, self.left)
             })
             .collect();
-        for ((family, rate), Others { links, weights }) in others {
-            let mut bytes = vec![0.0; count];
-            for (row, weight) in weights {
-                let each = weight * wire / f64::from(links);
-                for (cell, bytes) in bytes.iter_mut().zip(rows.row(row)) {
-                    *cell += bytes * each;
-                }
-            }
-            let name = format!("mean of {links} other links");
-            series.push(LinkSeries {
-                // They have no sender in common: a group by itself.
-                from: name.clone(),
-                name,
-                family: family.to_owned(),
-                rate,
-                left: Vec::new(),
-                bytes,
-                alike: links,
-            });
-        }
+        let others = others.into_iter();
+        series.extend(others.map(|(group, others)| self.mean(group, &others, (&rows, count))));
         (rows.width(), series)
+    }
+
+    /// What links that are not told by themselves carried in the mean.
+    fn mean(
+        &self,
+        (family, rate): (&str, Bandwidth),
+        others: &Others,
+        (rows, count): (&RowUse, usize),
+    ) -> LinkSeries {
+        let links = others.links;
+        let mut bytes = vec![0.0; count];
+        for (&row, weight) in &others.weights {
+            let each = weight * self.wire() / f64::from(links);
+            for (cell, bytes) in bytes.iter_mut().zip(rows.row(row)) {
+                *cell += bytes * each;
+            }
+        }
+        LinkSeries {
+            // They have no sender in common: a group by itself.
+            from: format!("mean of {links} other links"),
+            name: format!("mean of {links} other links"),
+            family: family.to_owned(),
+            rate,
+            left: Vec::new(),
+            bytes,
+            alike: links,
+        }
     }
 
     fn wire(&self) -> f64 {
