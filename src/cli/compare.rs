@@ -7,7 +7,7 @@ use super::terminal::say_wall;
 use super::what_if::WhatIfArgs;
 use super::{CliError, output, spelling, terminal};
 use fabricsim_collective::Collective;
-use fabricsim_experiment::compare::{card, of_runs, on_machines};
+use fabricsim_experiment::compare::{card, find_better_choices, of_runs, on_machines};
 use fabricsim_experiment::{
     Scenario, SizesSpec, TopologyRef, catalogue, machine_of, run as run_experiment, validate,
 };
@@ -294,7 +294,8 @@ fn of_experiment(
     };
     let budget = args.budget.budget(args.collective.exact_full);
     let mut show = Show::new(false, quiet, true);
-    let results = run_experiment(&experiment, &budget, &outputs, &mut show)?;
+    let mut results = run_experiment(&experiment, &budget, &outputs, &mut show)?;
+    find_better_choices(&experiment, &mut results.summary, &budget)?;
     show.finish();
     if !quiet {
         say_wall(results.summary.wall_ms());

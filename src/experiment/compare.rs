@@ -1,6 +1,7 @@
 //! What is compared: one job on several machines, earlier runs, machines by themselves.
 
 use super::collective::answer as collective_answer;
+pub use super::collective::find_better_choices;
 use super::error::ScenarioError;
 use super::read::{Scenario, changed};
 use super::refusal::{fault, refusal};
@@ -46,7 +47,15 @@ pub fn on_machines(
         names.insert(name.clone());
         variants.push(json!({ "name": name, "set": set }));
     }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let what = scenario
+        .spec
+        .title
+        .as_deref()
+        .unwrap_or(&scenario.spec.name);
+    let title = format!("{what}: {}", names.join(", "));
     if let Value::Object(map) = &mut json {
+        map.insert("title".into(), title.into());
         map.remove("baseline");
         map.insert("variants".into(), Value::Array(variants));
     }

@@ -38,6 +38,29 @@ pub struct CollectiveResult {
     /// Why NCCL chooses what it does, size by size, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decision>,
+    /// Where NCCL's own choice is furthest from the best that it could have chosen, if it was looked
+    /// for and there is such a size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub better_choice: Option<BetterChoice>,
+}
+
+/// A size at which NCCL's choice is not the fastest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BetterChoice {
+    /// nccl-tests' size.
+    pub bytes: u64,
+    /// NCCL's algorithm: `ring`, `tree` …
+    pub algo: String,
+    /// Its protocol: `simple`, `ll`, `ll128`.
+    pub proto: String,
+    /// What it takes, microseconds.
+    pub time_us: f64,
+    /// The fastest algorithm of those that NCCL considers.
+    pub best_algo: String,
+    /// Its protocol.
+    pub best_proto: String,
+    /// What that takes, microseconds.
+    pub best_us: f64,
 }
 
 impl CollectiveResult {

@@ -2,6 +2,7 @@
 
 mod answer;
 mod bound_words;
+mod choices;
 mod disturb;
 mod footprint;
 mod planning;
@@ -12,6 +13,7 @@ pub mod timing;
 mod valid;
 
 pub(crate) use answer::{answer, compare};
+pub use choices::find_better_choices;
 pub(crate) use run::{CollectiveRun, run_collective};
 pub use valid::ValidCollective;
 pub(crate) use valid::collective;

@@ -220,6 +220,7 @@ fn nothing_yet(spec: &ValidCollective, communicator: &Communicator<'_>) -> Colle
         recorded: None,
         faults: spec.faults.told().collect(),
         decisions: Vec::new(),
+        better_choice: None,
     }
 }
 
@@ -367,7 +368,7 @@ pub(super) fn time_at(
     Ok(Some(causes(topology, of, timed.time, &faulty)))
 }
 
-fn timing_of<'b>(spec: &ValidCollective, budget: &'b Budget) -> Timing<'b> {
+pub(super) fn timing_of<'b>(spec: &ValidCollective, budget: &'b Budget) -> Timing<'b> {
     Timing {
         isolated: spec.isolated,
         exact_full: budget.exact_full,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 /// GPUs beyond which a trace has no more tasks than this.
 const MANY_GPUS: usize = 1_024;
-const MOST_TRACED: usize = 45_000;
+const MOST_TRACED: usize = 15_000;
 
 /// Places among those shown of the ranks that a trace of a job on so many GPUs is of; none, if it is of
 /// all.

@@ -108,6 +108,28 @@ pub(crate) fn lines(variants: &[&Variant], waterfalls: &[Waterfall], baseline: &
     lines
 }
 
+/// Where NCCL's own choice is not the best that it could have chosen, as a sentence a variant.
+pub(crate) fn better_choices<'v>(variants: impl IntoIterator<Item = &'v Variant>) -> Vec<String> {
+    let sentence = |variant: &Variant| {
+        let choice = variant.job.collective()?.better_choice.as_ref()?;
+        Some(format!(
+            "On {}, NCCL picks {} {} at {}, {}; {} {} would take {}: NCCL_ALGO={} NCCL_PROTO={}.",
+            variant.name,
+            choice.algo,
+            choice.proto,
+            size(choice.bytes as f64),
+            micros(choice.time_us),
+            choice.best_algo,
+            choice.best_proto,
+            micros(choice.best_us),
+            // NCCL reads its names in small letters, too.
+            choice.best_algo.replace('-', ""),
+            choice.best_proto,
+        ))
+    };
+    variants.into_iter().filter_map(sentence).collect()
+}
+
 /// All sizes of all variants, in order, and the time and bus bandwidth of each variant at them.
 pub(crate) fn by_size<'v>(variants: &[&'v Variant]) -> Vec<(Bytes, Vec<Option<&'v Row>>)> {
     let rows = |variant: &&'v Variant| variant.job.collective().map(|result| &result.rows);

@@ -2,7 +2,7 @@
 
 use crate::metrics::Metrics;
 use crate::numeric::FORMAT;
-use crate::record::Row;
+use crate::record::{BetterChoice, Row};
 use crate::summary::Summary;
 use crate::summary_json::{check_finite, pretty};
 use crate::{ReportError, Waterfall};
@@ -58,6 +58,9 @@ pub struct Compared {
     pub metrics: Metrics,
     /// Of a collective: one row a size.
     pub rows: Vec<Row>,
+    /// Of a collective: where NCCL's choice is not the best that it could have chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub better_choice: Option<BetterChoice>,
 }
 
 impl Comparison {
@@ -74,6 +77,7 @@ impl Comparison {
                 nodes: variant.nodes,
                 fits: variant.metrics.fits,
                 metrics: variant.metrics.clone(),
+                better_choice: collective.and_then(|result| result.better_choice.clone()),
                 rows: collective.map_or_else(Vec::new, |result| result.rows.clone()),
             }
         });

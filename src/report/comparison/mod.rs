@@ -1,6 +1,7 @@
 //! A run as a whole, for people: of one job what it came to, of several variants which is best and
 //! why. All is made from a [`Summary`](crate::Summary) and what was recorded.
 
+mod cause_bars;
 pub(crate) mod collectives;
 mod json;
 mod page;

@@ -1,6 +1,8 @@
 //! `report.html` of a training job and of several variants: the answer first, then what it rests on,
 //! then the spec.
 
+use super::cause_bars::cause_bars;
+use super::collectives::better_choices;
 use super::text::lines_of;
 use super::waterfall_bars::waterfall_bars;
 use crate::ReportError;
@@ -64,7 +66,7 @@ pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, Rep
             }
         }
         (failures(&summary.variants))
-        @if several { (comparison(summary)) (curves(summary)?) (waterfall_bars(&summary.waterfall)) }
+        @if several { (comparison(summary)) (curves(summary)?) (cause_bars(summary)) (waterfall_bars(&summary.waterfall)) }
         @for markup in &details { (markup) }
         section {
             h2 { "Spec" }
@@ -161,6 +163,7 @@ fn comparison(summary: &Summary) -> Markup {
                     }
                 }
             }
+            @for choice in better_choices(variants.iter().copied()) { p.note { (choice) } }
             @for variant in &variants {
                 @if let Some(text) = unsaid(summary, variant) { p.note { (text) } }
             }

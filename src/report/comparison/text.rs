@@ -97,6 +97,13 @@ fn compared(summary: &Summary, variants: &[&Variant], width: usize, out: &mut Ou
         out.plain(&format!("  {mark}{text}"));
     }
     sizes(variants, out);
+    let choices = collectives::better_choices(variants.iter().copied());
+    if !choices.is_empty() {
+        out.text.push('\n');
+    }
+    for choice in choices {
+        out.line(&choice, WARNING);
+    }
     out.text.push('\n');
     for variant in variants {
         if let Some(TrainingOutcome::Failed(error)) = variant.job.training().map(|job| &job.outcome)

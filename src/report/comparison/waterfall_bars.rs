@@ -64,9 +64,11 @@ fn steps(waterfall: &Waterfall) -> Markup {
     html! {
         div.waterfall {
             @for line in &lines {
-                span.name.ends[line.class == "whole"] { (line.name) }
-                span class={ "bar " (line.class) } { span style=(bar(line)) {} }
-                span.number.ends[line.class == "whole"] { (line.text) }
+                div.step.ends[line.class == "whole"] {
+                    span.name { (line.name) }
+                    span class={ "bar " (line.class) } { span style=(bar(line)) {} }
+                    span.number { (line.text) }
+                }
             }
         }
     }

@@ -138,6 +138,7 @@ fn summary(rows: Vec<Row>) -> Summary {
         links: Vec::new(),
         recorded: None,
         decisions: Vec::new(),
+        better_choice: None,
     };
     let spec = serde_json::json!({
         "topology": {"name": "dgx-h100", "nodes": 1},

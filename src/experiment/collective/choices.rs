@@ -1,0 +1,108 @@
+//! NCCL's own choice beside the best that it could have chosen.
+
+use super::planning::{communicator_plan, ranks_around, stopped};
+use super::run::timing_of;
+use super::timing::disturbed_time_of;
+use super::valid::ValidCollective;
+use crate::ScenarioError;
+use crate::valid::{ValidExperiment, ValidJob};
+use fabricsim_budget::{Budget, threads};
+use fabricsim_nccl::Forced;
+use fabricsim_report::record::{BetterChoice, Row};
+use fabricsim_report::{JobResult, Summary};
+use fabricsim_topology::LinkId;
+
+/// Less of a difference is none.
+const WORTH_IT: f64 = 0.02;
+
+/// Says of each collective for which NCCL chooses by itself at which of its sizes another algorithm or
+/// protocol that it considers would be faster by the largest part, if at any.
+///
+/// # Errors
+/// What NCCL refuses, a simulation that stalls, more than the memory of the budget holds.
+pub fn find_better_choices(
+    experiment: &ValidExperiment,
+    summary: &mut Summary,
+    budget: &Budget,
+) -> Result<(), ScenarioError> {
+    for (variant, found) in experiment.variants.iter().zip(&mut summary.variants) {
+        let (ValidJob::Collective(job), JobResult::Collective(result)) =
+            (&variant.job, &mut found.job)
+        else {
+            continue;
+        };
+        let free = job.forced == Forced::default() && job.msccl.is_none() && job.matrix.is_none();
+        if free {
+            result.better_choice = better_choice(job, &result.rows, budget)?;
+        }
+    }
+    Ok(())
+}
+
+fn better_choice(
+    job: &ValidCollective,
+    rows: &[Row],
+    budget: &Budget,
+) -> Result<Option<BetterChoice>, ScenarioError> {
+    let work: Vec<(u64, &Row)> = job.sizes.iter().copied().zip(rows).collect();
+    let found = threads::each(
+        &work,
+        Some(budget.threads),
+        || (),
+        |(), &(size, row)| best_of(job, size, row, budget),
+    );
+    let mut largest: Option<BetterChoice> = None;
+    for choice in found {
+        let Some(choice) = choice? else { continue };
+        let gain = |choice: &BetterChoice| choice.time_us / choice.best_us;
+        if gain(&choice) > 1.0 + WORTH_IT
+            && largest.as_ref().is_none_or(|l| gain(l) < gain(&choice))
+        {
+            largest = Some(choice);
+        }
+    }
+    Ok(largest)
+}
+
+/// The fastest that NCCL considers at a size, beside what it takes.
+fn best_of(
+    job: &ValidCollective,
+    size: u64,
+    row: &Row,
+    budget: &Budget,
+) -> Result<Option<BetterChoice>, ScenarioError> {
+    let memory = budget.memory.estimating();
+    let gone: Vec<LinkId> = job.faults.gone_links().collect();
+    let mut communicator = ranks_around(job, gone, &memory)?;
+    let candidates = communicator.candidates(job.collective, row.bytes, job.forced);
+    let mut best: Option<BetterChoice> = None;
+    for candidate in candidates.iter().filter(|c| c.excluded.is_none()) {
+        let forced = Forced {
+            algorithm: Some(candidate.algorithm),
+            protocol: Some(candidate.protocol),
+        };
+        let mut other = job.clone();
+        other.forced = forced;
+        // What cannot be forced is no choice.
+        let Ok(Some(planned)) = communicator_plan(&other, &mut communicator, size) else {
+            continue;
+        };
+        let faults = (&job.faults, job.faults.is_steady());
+        let timing = timing_of(job, budget);
+        let timed = disturbed_time_of(&job.topology, &planned.plan, faults, timing, &mut |_, _| {});
+        let timed = timed.map_err(|source| stopped(job, &planned, source))?;
+        let best_us = timed.time.micros();
+        if best.as_ref().is_none_or(|best| best_us < best.best_us) {
+            best = Some(BetterChoice {
+                bytes: row.bytes,
+                algo: row.algo.clone(),
+                proto: row.proto.clone(),
+                time_us: row.time_us,
+                best_algo: candidate.algorithm.name().to_owned(),
+                best_proto: candidate.protocol.name().to_owned(),
+                best_us,
+            });
+        }
+    }
+    Ok(best)
+}
