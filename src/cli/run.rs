@@ -6,7 +6,6 @@ use super::terminal::say_wall;
 use super::what_if::{WhatIfArgs, with_gpus};
 use super::{CliError, one_of, output, terminal};
 use fabricsim_experiment::{catalogue, run as run_experiment, validate};
-use fabricsim_report::training::TrainingOutcome;
 use fabricsim_report::{
     Output, Outputs, Results, Summary, check_target, ended, summary_json, summary_text,
     write_results,
@@ -98,11 +97,10 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
 fn found(summary: &Summary, target: &Path) -> Result<(), CliError> {
     // What a job was to detect it has found.
     for variant in &summary.variants {
-        let outcome = variant.job.training().map(|job| &job.outcome);
-        if let Some(TrainingOutcome::Failed(why)) = outcome {
+        if let Some(why) = variant.job.failure() {
             return Err(CliError::Found {
                 what: format!("the job `{}`", variant.name),
-                why: why.clone(),
+                why: why.to_owned(),
                 results: target.to_owned(),
             });
         }

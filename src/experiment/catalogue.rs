@@ -155,6 +155,7 @@ fn entry(name: &'static str, text: &str) -> Result<Entry, ScenarioError> {
             };
             ("training", None, model)
         }
+        JobSpec::Concurrent(_) => ("concurrent", None, None),
     };
     Ok(Entry {
         name,

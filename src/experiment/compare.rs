@@ -2,6 +2,7 @@
 
 use super::collective::answer as collective_answer;
 pub use super::collective::find_better_choices;
+use super::concurrent;
 use super::error::ScenarioError;
 use super::read::{Scenario, changed};
 use super::refusal::{fault, refusal};
@@ -148,18 +149,19 @@ pub fn of_runs(runs: Vec<(String, Summary)>) -> Result<Summary, ScenarioError> {
             all.best = best.map(|best| all.variants[best].name.clone());
             all.answer = answer_of(&all, 0, best);
         }
+        JobResult::Concurrent(_) => concurrent::compare(&mut all),
     }
     Ok(all)
 }
 
 fn same_kind(variants: &[Variant]) -> Result<(), ScenarioError> {
-    let kind = |variant: &Variant| variant.job.collective().is_some();
+    let kind = |variant: &Variant| std::mem::discriminant(&variant.job);
     let mut pairs = variants.windows(2);
     match pairs.find(|pair| kind(&pair[0]) != kind(&pair[1])) {
         None => Ok(()),
         Some(pair) => {
             let found = format!("{} and {}", pair[0].name, pair[1].name);
-            let expected = "runs of one kind of job: collectives or training";
+            let expected = "runs of one kind of job: collectives, training or jobs at once";
             Err(refusal("compare", vec![fault("runs", found, expected)]))
         }
     }

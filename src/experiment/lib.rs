@@ -8,6 +8,7 @@
 pub mod catalogue;
 mod collective;
 pub mod compare;
+mod concurrent;
 mod draft;
 mod error;
 mod factors;
@@ -22,6 +23,7 @@ mod valid;
 mod watch;
 
 pub use collective::{ValidCollective, timing};
+pub use concurrent::ValidConcurrent;
 pub use draft::{Draft, draft_collective, draft_training};
 pub use error::ScenarioError;
 pub use fabricsim_fault::FaultSpec;
@@ -30,8 +32,8 @@ pub use read::{Scenario, changed, parse, read};
 pub use run::run;
 pub use site::machine_of;
 pub use spec::{
-    CollectiveSpec, EnvValue, JobSpec, ScenarioSpec, SizesSpec, TopologyRef, VariantSpec,
-    scenario_schema,
+    CollectiveSpec, ConcurrentSpec, EnvValue, JobSpec, ScenarioSpec, SizesSpec, TopologyRef,
+    VariantSpec, scenario_schema,
 };
 pub use training::{ValidTraining, memory};
 pub use valid::{ValidExperiment, ValidJob, ValidVariant, validate};

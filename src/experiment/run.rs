@@ -5,7 +5,7 @@ use super::error::ScenarioError;
 use super::training::{self, Ended};
 use super::valid::{ValidExperiment, ValidJob};
 use super::watch::Watch;
-use super::{collective, factors};
+use super::{collective, concurrent, factors};
 use fabricsim_budget::Budget;
 use fabricsim_report::{Outputs, Record, Results, Summary};
 
@@ -44,11 +44,7 @@ pub fn run(
                     warnings,
                 } = run_collective(job, &summary, how, watch)?;
                 summary.variants.push(variant);
-                let new = warnings.into_iter();
-                let known = summary.warnings.clone();
-                summary
-                    .warnings
-                    .extend(new.filter(|text| !known.contains(text)));
+                warn(&mut summary, warnings);
                 ended.push(None);
                 recorded
             }
@@ -57,6 +53,14 @@ pub fn run(
                 let ran = training::run_training((&variant.name, job), how)?;
                 summary.variants.push(ran.variant);
                 ended.push(ran.ended);
+                ran.recorded
+            }
+            ValidJob::Concurrent(jobs) => {
+                let how = (experiment.seed, budget);
+                let ran = concurrent::run_concurrent((&variant.name, jobs), how)?;
+                summary.variants.push(ran.variant);
+                warn(&mut summary, ran.warnings);
+                ended.push(None);
                 ran.recorded
             }
         };
@@ -77,7 +81,17 @@ pub fn run(
     match experiment.variants.first().map(|variant| &variant.job) {
         Some(ValidJob::Collective(_)) => collective::compare(experiment, &mut summary, budget)?,
         Some(ValidJob::Training(_)) => training::compare(experiment, &mut summary, &ended),
+        Some(ValidJob::Concurrent(_)) => concurrent::compare(&mut summary),
         None => {}
     }
     Ok(Results { summary, records })
+}
+
+/// Adds warnings that are not there yet.
+fn warn(summary: &mut Summary, warnings: Vec<String>) {
+    for text in warnings {
+        if !summary.warnings.contains(&text) {
+            summary.warnings.push(text);
+        }
+    }
 }

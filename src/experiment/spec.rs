@@ -4,12 +4,12 @@
 //! tagged, quantities are strings with units, every object may carry a `"comment"`.
 
 use fabricsim_collective::Collective;
-use fabricsim_fault::FaultSpec;
 use fabricsim_fault::goodput::LongRunSpec;
+use fabricsim_fault::{FaultSpec, Ranks};
 use fabricsim_nccl::{Algorithm, Registration};
 use fabricsim_plan::ProtocolKind;
 use fabricsim_topology::TopologySpec;
-use fabricsim_units::Bytes;
+use fabricsim_units::{Bytes, Time};
 use fabricsim_workload::training::spec::TrainingSpec;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::de::{Deserializer, Error, Visitor};
@@ -127,6 +127,8 @@ pub enum JobSpec {
     Collective(CollectiveSpec),
     /// Steps of a training job.
     Training(Box<TrainingSpec>),
+    /// Several jobs at once, on GPUs of their own.
+    Concurrent(Vec<ConcurrentSpec>),
 }
 
 impl JobSpec {
@@ -136,8 +138,31 @@ impl JobSpec {
         match self {
             JobSpec::Collective(_) => "collective",
             JobSpec::Training(_) => "training",
+            JobSpec::Concurrent(_) => "concurrent",
         }
     }
+}
+
+/// One of several jobs at once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConcurrentSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Its name, which no other one has.
+    pub name: String,
+    /// Its GPUs, numbered over the whole machine in the order of ranks, as faults number them; it
+    /// shares links with other jobs, but no GPU.
+    pub gpus: Ranks,
+    /// When it starts; at once if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Time>,
+    /// Of a collective: how many operations of each size follow each other; 10 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<u32>,
+    /// The job: a collective or training.
+    pub job: JobSpec,
 }
 
 /// A variant of a scenario, to be compared with others.

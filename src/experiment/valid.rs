@@ -1,6 +1,7 @@
 //! An experiment whose every part has been checked, ready to run.
 
 use super::collective::{ValidCollective, collective};
+use super::concurrent::{ValidConcurrent, concurrent};
 use super::error::ScenarioError;
 use super::read::{Scenario, changed};
 use super::refusal::{fault, refusal, refuse};
@@ -46,6 +47,8 @@ pub enum ValidJob {
     Collective(Box<ValidCollective>),
     /// Steps of a training job.
     Training(Box<ValidTraining>),
+    /// Several jobs at once.
+    Concurrent(Box<ValidConcurrent>),
 }
 
 impl ValidVariant {
@@ -56,6 +59,7 @@ impl ValidVariant {
         match &self.job {
             ValidJob::Collective(job) => &job.notes,
             ValidJob::Training(job) => &job.notes,
+            ValidJob::Concurrent(job) => &job.notes,
         }
     }
 
@@ -65,6 +69,7 @@ impl ValidVariant {
         match &self.job {
             ValidJob::Collective(job) => &job.warnings,
             ValidJob::Training(job) => &job.warnings,
+            ValidJob::Concurrent(job) => &job.warnings,
         }
     }
 }
@@ -88,7 +93,7 @@ impl ValidExperiment {
         match self.variants.as_slice() {
             [only] => match &only.job {
                 ValidJob::Collective(job) => Some(job),
-                ValidJob::Training(_) => None,
+                ValidJob::Training(_) | ValidJob::Concurrent(_) => None,
             },
             _ => None,
         }
@@ -188,6 +193,7 @@ fn variant(
     let job = match &spec.job {
         JobSpec::Collective(job) => ValidJob::Collective(Box::new(collective(spec, job, at)?)),
         JobSpec::Training(job) => ValidJob::Training(Box::new(training(spec, job, at)?)),
+        JobSpec::Concurrent(jobs) => ValidJob::Concurrent(Box::new(concurrent(spec, jobs, at)?)),
     };
     Ok(ValidVariant { name, job })
 }

@@ -196,6 +196,16 @@ impl Faults {
         faults
     }
 
+    /// The same as a job sees them that has some of the ranks: its rank `r` is what was `ranks[r]`.
+    #[must_use]
+    pub fn of_part(&self, ranks: &[u32]) -> Self {
+        let mut faults = self.clone();
+        let own = |&rank: &u32| self.by_rank.get(rank as usize).cloned().unwrap_or_default();
+        faults.by_rank = ranks.iter().map(own).collect();
+        faults.signatures = faults.classify();
+        faults
+    }
+
     /// The same without any.
     #[must_use]
     pub fn healthy(&self) -> Self {

@@ -22,7 +22,10 @@ pub enum Ranks {
 
 impl Ranks {
     /// The ranks meant, in order, without repetitions. `gpus` holds each rank's GPU.
-    pub(super) fn resolve(
+    ///
+    /// # Errors
+    /// Ranks that are not there, or none; `path` is their place.
+    pub fn resolve(
         &self,
         topology: &Topology,
         gpus: &[DeviceId],

@@ -11,6 +11,7 @@ pub mod cause;
 pub mod chart;
 mod columns;
 pub mod comparison;
+pub mod concurrent;
 mod decisions;
 mod error;
 pub mod explanation;

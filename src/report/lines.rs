@@ -65,6 +65,7 @@ pub fn ended(variant: &Variant) -> bool {
     match &variant.job {
         JobResult::Collective(result) => !result.rows.is_empty(),
         JobResult::Training(result) => result.ran().is_some(),
+        JobResult::Concurrent(result) => result.failed.is_none(),
     }
 }
 

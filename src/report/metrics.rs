@@ -1,6 +1,7 @@
 //! The common row: what results of all kinds of jobs have in common, under the same names in
 //! summaries, tables of points and comparisons.
 
+use super::concurrent::ConcurrentResult;
 use super::record::{CollectiveResult, Row};
 use super::training::{StepResult, TrainingResult};
 use schemars::JsonSchema;
@@ -102,6 +103,19 @@ impl Metrics {
         result
             .ran()
             .map_or_else(Metrics::default, |ran| Metrics::of_step(ran, gpus))
+    }
+
+    /// Of jobs at once, which took so many events: when the last of them ended.
+    #[must_use]
+    pub fn of_concurrent(result: &ConcurrentResult, events: u64) -> Metrics {
+        match result.failed {
+            Some(_) => Metrics::default(),
+            None => Metrics {
+                time_us: Some(result.end_us),
+                events: Some(events),
+                ..Metrics::default()
+            },
+        }
     }
 
     fn of_step(ran: &StepResult, gpus: u32) -> Metrics {

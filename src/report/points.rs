@@ -9,11 +9,13 @@ use std::collections::BTreeSet;
 /// A point: the variant it is of, and its numbers.
 struct Point<'a> {
     variant: &'a Variant,
+    /// Of several jobs at once: which.
+    job: Option<&'a str>,
     metrics: Metrics,
 }
 
-/// One line for each variant, of a collective one for each of its sizes. Key columns come first: the
-/// variant's name, its machine, and every place of the scenario that any variant sets, with its
+/// One line for each variant, of a collective one for each of its sizes, of jobs at once one for each
+/// job. Key columns come first: the variant's name, the job's if there are several, its machine, and every place of the scenario that any variant sets, with its
 /// value; then all numbers that apply to at least one point.
 ///
 /// # Errors
@@ -33,18 +35,28 @@ pub fn points_csv(summary: &Summary) -> Result<String, ReportError> {
     let names = Metrics::default().numbers().map(|(name, _)| name);
     let columns: Vec<usize> = (0..names.len()).filter(used).collect();
     let mut csv = csv::Writer::from_writer(Vec::new());
+    let jobs = points.iter().any(|point| point.job.is_some());
     let mut head = vec!["variant", "topology", "nodes", "gpus"];
+    if jobs {
+        head.insert(1, "job");
+    }
     head.extend(places.iter().map(String::as_str));
     head.extend(["fits", "cause"]);
     head.extend(columns.iter().map(|&column| names[column]));
     csv.write_record(head).map_err(failed)?;
-    for Point { variant, metrics } in &points {
+    for point in &points {
+        let Point {
+            variant, metrics, ..
+        } = point;
         let mut cells = vec![
             variant.name.clone(),
             variant.topology.clone(),
             variant.nodes.to_string(),
             variant.gpus.to_string(),
         ];
+        if jobs {
+            cells.insert(1, point.job.unwrap_or_default().to_owned());
+        }
         let set = places
             .iter()
             .map(|place| set_value(&summary.spec, &variant.name, place));
@@ -70,12 +82,28 @@ pub fn points_csv(summary: &Summary) -> Result<String, ReportError> {
 }
 
 fn points(variant: &Variant) -> Vec<Point<'_>> {
-    let rows: Vec<Metrics> = match &variant.job {
-        JobResult::Collective(result) => result.rows.iter().map(Metrics::of_row).collect(),
-        JobResult::Training(_) => vec![variant.metrics.clone()],
+    let point = |metrics| Point {
+        variant,
+        job: None,
+        metrics,
     };
-    let point = |metrics| Point { variant, metrics };
-    rows.into_iter().map(point).collect()
+    match &variant.job {
+        JobResult::Collective(result) => {
+            let rows = result.rows.iter().map(Metrics::of_row);
+            rows.map(point).collect()
+        }
+        JobResult::Training(_) => vec![point(variant.metrics.clone())],
+        JobResult::Concurrent(result) => {
+            let jobs = result.jobs.iter().map(|job| Point {
+                job: Some(&job.name),
+                ..point(Metrics {
+                    time_us: Some(job.time_us),
+                    ..Metrics::default()
+                })
+            });
+            jobs.collect()
+        }
+    }
 }
 
 /// Every place that a variant of the scenario sets, in order.

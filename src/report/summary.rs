@@ -3,10 +3,11 @@
 //! Each variant has a common row ([`Metrics`]) and a part of its job's own ([`JobResult`]). Of a
 //! single collective the file has that part at its top, where version 1 had it.
 
+use super::concurrent::ConcurrentResult;
 use super::metrics::Metrics;
 use super::numeric::first_format;
 use super::record::CollectiveResult;
-use super::training::TrainingResult;
+use super::training::{TrainingOutcome, TrainingResult};
 use super::{FORMAT, Waterfall};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -90,6 +91,7 @@ impl Summary {
                     result.rows.iter_mut().for_each(|row| row.wall_ms = 0.0);
                 }
                 JobResult::Training(result) => result.forget_wall_time(),
+                JobResult::Concurrent(result) => result.forget_wall_time(),
             }
         }
         summary
@@ -101,6 +103,7 @@ impl Summary {
         let of = |variant: &Variant| match &variant.job {
             JobResult::Collective(result) => result.rows.iter().map(|row| row.wall_ms).sum(),
             JobResult::Training(result) => result.ran().map_or(0.0, |ran| ran.wall_ms),
+            JobResult::Concurrent(result) => result.wall_ms,
         };
         self.variants.iter().map(of).sum()
     }
@@ -137,6 +140,8 @@ pub enum JobResult {
     Collective(Box<CollectiveResult>),
     /// Of steps of a training job.
     Training(Box<TrainingResult>),
+    /// Of several jobs at once.
+    Concurrent(Box<ConcurrentResult>),
 }
 
 impl JobResult {
@@ -145,7 +150,7 @@ impl JobResult {
     pub fn collective(&self) -> Option<&CollectiveResult> {
         match self {
             JobResult::Collective(result) => Some(result),
-            JobResult::Training(_) => None,
+            JobResult::Training(_) | JobResult::Concurrent(_) => None,
         }
     }
 
@@ -154,7 +159,29 @@ impl JobResult {
     pub fn training(&self) -> Option<&TrainingResult> {
         match self {
             JobResult::Training(result) => Some(result),
+            JobResult::Collective(_) | JobResult::Concurrent(_) => None,
+        }
+    }
+
+    /// What came of several jobs at once.
+    #[must_use]
+    pub fn concurrent(&self) -> Option<&ConcurrentResult> {
+        match self {
+            JobResult::Concurrent(result) => Some(result),
+            JobResult::Collective(_) | JobResult::Training(_) => None,
+        }
+    }
+
+    /// Why the job did not come to its end, if so.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        match self {
             JobResult::Collective(_) => None,
+            JobResult::Training(result) => match &result.outcome {
+                TrainingOutcome::Ran(_) => None,
+                TrainingOutcome::Failed(why) => Some(why),
+            },
+            JobResult::Concurrent(result) => result.failed.as_deref(),
         }
     }
 }

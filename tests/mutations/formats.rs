@@ -279,6 +279,7 @@ pub(crate) fn scenario(text: &str) -> Verdict {
     let large = variants.filter(|(variant, spec)| match &variant.job {
         ValidJob::Training(_) => is_long(spec),
         ValidJob::Collective(job) => job.gpus.len() > MOST_GPUS || job.sizes.len() > MOST_SIZES,
+        ValidJob::Concurrent(jobs) => jobs.gpus.len() > MOST_GPUS,
     });
     if experiment.specs.len() > MOST_VARIANTS || large.count() > 0 {
         return Ok(Fate::Checked);

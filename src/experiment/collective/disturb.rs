@@ -15,15 +15,15 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// What a plan is executed under.
-pub(super) struct Conditions<'c> {
-    pub(super) plan: Cow<'c, Plan>,
+pub(crate) struct Conditions<'c> {
+    pub(crate) plan: Cow<'c, Plan>,
     faults: &'c Faults,
     /// Faults are always the same.
     steady: bool,
 }
 
 impl<'c> Conditions<'c> {
-    pub(super) fn new(plan: &'c Plan, faults: &'c Faults) -> Self {
+    pub(crate) fn new(plan: &'c Plan, faults: &'c Faults) -> Self {
         let mut conditions = Conditions {
             plan: Cow::Borrowed(plan),
             faults,

@@ -3,9 +3,9 @@
 use super::valid::ValidCollective;
 use crate::error::ScenarioError;
 use fabricsim_budget::Memory;
-use fabricsim_collective::{Collective, Matrix};
+use fabricsim_collective::{Collective, Matrix, MscclAlgorithm};
 use fabricsim_engine::SimError;
-use fabricsim_nccl::{Communicator, NcclError, Planned};
+use fabricsim_nccl::{Communicator, Forced, NcclError, Planned};
 use fabricsim_topology::{LinkId, Router};
 
 /// The ranks, which NCCL joins without seeing at all what is gone for good before it begins.
@@ -33,22 +33,48 @@ pub(super) fn communicator_plan(
     communicator: &mut Communicator<'_>,
     size: u64,
 ) -> Result<Option<Planned>, ScenarioError> {
-    if spec.collective.actual_bytes(size, communicator.ranks()) == 0 {
-        return Ok(None);
-    }
-    let planned = match (&spec.msccl, &spec.matrix) {
-        (Some(algorithm), _) => communicator.plan_msccl(algorithm, size, spec.forced.protocol),
-        (None, Some(weights)) => communicator.plan_all_to_all_v(scaled(weights, size)?),
-        (None, None) => communicator.plan(spec.collective, size, spec.forced),
+    let what = What {
+        collective: spec.collective,
+        forced: spec.forced,
+        msccl: spec.msccl.as_ref(),
+        matrix: spec.matrix.as_deref(),
     };
-    let planned = planned.map_err(|source| match source {
+    plan_of(what, communicator, size).map_err(|source| match source {
         NcclError::Route(_) | NcclError::NoNic { .. }
             if spec.faults.gone_links().next().is_some() =>
         {
             ScenarioError::planned_around(&spec.faults, &source)
         }
         other => other.into(),
-    })?;
+    })
+}
+
+/// What is planned for each size.
+#[derive(Clone, Copy)]
+pub(crate) struct What<'w> {
+    pub(crate) collective: Collective,
+    /// In place of NCCL's choice.
+    pub(crate) forced: Forced,
+    /// In place of NCCL's choice.
+    pub(crate) msccl: Option<&'w MscclAlgorithm>,
+    /// Of an all-to-all-v: relative amounts.
+    pub(crate) matrix: Option<&'w [Vec<f64>]>,
+}
+
+/// As [`communicator_plan`], with NCCL's own words where there is none.
+pub(crate) fn plan_of(
+    what: What<'_>,
+    communicator: &mut Communicator<'_>,
+    size: u64,
+) -> Result<Option<Planned>, NcclError> {
+    if what.collective.actual_bytes(size, communicator.ranks()) == 0 {
+        return Ok(None);
+    }
+    let planned = match (what.msccl, what.matrix) {
+        (Some(algorithm), _) => communicator.plan_msccl(algorithm, size, what.forced.protocol),
+        (None, Some(weights)) => communicator.plan_all_to_all_v(scaled(weights, size)?),
+        (None, None) => communicator.plan(what.collective, size, what.forced),
+    }?;
     Ok((planned.bytes > 0).then_some(planned))
 }
 

@@ -1,7 +1,7 @@
 //! A collective whose every part has been checked, ready to run.
 
 use crate::error::ScenarioError;
-use crate::refusal::{fault, refusal, refuse};
+use crate::refusal::{fault, refuse};
 use crate::site::{Machine, Site, environment};
 use crate::spec::{CollectiveSpec, ScenarioSpec, SizesSpec};
 use fabricsim_collective::{Collective, MscclAlgorithm};
@@ -62,35 +62,22 @@ pub(crate) fn collective(
     (folder, origin): (&Path, &str),
 ) -> Result<ValidCollective, ScenarioError> {
     let mut faults = Vec::new();
-    let sizes = sizes(&job.sizes, "job.collective.sizes", &mut faults);
+    let at = "job.collective";
+    let sizes = sizes(&job.sizes, &format!("{at}.sizes"), &mut faults);
     let traced = traced(job, &sizes, &mut faults);
     refuse(origin, faults)?;
     let mut faults = Vec::new();
     let env = environment(spec, job.registered, (folder, origin), &mut faults)?;
-    check_matrix(job, &mut faults);
+    check_matrix(job, at, &mut faults);
     refuse(origin, faults)?;
     let msccl = match &job.algorithm_file {
         None => None,
         Some(file) => Some(msccl(&folder.join(file), job.name)?),
     };
     let machine = Machine::of(spec, folder, origin)?;
-    let topology = &machine.topology;
-    let memory = topology
-        .gpus()
-        .filter_map(|gpu| topology.gpu_model(gpu))
-        .map(|model| model.memory.value)
-        .min();
-    if let Some(memory) = memory
-        && let Some(&large) = sizes.iter().find(|&&size| size > memory.get())
-    {
-        let most = memory.get() as f64 / f64::from(1 << 30);
-        let wrong = fault(
-            "job.collective.sizes",
-            Bytes::new(large).to_string(),
-            format!("sizes that fit a GPU's memory of {most:.1} GiB"),
-        );
-        return Err(refusal(origin, vec![wrong]));
-    }
+    let mut faults = Vec::new();
+    check_memory(&sizes, &machine.topology, at, &mut faults);
+    refuse(origin, faults)?;
     let Site {
         topology,
         notes,
@@ -122,8 +109,27 @@ pub(crate) fn collective(
     })
 }
 
+/// No size is larger than a GPU's memory.
+pub(crate) fn check_memory(sizes: &[u64], topology: &Topology, at: &str, faults: &mut Vec<Fault>) {
+    let memory = topology
+        .gpus()
+        .filter_map(|gpu| topology.gpu_model(gpu))
+        .map(|model| model.memory.value)
+        .min();
+    if let Some(memory) = memory
+        && let Some(&large) = sizes.iter().find(|&&size| size > memory.get())
+    {
+        let most = memory.get() as f64 / f64::from(1 << 30);
+        faults.push(fault(
+            &format!("{at}.sizes"),
+            Bytes::new(large).to_string(),
+            format!("sizes that fit a GPU's memory of {most:.1} GiB"),
+        ));
+    }
+}
+
 /// Reads an algorithm's file; it has to be for the collective.
-fn msccl(path: &Path, collective: Collective) -> Result<MscclAlgorithm, ScenarioError> {
+pub(crate) fn msccl(path: &Path, collective: Collective) -> Result<MscclAlgorithm, ScenarioError> {
     let refused = |problem: String| ScenarioError::AlgorithmFile {
         path: path.display().to_string(),
         problem,
@@ -140,9 +146,10 @@ fn msccl(path: &Path, collective: Collective) -> Result<MscclAlgorithm, Scenario
     }
 }
 
-fn check_matrix(job: &CollectiveSpec, faults: &mut Vec<Fault>) {
+/// A matrix is of an all-to-all-v and square.
+pub(crate) fn check_matrix(job: &CollectiveSpec, at: &str, faults: &mut Vec<Fault>) {
     let Some(rows) = &job.matrix else { return };
-    let at = "job.collective.matrix";
+    let at = &format!("{at}.matrix");
     if job.name != Collective::AllToAllV {
         let found = format!("a matrix for {}", job.name);
         faults.push(fault(at, found, "none, or `all-to-all-v`"));
@@ -160,7 +167,7 @@ fn check_matrix(job: &CollectiveSpec, faults: &mut Vec<Fault>) {
 }
 
 /// The sizes that are meant, as nccl-tests goes through them.
-fn sizes(spec: &SizesSpec, at: &str, faults: &mut Vec<Fault>) -> Vec<u64> {
+pub(crate) fn sizes(spec: &SizesSpec, at: &str, faults: &mut Vec<Fault>) -> Vec<u64> {
     let before = faults.len();
     let mut wrong = |field: &str, found: String, expected: &str| {
         faults.push(fault(&format!("{at}{field}"), found, expected));

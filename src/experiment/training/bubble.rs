@@ -35,6 +35,7 @@ const fn joins_stages(role: GroupRole) -> bool {
         | GroupRole::DataParallel
         | GroupRole::Replicas
         | GroupRole::ContextParallel
-        | GroupRole::ExpertParallel => false,
+        | GroupRole::ExpertParallel
+        | GroupRole::Collective => false,
     }
 }

@@ -7,7 +7,7 @@ use fabricsim_units::Time;
 use rustc_hash::FxHashMap;
 
 /// Faults of a job.
-pub(super) struct Trouble<'f> {
+pub(crate) struct Trouble<'f> {
     faults: &'f Faults,
     /// By rank: the number of each kernel in its micro-batch, by task.
     kernels: FxHashMap<u32, usize>,
@@ -15,7 +15,7 @@ pub(super) struct Trouble<'f> {
 }
 
 impl<'f> Trouble<'f> {
-    pub(super) fn new(faults: &'f Faults, job: &Job) -> Self {
+    pub(crate) fn new(faults: &'f Faults, job: &Job) -> Self {
         let number = |script: &fabricsim_plan::job::Script| {
             let mut seen: FxHashMap<(u16, Option<u16>), u32> = FxHashMap::default();
             let of = |task: &fabricsim_plan::job::Task| match task.work {

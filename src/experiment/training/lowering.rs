@@ -8,7 +8,7 @@ use fabricsim_engine::job::{JobError, Rehearsals, Rehearsed};
 use fabricsim_fault::Faults;
 use fabricsim_topology::LinkId;
 use fabricsim_workload::exchanges::AlikeNumbers;
-use fabricsim_workload::training::lower::{Lowered, lower};
+use fabricsim_workload::training::lower::{Lowered, Surroundings, lower};
 use std::collections::BTreeMap;
 
 /// What runs of one variant under several faults share, by the links that are gone before the job begins:
@@ -67,7 +67,12 @@ pub(super) fn lowered_under(
         &variant.topology,
         &variant.gpus,
         &variant.env,
-        (seed, &marks, &dead),
+        Surroundings {
+            seed,
+            marks: &marks,
+            dead: &dead,
+            shared: false,
+        },
         numbers,
         &task_footprints(budget),
     )?;

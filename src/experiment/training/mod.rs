@@ -14,7 +14,9 @@ mod spans;
 mod traced;
 mod valid;
 
+pub(crate) use disturb::Trouble;
 pub use memory::memory;
 pub(crate) use run::{Ended, answer_of, compare, expect_all, run_training};
+pub(crate) use spans::Spans;
 pub use valid::ValidTraining;
-pub(crate) use valid::training;
+pub(crate) use valid::{resolved, training};

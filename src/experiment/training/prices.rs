@@ -142,7 +142,7 @@ mod tests {
     fn training(experiment: &ValidExperiment) -> &ValidTraining {
         match &experiment.variants[0].job {
             ValidJob::Training(job) => job,
-            ValidJob::Collective(_) => panic!("a training job"),
+            _ => panic!("a training job"),
         }
     }
 

@@ -19,7 +19,7 @@ const MAX_SPANS: usize = 400_000;
 const MAX_RANKS: usize = 32;
 
 /// Writes down each task of the last step, of some ranks.
-pub(super) struct Spans<'j> {
+pub(crate) struct Spans<'j> {
     job: &'j Job,
     last_step: u16,
     /// The actors whose tasks are kept.
@@ -38,7 +38,7 @@ pub(super) struct Spans<'j> {
 impl<'j> Spans<'j> {
     /// Of those that do the same one is enough, but for those that something disturbs. A trace is of
     /// `all` that are kept, also on a large machine.
-    pub(super) fn new(
+    pub(crate) fn new(
         job: &'j Job,
         last_step: u16,
         plain: impl Fn(u32) -> bool,
@@ -71,7 +71,7 @@ impl<'j> Spans<'j> {
     }
 
     /// The timeline, without what is known only of the whole run; `ranks` are those of all actors.
-    pub(super) fn timeline(self, ranks: &[RankUse], gpus: usize) -> JobTimeline {
+    pub(crate) fn timeline(self, ranks: &[RankUse], gpus: usize) -> JobTimeline {
         let shown = self.shown.iter().map(|&actor| &ranks[actor]);
         JobTimeline {
             streams: self
@@ -229,5 +229,6 @@ const fn communicator(role: GroupRole) -> Communicator {
         GroupRole::Pipeline => Communicator::Pipeline,
         GroupRole::Embedding => Communicator::Embedding,
         GroupRole::StepEnd => Communicator::StepEnd,
+        GroupRole::Collective => Communicator::Collective,
     }
 }

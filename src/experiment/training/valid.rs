@@ -60,8 +60,7 @@ pub(crate) fn training(
     refuse(origin, faults)?;
     let site = Machine::of(spec, folder, origin)?.with(spec, env, origin)?;
     let Site { topology, gpus, .. } = &site;
-    let training = Training::new(job, gpus.len() as u32).map_err(|e| refused(origin, e))?;
-    check_activations(&training, topology, gpus).map_err(|e| refused(origin, e))?;
+    let training = resolved(job, "job.training", origin, (topology, gpus))?;
     if let Some(long) = &spec.long_run {
         // What is wrong with it is to be known before the step is simulated.
         let cluster = cluster(topology, gpus.len() as u32, Span::from_secs(1));
@@ -84,6 +83,22 @@ pub(crate) fn training(
         long_run: spec.long_run.clone(),
         price: spec.dollars_per_gpu_hour,
     })
+}
+
+/// The training job at a place of the scenario, for these GPUs.
+///
+/// # Errors
+/// What is wrong with its values.
+pub(crate) fn resolved(
+    job: &TrainingSpec,
+    at: &str,
+    origin: &str,
+    (topology, gpus): (&Topology, &[DeviceId]),
+) -> Result<Training, ScenarioError> {
+    let refused = |error| refused(origin, at, error);
+    let training = Training::new(job, gpus.len() as u32).map_err(refused)?;
+    check_activations(&training, topology, gpus).map_err(refused)?;
+    Ok(training)
 }
 
 /// More than so many times what a GPU's memory holds is a slip of the pen, and would be simulated
@@ -122,12 +137,11 @@ fn check_activations(
 }
 
 /// A training job's faults, at their places in the scenario.
-fn refused(origin: &str, error: TrainingError) -> ScenarioError {
+fn refused(origin: &str, at: &str, error: TrainingError) -> ScenarioError {
     match error {
         TrainingError::Faults(list) => {
             let faults = list.into_iter();
-            let faults =
-                faults.map(|f| fault(&format!("job.training.{}", f.path), f.found, f.expected));
+            let faults = faults.map(|f| fault(&format!("{at}.{}", f.path), f.found, f.expected));
             refusal(origin, faults.collect())
         }
         other => other.into(),

@@ -47,6 +47,8 @@ pub enum GroupRole {
     Embedding,
     /// All ranks of a replica, at the end of a step.
     StepEnd,
+    /// All ranks of a job that is a collective.
+    Collective,
 }
 
 impl GroupRole {
@@ -62,6 +64,7 @@ impl GroupRole {
             GroupRole::Pipeline => "pipeline",
             GroupRole::Embedding => "tied embeddings",
             GroupRole::StepEnd => "end of the step",
+            GroupRole::Collective => "collective",
         }
     }
 }

@@ -6,6 +6,7 @@
 //! [`Actor`]. A communicator (or all that are alike) is a [`Group`] of actors; each of its
 //! operations is an [`Exchange`], which holds the plan of one collective.
 
+mod beside;
 mod communicator;
 mod disturbed;
 mod source;
@@ -13,6 +14,7 @@ mod stream;
 mod task;
 mod transfer;
 
+pub use beside::JobPart;
 pub use communicator::{Actor, Exchange, Group, GroupRole, HowMoved, Movement, TwinLinks};
 pub use disturbed::{JobDisturbances, Undisturbed};
 pub use source::{Batch, Ended, Scripted, TaskSource, TimerId};

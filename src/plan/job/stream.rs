@@ -26,6 +26,8 @@ pub enum StreamRole {
     StepEnd,
     /// Gradients of the table of tokens that first and last stage share.
     Embedding,
+    /// Operations of a job that is a collective.
+    Collective,
 }
 
 impl StreamRole {
@@ -44,6 +46,7 @@ impl StreamRole {
             StreamRole::ContextAndExperts => "context and experts",
             StreamRole::StepEnd => "end of the step",
             StreamRole::Embedding => "tied embeddings",
+            StreamRole::Collective => "collective",
         }
     }
 }

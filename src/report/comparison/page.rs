@@ -7,6 +7,7 @@ use super::text::lines_of;
 use super::waterfall_bars::waterfall_bars;
 use crate::ReportError;
 use crate::chart::draw_svg;
+use crate::concurrent;
 use crate::html::{SCRIPT, collective_details, drawing, page};
 use crate::lines::{Line, Whole, ended, fits, order};
 use crate::numbers::seconds;
@@ -47,7 +48,9 @@ pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, Rep
         let found = found.or_else(|| timelines.first().filter(|_| !several));
         let timeline = found.map(|(_, timeline)| *timeline);
         let zoomed = best == Some(index) || summary.baseline.as_ref() == Some(&variant.name);
-        details.push(if variant.job.collective().is_some() {
+        details.push(if let Some(result) = variant.job.concurrent() {
+            concurrent::details(result, several.then_some(&*variant.name), timeline)?
+        } else if variant.job.collective().is_some() {
             collective_details(results, variant, best == Some(index))?
         } else if several {
             folded(variant, timeline, (best == Some(index), zoomed))?

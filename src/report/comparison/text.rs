@@ -2,13 +2,14 @@
 
 use super::collectives;
 use crate::Waterfall;
+use crate::concurrent;
 use crate::lines::{Line, ended, fits, order};
 use crate::numbers::{micros, size};
 use crate::record::Row;
 use crate::summary::{JobResult, Summary, Variant};
 use crate::table::{HEADER, STRONG, attribution_table, links_table, table_footer, table_left_out};
 use crate::text_table::{BEST, ERROR, Out, WARNING, cell, left, right, styled};
-use crate::training::{self, TrainingOutcome, alone, described, effort, ran, unsaid};
+use crate::training::{self, alone, described, effort, ran, unsaid};
 
 /// Of a comparison: characters of a line, beyond which variants get a table further down, where
 /// nothing says how wide lines are.
@@ -106,8 +107,7 @@ fn compared(summary: &Summary, variants: &[&Variant], width: usize, out: &mut Ou
     }
     out.text.push('\n');
     for variant in variants {
-        if let Some(TrainingOutcome::Failed(error)) = variant.job.training().map(|job| &job.outcome)
-        {
+        if let Some(error) = variant.job.failure() {
             out.line(&format!("{} failed: {error}", variant.name), ERROR);
         }
         if let Some(text) = unsaid(summary, variant) {
@@ -127,6 +127,7 @@ pub(super) fn lines_of(
 ) -> Vec<Line> {
     match variants.first().map(|variant| &variant.job) {
         Some(JobResult::Collective(_)) => collectives::lines(variants, waterfalls, baseline),
+        Some(JobResult::Concurrent(_)) => concurrent::lines(variants),
         _ => training::lines(variants, waterfalls, baseline),
     }
 }

@@ -51,7 +51,7 @@ fn write(
 fn outcome(variant: &mut Variant) -> Option<&mut TrainingOutcome> {
     match &mut variant.job {
         JobResult::Training(result) => Some(&mut result.outcome),
-        JobResult::Collective(_) => None,
+        _ => None,
     }
 }
 

@@ -36,3 +36,4 @@ pub use timeline::{
 };
 pub use timeline_svg::job_timeline_svg;
 pub use trace::write_job_trace;
+pub(crate) use zoom::view as timeline_view;

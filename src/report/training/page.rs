@@ -6,7 +6,7 @@ use super::text::{by_time, period, slowed, tenths};
 use super::timeline_svg::job_timeline_svg;
 use super::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobTimeline, MemoryUse, RankUse, Share,
-    ShareKind, StepResult, TrainingOutcome, zoom,
+    ShareKind, StepResult, zoom,
 };
 use crate::html::{drawing, tile};
 use crate::lines::LEAST_SHARE;
@@ -70,7 +70,7 @@ pub(crate) fn tiles(variant: &Variant, result: &StepResult) -> Markup {
 pub(crate) fn failures(variants: &[Variant]) -> Markup {
     html! {
         @for variant in variants {
-            @if let Some(TrainingOutcome::Failed(error)) = variant.job.training().map(|job| &job.outcome) {
+            @if let Some(error) = variant.job.failure() {
                 section.failed {
                     h2.bad { (variant.name) " failed" }
                     pre { (error) }

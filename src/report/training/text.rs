@@ -4,6 +4,7 @@ use super::compare::effort;
 use super::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, MemoryUse, Share, StepResult, TrainingOutcome,
 };
+use crate::concurrent::{ConcurrentResult, rows as concurrent_rows};
 use crate::lines::LEAST_SHARE;
 use crate::numbers::{count, micros, percent, seconds, size, three_digits};
 use crate::table::{BAR, HEADER, STRONG, bar};
@@ -48,6 +49,9 @@ pub(crate) fn alone(summary: &Summary, variant: &Variant, out: &mut Out) {
     for line in described(variant) {
         out.line(&format!("# {line}"), HEADER);
     }
+    if let Some(result) = variant.job.concurrent() {
+        concurrent(summary, result, out);
+    }
     let Some(training) = variant.job.training() else {
         return;
     };
@@ -77,6 +81,31 @@ pub(crate) fn alone(summary: &Summary, variant: &Variant, out: &mut Out) {
             }
         }
     }
+}
+
+/// Jobs that ran at once: each beside what it takes by itself.
+fn concurrent(summary: &Summary, result: &ConcurrentResult, out: &mut Out) {
+    out.text.push('\n');
+    if !summary.answer.is_empty() {
+        out.line(&summary.answer, STRONG);
+    }
+    if let Some(error) = &result.failed {
+        out.line(&format!("failed: {error}"), ERROR);
+        return;
+    }
+    out.heading("Jobs at once");
+    let (heading, rows) = concurrent_rows(&result.jobs);
+    let columns: Vec<_> = (0..heading.len())
+        .map(|column| match column {
+            3..=7 => right(heading[column]),
+            _ => left(heading[column]),
+        })
+        .collect();
+    let rows: Vec<Vec<Cell>> = rows
+        .into_iter()
+        .map(|row| row.into_iter().map(cell).collect())
+        .collect();
+    out.table(&columns, &rows);
 }
 
 /// The figures that jobs are compared by.

@@ -154,6 +154,8 @@ pub enum Communicator {
     Embedding,
     /// All ranks of a replica, at the end of a step.
     StepEnd,
+    /// All ranks of a job that is a collective.
+    Collective,
 }
 
 impl Communicator {
@@ -169,6 +171,7 @@ impl Communicator {
             Communicator::Pipeline => "pipeline",
             Communicator::Embedding => "embedding",
             Communicator::StepEnd => "step_end",
+            Communicator::Collective => "collective",
         }
     }
 }

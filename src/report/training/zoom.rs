@@ -34,7 +34,7 @@ const LOOKS: [(Look, &str, &str); 7] = [
 ];
 
 /// The timeline's canvas, or nothing if nothing was recorded.
-pub(super) fn view(timeline: &JobTimeline) -> Result<Markup, ReportError> {
+pub(crate) fn view(timeline: &JobTimeline) -> Result<Markup, ReportError> {
     if timeline.spans.is_empty() {
         return Ok(html! {});
     }

@@ -182,6 +182,14 @@ impl<'t> Exchanges<'t> {
         }
     }
 
+    /// No two sets of groups count as placed alike: each is planned where it is, so that all links
+    /// are known that it uses.
+    #[must_use]
+    pub fn apart(mut self) -> Self {
+        self.places.all_apart = true;
+        self
+    }
+
     /// What is planned is to fit this memory.
     #[must_use]
     pub fn within(mut self, memory: &Memory) -> Self {

@@ -32,7 +32,7 @@ pub(super) struct Places<'t> {
     /// Places of a group in such a set.
     inside: FxHashMap<(u32, usize), u32>,
     /// No two sets are placed alike.
-    all_apart: bool,
+    pub(super) all_apart: bool,
 }
 
 impl<'t> Places<'t> {

@@ -56,11 +56,24 @@ struct Team {
     slots: (Slot, Slot),
 }
 
+/// What decides how a job is laid onto a machine beside the two.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// Of routes that are chosen at random.
+    pub seed: u64,
+    /// By rank, where something else treats ranks differently, such as a fault: those with different
+    /// marks are never alike.
+    pub marks: &'a [u32],
+    /// Links that are gone before the job begins: NCCL plans around them.
+    pub dead: &'a [LinkId],
+    /// Other jobs use the machine's links: no group is told by another one that is placed as it is,
+    /// whose links between switches are others.
+    pub shared: bool,
+}
+
 /// Lays a training job onto a machine, one rank to each of `gpus`.
 ///
-/// `marks` tells ranks apart that something else treats differently, such as a fault: those with
-/// different marks are never alike. Links in `dead` are gone before the job begins: NCCL plans
-/// around them. `numbers` are those of its exchanges.
+/// `numbers` are those of its exchanges.
 ///
 /// # Errors
 /// A GPU of which too little is known, communications that cannot be planned, more than memory holds.
@@ -69,18 +82,21 @@ pub fn lower(
     topology: &Topology,
     gpus: &[DeviceId],
     env: &Env,
-    (seed, marks, dead): (u64, &[u32], &[LinkId]),
+    around: Surroundings<'_>,
     numbers: &mut AlikeNumbers,
     footprint: &TaskFootprint,
 ) -> Result<Lowered, TrainingError> {
     let places = RankMap::new(&training.dims, &order(training)?)?;
     let gpu = gpu_of(training, topology, gpus)?;
     let costs = StageCosts::new(training, gpu.clone())?;
-    let mut exchanges =
-        Exchanges::new(topology, gpus, env, (seed, dead), numbers).within(&footprint.memory);
+    let mut exchanges = Exchanges::new(topology, gpus, env, (around.seed, around.dead), numbers)
+        .within(&footprint.memory);
+    if around.shared {
+        exchanges = exchanges.apart();
+    }
     let teams = teams(training, &places, &mut exchanges);
     let duties = Duties::new(training, &places);
-    let mark = |rank: usize| marks.get(rank).copied().unwrap_or(0);
+    let mark = |rank: usize| around.marks.get(rank).copied().unwrap_or(0);
     let colours = duties.of_rank.iter().enumerate();
     let colours = colours.map(|(rank, &duty)| u64::from(duty) << 32 | u64::from(mark(rank)));
     let colours: Vec<u64> = colours.collect();

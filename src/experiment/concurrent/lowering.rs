@@ -1,0 +1,176 @@
+//! Each of several jobs as tasks on its own ranks of the machine.
+
+use super::valid::{Operations, PartWork, ValidConcurrent, ValidPart};
+use crate::collective::{Conditions, plan_of};
+use crate::error::ScenarioError;
+use crate::footprint::{communications_footprint, task_footprints};
+use fabricsim_budget::{Budget, Held};
+use fabricsim_engine::job::{JobError, Rehearsed, rehearse};
+use fabricsim_fault::Faults;
+use fabricsim_nccl::{Communicator, NcclError, Planned};
+use fabricsim_plan::job::{
+    Actor, ActorId, Exchange, ExchangeId, Group, GroupId, GroupRole, HowMoved, Job, Movement,
+    Script, StreamId, StreamRole, Tag, Task, Work,
+};
+use fabricsim_topology::{LinkId, Router};
+use fabricsim_units::{Bytes, Time};
+use fabricsim_workload::exchanges::AlikeNumbers;
+use fabricsim_workload::training::lower::{Surroundings, lower};
+use std::sync::Arc;
+
+/// A job on its ranks of the machine, and what its communications take alone.
+pub(super) struct Laid {
+    pub(super) job: Job,
+    pub(super) rehearsed: Vec<Rehearsed>,
+    /// What it takes of memory.
+    pub(super) held: Vec<Held>,
+}
+
+/// Lays one of the jobs onto the machine; the inner error is of communications that end without a
+/// result, which is one of the job.
+///
+/// # Errors
+/// What NCCL refuses, more than the memory of the budget holds.
+pub(super) fn laid(
+    valid: &ValidConcurrent,
+    part: &ValidPart,
+    (seed, budget): (u64, &Budget),
+) -> Result<Result<Laid, JobError>, ScenarioError> {
+    let faults = valid.faults.of_part(&part.ranks);
+    let dead: Vec<LinkId> = faults.gone_links().collect();
+    let (job, held) = match &part.work {
+        PartWork::Collective(operations) => {
+            let router = Router::new(&valid.topology, seed).avoiding(dead);
+            let job = collective(valid, (part, operations), (&faults, router), budget)?;
+            (job, Vec::new())
+        }
+        PartWork::Training(training) => {
+            // Others may meet any rank's links, so that no rank can stand for another.
+            let marks: Vec<u32> = (0..part.gpus.len() as u32).collect();
+            let around = Surroundings {
+                seed,
+                marks: &marks,
+                dead: &dead,
+                shared: true,
+            };
+            let lowered = lower(
+                training,
+                &valid.topology,
+                &part.gpus,
+                &part.env,
+                around,
+                &mut AlikeNumbers::default(),
+                &task_footprints(budget),
+            )?;
+            (lowered.job, lowered.held)
+        }
+    };
+    let job = job.on_ranks(&part.ranks).delayed(part.start);
+    budget
+        .memory
+        .expect_all(&communications_footprint(&job, budget))?;
+    let rehearsed = rehearse(&job, |link| valid.topology.rate(link), budget);
+    Ok(rehearsed.map(|rehearsed| Laid {
+        job,
+        rehearsed,
+        held,
+    }))
+}
+
+/// Operations one after the other on one stream. All ranks do the same, so that one stands for all.
+fn collective(
+    valid: &ValidConcurrent,
+    (part, operations): (&ValidPart, &Operations),
+    (faults, router): (&Faults, Router<'_>),
+    budget: &Budget,
+) -> Result<Job, ScenarioError> {
+    let refused = |source: NcclError| match faults.gone_links().next() {
+        Some(_) => ScenarioError::planned_around(faults, &source),
+        None => source.into(),
+    };
+    let communicator = Communicator::of(&valid.topology, part.gpus.clone(), &part.env, router);
+    let communicator = communicator.map_err(refused)?;
+    let mut communicator = communicator.within(&budget.memory.estimating());
+    let ranks = communicator.ranks();
+    let mut job = Job {
+        streams: vec![StreamRole::Compute, StreamRole::Collective],
+        names: vec![operations.collective.name().to_owned()],
+        ..Job::default()
+    };
+    let mut script = Script::default();
+    for (index, &size) in operations.sizes.iter().enumerate() {
+        let planned = plan_of(operations.what(), &mut communicator, size).map_err(refused)?;
+        let task = Task {
+            stream: StreamId(1),
+            after: Default::default(),
+            work: Work::Communicate {
+                group: 0,
+                exchange: index as u16,
+            },
+            // What is a step to training is a size here.
+            tag: Tag {
+                step: index as u16,
+                ..Tag::default()
+            },
+        };
+        let repeated = std::iter::repeat_n(task, operations.repeat as usize);
+        script.tasks.extend(repeated);
+        job.exchanges.push(exchange(
+            (operations, size),
+            (planned, index),
+            ranks,
+            faults,
+        ));
+    }
+    job.scripts.push(script);
+    let sms = job.exchanges.iter().map(|exchange| exchange.sms).max();
+    job.actors.push(Actor {
+        rank: 0,
+        alike: ranks,
+        script: Some(0),
+        sms: sms.unwrap_or(0),
+        // Starting a kernel is a part of each plan.
+        launch: Time::ZERO,
+        groups: vec![Some(GroupId(0))],
+    });
+    job.groups.push(Group {
+        role: GroupRole::Collective,
+        name: part.name.clone(),
+        ranks: (0..ranks).collect(),
+        members: vec![ActorId(0); ranks as usize],
+        actors: 1,
+        exchanges: (0..job.exchanges.len() as u32).map(ExchangeId).collect(),
+    });
+    Ok(job)
+}
+
+/// An operation of a size; a free one if rounding leaves nothing of it.
+fn exchange(
+    (operations, size): (&Operations, u64),
+    (planned, index): (Option<Planned>, usize),
+    ranks: u32,
+    faults: &Faults,
+) -> Exchange {
+    let collective = operations.collective;
+    let free = Exchange::free(
+        collective.name(),
+        Movement::Collective(collective),
+        Bytes::new(size),
+        collective.bus_factor(ranks),
+    );
+    let Some(planned) = planned else {
+        return free;
+    };
+    // GPUs that are always slow are a part of the plan; links' rates are asked for while it runs.
+    let plan = Conditions::new(&planned.plan, faults).plan.into_owned();
+    let connections = plan.program.connections();
+    Exchange {
+        bytes: Bytes::new(planned.bytes),
+        how: HowMoved::Planned(planned.algorithm.name(), planned.protocol),
+        sms: u32::from(planned.channels),
+        plan: Some(Arc::new(plan)),
+        alike: index as u32,
+        own: std::iter::once(0..connections).collect(),
+        ..free
+    }
+}

@@ -1,0 +1,149 @@
+//! What the execution of jobs at once comes down to, for the report.
+
+use super::valid::{PartWork, ValidConcurrent, ValidPart};
+use fabricsim_engine::job::{JobOutcome, Rehearsed};
+use fabricsim_plan::job::{Job, JobPart};
+use fabricsim_report::concurrent::{ConcurrentJob, ConcurrentRow, SharedLink};
+use fabricsim_report::training::RankUse;
+use fabricsim_topology::LinkId;
+use fabricsim_units::Time;
+use std::collections::BTreeMap;
+
+/// When each size or step of a job ended, one after the other.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ended {
+    pub(super) rows: Vec<Time>,
+}
+
+impl Ended {
+    /// How long each took, in picoseconds, from the end of the one before or the job's start.
+    fn times(&self, start: Time) -> impl Iterator<Item = Time> {
+        let before = std::iter::once(start).chain(self.rows.iter().copied());
+        let each = self.rows.iter().zip(before);
+        each.map(|(end, before)| end.saturating_sub(before))
+    }
+}
+
+/// One job's results beside others and by itself.
+pub(super) fn job_result(
+    part: &ValidPart,
+    ended: &Ended,
+    alone: &Ended,
+    shared: Option<SharedLink>,
+) -> ConcurrentJob {
+    let times = ended.times(part.start).zip(alone.times(part.start));
+    let rows = times.enumerate().map(|(index, (time, alone))| {
+        let (bytes, step, count) = match &part.work {
+            PartWork::Collective(operations) => (
+                operations.sizes.get(index).copied(),
+                None,
+                operations.repeat,
+            ),
+            PartWork::Training(_) => (None, Some(index as u32), 1),
+        };
+        let mean = |time: Time| Time::round_micros(time.micros() / f64::from(count.max(1)));
+        ConcurrentRow {
+            bytes,
+            step,
+            count,
+            time_us: mean(time),
+            alone_us: mean(alone),
+            slowdown: match alone {
+                Time::ZERO => 1.0,
+                alone => time.picos() as f64 / alone.picos() as f64,
+            },
+        }
+    });
+    let rows: Vec<ConcurrentRow> = rows.collect();
+    // Of steps, which have no size, it is the last; so it is of equal sizes.
+    let shown = rows.iter().max_by_key(|row| row.bytes);
+    let (kind, what) = match &part.work {
+        PartWork::Collective(operations) => ("collective", operations.collective.name()),
+        PartWork::Training(training) => ("training", training.model_name.as_str()),
+    };
+    ConcurrentJob {
+        name: part.name.clone(),
+        kind: kind.to_owned(),
+        what: what.to_owned(),
+        gpus: ranges(&part.ranks),
+        start_us: part.start.micros(),
+        end_us: ended.rows.last().map_or(0.0, |end| end.micros()),
+        time_us: shown.map_or(0.0, |row| row.time_us),
+        alone_us: shown.map_or(0.0, |row| row.alone_us),
+        slowdown: shown.map_or(1.0, |row| row.slowdown),
+        rows,
+        shared,
+    }
+}
+
+/// Ranks in order as text: `0-7, 16`.
+fn ranges(ranks: &[u32]) -> String {
+    let runs = ranks.chunk_by(|a, b| a + 1 == *b);
+    let text = runs.map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        one => one.iter().map(u32::to_string).collect(),
+    });
+    text.collect::<Vec<_>>().join(", ")
+}
+
+/// Of each job: of the links that it shares with others the one that all of them together use
+/// longest.
+pub(super) fn shared_links(
+    valid: &ValidConcurrent,
+    (job, rehearsed): (&Job, &[Rehearsed]),
+    parts: &[JobPart],
+    outcome: &JobOutcome,
+) -> Vec<Option<SharedLink>> {
+    // Seconds of each job on each link, at the link's rate.
+    let mut busy: BTreeMap<LinkId, BTreeMap<usize, f64>> = BTreeMap::new();
+    for (index, part) in parts.iter().enumerate() {
+        for group in part.groups.clone() {
+            let done = job.groups[group]
+                .exchanges
+                .iter()
+                .zip(&outcome.traffic[group]);
+            for (exchange, done) in done {
+                for load in &rehearsed[exchange.0 as usize].loads {
+                    let rate = valid.topology.rate(load.link).bytes_per_sec() as f64 * load.kept;
+                    let seconds = f64::from(done.count) * load.bytes / rate;
+                    let of_link = busy.entry(load.link).or_default();
+                    *of_link.entry(index).or_default() += seconds;
+                }
+            }
+        }
+    }
+    let all = |users: &BTreeMap<usize, f64>| users.values().sum::<f64>();
+    let of_job = |index: usize| {
+        let shared = busy.iter().filter(|(_, users)| {
+            let own = users.get(&index).is_some_and(|seconds| *seconds > 0.0);
+            own && users.values().filter(|seconds| **seconds > 0.0).count() > 1
+        });
+        let longest = shared.max_by(|a, b| all(a.1).total_cmp(&all(b.1)).then(b.0.cmp(a.0)));
+        longest.map(|(&link, users)| SharedLink {
+            link: valid.topology.link_name(link),
+            with: users
+                .iter()
+                .filter(|(other, seconds)| **other != index && **seconds > 0.0)
+                .map(|(&other, _)| valid.jobs[other].name.clone())
+                .collect(),
+            busy_us: Time::round_micros(all(users) * 1e6),
+        })
+    };
+    (0..parts.len()).map(of_job).collect()
+}
+
+/// The actors of all jobs, as a timeline names them.
+pub(super) fn ranks(valid: &ValidConcurrent, job: &Job, parts: &[JobPart]) -> Vec<RankUse> {
+    let of_part = |(part, own): (&ValidPart, &JobPart)| -> Vec<RankUse> {
+        let actors = job.actors[own.actors.clone()].iter();
+        let actors = actors.map(|actor| RankUse {
+            rank: actor.rank,
+            gpu: valid.topology.device_name(valid.gpus[actor.rank as usize]),
+            part: part.name.clone(),
+            alike: actor.alike,
+            time: Vec::new(),
+        });
+        actors.collect()
+    };
+    valid.jobs.iter().zip(parts).flat_map(of_part).collect()
+}

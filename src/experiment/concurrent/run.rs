@@ -1,0 +1,222 @@
+//! From checked jobs at once to their results: each by itself first, then all of them together.
+
+use super::lowering::{Laid, laid};
+use super::results::{Ended, job_result, ranks, shared_links};
+use super::valid::{PartWork, ValidConcurrent};
+use crate::error::ScenarioError;
+use crate::footprint::machine_footprint;
+use crate::training::{Spans, Trouble};
+use fabricsim_budget::{Budget, Purpose};
+use fabricsim_engine::job::{Done, JobError, JobOptions, JobOutcome, JobProbe, Rehearsed, run_job};
+use fabricsim_plan::job::{Job, JobPart, Task};
+use fabricsim_report::concurrent::ConcurrentResult;
+use fabricsim_report::training::JobTimeline;
+use fabricsim_report::{JobResult, Metrics, Recording, Summary, Variant};
+use fabricsim_units::Time;
+use std::time::Instant;
+
+/// What came of jobs at once.
+pub(crate) struct ConcurrentRun {
+    pub(crate) variant: Variant,
+    /// What happened when, if all came to their end.
+    pub(crate) recorded: Option<Recording>,
+    /// What is not as the scenario may lead to expect.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Runs jobs at once, and each by itself on the same GPUs.
+///
+/// # Errors
+/// What NCCL refuses, more than the memory of the budget holds. A job that hangs is a result, not an
+/// error.
+pub(crate) fn run_concurrent(
+    (name, valid): (&str, &ValidConcurrent),
+    (seed, budget): (u64, &Budget),
+) -> Result<ConcurrentRun, ScenarioError> {
+    let began = Instant::now();
+    let machine = machine_footprint(&valid.topology);
+    let _machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
+    let (mut result, events, timeline) = match all(valid, (seed, budget))? {
+        Ok(ran) => (ran.result, ran.events, Some(ran.timeline)),
+        Err(failed) => {
+            let failed = ConcurrentResult {
+                failed: Some(failed),
+                ..ConcurrentResult::default()
+            };
+            (failed, 0, None)
+        }
+    };
+    result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
+    let variant = Variant {
+        name: name.to_owned(),
+        topology: valid.topology.name.clone(),
+        topology_title: valid.topology.title.clone(),
+        nodes: valid.topology.nodes.len() as u32,
+        gpus: valid.jobs.iter().map(|job| job.ranks.len() as u32).sum(),
+        differs: Vec::new(),
+        no_effect: None,
+        metrics: Metrics::of_concurrent(&result, events),
+        job: JobResult::Concurrent(Box::new(result)),
+    };
+    Ok(ConcurrentRun {
+        variant,
+        recorded: timeline.map(Recording::Training),
+        warnings: unsteady(valid),
+    })
+}
+
+/// Fills in what a summary says of jobs at once: who suffers most, variant by variant.
+pub(crate) fn compare(summary: &mut Summary) {
+    let several = summary.variants.len() > 1;
+    let told = summary.variants.iter().filter_map(|variant| {
+        let sentence = variant.job.concurrent()?.sentence();
+        match (several, sentence.is_empty()) {
+            (_, true) => None,
+            (false, false) => Some(sentence),
+            (true, false) => Some(format!("{}: {sentence}", variant.name)),
+        }
+    });
+    summary.answer = told.collect::<Vec<_>>().join(" ");
+}
+
+/// Faults of collectives' ranks that change or are drawn are not a part of their plans.
+fn unsteady(valid: &ValidConcurrent) -> Vec<String> {
+    let touched = valid.jobs.iter().filter(|job| {
+        let plain = |&rank: &u32| valid.faults.is_plain(rank as usize);
+        matches!(job.work, PartWork::Collective(_)) && !job.ranks.iter().all(plain)
+    });
+    if valid.faults.is_steady() {
+        return Vec::new();
+    }
+    let text = |name: &str| {
+        format!(
+            "{name}: faults of GPUs that change with time or are drawn do not slow a collective \
+             beside other jobs"
+        )
+    };
+    touched.map(|job| text(&job.name)).collect()
+}
+
+/// Jobs that all came to their end.
+struct Ran {
+    result: ConcurrentResult,
+    events: u64,
+    timeline: JobTimeline,
+}
+
+/// Each job by itself, then all together; or why one does not come to its end.
+fn all(
+    valid: &ValidConcurrent,
+    (seed, budget): (u64, &Budget),
+) -> Result<Result<Ran, String>, ScenarioError> {
+    let mut together = Job::default();
+    let mut rehearsed = Vec::new();
+    let mut parts: Vec<JobPart> = Vec::new();
+    let mut alone: Vec<Ended> = Vec::new();
+    let mut held = Vec::new();
+    for part in &valid.jobs {
+        let failed = |error: &JobError| format!("{} by itself: {error}", part.name);
+        let laid = match laid(valid, part, (seed, budget))? {
+            Ok(laid) => laid,
+            Err(JobError::Memory(over)) => return Err(over.into()),
+            Err(error) => return Ok(Err(failed(&error))),
+        };
+        let Laid {
+            job,
+            rehearsed: own,
+            held: more,
+        } = laid;
+        let whole = JobPart {
+            actors: 0..job.actors.len(),
+            groups: 0..job.groups.len(),
+            exchanges: 0..job.exchanges.len(),
+        };
+        let mut ends = Ends::new(&job, &[whole], None);
+        if let Err(error) = run(valid, (&job, &own), &mut ends) {
+            return Ok(Err(failed(&error)));
+        }
+        alone.append(&mut ends.ended);
+        parts.push(together.add_beside(job));
+        rehearsed.extend(own);
+        held.extend(more);
+    }
+    let plain = |rank: u32| valid.faults.is_plain(rank as usize);
+    let spans = Spans::new(&together, 0, plain, budget.exact_full);
+    let mut ends = Ends::new(&together, &parts, Some(spans));
+    let outcome = match run(valid, (&together, &rehearsed), &mut ends) {
+        Ok(outcome) => outcome,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let Ends { ended, spans, .. } = ends;
+    let shared = shared_links(valid, (&together, &rehearsed), &parts, &outcome);
+    let jobs = valid.jobs.iter().zip(&ended).zip(&alone).zip(shared);
+    let jobs = jobs.map(|(((part, ended), alone), shared)| job_result(part, ended, alone, shared));
+    let result = ConcurrentResult {
+        jobs: jobs.collect(),
+        end_us: outcome.end.micros(),
+        ..ConcurrentResult::default()
+    };
+    let ranks = ranks(valid, &together, &parts);
+    let timeline = spans.map(|spans| spans.timeline(&ranks, valid.gpus.len()));
+    Ok(Ok(Ran {
+        result,
+        events: outcome.events + rehearsed.iter().map(|r| r.events).sum::<u64>(),
+        timeline: JobTimeline {
+            end: outcome.end,
+            ..timeline.unwrap_or_default()
+        },
+    }))
+}
+
+fn run(
+    valid: &ValidConcurrent,
+    (job, rehearsed): (&Job, &[Rehearsed]),
+    ends: &mut Ends<'_>,
+) -> Result<JobOutcome, JobError> {
+    let trouble = Trouble::new(&valid.faults, job);
+    let timeouts = valid.jobs.iter().filter_map(|part| match &part.work {
+        PartWork::Training(training) => training.spec.timeout,
+        PartWork::Collective(_) => None,
+    });
+    let options = JobOptions {
+        timeout: timeouts.min(),
+    };
+    let rate = |link| valid.topology.rate(link);
+    run_job(job, rehearsed, rate, &trouble, options, ends)
+}
+
+/// When each size or step of each job ended.
+struct Ends<'j> {
+    /// By actor: its job.
+    job_of: Vec<usize>,
+    ended: Vec<Ended>,
+    spans: Option<Spans<'j>>,
+}
+
+impl<'j> Ends<'j> {
+    fn new(job: &Job, parts: &[JobPart], spans: Option<Spans<'j>>) -> Self {
+        let mut job_of = vec![0; job.actors.len()];
+        for (index, part) in parts.iter().enumerate() {
+            job_of[part.actors.clone()].fill(index);
+        }
+        Ends {
+            job_of,
+            ended: vec![Ended::default(); parts.len()],
+            spans,
+        }
+    }
+}
+
+impl JobProbe for Ends<'_> {
+    fn task(&mut self, done: Done, task: &Task) {
+        let ended = &mut self.ended[self.job_of[done.actor.0 as usize]];
+        let row = usize::from(task.tag.step);
+        if ended.rows.len() <= row {
+            ended.rows.resize(row + 1, Time::ZERO);
+        }
+        ended.rows[row] = ended.rows[row].max(done.ended);
+        if let Some(spans) = &mut self.spans {
+            spans.task(done, task);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Jobs at once whose every part has been checked, ready to run.
+
+use crate::collective::{What, check_matrix, check_memory, msccl, sizes};
+use crate::error::ScenarioError;
+use crate::refusal::{fault, refuse};
+use crate::site::{Machine, Site, environment};
+use crate::spec::{CollectiveSpec, ConcurrentSpec, JobSpec, ScenarioSpec};
+use crate::training::resolved;
+use fabricsim_collective::{Collective, MscclAlgorithm};
+use fabricsim_fault::Faults;
+use fabricsim_nccl::{Env, Forced};
+use fabricsim_topology::{DeviceId, Fault, Topology};
+use fabricsim_units::Time;
+use fabricsim_workload::training::resolve::Training;
+use std::path::Path;
+
+/// Jobs at once that have been checked.
+#[derive(Debug)]
+pub struct ValidConcurrent {
+    /// The machine.
+    pub topology: Topology,
+    /// What is odd about it, and about NCCL's variables.
+    pub warnings: Vec<String>,
+    /// Of a machine from a file of another program: what was assumed.
+    pub notes: Vec<String>,
+    /// The GPU of each rank of the machine.
+    pub gpus: Vec<DeviceId>,
+    /// The jobs.
+    pub jobs: Vec<ValidPart>,
+    /// What goes wrong.
+    pub faults: Faults,
+}
+
+/// One of the jobs.
+#[derive(Debug)]
+pub struct ValidPart {
+    /// Its name.
+    pub name: String,
+    /// Its ranks on the machine, in order.
+    pub ranks: Vec<u32>,
+    /// The GPU of each.
+    pub gpus: Vec<DeviceId>,
+    /// When it starts.
+    pub start: Time,
+    /// NCCL's variables.
+    pub env: Env,
+    /// What it does.
+    pub work: PartWork,
+}
+
+/// What one of the jobs does.
+#[derive(Debug)]
+pub enum PartWork {
+    /// Operations of a collective, one after the other.
+    Collective(Box<Operations>),
+    /// Steps of a training job.
+    Training(Box<Training>),
+}
+
+/// Operations of a collective, at one size after the other.
+#[derive(Debug)]
+pub struct Operations {
+    /// The collective.
+    pub collective: Collective,
+    /// Sizes as asked for, all above zero and none larger than a GPU's memory.
+    pub sizes: Vec<u64>,
+    /// How many operations of each.
+    pub repeat: u32,
+    /// What is forced in place of NCCL's choice.
+    pub forced: Forced,
+    /// In place of NCCL's choice.
+    pub msccl: Option<MscclAlgorithm>,
+    /// Of an all-to-all-v: relative amounts.
+    pub matrix: Option<Vec<Vec<f64>>>,
+}
+
+impl Operations {
+    /// What is planned for each size.
+    pub(super) fn what(&self) -> What<'_> {
+        What {
+            collective: self.collective,
+            forced: self.forced,
+            msccl: self.msccl.as_ref(),
+            matrix: self.matrix.as_deref(),
+        }
+    }
+}
+
+/// Operations of each size, where the scenario does not say it.
+const REPEAT: u32 = 10;
+/// More operations of one job than are worth simulating.
+const MOST_OPERATIONS: u64 = 100_000;
+/// More jobs than anyone compares.
+const MOST_JOBS: usize = 1000;
+
+/// Checks jobs at once and builds their machine.
+///
+/// # Errors
+/// Everything that is wrong with the values of their scenario, or with its topology.
+pub(crate) fn concurrent(
+    spec: &ScenarioSpec,
+    jobs: &[ConcurrentSpec],
+    (folder, origin): (&Path, &str),
+) -> Result<ValidConcurrent, ScenarioError> {
+    let mut faults = Vec::new();
+    check_list(spec, jobs, &mut faults);
+    refuse(origin, faults)?;
+    let mut faults = Vec::new();
+    let env = environment(spec, None, (folder, origin), &mut faults)?;
+    refuse(origin, faults)?;
+    let site = Machine::of(spec, folder, origin)?.with(spec, env, origin)?;
+    let ranks = ranks_of(jobs, &site, origin)?;
+    let mut valid = Vec::with_capacity(jobs.len());
+    for (index, (job, ranks)) in jobs.iter().zip(ranks).enumerate() {
+        let at = format!("job.concurrent[{index}]");
+        valid.push(part(spec, (job, &at), ranks, &site, (folder, origin))?);
+    }
+    Ok(ValidConcurrent {
+        topology: site.topology,
+        warnings: site.warnings,
+        notes: site.notes,
+        gpus: site.gpus,
+        jobs: valid,
+        faults: site.faults,
+    })
+}
+
+/// What can be said of the list without its machine.
+fn check_list(spec: &ScenarioSpec, jobs: &[ConcurrentSpec], faults: &mut Vec<Fault>) {
+    if jobs.is_empty() || jobs.len() > MOST_JOBS {
+        let found = match jobs.len() {
+            0 => "no job".to_owned(),
+            count => format!("{count} jobs"),
+        };
+        faults.push(fault(
+            "job.concurrent",
+            found,
+            format!("1 to {MOST_JOBS} jobs"),
+        ));
+    }
+    if spec.long_run.is_some() {
+        let found = "a long run of several jobs";
+        let expected = "none beside `job.concurrent`: a long run is of one training job";
+        faults.push(fault("long_run", found.into(), expected));
+    }
+    for (index, job) in jobs.iter().enumerate() {
+        let at = |field: &str| format!("job.concurrent[{index}].{field}");
+        if job.name.trim().is_empty() {
+            faults.push(fault(&at("name"), "no name".into(), "a name"));
+        } else if jobs[..index].iter().any(|other| other.name == job.name) {
+            let found = format!("`{}` again", job.name);
+            faults.push(fault(&at("name"), found, "another name"));
+        }
+        if let JobSpec::Concurrent(_) = &job.job {
+            let found = "jobs at once within jobs at once";
+            let expected = "a job of the kind `collective` or `training`; put all into one list";
+            faults.push(fault(&at("job.concurrent"), found.into(), expected));
+        }
+        match (job.repeat, &job.job) {
+            (Some(0), _) => faults.push(fault(&at("repeat"), "0".into(), "1 or more")),
+            (Some(_), JobSpec::Training(_)) => {
+                let found = "a number of operations of training";
+                let expected = "none: `job.training.steps` says how many steps there are";
+                faults.push(fault(&at("repeat"), found.into(), expected));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The ranks of each job. No two have one in common.
+fn ranks_of(
+    jobs: &[ConcurrentSpec],
+    site: &Site,
+    origin: &str,
+) -> Result<Vec<Vec<u32>>, ScenarioError> {
+    let mut faults = Vec::new();
+    let mut owner: Vec<Option<usize>> = vec![None; site.gpus.len()];
+    let mut all = Vec::with_capacity(jobs.len());
+    for (index, job) in jobs.iter().enumerate() {
+        let at = format!("job.concurrent[{index}].gpus");
+        let found = match job.gpus.resolve(&site.topology, &site.gpus, &at) {
+            Ok(ranks) => ranks,
+            Err(wrong) => {
+                faults.push(wrong);
+                Vec::new()
+            }
+        };
+        if let Some((rank, other)) = found.iter().find_map(|&rank| Some((rank, owner[rank]?))) {
+            let name = site.topology.device_name(site.gpus[rank]);
+            let found = format!("GPU {rank} ({name}), which `{}` has, too", jobs[other].name);
+            let expected = format!(
+                "disjoint GPUs: `{}` and `{}` share links, but no GPU",
+                jobs[other].name, job.name
+            );
+            faults.push(fault(&at, found, expected));
+        }
+        for &rank in &found {
+            owner[rank].get_or_insert(index);
+        }
+        all.push(found.into_iter().map(|rank| rank as u32).collect());
+    }
+    refuse(origin, faults)?;
+    Ok(all)
+}
+
+fn part(
+    spec: &ScenarioSpec,
+    (job, at): (&ConcurrentSpec, &str),
+    ranks: Vec<u32>,
+    site: &Site,
+    (folder, origin): (&Path, &str),
+) -> Result<ValidPart, ScenarioError> {
+    let gpus: Vec<DeviceId> = ranks.iter().map(|&rank| site.gpus[rank as usize]).collect();
+    let mut env = site.env.clone();
+    let work = match &job.job {
+        JobSpec::Collective(asked) => {
+            env.register(asked.registered);
+            let at = format!("{at}.job.collective");
+            let repeat = job.repeat.unwrap_or(REPEAT);
+            let operations = operations((asked, repeat), &at, &site.topology, (folder, origin))?;
+            PartWork::Collective(Box::new(operations))
+        }
+        JobSpec::Training(asked) => {
+            // Each rank of a training job has a process of its own.
+            env.ranks_per_process = spec.ranks_per_process.unwrap_or(1);
+            let at = format!("{at}.job.training");
+            let training = resolved(asked, &at, origin, (&site.topology, &gpus))?;
+            PartWork::Training(Box::new(training))
+        }
+        // Refused before.
+        JobSpec::Concurrent(_) => {
+            let wrong = fault(at, "jobs at once".into(), "a collective or training");
+            return Err(crate::refusal::refusal(origin, vec![wrong]));
+        }
+    };
+    Ok(ValidPart {
+        name: job.name.clone(),
+        ranks,
+        gpus,
+        start: job.start.unwrap_or(Time::ZERO),
+        env,
+        work,
+    })
+}
+
+fn operations(
+    (job, repeat): (&CollectiveSpec, u32),
+    at: &str,
+    topology: &Topology,
+    (folder, origin): (&Path, &str),
+) -> Result<Operations, ScenarioError> {
+    let mut faults = Vec::new();
+    let sizes = sizes(&job.sizes, &format!("{at}.sizes"), &mut faults);
+    check_matrix(job, at, &mut faults);
+    check_memory(&sizes, topology, at, &mut faults);
+    let count = sizes.len() as u64 * u64::from(repeat);
+    if count > MOST_OPERATIONS {
+        let found = format!("{count} operations, {repeat} of each size");
+        let expected = format!("at most {MOST_OPERATIONS}: fewer sizes, or a smaller `repeat`");
+        faults.push(fault(&format!("{at}.sizes"), found, expected));
+    }
+    for (field, given) in [("why", job.why), ("trace", job.trace.is_some())] {
+        if given {
+            let found = format!("`{field}` of one of several jobs");
+            let expected = "none: a collective that is a job by itself can tell that";
+            faults.push(fault(&format!("{at}.{field}"), found, expected));
+        }
+    }
+    refuse(origin, faults)?;
+    let msccl = match &job.algorithm_file {
+        None => None,
+        Some(file) => Some(msccl(&folder.join(file), job.name)?),
+    };
+    Ok(Operations {
+        collective: job.name,
+        sizes,
+        repeat,
+        forced: Forced {
+            algorithm: job.algorithm,
+            protocol: job.protocol,
+        },
+        msccl,
+        matrix: job.matrix.clone(),
+    })
+}

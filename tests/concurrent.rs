@@ -1,0 +1,330 @@
+//! Jobs of several kinds at once, which share links but no GPU.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use fabricsim::budget::Budget;
+use fabricsim::experiment::{self, Silent, parse, validate};
+use fabricsim::report::concurrent::ConcurrentJob;
+use fabricsim::report::{
+    JobResult, Outputs, Results, Summary, points_csv, summary_json, summary_text,
+};
+use fabricsim::topology::{LinkFamily, Overrides, catalogue, expand};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// A scenario with these jobs on so many nodes of a machine.
+fn scenario(topology: Value, nodes: u32, jobs: Value) -> Value {
+    json!({
+        "name": "at-once",
+        "topology": topology,
+        "nodes": nodes,
+        "job": {"concurrent": jobs},
+    })
+}
+
+fn collective(name: &str, gpus: impl Into<Value>, what: &str, size: &str) -> Value {
+    json!({
+        "name": name,
+        "gpus": gpus.into(),
+        "job": {"collective": {"name": what, "sizes": {"list": [size]}}},
+    })
+}
+
+fn training(name: &str, gpus: &str) -> Value {
+    json!({
+        "name": name,
+        "gpus": gpus,
+        "job": {"training": {
+            "model": {"shape": {"layers": 2, "hidden": 4096, "heads": 32, "ffn": 16384,
+                "vocabulary": 512, "sequence": 1024}},
+            "global_batch": 16, "parallel": {}, "steps": 1,
+        }},
+    })
+}
+
+fn results(scenario: &Value) -> Result<Results, String> {
+    let told = |error: experiment::ScenarioError| error.to_string();
+    let scenario = parse(&scenario.to_string(), "test.json", &[]).map_err(told)?;
+    let experiment = validate(scenario, Path::new("")).map_err(told)?;
+    let outputs = Outputs::default();
+    experiment::run(&experiment, &Budget::default(), &outputs, &mut Silent).map_err(told)
+}
+
+fn run(scenario: &Value) -> Vec<ConcurrentJob> {
+    let results = results(scenario).unwrap();
+    match &results.summary.variants[0].job {
+        JobResult::Concurrent(result) => {
+            assert_eq!(result.failed, None);
+            result.jobs.clone()
+        }
+        _ => panic!("jobs at once"),
+    }
+}
+
+fn refused(scenario: &Value) -> String {
+    results(scenario).unwrap_err()
+}
+
+fn named(name: &str) -> Value {
+    json!({"name": name})
+}
+
+#[test]
+fn jobs_that_share_no_link_take_what_each_takes_alone() {
+    let jobs = json!([
+        collective("a", "0-3", "all-reduce", "64MiB"),
+        collective("b", "4-7", "all-reduce", "16MiB"),
+    ]);
+    for job in run(&scenario(named("dgx-h100"), 1, jobs)) {
+        assert_eq!(
+            job.time_us.to_bits(),
+            job.alone_us.to_bits(),
+            "{}",
+            job.name
+        );
+        assert_eq!(job.slowdown.to_bits(), 1f64.to_bits(), "{}", job.name);
+        assert_eq!(job.shared, None, "{}", job.name);
+        assert_eq!(job.rows[0].count, 10);
+        assert!(job.time_us > 0.0);
+    }
+}
+
+#[test]
+fn two_pairs_through_one_interface_have_half_of_it_each() {
+    let one = |name, gpus: [u32; 2]| collective(name, json!(gpus), "send-recv", "64MiB");
+    let jobs = json!([one("a", [0, 4]), one("b", [1, 5])]);
+    let jobs = run(&scenario(named("t4-pcie"), 2, jobs));
+    // What both move in each direction of the one interface of a node takes as much longer as one of
+    // them takes there.
+    let of_one = interface_us(64 << 20);
+    for job in &jobs {
+        let longer = job.time_us - job.alone_us;
+        assert!((longer / of_one - 1.0).abs() < 0.01, "{longer} {of_one}");
+        let shared = job.shared.as_ref().unwrap();
+        assert!(shared.link.contains("nic0"), "{}", shared.link);
+    }
+    assert_eq!(jobs[0].shared.as_ref().unwrap().with, ["b"]);
+    assert_eq!(jobs[0].time_us.to_bits(), jobs[1].time_us.to_bits());
+}
+
+/// What so many bytes take through the interface of a t4-pcie node.
+fn interface_us(bytes: u64) -> f64 {
+    let spec = catalogue::find("t4-pcie").unwrap();
+    let overrides = Overrides { nodes: Some(2) };
+    let topology = expand(&spec, catalogue::hardware(), &overrides).unwrap();
+    let nic = topology.nodes[0].nics[0];
+    let links = topology.links_out_of(nic);
+    let mut network = links.filter(|&(link, _)| topology.family(link) == LinkFamily::Network);
+    let rate = topology.rate(network.next().unwrap().0);
+    bytes as f64 / rate.bytes_per_sec() as f64 * 1e6
+}
+
+/// Four DGX H100 on two leaves, with so many times fewer cables upwards than downwards.
+fn two_leaves(oversubscription: f64) -> Value {
+    let spec = catalogue::find("dgx-h100").unwrap();
+    let mut machine = serde_json::to_value(&spec).unwrap();
+    machine["fabrics"]["compute"]["shape"] =
+        json!({"leaf_spine": {"ports_per_leaf": 16, "oversubscription": oversubscription}});
+    json!({"inline": machine})
+}
+
+/// An all-reduce and a training step, each on a node of both leaves.
+fn beside_training() -> Value {
+    json!([
+        collective("sum", "0-7, 16-23", "all-reduce", "256MiB"),
+        training("step", "8-15, 24-31"),
+    ])
+}
+
+#[test]
+fn few_cables_upwards_hold_up_both_jobs() {
+    for job in run(&scenario(two_leaves(4.0), 4, beside_training())) {
+        assert!(job.slowdown > 1.05, "{}: {}", job.name, job.slowdown);
+        let shared = job.shared.unwrap();
+        assert!(shared.link.contains("spine"), "{}", shared.link);
+    }
+}
+
+#[test]
+fn with_enough_cables_upwards_neither_job_is_held_up() {
+    for job in run(&scenario(two_leaves(1.0), 4, beside_training())) {
+        assert_eq!(job.slowdown.to_bits(), 1f64.to_bits(), "{}", job.name);
+    }
+}
+
+#[test]
+fn jobs_one_after_the_other_do_not_hold_each_other_up() {
+    let mut late = collective("late", "8-15, 24-31", "all-reduce", "16MiB");
+    late["start"] = json!("1s");
+    let early = collective("early", "0-7, 16-23", "all-reduce", "16MiB");
+    let jobs = run(&scenario(two_leaves(4.0), 4, json!([early, late])));
+    for job in &jobs {
+        assert_eq!(
+            job.time_us.to_bits(),
+            job.alone_us.to_bits(),
+            "{}",
+            job.name
+        );
+    }
+    assert!(jobs[0].end_us < 1e6);
+    assert_eq!(jobs[1].start_us.to_bits(), 1e6f64.to_bits());
+    assert!(jobs[1].end_us > 1e6);
+}
+
+#[test]
+fn a_late_start_changes_nothing_of_a_step() {
+    let at_once = run(&scenario(
+        named("dgx-h100"),
+        1,
+        json!([training("a", "0-7")]),
+    ));
+    let mut late = training("a", "0-7");
+    late["start"] = json!("3ms");
+    let late = run(&scenario(named("dgx-h100"), 1, json!([late])));
+    assert_eq!(late[0].time_us.to_bits(), at_once[0].time_us.to_bits());
+    let later = late[0].end_us - at_once[0].end_us;
+    assert!((later - 3000.0).abs() < 1e-6, "{later}");
+}
+
+/// The same job alone in the list takes what it takes as a scenario of its own.
+#[test]
+fn a_step_takes_what_it_takes_without_the_list() {
+    let jobs = run(&scenario(
+        named("dgx-h100"),
+        2,
+        json!([training("a", "all")]),
+    ));
+    let mut own = scenario(named("dgx-h100"), 2, Value::Null);
+    own["job"] = training("a", "all")["job"].clone();
+    let own = results(&own).unwrap();
+    let step = own.summary.variants[0].metrics.time_us.unwrap();
+    assert!((jobs[0].time_us / step - 1.0).abs() < 1e-9, "{step}");
+}
+
+#[test]
+fn sizes_follow_each_other_and_each_has_its_row() {
+    let mut job = collective("a", "0-7", "all-reduce", "1MiB");
+    job["job"]["collective"]["sizes"] = json!({"from": "1MiB", "to": "4MiB"});
+    job["repeat"] = json!(3);
+    let jobs = run(&scenario(named("dgx-h100"), 1, json!([job])));
+    let sizes: Vec<Option<u64>> = jobs[0].rows.iter().map(|row| row.bytes).collect();
+    assert_eq!(sizes, [1u64, 2, 4].map(|mebi| Some(mebi << 20)));
+    let all: f64 = jobs[0].rows.iter().map(|row| 3.0 * row.time_us).sum();
+    assert!((all - jobs[0].end_us).abs() < 1e-4, "{all}");
+    assert_eq!(jobs[0].time_us.to_bits(), jobs[0].rows[2].time_us.to_bits());
+}
+
+#[test]
+fn faults_are_of_ranks_of_the_machine_and_of_its_links() {
+    let jobs = || json!([training("a", "0-3"), training("b", "4-7")]);
+    let healthy = run(&scenario(named("dgx-h100"), 1, jobs()));
+    let mut slow = scenario(named("dgx-h100"), 1, jobs());
+    slow["faults"] = json!([{"slow_gpu": {"ranks": 5, "speed": 0.5}}]);
+    let slow = run(&slow);
+    assert_eq!(slow[0].time_us.to_bits(), healthy[0].time_us.to_bits());
+    assert!(slow[1].time_us > 1.3 * healthy[1].time_us);
+    // The fault is there by itself, too.
+    assert_eq!(slow[1].slowdown.to_bits(), 1f64.to_bits());
+}
+
+#[test]
+fn variants_are_compared_job_by_job() {
+    let mut scenario = scenario(two_leaves(4.0), 4, beside_training());
+    scenario["variants"] = json!([
+        {"name": "large", "set": {}},
+        {"name": "small", "set": {"job.concurrent.0.job.collective.sizes.list": ["16MiB"]}},
+    ]);
+    let results = results(&scenario).unwrap();
+    let text = summary_text(&results.summary, Some(120), false);
+    for expected in [
+        "end of all",
+        "sum: slowdown",
+        "step: by itself",
+        "large: Beside",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let csv = points_csv(&results.summary).unwrap();
+    assert!(csv.starts_with("variant,job,topology,"), "{csv}");
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+}
+
+#[test]
+fn the_document_of_a_run_can_be_read_again() {
+    let jobs = json!([
+        collective("a", [0, 1], "all-gather", "1MiB"),
+        training("b", "2-3")
+    ]);
+    let results = results(&scenario(named("dgx-h100"), 1, jobs)).unwrap();
+    let summary = results.summary.reproducible();
+    let text = summary_json(&summary).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let jobs = &document["variants"][0]["jobs"];
+    assert_eq!(jobs[0]["kind"], "collective");
+    assert_eq!(jobs[0]["gpus"], "0-1");
+    assert_eq!(jobs[1]["kind"], "training");
+    assert_eq!(
+        document["variants"][0]["metrics"]["time_us"],
+        document["variants"][0]["end_us"]
+    );
+    let again: Summary = serde_json::from_str(&text).unwrap();
+    assert_eq!(again, summary);
+    assert_eq!(results.job_timelines().len(), 1);
+}
+
+#[test]
+fn what_is_wrong_with_a_list_of_jobs_is_told_with_its_place() {
+    let of = |jobs: Value| refused(&scenario(named("dgx-h100"), 1, jobs));
+    let sum = |name: &str, gpus: Value| collective(name, gpus, "all-reduce", "1MiB");
+    let told = |error: String, parts: &[&str]| {
+        for part in parts {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    };
+    told(
+        of(json!([sum("a", json!("0-3")), sum("b", json!("3-7"))])),
+        &[
+            "job.concurrent[1].gpus",
+            "GPU 3 (node0/gpu3), which `a` has",
+            "disjoint GPUs: `a` and `b` share links, but no GPU",
+        ],
+    );
+    told(
+        of(json!([sum("a", json!("0-8"))])),
+        &["job.concurrent[0].gpus", "rank 8", "0 to 7"],
+    );
+    told(
+        of(json!([sum("a", json!([]))])),
+        &["job.concurrent[0].gpus", "no rank", "at least one"],
+    );
+    told(
+        of(json!([])),
+        &["job.concurrent", "no job", "1 to 1000 jobs"],
+    );
+    told(
+        of(json!([sum("a", json!(0)), sum("a", json!(1))])),
+        &["job.concurrent[1].name", "`a` again", "another name"],
+    );
+    let nested = json!([{"name": "a", "gpus": 0, "job": {"concurrent": []}}]);
+    told(
+        of(nested),
+        &[
+            "job.concurrent[0].job.concurrent",
+            "`collective` or `training`",
+        ],
+    );
+    let mut wrong = training("a", "0-2");
+    wrong["repeat"] = json!(3);
+    told(of(json!([wrong])), &["job.concurrent[0].repeat", "none"]);
+    told(
+        of(json!([training("a", "0-2")])),
+        &["job.concurrent[0].job.training."],
+    );
+    let sizes = collective("a", "0-3", "all-reduce", "0B");
+    told(
+        of(json!([sizes])),
+        &[
+            "job.concurrent[0].job.collective.sizes.list[0]",
+            "at least 1B",
+        ],
+    );
+}
