@@ -133,7 +133,7 @@ pub(super) struct CollectiveArgs {
     #[arg(long)]
     isolated: bool,
     /// Simulates every worker, also where one could stand for all that are alike: the same
-    /// results, later
+    /// results, later; of a large machine all is recorded
     #[arg(long)]
     pub(super) exact_full: bool,
 }

@@ -41,7 +41,7 @@ pub(super) struct Args {
     #[arg(long)]
     seed: Option<u64>,
     /// Simulates every worker, also where one could stand for all that are alike: the same
-    /// results, later
+    /// results, later; of a large machine all is recorded
     #[arg(long)]
     exact_full: bool,
     #[command(flatten)]

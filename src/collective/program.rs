@@ -143,6 +143,7 @@ impl Peers {
     /// # Panics
     /// If `stride` is zero.
     #[must_use]
+    #[inline]
     pub const fn range(first: ConnId, count: u32, stride: u32) -> Self {
         assert!(stride > 0, "numbers differ");
         Peers {
@@ -297,6 +298,7 @@ impl Step {
 
     /// The step without the connections for which a dealt chunk has nothing.
     #[must_use]
+    #[inline]
     pub fn trimmed(mut self) -> Self {
         if let Some(deal) = self.deal {
             let used = self.len.div_ceil(deal.each.max(1)) as usize;

@@ -128,17 +128,20 @@ impl Fifos {
     }
 
     /// The slice that posted the receiver's next one.
+    #[inline]
     pub(super) fn posted_by(&self, id: FifoId) -> u32 {
         let fifo = &self.all[id as usize];
         self.by_slot(id, usize::from(fifo.take_slot))
     }
 
     /// The slice whose being taken freed the sender's next slot.
+    #[inline]
     pub(super) fn freed_by(&self, id: FifoId) -> u32 {
         let fifo = &self.all[id as usize];
         self.by_slot(id, usize::from(fifo.slots) + usize::from(fifo.post_slot))
     }
 
+    #[inline]
     fn by_slot(&self, id: FifoId, slot: usize) -> u32 {
         let at = self.by_at.get(id as usize).map(|&at| at as usize + slot);
         at.and_then(|at| self.by.get(at))
@@ -152,6 +155,7 @@ impl Fifos {
     }
 
     /// How long after a time of a queue of `actor` it still matters.
+    #[inline]
     pub(super) fn preparing(&self, actor: ActorId) -> Time {
         if actor >= self.preparers {
             self.preparing

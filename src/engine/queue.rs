@@ -129,7 +129,10 @@ impl<T: Copy> EventQueue<T> {
                 return None;
             }
             self.len -= self.buckets[0].len();
-            batch.extend(self.buckets[0].drain(..).map(|(_, item)| item));
+            for &(_, item) in &self.buckets[0] {
+                batch.push(item);
+            }
+            self.buckets[0].clear();
             return Some(self.last);
         }
         if self.occupied == 0 {
@@ -146,16 +149,20 @@ impl<T: Copy> EventQueue<T> {
             batch.push(item);
             self.last = time;
         } else {
-            let earliest = held.iter().map(|&(time, _)| time).min();
-            self.last = earliest.filter(|&time| time < end)?;
+            let earliest = earliest_of(held);
+            if earliest >= end {
+                return None;
+            }
+            self.last = earliest;
             let mut moved = std::mem::take(held);
-            for (time, item) in moved.drain(..) {
+            for &(time, item) in &moved {
                 if time == self.last {
                     batch.push(item);
                 } else {
                     self.put(time, item);
                 }
             }
+            moved.clear();
             // Keeps the allocation for the next round.
             self.buckets[bucket] = moved;
         }
@@ -163,6 +170,16 @@ impl<T: Copy> EventQueue<T> {
         self.len -= batch.len();
         Some(self.last)
     }
+}
+
+/// The earliest time: a loop, for a chain of iterators is not always inlined.
+#[inline]
+fn earliest_of<T>(held: &[(u64, T)]) -> u64 {
+    let mut earliest = u64::MAX;
+    for (time, _) in held {
+        earliest = earliest.min(*time);
+    }
+    earliest
 }
 
 #[cfg(test)]

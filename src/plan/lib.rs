@@ -263,6 +263,7 @@ impl MessageCost {
 
     /// From a message with so much payload being there to its leaving, by a thread that is free.
     #[must_use]
+    #[inline]
     pub fn of(&self, len: Bytes) -> Time {
         let together = if self.together > Time::ZERO {
             self.together.saturating_sub(self.wire.time_for(len))
@@ -275,10 +276,12 @@ impl MessageCost {
     /// What the thread does for it and for those of its other connections, also while the wire is
     /// busy: the next one comes so much later at least.
     #[must_use]
+    #[inline]
     pub fn work(&self, len: Bytes) -> Time {
         self.with(self.others, self.inline.1[1], len)
     }
 
+    #[inline]
     fn with(&self, others: Time, inline: Time, len: Bytes) -> Time {
         let mut time = self.each + others;
         if len <= self.inline.0 {

@@ -136,6 +136,7 @@ impl SliceCost {
     /// The most that threads move in passes, of slices of any length; `None` if bytes do not move
     /// with the passes.
     #[must_use]
+    #[inline]
     pub fn pass_rate(&self) -> Option<Bandwidth> {
         if self.pass == Bytes::ZERO || self.hidden || self.pass_time == Time::ZERO {
             return None;
@@ -147,6 +148,7 @@ impl SliceCost {
 
     /// How fast bytes move that could go at `rate`, if they do not move with the passes.
     #[must_use]
+    #[inline]
     pub fn at_most(&self, rate: Bandwidth) -> Bandwidth {
         self.pass_rate().map_or(rate, |passes| passes.min(rate))
     }

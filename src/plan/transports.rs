@@ -64,9 +64,10 @@ impl Transports {
     /// # Panics
     /// If there is no such connection.
     #[must_use]
+    #[inline]
     pub fn routes_of(&self, connection: usize) -> [Option<RouteId>; 3] {
-        let routes = self.all[connection].routes;
-        routes.map(|route| (route != NO_ROUTE).then_some(RouteId(route)))
+        let [store, load, network] = self.all[connection].routes;
+        [route(store), route(load), route(network)]
     }
 
     /// A connection's.
@@ -74,6 +75,7 @@ impl Transports {
     /// # Panics
     /// If there is no such connection.
     #[must_use]
+    #[inline]
     pub fn get(&self, connection: usize) -> Transport {
         let [store, load, network] = self.routes_of(connection);
         with_routes(
@@ -122,6 +124,13 @@ impl Transports {
     }
 }
 
+/// A route, if there is one.
+#[inline]
+fn route(number: u32) -> Option<RouteId> {
+    (number != NO_ROUTE).then_some(RouteId(number))
+}
+
+#[inline]
 fn with_routes(
     transport: Transport,
     [store, load]: [Option<RouteId>; 2],

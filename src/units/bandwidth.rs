@@ -93,6 +93,7 @@ impl Bandwidth {
     /// How long `bytes` take at this rate, rounded up to a picosecond; the longest
     /// representable time when the rate is zero or the product does not fit.
     #[must_use]
+    #[inline]
     pub fn time_for(self, bytes: Bytes) -> Time {
         if bytes.get() == 0 {
             return Time::ZERO;

@@ -73,19 +73,16 @@ impl<P: Probe> Run<'_, '_, P> {
     /// The rate of a group is new, or some of its members have ended: the next of them to end.
     pub(super) fn expect_first(&mut self, group: GroupId) {
         let rate = self.sharing.rate_of(group);
-        let members = self.sharing.members(group).iter();
         // Those who go on since the same instant end in the order of what is left.
-        let left = members.map(|&id| {
-            let actor = &self.actors[id as usize];
-            (actor.mark, actor.remaining, id)
-        });
         let (mut end, mut seen) = (Time::MAX, (Time::MAX, u64::MAX));
-        for (mark, remaining, id) in left {
+        for &id in self.sharing.members(group) {
+            let actor = &self.actors[id as usize];
+            let (mark, remaining) = (actor.mark, actor.remaining);
             if mark == seen.0 && remaining >= seen.1 {
                 continue;
             }
             seen = (mark, remaining);
-            let own = self.actors[id as usize].end_at(rate);
+            let own = actor.end_at(rate);
             end = end.min(own.unwrap_or(Time::MAX));
         }
         self.expect(group, end);
@@ -129,8 +126,11 @@ impl<P: Probe> Run<'_, '_, P> {
         let mut over = std::mem::take(&mut self.over);
         let members = self.sharing.members(group);
         let all = members.len();
-        let is_over = |&id: &ActorId| self.actors[id as usize].is_over(rate, self.now);
-        over.extend(members.iter().copied().filter(is_over));
+        for &id in members {
+            if self.actors[id as usize].is_over(rate, self.now) {
+                over.push(id);
+            }
+        }
         let some = over.len() < all;
         for id in over.drain(..) {
             self.events += 1;

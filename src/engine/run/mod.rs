@@ -284,7 +284,7 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         for part in batch.chunks(PART) {
             for block in part.chunks(BLOCK) {
                 if !self.warm {
-                    self.touch(block.iter().map(|&(actor, _)| actor).filter(|&a| a < GROUP));
+                    self.touch(block.iter().map(|&(actor, _)| actor));
                 }
                 for &(actor, generation) in block {
                     self.handle(actor, generation);
@@ -338,19 +338,24 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
     /// Reads the state of several actors and their queues, each independent of the others:
     /// the processor fetches it all at once instead of waiting for each in turn.
     #[inline]
-    fn touch(&self, actors: impl Iterator<Item = ActorId> + Clone) {
+    fn touch(&self, those: impl Iterator<Item = ActorId> + Clone) {
         let mut seen = 0;
-        for actor in actors.clone() {
-            let a = &self.actors[actor as usize];
-            seen ^= a.sync.picos() ^ u64::from(a.generation);
-            if !self.machinery.is_free(a.path) {
-                seen ^= self.sharing.touch(actor);
-                seen ^= self.cold[actor as usize].limited.len() as u64;
+        // Not filtered before: a chain of adapters is not always inlined.
+        for id in those.clone() {
+            if id < GROUP {
+                let a = &self.actors[id as usize];
+                seen ^= a.sync.picos() ^ u64::from(a.generation);
+                if !self.machinery.is_free(a.path) {
+                    seen ^= self.sharing.touch(id);
+                    seen ^= self.cold[id as usize].limited.len() as u64;
+                }
             }
         }
-        for actor in actors {
-            let a = &self.actors[actor as usize];
-            seen ^= self.machinery.fifos.touch(a.recv) ^ self.machinery.fifos.touch(a.send);
+        for id in those {
+            if id < GROUP {
+                let a = &self.actors[id as usize];
+                seen ^= self.machinery.fifos.touch(a.recv) ^ self.machinery.fifos.touch(a.send);
+            }
         }
         std::hint::black_box(seen);
     }

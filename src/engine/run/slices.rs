@@ -86,10 +86,10 @@ impl<P: Probe> Run<'_, '_, P> {
             };
             let mut latest = latest;
             let cold = &self.cold[id as usize];
-            for &f in &cold.recv {
+            for &f in cold.recv.as_slice() {
                 latest(&mut data, fifos.data_or_wait(f), f);
             }
-            for &f in &cold.send {
+            for &f in cold.send.as_slice() {
                 latest(&mut credit, fifos.credit_or_wait(f), f);
             }
             if let Some(point) = cold.after {
@@ -435,16 +435,16 @@ impl<P: Probe> Run<'_, '_, P> {
         let actor = &self.actors[id as usize];
         if actor.many {
             for k in 0..self.cold[id as usize].recv.len() {
-                let woken = self
-                    .machinery
-                    .fifos
-                    .take(self.cold[id as usize].recv[k], done, by);
+                let fifo = self.cold[id as usize].recv.as_slice()[k];
+                let woken = self.machinery.fifos.take(fifo, done, by);
                 self.wake(woken, done);
             }
             let last = self.cold[id as usize].send.len().saturating_sub(1);
             for k in 0..=last {
                 let cold = &self.cold[id as usize];
-                let Some(&fifo) = cold.send.get(k) else { break };
+                let Some(&fifo) = cold.send.as_slice().get(k) else {
+                    break;
+                };
                 let own = cold.last_part.filter(|_| k == last).unwrap_or(slice);
                 let late = match self.machinery.fifos.is_sized(fifo) {
                     true => fence,

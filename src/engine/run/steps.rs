@@ -179,8 +179,15 @@ impl<P: Probe> Run<'_, '_, P> {
             distinct(&mut cold.recv, recv);
             distinct(&mut cold.send, send);
         } else {
-            cold.recv = recv.collect();
-            cold.send = send.collect();
+            // Loops: to collect is not always inlined.
+            cold.recv.clear();
+            for queue in recv {
+                cold.recv.push(queue);
+            }
+            cold.send.clear();
+            for queue in send {
+                cold.send.push(queue);
+            }
         }
         cold.after = step.after.map(|after| After {
             worker: WorkerId(cast.actor(after.worker)),
@@ -209,15 +216,17 @@ impl<P: Probe> Run<'_, '_, P> {
                 slice
             }
         };
-        let loads = cold
-            .recv
-            .iter()
-            .filter_map(|&f| machinery.load_path[f as usize]);
-        let stores = cold
-            .send
-            .iter()
-            .filter_map(|&f| machinery.store_path[f as usize]);
-        let paths: SmallVec<[PathId; 4]> = loads.chain(stores).collect();
+        let mut paths: SmallVec<[PathId; 4]> = SmallVec::new();
+        for &fifo in cold.recv.as_slice() {
+            if let Some(path) = machinery.load_path[fifo as usize] {
+                paths.push(path);
+            }
+        }
+        for &fifo in cold.send.as_slice() {
+            if let Some(path) = machinery.store_path[fifo as usize] {
+                paths.push(path);
+            }
+        }
         self.actors[id as usize].path = self.path_of(paths);
     }
 
