@@ -1,10 +1,11 @@
 //! The command.
 
 use clap::Parser;
-use fabricsim::cli::{Cli, complain, execute, refuse_usage, watch_signals};
+use fabricsim::cli::{Cli, complain, execute, exit_on_panic, refuse_usage, watch_signals};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    exit_on_panic();
     watch_signals();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -21,7 +21,7 @@ mod what_if;
 
 use clap::{Parser, Subcommand};
 pub use error::CliError;
-pub use signals::watch_signals;
+pub use signals::{exit_on_panic, watch_signals};
 use spelling::one_of;
 use std::process::ExitCode;
 pub use terminal::complain;

@@ -2,6 +2,20 @@
 
 use fabricsim_report::remove_unfinished;
 
+/// The exit status of a bug.
+const BUG: i32 = 101;
+
+/// From now on a panic, after its message, removes what is half written and ends the program with
+/// status 101, in whichever thread it is: release builds do not unwind.
+pub fn exit_on_panic() {
+    let message = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        message(panic);
+        remove_unfinished();
+        std::process::exit(BUG);
+    }));
+}
+
 /// From now on SIGINT and SIGTERM remove what is half written and end the program with 128 and
 /// the signal's number (130 for Ctrl-C).
 #[cfg(unix)]

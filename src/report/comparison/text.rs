@@ -3,7 +3,7 @@
 use super::collectives;
 use crate::Waterfall;
 use crate::concurrent;
-use crate::lines::{Line, ended, fits, order};
+use crate::lines::{Line, Whole, ended, fits, order};
 use crate::numbers::{micros, size};
 use crate::record::Row;
 use crate::summary::{JobResult, Summary, Variant};
@@ -73,10 +73,13 @@ fn compared(summary: &Summary, variants: &[&Variant], width: usize, out: &mut Ou
     }
     let baseline = summary.baseline.as_deref().unwrap_or_default();
     let lines = lines_of(variants, &summary.waterfall, baseline);
-    let names = lines
+    let headings = lines
         .iter()
-        .map(shown_name)
-        .map(|name| name.chars().count());
+        .filter_map(|line| line.part)
+        .map(Whole::heading);
+    let names = lines.iter().map(shown_name);
+    let names = names.chain(headings.map(str::to_owned));
+    let names = names.map(|name| name.chars().count());
     let names = names.max().unwrap_or(0);
     let mut first = 0;
     while first < variants.len() {
