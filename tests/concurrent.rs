@@ -201,6 +201,31 @@ fn a_step_takes_what_it_takes_without_the_list() {
 }
 
 #[test]
+fn a_step_is_told_by_the_mean_of_all() {
+    let mut job = training("a", "0-7");
+    job["job"]["training"]["steps"] = json!(3);
+    let jobs = run(&scenario(named("dgx-h100"), 1, json!([job])));
+    let steps: Vec<Option<u32>> = jobs[0].rows.iter().map(|row| row.step).collect();
+    assert_eq!(steps, [Some(0), Some(1), Some(2)]);
+    let all: f64 = jobs[0].rows.iter().map(|row| row.time_us).sum();
+    assert!((all / 3.0 - jobs[0].time_us).abs() < 1e-5);
+    assert!((all - jobs[0].end_us).abs() < 1e-5);
+}
+
+#[test]
+fn a_step_that_does_not_fit_is_told() {
+    let mut large = training("large", "0-1");
+    large["job"]["training"]["model"] = json!({"preset": "llama3-8b"});
+    let results = results(&scenario(named("dgx-h100"), 1, json!([large]))).unwrap();
+    assert_eq!(results.summary.variants[0].metrics.fits, Some(false));
+    let warnings = results.summary.warnings.join("; ");
+    assert!(
+        warnings.contains("large does not fit into memory"),
+        "{warnings}"
+    );
+}
+
+#[test]
 fn sizes_follow_each_other_and_each_has_its_row() {
     let mut job = collective("a", "0-7", "all-reduce", "1MiB");
     job["job"]["collective"]["sizes"] = json!({"from": "1MiB", "to": "4MiB"});

@@ -85,7 +85,8 @@ fn collective(
     budget: &Budget,
 ) -> Result<Job, ScenarioError> {
     let refused = |source: NcclError| match faults.gone_links().next() {
-        Some(_) => ScenarioError::planned_around(faults, &source),
+        // Its ranks are those of the machine.
+        Some(_) => ScenarioError::planned_around(&valid.faults, &source),
         None => source.into(),
     };
     let communicator = Communicator::of(&valid.topology, part.gpus.clone(), &part.env, router);

@@ -32,7 +32,8 @@ pub(super) fn job_result(
     shared: Option<SharedLink>,
 ) -> ConcurrentJob {
     let times = ended.times(part.start).zip(alone.times(part.start));
-    let rows = times.enumerate().map(|(index, (time, alone))| {
+    let times: Vec<(Time, Time)> = times.collect();
+    let rows = times.iter().enumerate().map(|(index, &(time, alone))| {
         let (bytes, step, count) = match &part.work {
             PartWork::Collective(operations) => (
                 operations.sizes.get(index).copied(),
@@ -41,22 +42,18 @@ pub(super) fn job_result(
             ),
             PartWork::Training(_) => (None, Some(index as u32), 1),
         };
-        let mean = |time: Time| Time::round_micros(time.micros() / f64::from(count.max(1)));
+        let figures = Figures::new(time, alone, count);
         ConcurrentRow {
             bytes,
             step,
             count,
-            time_us: mean(time),
-            alone_us: mean(alone),
-            slowdown: match alone {
-                Time::ZERO => 1.0,
-                alone => time.picos() as f64 / alone.picos() as f64,
-            },
+            time_us: figures.time_us,
+            alone_us: figures.alone_us,
+            slowdown: figures.slowdown,
         }
     });
     let rows: Vec<ConcurrentRow> = rows.collect();
-    // Of steps, which have no size, it is the last; so it is of equal sizes.
-    let shown = rows.iter().max_by_key(|row| row.bytes);
+    let headline = headline(part, &times);
     let (kind, what) = match &part.work {
         PartWork::Collective(operations) => ("collective", operations.collective.name()),
         PartWork::Training(training) => ("training", training.model_name.as_str()),
@@ -68,11 +65,49 @@ pub(super) fn job_result(
         gpus: ranges(&part.ranks),
         start_us: part.start.micros(),
         end_us: ended.rows.last().map_or(0.0, |end| end.micros()),
-        time_us: shown.map_or(0.0, |row| row.time_us),
-        alone_us: shown.map_or(0.0, |row| row.alone_us),
-        slowdown: shown.map_or(1.0, |row| row.slowdown),
+        time_us: headline.time_us,
+        alone_us: headline.alone_us,
+        slowdown: headline.slowdown,
         rows,
         shared,
+    }
+}
+
+/// What so many operations or steps together took, beside others and by themselves, for each.
+struct Figures {
+    time_us: f64,
+    alone_us: f64,
+    slowdown: f64,
+}
+
+impl Figures {
+    fn new(time: Time, alone: Time, count: u32) -> Self {
+        let mean = |time: Time| Time::round_micros(time.micros() / f64::from(count.max(1)));
+        Figures {
+            time_us: mean(time),
+            alone_us: mean(alone),
+            slowdown: match alone {
+                Time::ZERO => 1.0,
+                alone => time.picos() as f64 / alone.picos() as f64,
+            },
+        }
+    }
+}
+
+/// What a job is told by: the operations of its largest size, or all of its steps.
+fn headline(part: &ValidPart, times: &[(Time, Time)]) -> Figures {
+    match &part.work {
+        PartWork::Collective(operations) => {
+            let sized = times.iter().zip(&operations.sizes);
+            let largest = sized.max_by_key(|(_, size)| **size);
+            let &(time, alone) = largest.map_or(&(Time::ZERO, Time::ZERO), |(times, _)| times);
+            Figures::new(time, alone, operations.repeat)
+        }
+        PartWork::Training(_) => {
+            let time = times.iter().map(|(time, _)| *time).sum();
+            let alone = times.iter().map(|(_, alone)| *alone).sum();
+            Figures::new(time, alone, times.len() as u32)
+        }
     }
 }
 

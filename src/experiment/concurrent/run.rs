@@ -5,14 +5,16 @@ use super::results::{Ended, job_result, ranks, shared_links};
 use super::valid::{PartWork, ValidConcurrent};
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
-use crate::training::{Spans, Trouble};
+use crate::training::{Spans, Trouble, memory};
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_engine::job::{Done, JobError, JobOptions, JobOutcome, JobProbe, Rehearsed, run_job};
 use fabricsim_plan::job::{Job, JobPart, Task};
 use fabricsim_report::concurrent::ConcurrentResult;
 use fabricsim_report::training::JobTimeline;
 use fabricsim_report::{JobResult, Metrics, Recording, Summary, Variant};
-use fabricsim_units::Time;
+use fabricsim_topology::NodeId;
+use fabricsim_units::{Bytes, Time};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// What came of jobs at once.
@@ -47,21 +49,30 @@ pub(crate) fn run_concurrent(
         }
     };
     result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
+    let gpus = valid.jobs.iter().flat_map(|job| &job.gpus);
+    let nodes: BTreeSet<NodeId> = gpus
+        .filter_map(|&gpu| valid.topology.node_of(gpu))
+        .collect();
+    let (fits, mut warnings) = memories(valid)?;
+    warnings.extend(unsteady(valid));
     let variant = Variant {
         name: name.to_owned(),
         topology: valid.topology.name.clone(),
         topology_title: valid.topology.title.clone(),
-        nodes: valid.topology.nodes.len() as u32,
+        nodes: nodes.len() as u32,
         gpus: valid.jobs.iter().map(|job| job.ranks.len() as u32).sum(),
         differs: Vec::new(),
         no_effect: None,
-        metrics: Metrics::of_concurrent(&result, events),
+        metrics: Metrics {
+            fits,
+            ..Metrics::of_concurrent(&result, events)
+        },
         job: JobResult::Concurrent(Box::new(result)),
     };
     Ok(ConcurrentRun {
         variant,
         recorded: timeline.map(Recording::Training),
-        warnings: unsteady(valid),
+        warnings,
     })
 }
 
@@ -77,6 +88,28 @@ pub(crate) fn compare(summary: &mut Summary) {
         }
     });
     summary.answer = told.collect::<Vec<_>>().join(" ");
+}
+
+/// Whether all training jobs fit into the memory of their GPUs, and which do not; nothing without any.
+fn memories(valid: &ValidConcurrent) -> Result<(Option<bool>, Vec<String>), ScenarioError> {
+    let (mut fits, mut warnings) = (None, Vec::new());
+    for part in &valid.jobs {
+        let PartWork::Training(training) = &part.work else {
+            continue;
+        };
+        let memory = memory(training, &valid.topology, &part.gpus)?;
+        fits = Some(fits.unwrap_or(true) && memory.fits);
+        if !memory.fits {
+            let gib = |bytes: Bytes| bytes.get() as f64 / f64::from(1 << 30);
+            warnings.push(format!(
+                "{} does not fit into memory: {:.1} GiB of {:.1} GiB",
+                part.name,
+                gib(memory.total),
+                gib(memory.capacity)
+            ));
+        }
+    }
+    Ok((fits, warnings))
 }
 
 /// Faults of collectives' ranks that change or are drawn are not a part of their plans.

@@ -53,8 +53,16 @@ impl Job {
         // The process starts nothing before the wait is over.
         let wait = [task(Work::Wait(start)), task(Work::Synchronise)];
         for script in &mut self.scripts {
-            let own = script.tasks.iter_mut().flat_map(|task| &mut task.after);
-            own.for_each(|TaskId(before)| *before += wait.len() as u32);
+            let mut seen = 0u64;
+            for Task { stream, after, .. } in &mut script.tasks {
+                let before = after.iter_mut();
+                before.for_each(|TaskId(before)| *before += wait.len() as u32);
+                // Nothing has its turn before, so that nothing seems to wait for others.
+                if seen & (1 << stream.0) == 0 {
+                    seen |= 1 << stream.0;
+                    after.push(TaskId(0));
+                }
+            }
             script.tasks.splice(..0, wait.iter().cloned());
         }
         self
@@ -230,6 +238,7 @@ mod tests {
         let tasks = &job.scripts[0].tasks;
         assert_eq!(tasks[0].work, Work::Wait(start));
         assert_eq!(tasks[1].work, Work::Synchronise);
+        assert_eq!(tasks[2].after.as_slice(), [TaskId(0)]);
         assert_eq!(tasks[3].after.as_slice(), [TaskId(2)]);
     }
 }

@@ -38,7 +38,7 @@ pub struct ConcurrentJob {
     pub start_us: f64,
     /// When it ended, microseconds.
     pub end_us: f64,
-    /// Microseconds of an operation of its largest size (the mean of all), or of its last step.
+    /// Microseconds of an operation of its largest size, or of a step; the mean of all.
     pub time_us: f64,
     /// The same of this job by itself on the same GPUs, microseconds.
     pub alone_us: f64,
