@@ -1,19 +1,22 @@
 //! NCCL's own choice beside the best that it could have chosen.
 
-use super::planning::{communicator_plan, ranks_around, stopped};
+use super::planning::{ranks_around, stopped};
 use super::run::timing_of;
 use super::timing::disturbed_time_of;
 use super::valid::ValidCollective;
 use crate::ScenarioError;
 use crate::valid::{ValidExperiment, ValidJob};
 use fabricsim_budget::{Budget, threads};
-use fabricsim_nccl::Forced;
+use fabricsim_nccl::{Candidate, Forced};
 use fabricsim_report::record::{BetterChoice, Row};
 use fabricsim_report::{JobResult, Summary};
 use fabricsim_topology::LinkId;
 
 /// Less of a difference is none.
 const WORTH_IT: f64 = 0.02;
+
+/// What NCCL expects to take more than so many times as long as its choice is not looked at.
+const LOOKED_AT: f64 = 2.0;
 
 /// Says of each collective for which NCCL chooses by itself at which of its sizes another algorithm or
 /// protocol that it considers would be faster by the largest part, if at any.
@@ -75,16 +78,19 @@ fn best_of(
     let gone: Vec<LinkId> = job.faults.gone_links().collect();
     let mut communicator = ranks_around(job, gone, &memory)?;
     let candidates = communicator.candidates(job.collective, row.bytes, job.forced);
+    let expected = |c: &Candidate| c.expected.map_or(f64::INFINITY, |expected| expected.micros);
+    let chosen = candidates.iter().find(|c| c.chosen);
+    let most = chosen.map_or(f64::INFINITY, |c| LOOKED_AT * expected(c));
+    let others = candidates.iter();
+    let others = others.filter(|c| c.excluded.is_none() && !c.chosen && expected(c) <= most);
     let mut best: Option<BetterChoice> = None;
-    for candidate in candidates.iter().filter(|c| c.excluded.is_none()) {
+    for candidate in others {
         let forced = Forced {
             algorithm: Some(candidate.algorithm),
             protocol: Some(candidate.protocol),
         };
-        let mut other = job.clone();
-        other.forced = forced;
         // What cannot be forced is no choice.
-        let Ok(Some(planned)) = communicator_plan(&other, &mut communicator, size) else {
+        let Ok(planned) = communicator.plan(job.collective, size, forced) else {
             continue;
         };
         let faults = (&job.faults, job.faults.is_steady());

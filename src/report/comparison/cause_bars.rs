@@ -12,8 +12,12 @@ use maud::{Markup, html};
 pub(super) fn cause_bars(summary: &Summary) -> Markup {
     let views = summary.collectives();
     let rows = views.filter_map(|view| Some((&view.variant.name, view.result.shown_row()?)));
-    let all: Vec<(&String, &Row, Vec<Share>)> =
+    let mut all: Vec<(&String, &Row, Vec<Share>)> =
         rows.map(|(name, row)| (name, row, shares(row))).collect();
+    let named = largest(all.iter().flat_map(|(_, _, shares)| shares));
+    for (_, _, shares) in &mut all {
+        join_rest(shares, &named);
+    }
     let mut parts: Vec<(&str, ShareKind)> = Vec::new();
     for share in all.iter().flat_map(|(_, _, shares)| shares) {
         if !parts.iter().any(|(what, _)| *what == share.what) {
@@ -42,6 +46,47 @@ pub(super) fn cause_bars(summary: &Summary) -> Markup {
                 (colours.legend())
             }
         }
+    }
+}
+
+/// Causes that have a colour of their own; there are no more that can be told apart.
+const MOST_NAMED: usize = 5;
+
+/// The causes that take most time in any of the bars.
+fn largest<'s>(shares: impl Iterator<Item = &'s Share>) -> Vec<String> {
+    let mut most: Vec<(String, f64)> = Vec::new();
+    for share in shares {
+        match most.iter_mut().find(|(what, _)| *what == share.what) {
+            Some((_, seconds)) => *seconds = seconds.max(share.seconds),
+            None => most.push((share.what.clone(), share.seconds)),
+        }
+    }
+    most.sort_by(|a, b| b.1.total_cmp(&a.1));
+    most.into_iter()
+        .take(MOST_NAMED)
+        .map(|(what, _)| what)
+        .collect()
+}
+
+/// Makes of all causes without a colour one part, the last.
+fn join_rest(shares: &mut Vec<Share>, named: &[String]) {
+    let mut rest = Share {
+        what: "the rest".to_owned(),
+        kind: ShareKind::Waiting,
+        stream: None,
+        seconds: 0.0,
+        share: 0.0,
+    };
+    shares.retain(|share| {
+        let keep = named.contains(&share.what);
+        if !keep {
+            rest.seconds += share.seconds;
+            rest.share += share.share;
+        }
+        keep
+    });
+    if rest.seconds > 0.0 {
+        shares.push(rest);
     }
 }
 
