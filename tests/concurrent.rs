@@ -166,6 +166,7 @@ fn jobs_one_after_the_other_do_not_hold_each_other_up() {
         );
     }
     assert!(jobs[0].end_us < 1e6);
+    assert!(jobs.iter().all(|job| job.shared.is_none()));
     assert_eq!(jobs[1].start_us.to_bits(), 1e6f64.to_bits());
     assert!(jobs[1].end_us > 1e6);
 }

@@ -121,12 +121,12 @@ fn ranges(ranks: &[u32]) -> String {
     text.collect::<Vec<_>>().join(", ")
 }
 
-/// Of each job: of the links that it shares with others the one that all of them together use
-/// longest.
+/// Of each job: of the links that it shares with jobs that run at the same time the one that all of
+/// them together use longest.
 pub(super) fn shared_links(
     valid: &ValidConcurrent,
     (job, rehearsed): (&Job, &[Rehearsed]),
-    parts: &[JobPart],
+    (parts, ended): (&[JobPart], &[Ended]),
     outcome: &JobOutcome,
 ) -> Vec<Option<SharedLink>> {
     // Seconds of each job on each link, at the link's rate.
@@ -147,24 +147,34 @@ pub(super) fn shared_links(
             }
         }
     }
-    let all = |users: &BTreeMap<usize, f64>| users.values().sum::<f64>();
+    let times: Vec<(Time, Time)> = valid.jobs.iter().zip(ended).map(span).collect();
+    // Jobs of which one begins when the other is over share nothing.
+    let meet = |a: usize, b: usize| times[a].0 < times[b].1 && times[b].0 < times[a].1;
     let of_job = |index: usize| {
-        let shared = busy.iter().filter(|(_, users)| {
-            let own = users.get(&index).is_some_and(|seconds| *seconds > 0.0);
-            own && users.values().filter(|seconds| **seconds > 0.0).count() > 1
+        let shared = busy.iter().filter_map(|(link, users)| {
+            let own = *users.get(&index).filter(|seconds| **seconds > 0.0)?;
+            let others = users.iter().filter(|(other, seconds)| {
+                **other != index && **seconds > 0.0 && meet(index, **other)
+            });
+            let (with, seconds): (Vec<usize>, Vec<f64>) = others.unzip();
+            (!with.is_empty()).then(|| (*link, with, own + seconds.iter().sum::<f64>()))
         });
-        let longest = shared.max_by(|a, b| all(a.1).total_cmp(&all(b.1)).then(b.0.cmp(a.0)));
-        longest.map(|(&link, users)| SharedLink {
+        let longest = shared.max_by(|a, b| a.2.total_cmp(&b.2).then(b.0.cmp(&a.0)));
+        longest.map(|(link, with, seconds)| SharedLink {
             link: valid.topology.link_name(link),
-            with: users
-                .iter()
-                .filter(|(other, seconds)| **other != index && **seconds > 0.0)
-                .map(|(&other, _)| valid.jobs[other].name.clone())
+            with: with
+                .into_iter()
+                .map(|other| valid.jobs[other].name.clone())
                 .collect(),
-            busy_us: Time::round_micros(all(users) * 1e6),
+            busy_us: Time::round_micros(seconds * 1e6),
         })
     };
     (0..parts.len()).map(of_job).collect()
+}
+
+/// From when to when a job ran.
+fn span((part, ended): (&ValidPart, &Ended)) -> (Time, Time) {
+    (part.start, ended.rows.last().copied().unwrap_or(part.start))
 }
 
 /// The actors of all jobs, as a timeline names them.

@@ -181,7 +181,7 @@ fn all(
         Err(error) => return Ok(Err(error.to_string())),
     };
     let Ends { ended, spans, .. } = ends;
-    let shared = shared_links(valid, (&together, &rehearsed), &parts, &outcome);
+    let shared = shared_links(valid, (&together, &rehearsed), (&parts, &ended), &outcome);
     let jobs = valid.jobs.iter().zip(&ended).zip(&alone).zip(shared);
     let jobs = jobs.map(|(((part, ended), alone), shared)| job_result(part, ended, alone, shared));
     let result = ConcurrentResult {

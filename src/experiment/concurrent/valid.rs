@@ -2,7 +2,7 @@
 
 use crate::collective::{What, check_matrix, check_memory, msccl, sizes};
 use crate::error::ScenarioError;
-use crate::refusal::{fault, refuse};
+use crate::refusal::{fault, refusal, refuse};
 use crate::site::{Machine, Site, environment};
 use crate::spec::{CollectiveSpec, ConcurrentSpec, JobSpec, ScenarioSpec};
 use crate::training::resolved;
@@ -231,7 +231,7 @@ fn part(
         // Refused before.
         JobSpec::Concurrent(_) => {
             let wrong = fault(at, "jobs at once".into(), "a collective or training");
-            return Err(crate::refusal::refusal(origin, vec![wrong]));
+            return Err(refusal(origin, vec![wrong]));
         }
     };
     Ok(ValidPart {
