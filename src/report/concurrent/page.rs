@@ -1,6 +1,7 @@
 //! Jobs that ran at once, as a part of a page.
 
-use super::{ConcurrentResult, rows};
+use super::record::ConcurrentResult;
+use super::text::rows;
 use crate::ReportError;
 use crate::training::{JobTimeline, timeline_view};
 use maud::{Markup, html};

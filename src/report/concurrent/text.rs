@@ -1,6 +1,6 @@
 //! Jobs that ran at once, as rows of a table and lines of a comparison.
 
-use super::{ConcurrentJob, ConcurrentRow};
+use super::record::{ConcurrentJob, ConcurrentRow};
 use crate::lines::{Better, Line, Table};
 use crate::numbers::{micros, size};
 use crate::summary::{JobResult, Variant};

@@ -1,0 +1,135 @@
+//! What jobs that ran at once leave behind, as plain values.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What came of jobs that ran at once.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConcurrentResult {
+    /// The jobs, in the order of the scenario; none if they did not come to their end.
+    pub jobs: Vec<ConcurrentJob>,
+    /// When the last of them ended, microseconds.
+    pub end_us: f64,
+    /// Why they did not come to their end, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Wall-clock milliseconds. Not reproducible: zero in all documents.
+    pub wall_ms: f64,
+}
+
+/// One of several jobs that ran at once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConcurrentJob {
+    /// Its name.
+    pub name: String,
+    /// `collective` or `training`.
+    pub kind: String,
+    /// What it does: `all-reduce`, `llama3-70b`.
+    pub what: String,
+    /// Its GPUs by number, as a scenario has them: `0-7, 16`.
+    pub gpus: String,
+    /// When it started, microseconds.
+    pub start_us: f64,
+    /// When it ended, microseconds.
+    pub end_us: f64,
+    /// Microseconds of an operation of its largest size, or of a step; the mean of all.
+    pub time_us: f64,
+    /// The same of this job by itself on the same GPUs, microseconds.
+    pub alone_us: f64,
+    /// The first over the second; 1 if both are nothing.
+    pub slowdown: f64,
+    /// Each size, or each step.
+    pub rows: Vec<ConcurrentRow>,
+    /// Of the links that it shares with others the one that they use longest; none if it shares none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<SharedLink>,
+}
+
+/// What a size of a collective took, or a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConcurrentRow {
+    /// Of a collective: the size, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Of training: the step, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u32>,
+    /// How many operations the time is the mean of.
+    pub count: u32,
+    /// Microseconds of one.
+    pub time_us: f64,
+    /// The same of the job by itself, microseconds.
+    pub alone_us: f64,
+    /// The first over the second; 1 if both are nothing.
+    pub slowdown: f64,
+}
+
+/// A link that several jobs use.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SharedLink {
+    /// Which: `node0/nic0 > leaf0`.
+    pub link: String,
+    /// The other jobs that use it.
+    pub with: Vec<String>,
+    /// Microseconds that the bytes of all of them take there at the link's rate.
+    pub busy_us: f64,
+}
+
+impl ConcurrentResult {
+    /// Leaves out what differs between two runs.
+    pub(crate) fn forget_wall_time(&mut self) {
+        self.wall_ms = 0.0;
+    }
+
+    /// All its numbers, by their places.
+    pub(crate) fn floats(&self, floats: &mut Vec<(String, f64)>) {
+        floats.push(("end_us".to_owned(), self.end_us));
+        floats.push(("wall_ms".to_owned(), self.wall_ms));
+        for (index, job) in self.jobs.iter().enumerate() {
+            let mut add = |name: &str, value| floats.push((format!("jobs[{index}].{name}"), value));
+            add("start_us", job.start_us);
+            add("end_us", job.end_us);
+            add("time_us", job.time_us);
+            add("alone_us", job.alone_us);
+            add("slowdown", job.slowdown);
+            if let Some(shared) = &job.shared {
+                add("shared.busy_us", shared.busy_us);
+            }
+            for (row, of) in job.rows.iter().enumerate() {
+                add(&format!("rows[{row}].time_us"), of.time_us);
+                add(&format!("rows[{row}].alone_us"), of.alone_us);
+                add(&format!("rows[{row}].slowdown"), of.slowdown);
+            }
+        }
+    }
+
+    /// Which job suffers most, and where, in a sentence or two.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let slower = self.jobs.iter().filter(|job| job.slowdown >= SLOWER);
+        let worst = slower.max_by(|a, b| a.slowdown.total_cmp(&b.slowdown));
+        match (self.jobs.len(), worst) {
+            (0, _) => String::new(),
+            (1, None) => "There is one job, which has the machine for itself.".to_owned(),
+            (_, None) => "No job is slower beside the others than by itself.".to_owned(),
+            (_, Some(job)) => {
+                let shared = job.shared.as_ref().map(|shared| {
+                    format!(
+                        "; with {} it shares {} longest",
+                        shared.with.join(" and "),
+                        shared.link
+                    )
+                });
+                format!(
+                    "Beside the others {} takes {:.2} × as long as by itself{}.",
+                    job.name,
+                    job.slowdown,
+                    shared.unwrap_or_default()
+                )
+            }
+        }
+    }
+}
+
+/// A slowdown that is told: less is rounding.
+const SLOWER: f64 = 1.005;
