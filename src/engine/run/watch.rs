@@ -26,7 +26,7 @@ pub struct Watched {
 /// ([`Probe::alike`]).
 ///
 /// # Errors
-/// As [`simulate`].
+/// As [`simulate`](crate::simulate).
 pub fn watch<P: Probe>(
     plan: &Plan,
     rate: impl Fn(LinkId) -> Bandwidth,

@@ -29,7 +29,7 @@ pub struct Task {
 /// What a task is, for people.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Tag {
-    /// An index into [`Job::names`].
+    /// An index into [`Job::names`](super::Job::names).
     pub name: u16,
     /// Which step it belongs to, from 0.
     pub step: u16,
