@@ -231,7 +231,7 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
     };
     let mut job = args.job.job(args.name, sizes)?;
     job.why = args.why;
-    let mut spec = args.job.spec(topology(&args.topology), job, args.seed)?;
+    let mut spec = args.job.spec(machine(&args.topology), job, args.seed)?;
     spec.nodes = args.nodes;
     spec.gpus_per_node = args.gpus_per_node;
     let scenario = scenario_of(spec)?;
@@ -335,7 +335,8 @@ fn read_flag<T: DeserializeOwned>(flag: &str, path: &Path, expected: &str) -> Re
     })
 }
 
-fn topology(text: &str) -> TopologyRef {
+/// A machine by its shipped name or its file.
+pub(super) fn machine(text: &str) -> TopologyRef {
     if load::is_path(text) {
         TopologyRef::Path(text.to_owned())
     } else {

@@ -1,7 +1,7 @@
 //! `fabricsim compare`: one job on several machines, earlier runs, variants, or machines alone.
 
 use super::budget::BudgetArgs;
-use super::collective::CollectiveArgs;
+use super::collective::{CollectiveArgs, machine};
 use super::progress::Show;
 use super::terminal::say_wall;
 use super::what_if::WhatIfArgs;
@@ -17,7 +17,6 @@ use fabricsim_report::{
     Outputs, Results, Summary, check_target, page_of, points_csv, read_summary, write_file,
     write_results,
 };
-use fabricsim_topology::load;
 use fabricsim_units::Bytes;
 use std::path::{Path, PathBuf};
 
@@ -187,14 +186,6 @@ impl Args {
     }
 }
 
-fn machine(text: &str) -> TopologyRef {
-    if load::is_path(text) {
-        TopologyRef::Path(text.to_owned())
-    } else {
-        TopologyRef::Name(text.to_owned())
-    }
-}
-
 /// The machines themselves.
 fn cards(args: &Args) -> Result<(), CliError> {
     if args.topology.is_empty() {
@@ -307,7 +298,7 @@ fn of_experiment(
 fn finish(args: &Args, quiet: bool, mut results: Results) -> Result<(), CliError> {
     let known_error = fabricsim_calibration::known_error(&mut results.summary);
     let summary = &results.summary;
-    let json = || comparison_json(&summary.reproducible(), known_error.clone());
+    let json = || comparison_json(summary, known_error.clone());
     if let Some(path) = &args.output {
         match output::ending(path).as_deref() {
             Some("html") => write_file(path, page_of(summary, &results)?.as_bytes())?,

@@ -48,7 +48,7 @@ pub fn on_machines(
         names.insert(name.clone());
         variants.push(json!({ "name": name, "set": set }));
     }
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let names: Vec<&str> = variants.iter().filter_map(|v| v["name"].as_str()).collect();
     let what = scenario
         .spec
         .title
@@ -125,10 +125,7 @@ pub fn of_runs(runs: Vec<(String, Summary)>) -> Result<Summary, ScenarioError> {
             taken.insert(variant.name.clone());
             all.variants.push(variant);
         }
-        let known = all.warnings.clone();
-        let new = summary.warnings.into_iter();
-        all.warnings
-            .extend(new.filter(|text| !known.contains(text)));
+        all.warn(summary.warnings);
     }
     same_kind(&all.variants)?;
     let [base, others @ ..] = all.variants.as_slice() else {

@@ -44,13 +44,14 @@ pub fn run(
                     warnings,
                 } = run_collective(job, &summary, how, watch)?;
                 summary.variants.push(variant);
-                warn(&mut summary, warnings);
+                summary.warn(warnings);
                 ended.push(None);
                 recorded
             }
             ValidJob::Training(job) => {
                 let how = (experiment.seed, budget);
-                let ran = training::run_training((&variant.name, job), how)?;
+                let record_one = outputs.need_record();
+                let ran = training::run_training((&variant.name, job), how, record_one)?;
                 summary.variants.push(ran.variant);
                 ended.push(ran.ended);
                 ran.recorded
@@ -59,7 +60,7 @@ pub fn run(
                 let how = (experiment.seed, budget);
                 let ran = concurrent::run_concurrent((&variant.name, jobs), how)?;
                 summary.variants.push(ran.variant);
-                warn(&mut summary, ran.warnings);
+                summary.warn(ran.warnings);
                 ended.push(None);
                 ran.recorded
             }
@@ -79,19 +80,10 @@ pub fn run(
         }
     }
     match experiment.variants.first().map(|variant| &variant.job) {
-        Some(ValidJob::Collective(_)) => collective::compare(experiment, &mut summary, budget)?,
+        Some(ValidJob::Collective(_)) => collective::compare(experiment, &mut summary, budget),
         Some(ValidJob::Training(_)) => training::compare(experiment, &mut summary, &ended),
         Some(ValidJob::Concurrent(_)) => concurrent::compare(&mut summary),
         None => {}
     }
     Ok(Results { summary, records })
-}
-
-/// Adds warnings that are not there yet.
-fn warn(summary: &mut Summary, warnings: Vec<String>) {
-    for text in warnings {
-        if !summary.warnings.contains(&text) {
-            summary.warnings.push(text);
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! Links of a large machine: what those that are alike carried is told of one of them.
+//! Links of a large machine: one of those that are alike stands for all.
 
 use super::cast::Cast;
 use super::link_use::{Load, RowUse, one};
@@ -10,7 +10,7 @@ use fabricsim_units::{Bandwidth, Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bins that a series has at least, where there are too many links: fewer of them are told alone.
+/// Bins that a series has at least, where there are too many links: fewer of them have one of their own.
 const FEWEST_BINS: usize = 50;
 
 /// Links that cross the same rows as often carry as much at all times.
@@ -21,7 +21,7 @@ struct Kind {
     /// A sum over all rows that does not depend on their order; twice 64 bits, so that two kinds are
     /// not taken for one.
     rows: [u64; 2],
-    /// A link that is told alone.
+    /// A link with a series of its own.
     alone: Option<LinkId>,
 }
 
@@ -30,12 +30,12 @@ struct Kind {
 struct Class {
     first: LinkId,
     count: u32,
-    /// It is told whatever it carried.
+    /// It has one whatever it carried.
     alone: bool,
     bytes: f64,
 }
 
-/// Links of one family and rate that are not told by themselves.
+/// Links of one family and rate without a series of their own.
 #[derive(Debug, Default)]
 struct Others {
     links: u32,
@@ -52,7 +52,7 @@ pub(super) struct Watched<'a> {
     /// Up to when.
     pub(super) end: Time,
     pub(super) left: RateLeft<'a>,
-    /// GPUs of which each link out is told.
+    /// GPUs of which each link out has a series.
     pub(super) gpus: BTreeSet<DeviceId>,
 }
 
@@ -81,7 +81,7 @@ impl Watched<'_> {
                 .min(self.limits.cells / (kept.len() + others.len()).max(1)),
         );
         let wire = self.wire();
-        let mut told: Vec<Vec<f64>> = vec![vec![0.0; count]; kept.len()];
+        let mut series_bytes: Vec<Vec<f64>> = vec![vec![0.0; count]; kept.len()];
         self.cast.each_hop(self.plan, |row, link, share| {
             let Some(class) = class_of[link.index()].map(|c| &classes[c as usize]) else {
                 return;
@@ -91,7 +91,7 @@ impl Watched<'_> {
             }
             match kept.get(&link) {
                 Some(&place) => {
-                    for (cell, bytes) in told[place].iter_mut().zip(rows.row(row)) {
+                    for (cell, bytes) in series_bytes[place].iter_mut().zip(rows.row(row)) {
                         *cell += bytes * share * wire;
                     }
                 }
@@ -106,7 +106,7 @@ impl Watched<'_> {
         let until = (rows.width(), self.end);
         let mut series: Vec<LinkSeries> = kept
             .into_keys()
-            .zip(told)
+            .zip(series_bytes)
             .map(|(link, bytes)| LinkSeries {
                 alike: counts.get(&link).copied().unwrap_or(1),
                 ..one(self.topology, (link, bytes), until, self.left)
@@ -117,7 +117,7 @@ impl Watched<'_> {
         (rows.width(), series)
     }
 
-    /// What links that are not told by themselves carried in the mean.
+    /// What links without a series of their own carried in the mean.
     fn mean(
         &self,
         (family, rate): (&str, Bandwidth),
@@ -201,7 +201,7 @@ impl Watched<'_> {
         (classes, class_of)
     }
 
-    /// The links that are told, with their places among those: of the first so many classes by use.
+    /// The links with a series, with their places among those: of the first so many classes by use.
     fn kept(&self, classes: &[Class], most: usize) -> BTreeMap<LinkId, usize> {
         let mut order: Vec<&Class> = classes.iter().collect();
         let busy = |class: &Class| class.bytes / self.topology.rate(class.first).gb_per_sec();
@@ -219,7 +219,7 @@ impl Watched<'_> {
 /// busiest of them, and how many links were left out.
 pub(super) fn alike(topology: &Topology, loads: Vec<Load>, most: usize) -> (Vec<Load>, u64) {
     let mut place: FxHashMap<(LinkFamily, Bandwidth, Bytes, bool), usize> = FxHashMap::default();
-    let mut told: Vec<Load> = Vec::new();
+    let mut kinds: Vec<Load> = Vec::new();
     for load in loads {
         let same = (
             topology.family(load.link),
@@ -228,18 +228,18 @@ pub(super) fn alike(topology: &Topology, loads: Vec<Load>, most: usize) -> (Vec<
             load.faulty,
         );
         let at = *place.entry(same).or_insert_with(|| {
-            told.push(Load { alike: 0, ..load });
-            told.len() - 1
+            kinds.push(Load { alike: 0, ..load });
+            kinds.len() - 1
         });
-        told[at].alike += load.alike;
+        kinds[at].alike += load.alike;
     }
-    told.sort_by(|a, b| {
+    kinds.sort_by(|a, b| {
         let faulty = b.faulty.cmp(&a.faulty);
         faulty.then(b.utilisation.total_cmp(&a.utilisation))
     });
-    let left_out = told.iter().skip(most).map(|load| u64::from(load.alike));
+    let left_out = kinds.iter().skip(most).map(|load| u64::from(load.alike));
     let left_out = left_out.sum();
-    told.truncate(most);
-    told.sort_by_key(|load| load.link);
-    (told, left_out)
+    kinds.truncate(most);
+    kinds.sort_by_key(|load| load.link);
+    (kinds, left_out)
 }

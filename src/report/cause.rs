@@ -119,6 +119,13 @@ impl Causes {
         self.parts.iter().map(CausePart::time).sum()
     }
 
+    /// The parts by name, as differences are made of them.
+    #[must_use]
+    pub fn changes(&self) -> Vec<crate::Part> {
+        let part = |part: &CausePart| crate::Part::new(part.cause.name(), part.time());
+        self.parts.iter().map(part).collect()
+    }
+
     /// The largest part: the bottleneck.
     #[must_use]
     pub fn largest(&self) -> Option<&CausePart> {

@@ -46,7 +46,7 @@ pub use error::ReportError;
 pub use explanation::{explanation_json, explanation_page, explanation_text};
 pub use file::write_file;
 pub use folder::{FolderKind, check_folder, write_folder};
-pub use lines::{ended, fits};
+pub use lines::{EQUAL, ended, fits};
 pub use links_csv::write_links_csv;
 pub use metrics::Metrics;
 pub use numeric::FORMAT;

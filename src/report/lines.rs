@@ -59,6 +59,9 @@ pub(crate) enum Better {
     Neither,
 }
 
+/// Less of a difference between two speeds is none.
+pub const EQUAL: f64 = 0.005;
+
 /// Whether a variant's job came to its end.
 #[must_use]
 pub fn ended(variant: &Variant) -> bool {

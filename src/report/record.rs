@@ -211,7 +211,7 @@ pub struct LinkUse {
     pub faulty: bool,
     /// bytes / (rate × duration), 0 to 1.
     pub utilisation: f64,
-    /// Of how many links this is told: the first, and others of the same family and rate that
+    /// For how many links this stands: the first, and others of the same family and rate that
     /// carried as much.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub alike: u32,
@@ -262,7 +262,7 @@ pub struct Recorded {
     pub end: Time,
     /// GPUs of which there is a timeline.
     pub gpus: u32,
-    /// GPUs of which is told where their time went: the first so many ranks.
+    /// GPUs with an account of where their time went: the first so many ranks.
     pub accounts: u32,
     /// GPUs that took part.
     pub ranks: u32,
@@ -377,7 +377,7 @@ pub struct LinkSeries {
     pub left: Vec<Bandwidth>,
     /// Bytes in each bin.
     pub bytes: Vec<f64>,
-    /// Of how many links this is told: itself, and others of the same family and rate that carried as
+    /// For how many links this stands: itself, and others of the same family and rate that carried as
     /// much at the same times, or as much in the mean.
     #[serde(default = "one")]
     pub alike: u32,

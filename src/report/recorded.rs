@@ -11,12 +11,12 @@ pub(super) fn with_others(link: &LinkUse) -> String {
     }
 }
 
-/// Of how many links `links` tells.
-pub(super) fn told(links: &[LinkUse]) -> u64 {
+/// For how many links `links` stand.
+pub(super) fn link_count(links: &[LinkUse]) -> u64 {
     links.iter().map(|link| u64::from(link.alike)).sum()
 }
 
-/// What is told and what is left out, and how to get all of it.
+/// What is recorded and what is left out, and how to get all of it.
 #[must_use]
 pub fn recorded_sentence(recorded: &Recorded) -> String {
     let counted = |count: u32| grouped(u64::from(count));

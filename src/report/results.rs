@@ -1,5 +1,8 @@
 //! What a run leaves behind, and the folder that is made of it: the same for any job.
 
+#[cfg(feature = "png")]
+use super::chart::Chart;
+use super::chart::draw_svg;
 use super::folder::{FolderKind, check_folder, write_folder};
 use super::outputs::{Output, Outputs};
 use super::points::points_csv;
@@ -125,6 +128,9 @@ struct Files<'r> {
     results: &'r Results,
     outputs: &'r Outputs,
     texts: Vec<(&'static str, String)>,
+    /// Of bandwidth.png.
+    #[cfg(feature = "png")]
+    chart: Option<Chart>,
 }
 
 impl<'r> Files<'r> {
@@ -139,10 +145,10 @@ impl<'r> Files<'r> {
         if summary.variants.len() > 1 {
             texts.push(("points.csv", points_csv(&summary)?));
         }
-        if outputs.has(Output::Plots)
-            && let Some(chart) = plot::chart_of(results)
-        {
-            texts.push(("bandwidth.svg", super::chart::draw_svg(&chart)?));
+        let wanted = outputs.has(Output::Plots);
+        let chart = wanted.then(|| plot::chart_of(results)).flatten();
+        if let Some(chart) = &chart {
+            texts.push(("bandwidth.svg", draw_svg(chart)?));
         }
         if outputs.has(Output::Report) {
             texts.push(("report.html", page_of(&summary, results)?));
@@ -151,6 +157,8 @@ impl<'r> Files<'r> {
             results,
             outputs,
             texts,
+            #[cfg(feature = "png")]
+            chart,
         })
     }
 
@@ -159,10 +167,8 @@ impl<'r> Files<'r> {
             write_text(&folder.join(name), text)?;
         }
         #[cfg(feature = "png")]
-        if self.outputs.has(Output::Plots)
-            && let Some(chart) = plot::chart_of(self.results)
-        {
-            super::chart::draw_png(&chart, &folder.join("bandwidth.png"))?;
+        if let Some(chart) = &self.chart {
+            super::chart::draw_png(chart, &folder.join("bandwidth.png"))?;
         }
         let names: Vec<&str> = self
             .results

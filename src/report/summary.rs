@@ -62,6 +62,15 @@ impl Summary {
         }
     }
 
+    /// Adds warnings that are not there yet.
+    pub fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
+        for text in warnings {
+            if !self.warnings.contains(&text) {
+                self.warnings.push(text);
+            }
+        }
+    }
+
     /// The variants whose job is a collective.
     pub fn collectives(&self) -> impl Iterator<Item = CollectiveView<'_>> {
         self.variants.iter().filter_map(|variant| {

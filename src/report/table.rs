@@ -7,7 +7,7 @@ use super::ReportError;
 use super::columns::Layout;
 use super::numbers::percent;
 use super::record::{Attribution, LinkUse, Part, Row};
-use super::recorded::{recorded_sentence, told, with_others};
+use super::recorded::{link_count, recorded_sentence, with_others};
 use super::summary::CollectiveView;
 use anstyle::{AnsiColor, Style};
 use fabricsim_units::Time;
@@ -253,7 +253,7 @@ pub fn links_table(links: &[LinkUse], top: usize, colour: bool) -> String {
     let family = shown.iter().map(|link| link.family.chars().count()).max();
     let (width, family) = (width.unwrap_or(0), family.unwrap_or(0));
     let mut out = String::new();
-    let more = told(links) - shown.iter().map(|link| u64::from(link.alike)).sum::<u64>();
+    let more = link_count(links) - shown.iter().map(|link| u64::from(link.alike)).sum::<u64>();
     for (link, name) in shown.into_iter().zip(names) {
         let bar = paint(&bar(link.utilisation), BAR, colour);
         let moved = super::numbers::size(link.bytes.get() as f64);

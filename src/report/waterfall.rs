@@ -134,7 +134,26 @@ pub fn waterfall(from: (&str, &[Part]), to: (&str, &[Part])) -> Waterfall {
 /// their signs.
 const SMALL: f64 = 0.01;
 
+/// Causes that a clause names, and the least part of all changes that is worth it.
+const MOST_NAMED: usize = 3;
+const WORTH_IT: f64 = 0.05;
+
 impl Waterfall {
+    /// Its largest changes in parentheses, with a space before: ` (forward kernels −7.1 s, …)`; nothing
+    /// without any.
+    #[must_use]
+    pub fn clause(&self) -> String {
+        let size = |part: &Part| part.time.0.unsigned_abs();
+        let all: u64 = self.parts.iter().map(size).sum();
+        let worth = |part: &&Part| size(part) as f64 >= WORTH_IT * all as f64;
+        let named = self.parts.iter().filter(worth).take(MOST_NAMED);
+        let named = named.map(|part| format!("{} {}", part.cause, part.time.text()));
+        match named.collect::<Vec<_>>().as_slice() {
+            [] => String::new(),
+            named => format!(" ({})", named.join(", ")),
+        }
+    }
+
     /// The parts worth showing, and how many small ones there are besides and what these come to
     /// together: their changes, whatever the signs, are at most a hundredth of all.
     #[must_use]

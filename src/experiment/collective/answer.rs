@@ -2,37 +2,23 @@
 
 use super::substitution::{Side, between};
 use super::valid::ValidCollective;
-use crate::ScenarioError;
 use crate::valid::{ValidExperiment, ValidJob};
 use fabricsim_budget::Budget;
 use fabricsim_report::comparison::{best_collective, is_same_work};
 use fabricsim_report::numbers::{micros, size};
 use fabricsim_report::record::Row;
-use fabricsim_report::{Part, Summary, Variant, Waterfall};
-
-/// Causes that a sentence names, and the least part of all changes that is worth it.
-const MOST_CAUSES: usize = 3;
-const WORTH_IT: f64 = 0.05;
-
-/// Variants whose times are equal to this part are not told apart.
-const EQUAL: f64 = 0.005;
+use fabricsim_report::{EQUAL, Summary, Variant, Waterfall};
 
 /// Fills in what a summary says of its collectives together: best, differences, the answer.
-///
-/// # Errors
-/// None: what cannot be simulated in between is left out of a waterfall.
-pub(crate) fn compare(
-    experiment: &ValidExperiment,
-    summary: &mut Summary,
-    budget: &Budget,
-) -> Result<(), ScenarioError> {
+/// What cannot be simulated in between is left out of a waterfall.
+pub(crate) fn compare(experiment: &ValidExperiment, summary: &mut Summary, budget: &Budget) {
     if let [only] = summary.variants.as_slice() {
         let sentence = only
             .job
             .collective()
             .map(|result| result.bottleneck.clone());
         summary.answer = sentence.unwrap_or_default();
-        return Ok(());
+        return;
     }
     let base = experiment.baseline;
     let best = best_collective(&summary.variants, base);
@@ -44,20 +30,18 @@ pub(crate) fn compare(
                 .differs
                 .iter()
                 .any(|d| d == "faults");
-            let from = side(experiment, &summary.variants, base, same)?;
-            let to = side(experiment, &summary.variants, other, same)?;
-            between(from, to, budget)
+            let from = side(experiment, &summary.variants, base)?;
+            let to = side(experiment, &summary.variants, other)?;
+            between(from, to, same, budget)
         })
         .collect();
     summary.answer = answer(summary, base, best);
-    Ok(())
 }
 
 fn side<'s>(
     experiment: &'s ValidExperiment,
     variants: &'s [Variant],
     index: usize,
-    same_faults: bool,
 ) -> Option<Side<'s>> {
     let ValidJob::Collective(job) = &experiment.variants[index].job else {
         return None;
@@ -74,7 +58,6 @@ fn side<'s>(
         job,
         size: *job.sizes.get(at)?,
         row,
-        same_faults,
     })
 }
 
@@ -108,7 +91,7 @@ pub(crate) fn answer(summary: &Summary, base: usize, best: Option<usize>) -> Str
             .waterfall
             .iter()
             .find(|w| w.to == variants[best].name);
-        let why = found.map_or_else(String::new, causes);
+        let why = found.map_or_else(String::new, Waterfall::clause);
         return format!(
             "{}{} takes {}, {} {}: {} is {ratio:.2} × as fast{measure}{why}.",
             at(base_row),
@@ -130,7 +113,7 @@ pub(crate) fn answer(summary: &Summary, base: usize, best: Option<usize>) -> Str
                     "{} takes {}, {ratio:.2} × as long{measure}{}",
                     other.name,
                     micros(row(other)?.time_us),
-                    found.map_or_else(String::new, causes),
+                    found.map_or_else(String::new, Waterfall::clause),
                 ),
             })
         })
@@ -142,22 +125,4 @@ pub(crate) fn answer(summary: &Summary, base: usize, best: Option<usize>) -> Str
         micros(base_row.time_us),
         slower.join("; ")
     )
-}
-
-/// ` (NVLink out of GPUs −7.1 µs, …)`.
-fn causes(waterfall: &Waterfall) -> String {
-    let amount = |part: &Part| part.time.0.unsigned_abs();
-    let all: u64 = waterfall.parts.iter().map(amount).sum();
-    let worth = |part: &&Part| amount(part) as f64 >= WORTH_IT * all as f64;
-    let named: Vec<String> = waterfall
-        .parts
-        .iter()
-        .filter(worth)
-        .take(MOST_CAUSES)
-        .map(|part| format!("{} {}", part.cause, part.time.text()))
-        .collect();
-    match named.as_slice() {
-        [] => String::new(),
-        named => format!(" ({})", named.join(", ")),
-    }
 }

@@ -1,8 +1,6 @@
 //! NCCL's own choice beside the best that it could have chosen.
 
-use super::planning::{ranks_around, stopped};
-use super::run::timing_of;
-use super::timing::disturbed_time_of;
+use super::trial::Trial;
 use super::valid::ValidCollective;
 use crate::ScenarioError;
 use crate::valid::{ValidExperiment, ValidJob};
@@ -10,7 +8,6 @@ use fabricsim_budget::{Budget, threads};
 use fabricsim_nccl::{Candidate, Forced};
 use fabricsim_report::record::{BetterChoice, Row};
 use fabricsim_report::{JobResult, Summary};
-use fabricsim_topology::LinkId;
 
 /// Less of a difference is none.
 const WORTH_IT: f64 = 0.02;
@@ -51,8 +48,8 @@ fn better_choice(
     let found = threads::each(
         &work,
         Some(budget.threads),
-        || (),
-        |(), &(size, row)| best_of(job, size, row, budget),
+        || None,
+        |trial, &(size, row)| best_of((job, trial), size, row, budget),
     );
     let mut largest: Option<BetterChoice> = None;
     for choice in found {
@@ -67,17 +64,18 @@ fn better_choice(
     Ok(largest)
 }
 
-/// The fastest that NCCL considers at a size, beside what it takes.
-fn best_of(
-    job: &ValidCollective,
+/// The fastest that NCCL considers at a size beside what it takes; its ranks are joined once.
+fn best_of<'s>(
+    (job, trial): (&'s ValidCollective, &mut Option<Trial<'s>>),
     size: u64,
     row: &Row,
-    budget: &Budget,
+    budget: &'s Budget,
 ) -> Result<Option<BetterChoice>, ScenarioError> {
-    let memory = budget.memory.estimating();
-    let gone: Vec<LinkId> = job.faults.gone_links().collect();
-    let mut communicator = ranks_around(job, gone, &memory)?;
-    let candidates = communicator.candidates(job.collective, row.bytes, job.forced);
+    let trial = match trial {
+        Some(trial) => trial,
+        None => trial.insert(Trial::new(job, job.faults.clone(), budget)?),
+    };
+    let candidates = trial.candidates(row.bytes);
     let expected = |c: &Candidate| c.expected.map_or(f64::INFINITY, |expected| expected.micros);
     let chosen = candidates.iter().find(|c| c.chosen);
     let most = chosen.map_or(f64::INFINITY, |c| LOOKED_AT * expected(c));
@@ -90,14 +88,10 @@ fn best_of(
             protocol: Some(candidate.protocol),
         };
         // What cannot be forced is no choice.
-        let Ok(planned) = communicator.plan(job.collective, size, forced) else {
+        let Some(causes) = trial.time(size, forced)? else {
             continue;
         };
-        let faults = (&job.faults, job.faults.is_steady());
-        let timing = timing_of(job, budget);
-        let timed = disturbed_time_of(&job.topology, &planned.plan, faults, timing, &mut |_, _| {});
-        let timed = timed.map_err(|source| stopped(job, &planned, source))?;
-        let best_us = timed.time.micros();
+        let best_us = causes.total().micros();
         if best.as_ref().is_none_or(|best| best_us < best.best_us) {
             best = Some(BetterChoice {
                 bytes: row.bytes,

@@ -10,6 +10,7 @@ mod prices;
 mod run;
 mod substitution;
 pub mod timing;
+mod trial;
 mod valid;
 
 pub(crate) use answer::{answer, compare};

@@ -33,13 +33,7 @@ pub(super) fn communicator_plan(
     communicator: &mut Communicator<'_>,
     size: u64,
 ) -> Result<Option<Planned>, ScenarioError> {
-    let what = What {
-        collective: spec.collective,
-        forced: spec.forced,
-        msccl: spec.msccl.as_ref(),
-        matrix: spec.matrix.as_deref(),
-    };
-    plan_of(what, communicator, size).map_err(|source| match source {
+    plan_of(What::of(spec), communicator, size).map_err(|source| match source {
         NcclError::Route(_) | NcclError::NoNic { .. }
             if spec.faults.gone_links().next().is_some() =>
         {
@@ -59,6 +53,18 @@ pub(crate) struct What<'w> {
     pub(crate) msccl: Option<&'w MscclAlgorithm>,
     /// Of an all-to-all-v: relative amounts.
     pub(crate) matrix: Option<&'w [Vec<f64>]>,
+}
+
+impl<'w> What<'w> {
+    /// What a collective asks for.
+    pub(super) fn of(spec: &'w ValidCollective) -> Self {
+        What {
+            collective: spec.collective,
+            forced: spec.forced,
+            msccl: spec.msccl.as_ref(),
+            matrix: spec.matrix.as_deref(),
+        }
+    }
 }
 
 /// As [`communicator_plan`], with NCCL's own words where there is none.

@@ -18,14 +18,6 @@ use std::collections::BTreeMap;
 /// More faults than these are not told apart: each takes a simulation of every size.
 const MOST_PRICED: usize = 16;
 
-/// The same job without its faults.
-pub(super) fn healthy(spec: &ValidCollective) -> ValidCollective {
-    ValidCollective {
-        faults: spec.faults.healthy(),
-        ..spec.clone()
-    }
-}
-
 /// The runs that faults are priced against.
 pub(super) struct Prices<'s> {
     spec: &'s ValidCollective,

@@ -18,7 +18,7 @@ use fabricsim_budget::threads::both;
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_collective::Collective;
 use fabricsim_engine::{Options, Outcome};
-use fabricsim_nccl::{Communicator, Forced, Planned};
+use fabricsim_nccl::{Communicator, Planned};
 use fabricsim_plan::{Cuts, Operation, Plan};
 use fabricsim_record::{Limits, RateLeft, causes, label};
 use fabricsim_report::cause::{self, CausePart, Causes, Method};
@@ -73,6 +73,8 @@ pub(crate) fn run_collective(
     let cuts = OnceLock::new();
     let count = spec.sizes.len() + usize::from(traced.is_some());
     let mut latest = Time::ZERO;
+    // The plan of the size that is recorded.
+    let mut kept = None;
     let mut without_effect = BTreeSet::new();
     for (index, &size) in spec.sizes.iter().enumerate() {
         let planned = match first.take() {
@@ -81,7 +83,7 @@ pub(crate) fn run_collective(
         };
         let algorithm = planned.as_ref().map(|planned| planned.algorithm);
         without_effect.extend(algorithm.and_then(|a| spec.env.without_effect(a)));
-        let row = match planned {
+        let row = match &planned {
             None => nothing(),
             Some(planned) => {
                 let mut progress = |begun, steps| {
@@ -97,7 +99,7 @@ pub(crate) fn run_collective(
                 let (row, end) = timed_row(
                     spec,
                     (budget, &communicator, &cuts),
-                    &planned,
+                    planned,
                     priced,
                     &mut progress,
                 )?;
@@ -108,6 +110,9 @@ pub(crate) fn run_collective(
         if spec.why {
             let bytes = spec.collective.actual_bytes(size, communicator.ranks());
             result.decisions.push(decision(spec, &communicator, bytes));
+        }
+        if traced == Some(index) {
+            kept = planned;
         }
         result.rows.push(row.clone());
         watch.row(view(summary, &variant, &result), &row)?;
@@ -121,21 +126,18 @@ pub(crate) fn run_collective(
     let mut warnings: Vec<String> = late.collect();
     warnings.extend(without_effect.iter().map(ToString::to_string));
     let mut recorded = None;
-    if let Some(index) = traced {
-        let size = spec.sizes[index];
+    if let (Some(index), Some(planned)) = (traced, kept) {
         let mut progress = |begun, steps| {
             watch.step(Step {
                 index: count - 1,
                 count,
-                bytes: size,
+                bytes: spec.sizes[index],
                 begun,
                 steps,
             });
         };
-        if let Some(planned) = communicator_plan(spec, &mut communicator, size)? {
-            let planned = (budget, &planned);
-            recorded = Some(record(spec, planned, &mut result, index, &mut progress)?);
-        }
+        let planned = (budget, &planned);
+        recorded = Some(record(spec, planned, &mut result, index, &mut progress)?);
     }
     let sentence = result.shown_row().and_then(|row| {
         let causes = row.causes.as_ref()?;
@@ -339,35 +341,7 @@ fn timed_row(
     Ok((row, outcome.end()))
 }
 
-/// What a size takes under some choice in place of the job's own, by causes; nothing if it moves
-/// nothing.
-///
-/// # Errors
-/// What NCCL refuses, a simulation that stalls, more than the memory of the budget holds.
-pub(super) fn time_at(
-    spec: &ValidCollective,
-    size: u64,
-    forced: Option<Forced>,
-    budget: &Budget,
-) -> Result<Option<Causes>, ScenarioError> {
-    let mut spec = spec.clone();
-    spec.forced = forced.unwrap_or(spec.forced);
-    let memory = budget.memory.estimating();
-    let gone: Vec<LinkId> = spec.faults.gone_links().collect();
-    let mut communicator = ranks_around(&spec, gone, &memory)?;
-    let Some(planned) = communicator_plan(&spec, &mut communicator, size)? else {
-        return Ok(None);
-    };
-    let timing = timing_of(&spec, budget);
-    let faults = (&spec.faults, spec.faults.is_steady());
-    let topology = &spec.topology;
-    let timed = disturbed_time_of(topology, &planned.plan, faults, timing, &mut |_, _| {});
-    let timed = timed.map_err(|source| stopped(&spec, &planned, source))?;
-    let faulty = |link| spec.faults.touches(link);
-    let of = (&timed.outcome, timed.path.as_ref());
-    Ok(Some(causes(topology, of, timed.time, &faulty)))
-}
-
+/// How the sizes of a collective are timed.
 pub(super) fn timing_of<'b>(spec: &ValidCollective, budget: &'b Budget) -> Timing<'b> {
     Timing {
         isolated: spec.isolated,

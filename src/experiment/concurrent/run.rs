@@ -79,7 +79,7 @@ pub(crate) fn run_concurrent(
 /// Fills in what a summary says of jobs at once: who suffers most, variant by variant.
 pub(crate) fn compare(summary: &mut Summary) {
     let several = summary.variants.len() > 1;
-    let told = summary.variants.iter().filter_map(|variant| {
+    let sentences = summary.variants.iter().filter_map(|variant| {
         let sentence = variant.job.concurrent()?.sentence();
         match (several, sentence.is_empty()) {
             (_, true) => None,
@@ -87,7 +87,7 @@ pub(crate) fn compare(summary: &mut Summary) {
             (true, false) => Some(format!("{}: {sentence}", variant.name)),
         }
     });
-    summary.answer = told.collect::<Vec<_>>().join(" ");
+    summary.answer = sentences.collect::<Vec<_>>().join(" ");
 }
 
 /// Whether all training jobs fit into the memory of their GPUs, and which do not; nothing without any.

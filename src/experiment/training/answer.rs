@@ -5,7 +5,7 @@ use fabricsim_report::numbers::seconds;
 use fabricsim_report::training::{
     Share, ShareKind, StepResult, TrainingOutcome, as_fast, is_equal, is_same_work, ran,
 };
-use fabricsim_report::{Part, Variant, Waterfall, fits};
+use fabricsim_report::{Variant, Waterfall, fits};
 
 /// What an answer is made from.
 pub(super) struct Compared<'a> {
@@ -106,10 +106,6 @@ fn loss(share: &Share) -> String {
     format!("{what} {:.0} %", share.share * 100.0)
 }
 
-/// Causes that a sentence names, and the least part of all changes that is worth it.
-const MOST_CAUSES: usize = 3;
-const WORTH_IT: f64 = 0.05;
-
 /// Variants that a sentence compares with the baseline.
 const MOST_NAMED: usize = 3;
 
@@ -185,7 +181,7 @@ impl Compared<'_> {
                     other.name,
                     percent.abs(),
                     scale(base, other),
-                    causes(waterfall)
+                    waterfall.clause()
                 ))
             })
             .collect();
@@ -212,7 +208,7 @@ impl Compared<'_> {
             text += &format!(
                 ": a step takes {less} less{}{}",
                 scale(base, best),
-                causes(waterfall)
+                waterfall.clause()
             );
         }
         text += ".";
@@ -268,23 +264,5 @@ fn scale(a: &Variant, b: &Variant) -> &'static str {
         ""
     } else {
         " for as many tokens per GPU"
-    }
-}
-
-/// ` (forward kernels −7.1 s, …)`.
-fn causes(waterfall: &Waterfall) -> String {
-    let size = |part: &Part| part.time.0.unsigned_abs();
-    let all: u64 = waterfall.parts.iter().map(size).sum();
-    let worth = |part: &&Part| size(part) as f64 >= WORTH_IT * all as f64;
-    let named: Vec<String> = waterfall
-        .parts
-        .iter()
-        .filter(worth)
-        .take(MOST_CAUSES)
-        .map(|part| format!("{} {}", part.cause, part.time.text()))
-        .collect();
-    match named.as_slice() {
-        [] => String::new(),
-        named => format!(" ({})", named.join(", ")),
     }
 }

@@ -30,7 +30,7 @@ use std::time::Instant;
 /// What came of a training job.
 pub(crate) struct TrainingRun {
     pub(crate) variant: Variant,
-    /// What happened when, if it ran.
+    /// What happened when, if it ran and is recorded.
     pub(crate) recorded: Option<Recording>,
     pub(crate) ended: Option<Ended>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct TrainingRun {
 /// What was counted of a job that ended.
 pub(crate) struct Ended(Counted);
 
-/// Runs a training job, and prices its faults.
+/// Runs a training job, and prices its faults. Its last step is written down if `record_one`.
 ///
 /// # Errors
 /// What NCCL refuses, more than the memory of the budget holds. A job that hangs is a result, not
@@ -46,9 +46,10 @@ pub(crate) struct Ended(Counted);
 pub(crate) fn run_training(
     (name, job): (&str, &ValidTraining),
     (seed, budget): (u64, &Budget),
+    record_one: bool,
 ) -> Result<TrainingRun, ScenarioError> {
     let mut shared = Shared::default();
-    let run = run_variant(job, (seed, budget), &mut shared)?;
+    let run = run_variant((job, record_one), (seed, budget), &mut shared)?;
     let fault_prices = match &run.outcome {
         TrainingOutcome::Ran(ran) => {
             let seconds: f64 = ran.steps_s.iter().sum();
@@ -171,7 +172,7 @@ impl VariantRun {
 }
 
 fn run_variant(
-    variant: &ValidTraining,
+    (variant, record_one): (&ValidTraining, bool),
     (seed, budget): (u64, &Budget),
     shared: &mut Shared,
 ) -> Result<VariantRun, ScenarioError> {
@@ -196,7 +197,10 @@ fn run_variant(
     let trouble = Trouble::new(&variant.faults, &lowered.job);
     let last = variant.training.spec.steps.saturating_sub(1);
     let plain = |rank: u32| variant.faults.is_plain(rank as usize);
-    let mut spans = Spans::new(&lowered.job, last, plain, budget.exact_full);
+    let mut spans = match record_one {
+        true => Spans::new(&lowered.job, last, plain, budget.exact_full),
+        false => Spans::of_none(&lowered.job),
+    };
     let options = JobOptions {
         timeout: variant.training.spec.timeout,
     };
@@ -218,7 +222,7 @@ fn run_variant(
     result.causes = causes(variant, &lowered.job, &rehearsed, &outcome);
     Ok(VariantRun {
         outcome: TrainingOutcome::Ran(Box::new(result)),
-        timeline: Some(timeline),
+        timeline: record_one.then_some(timeline),
         counted: Some(count(variant, &lowered.job, &rehearsed, &outcome)),
     })
 }
@@ -230,8 +234,9 @@ fn priced(variants: &[Variant]) -> String {
     let priced = variants.iter().filter_map(|variant| {
         let faults = variant.job.training()?.fault_prices.as_ref()?;
         let free = faults.costs.iter().all(|fault| fault.cost_us == Some(0.0));
-        let told = variant.no_effect.is_some() && variant.differs.iter().any(|d| d == "faults");
-        if free && told {
+        let explained =
+            variant.no_effect.is_some() && variant.differs.iter().any(|d| d == "faults");
+        if free && explained {
             return None;
         }
         let steps = ran(variant).map_or(1, |ran| ran.steps_s.len());

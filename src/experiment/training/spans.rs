@@ -53,6 +53,15 @@ impl<'j> Spans<'j> {
                 shown.push(index);
             }
         }
+        Spans::shown(job, last_step, shown, all)
+    }
+
+    /// Of no rank: nothing is kept.
+    pub(crate) fn of_none(job: &'j Job) -> Self {
+        Spans::shown(job, 0, Vec::new(), true)
+    }
+
+    fn shown(job: &'j Job, last_step: u16, shown: Vec<usize>, all: bool) -> Self {
         let mut place = vec![None; job.actors.len()];
         for (at, &actor) in shown.iter().enumerate() {
             place[actor] = Some(at as u32);

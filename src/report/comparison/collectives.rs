@@ -1,15 +1,11 @@
 //! Collectives beside each other.
 
-use crate::cause::CausePart;
-use crate::lines::{Better, Line, Table, changes};
+use crate::lines::{Better, EQUAL, Line, Table, changes};
 use crate::numbers::{micros, percent, size, three_digits};
 use crate::record::{CollectiveResult, Row};
 use crate::summary::Variant;
-use crate::{Part, Waterfall, waterfall};
+use crate::{Waterfall, waterfall};
 use fabricsim_units::Bytes;
-
-/// Less of a difference between two times is none.
-const EQUAL: f64 = 0.005;
 
 /// The row of a variant that it is compared by: that of its common row's size.
 pub(crate) fn shown(variant: &Variant) -> Option<&Row> {
@@ -57,11 +53,7 @@ pub fn is_same_work(variants: &[Variant]) -> bool {
 /// where one of them moves nothing.
 #[must_use]
 pub fn difference(from: &Variant, to: &Variant) -> Option<Waterfall> {
-    let parts = |variant: &Variant| -> Option<Vec<Part>> {
-        let causes = shown(variant)?.causes.as_ref()?;
-        let part = |part: &CausePart| Part::new(part.cause.name(), part.time());
-        Some(causes.parts.iter().map(part).collect())
-    };
+    let parts = |variant| Some(shown(variant)?.causes.as_ref()?.changes());
     let (before, after) = (parts(from)?, parts(to)?);
     Some(waterfall((&from.name, &before), (&to.name, &after)))
 }

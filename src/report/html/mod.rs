@@ -10,7 +10,7 @@ pub(super) use timeline_view::{Data, Lane, SCRIPT, begin, canvas};
 use super::columns::slower;
 use super::numbers::{grouped, micros, percent, size, three_digits};
 use super::record::{CollectiveResult, Row, Timeline};
-use super::recorded::{told, with_others};
+use super::recorded::{link_count, with_others};
 use super::results::Results;
 use super::summary::{CollectiveView, Variant};
 use super::table::busiest;
@@ -136,7 +136,7 @@ pub(super) fn collective_details(
 
 /// How many links carried data.
 fn carrying(result: &CollectiveResult) -> u64 {
-    told(&result.links) + result.recorded.map_or(0, |r| r.links_left_out)
+    link_count(&result.links) + result.recorded.map_or(0, |r| r.links_left_out)
 }
 
 fn heading(view: CollectiveView<'_>) -> Markup {

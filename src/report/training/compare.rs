@@ -1,7 +1,7 @@
 //! Training jobs beside each other: which is best, what is compared, and what makes the difference.
 
 use super::{Share, ShareKind, StepResult};
-use crate::lines::{Better, LEAST_SHARE, Line, Table, Whole, changes, fits};
+use crate::lines::{Better, EQUAL, LEAST_SHARE, Line, Table, Whole, changes, fits};
 use crate::numbers::{count, percent, seconds, size, three_digits};
 use crate::{Part, Summary, Variant, Waterfall, scaled, waterfall};
 
@@ -14,9 +14,6 @@ pub fn ran(variant: &Variant) -> Option<&StepResult> {
 fn per_gpu(variant: &Variant) -> Option<f64> {
     variant.metrics.tokens_per_s_per_gpu
 }
-
-/// Less of a difference between two speeds is none.
-const EQUAL: f64 = 0.005;
 
 /// The variant with the most tokens per second and GPU of those that run and fit into memory, as
 /// an index; the baseline if none is faster by more than half a percent, else the first of equals;
