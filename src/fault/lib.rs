@@ -2,19 +2,16 @@
 //!
 //! The faults of a scenario ([`FaultSpec`]) are found on a machine ([`Faults::resolve`]); the
 //! simulation then asks what is left of a speed or a rate at a time, and how long a delay is.
-//! [`order`] says what stragglers should cost, [`monitored_barrier`] who did not come.
 //! [`goodput`](mod@goodput) is about a long run as a whole, with [`published`] rates of failures.
 //!
 //! Left out: faults that corrupt data, packets that are lost (a link has a rate or it has none),
 //! and jitter that several ranks share.
 
-pub mod barrier;
 pub mod distribution;
 mod draw;
 pub mod effects;
 pub mod error;
 pub mod goodput;
-pub mod order;
 pub mod published;
 pub mod ranks;
 mod resolve;
@@ -23,7 +20,6 @@ pub mod spec;
 mod tests;
 mod window;
 
-pub use barrier::{BarrierTimeout, monitored_barrier};
 pub use distribution::{Amount, Distribution};
 pub use effects::{FaultWindow, Faults, Work};
 pub use error::FaultError;

@@ -66,17 +66,6 @@ const PATTERNS: [(u32, Pattern); 6] = [
     (6, Pattern::CollnetDirect),
 ];
 
-impl Pattern {
-    /// NCCL's number.
-    #[must_use]
-    pub fn number(self) -> u32 {
-        PATTERNS
-            .iter()
-            .find(|&&(_, pattern)| pattern == self)
-            .map_or(0, |&(number, _)| number)
-    }
-}
-
 /// A way through the GPUs of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Channel {
@@ -127,60 +116,6 @@ impl GraphFile {
         Ok(GraphFile {
             graphs: graphs.collect::<Result<_, _>>()?,
         })
-    }
-
-    /// The text of a file, as NCCL writes it.
-    #[must_use]
-    pub fn to_xml(&self) -> String {
-        let mut out = "<graphs version=\"1\">\n".to_owned();
-        for graph in &self.graphs {
-            out += &format!(
-                "  <graph id=\"{}\" pattern=\"{}\" crossnic=\"{}\" nchannels=\"{}\" \
-                 speedintra=\"{}\" speedinter=\"{}\" latencyinter=\"{}\" typeintra=\"{}\" \
-                 typeinter=\"{}\" samechannels=\"{}\"",
-                graph.id,
-                graph.pattern.number(),
-                graph.cross_nic,
-                graph.channels.len(),
-                graph.speed_intra,
-                graph.speed_inter,
-                graph.latency_inter,
-                graph.type_intra,
-                graph.type_inter,
-                u8::from(graph.same_channels)
-            );
-            if graph.channels.is_empty() {
-                out += "/>\n";
-                continue;
-            }
-            out += ">\n";
-            for channel in &graph.channels {
-                out += "    <channel>\n";
-                let net = |net: u64| format!("      <net dev=\"{}\"/>\n", hexadecimal(net));
-                out += &channel.entry.map_or_else(String::new, net);
-                for gpu in &channel.gpus {
-                    out += &match gpu {
-                        GraphGpu::Dev(dev) => {
-                            format!("      <gpu dev=\"{}\"/>\n", hexadecimal(*dev))
-                        }
-                        GraphGpu::Rank(rank) => format!("      <gpu rank=\"{rank}\"/>\n"),
-                    };
-                }
-                out += &channel.exit.map_or_else(String::new, net);
-                out += "    </channel>\n";
-            }
-            out += "  </graph>\n";
-        }
-        out += "</graphs>\n";
-        out
-    }
-}
-
-/// As C's `%#lx` prints: without a prefix for 0.
-fn hexadecimal(number: u64) -> String {
-    match number {
-        0 => "0".to_owned(),
-        n => format!("{n:#x}"),
     }
 }
 
@@ -315,7 +250,7 @@ mod tests {
 </graphs>"#;
 
     #[test]
-    fn a_file_is_read_and_written_the_same() {
+    fn a_file_is_read_whole() {
         let file = GraphFile::parse(TWO_HOSTS, "two-hosts.xml").unwrap();
         assert_eq!(file.graphs.len(), 3);
         let ring = &file.graphs[0];
@@ -329,9 +264,6 @@ mod tests {
         assert_eq!(tree.channels[0].gpus, [2, 0].map(GraphGpu::Rank));
         assert_eq!(tree.type_inter, PathType::Pxn);
         assert!(file.graphs[2].channels.is_empty());
-        let text = file.to_xml();
-        assert_eq!(GraphFile::parse(&text, "again").unwrap(), file);
-        assert_eq!(GraphFile::parse(&text, "again").unwrap().to_xml(), text);
     }
 
     #[test]
@@ -393,9 +325,9 @@ mod tests {
                                                      with in "[<>\"/ =a-z0-9]{0,6}")| {
             let end = (at + len).min(TWO_HOSTS.len());
             let text = format!("{}{with}{}", &TWO_HOSTS[..at], &TWO_HOSTS[end..]);
-            if let Ok(file) = GraphFile::parse(&text, "fuzz") {
-                prop_assert_eq!(GraphFile::parse(&file.to_xml(), "again").unwrap(), file);
-            }
+            // An error is an answer, too.
+            let read = GraphFile::parse(&text, "fuzz");
+            prop_assert!(read.is_err() || text.contains("<graphs"));
         });
     }
 }
