@@ -163,10 +163,27 @@ impl StepWriter<'_, '_, '_> {
 
     /// Tokens go to their experts, or back.
     pub(super) fn dispatch(&mut self, deps: &mut Deps, back: bool) {
-        let t = self.training;
-        let Some(experts) = &t.model.experts else {
+        let name = if back {
+            "tokens from experts"
+        } else {
+            "tokens to experts"
+        };
+        // All layers and steps move the same, and a matrix of all ranks is not made for each.
+        let known = self.dispatches[usize::from(back)];
+        let Some(exchange) = known.or_else(|| self.dispatched(name, back)) else {
             return;
         };
+        self.dispatches[usize::from(back)] = Some(exchange);
+        let called =
+            self.writer
+                .call_again(CONTEXT, Slot::Expert, (name, exchange), deps.as_slice());
+        *deps = Deps::from_task(Some(called));
+    }
+
+    /// The operation of a [`Self::dispatch`].
+    fn dispatched(&mut self, name: &str, back: bool) -> Option<u16> {
+        let t = self.training;
+        let experts = t.model.experts.as_ref()?;
         let parts = if t.spec.parallel.sequence_parallel {
             t.dims.tp
         } else {
@@ -174,11 +191,6 @@ impl StepWriter<'_, '_, '_> {
         };
         let rows = t.batch.sequences * t.batch.tokens / u64::from(t.dims.cp) / u64::from(parts);
         let bytes = rows * experts.per_token * t.model.hidden * 2;
-        let name = if back {
-            "tokens from experts"
-        } else {
-            "tokens to experts"
-        };
         let moves = if self.shares.is_empty() {
             Moves::Collective(Collective::AllToAll)
         } else {
@@ -196,11 +208,6 @@ impl StepWriter<'_, '_, '_> {
             bytes: Bytes::new(bytes),
             forced: Forced::default(),
         };
-        let called = self
-            .writer
-            .call(CONTEXT, Slot::Expert, operation, deps.as_slice());
-        if called.is_some() {
-            *deps = Deps::from_task(called);
-        }
+        self.writer.operation(Slot::Expert, operation)
     }
 }

@@ -269,11 +269,27 @@ impl<'c> Writer<'c> {
         operation: Operation,
         after: &[TaskId],
     ) -> Option<TaskId> {
+        let name = operation.name.clone();
+        let exchange = self.operation(slot, operation)?;
+        Some(self.call_again(stream, slot, (&name, exchange), after))
+    }
+
+    /// The number of an operation of a communicator, by which it is called.
+    pub(super) fn operation(&mut self, slot: Slot, operation: Operation) -> Option<u16> {
         if !self.has(slot) || operation.bytes == Bytes::ZERO {
             return None;
         }
-        let name = operation.name.clone();
-        let exchange = self.calls.operation(slot, operation);
+        Some(self.calls.operation(slot, operation))
+    }
+
+    /// An operation that has its number.
+    pub(super) fn call_again(
+        &mut self,
+        stream: StreamId,
+        slot: Slot,
+        (name, exchange): (&str, u16),
+        after: &[TaskId],
+    ) -> TaskId {
         let side = slot.side();
         if !self.used.contains(&(side, exchange)) {
             self.used.push((side, exchange));
@@ -282,7 +298,7 @@ impl<'c> Writer<'c> {
             group: slot.index() as u16,
             exchange,
         };
-        Some(self.push(stream, &name, work, after))
+        self.push(stream, name, work, after)
     }
 
     pub(super) fn finish(self) -> (Script, Vec<(Slot, u16)>) {

@@ -25,6 +25,8 @@ pub(super) struct StepWriter<'t, 'w, 'c> {
     pub(super) load: f64,
     /// The part of all tokens that goes to each rank of the expert-parallel group.
     pub(super) shares: &'t [f64],
+    /// The operations of [`Self::dispatch`], there and back, once they are known.
+    pub(super) dispatches: [Option<u16>; 2],
     pub(super) gradients: Gradients,
     /// The last kernels so far.
     pub(super) last: Option<TaskId>,
@@ -50,6 +52,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             at,
             load,
             shares,
+            dispatches: [None; 2],
             last: None,
             first_micro_batch: true,
             last_micro_batch: false,

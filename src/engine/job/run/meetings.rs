@@ -1,6 +1,6 @@
 //! Operations of groups: who has come, and how fast they go on.
 
-use super::{Event, Run};
+use super::{Due, Event, Run};
 use crate::job::contention::Flow;
 use crate::job::state::{Going, Phase};
 use crate::job::{JobError, JobProbe, Waiting};
@@ -38,7 +38,7 @@ impl Run<'_> {
             self.rounds[group.0 as usize] += 1;
             if let Some(timeout) = self.options.timeout {
                 let event = Event::Patience(group, self.rounds[group.0 as usize]);
-                self.events.push(Reverse((self.now + timeout, event)));
+                self.events.push(Due::new(self.now + timeout, event));
             }
         }
         state.come.push((actor, stream, self.now));
@@ -129,7 +129,7 @@ impl Run<'_> {
         if speed > 0.0 {
             let rest = Time::from_picos((going.left / speed).round() as u64);
             let event = Event::Group(group, state.version);
-            self.events.push(Reverse((now + rest, event)));
+            self.events.push(Due::new(now + rest, event));
         }
     }
 

@@ -16,7 +16,7 @@ use fabricsim_plan::job::{
 };
 use fabricsim_topology::LinkId;
 use fabricsim_units::{Bandwidth, Time};
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use steps::StepEnds;
 use transfers::Transfers;
@@ -47,6 +47,37 @@ enum Event {
     Timer(TimerId),
 }
 
+/// An event and its time; the largest is the one that comes first. Compared by hand, for the
+/// heap spends its time on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Due {
+    at: Time,
+    event: Event,
+}
+
+impl Due {
+    fn new(at: Time, event: Event) -> Self {
+        Due { at, event }
+    }
+}
+
+impl Ord for Due {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        match other.at.cmp(&self.at) {
+            Ordering::Equal => other.event.cmp(&self.event),
+            unequal => unequal,
+        }
+    }
+}
+
+impl PartialOrd for Due {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 struct Run<'j> {
     job: &'j Job,
     rehearsed: &'j [Rehearsed],
@@ -58,7 +89,7 @@ struct Run<'j> {
     /// Operations that each group has begun to gather for.
     rounds: Vec<u32>,
     contention: Contention,
-    events: BinaryHeap<Reverse<(Time, Event)>>,
+    events: BinaryHeap<Due>,
     touched: Vec<ActorId>,
     ready: Vec<GroupId>,
     speeds: Vec<(Flow, f64)>,
@@ -142,12 +173,12 @@ pub fn run_source(
     run.begin(source)?;
     run.watch_links();
     run.instant(source)?;
-    while let Some(&Reverse((at, _))) = run.events.peek() {
+    while let Some(&Due { at, .. }) = run.events.peek() {
         if at.is_past_the_clock() {
             break;
         }
         run.now = at;
-        while let Some(&Reverse((time, event))) = run.events.peek() {
+        while let Some(&Due { at: time, event }) = run.events.peek() {
             if time > at {
                 break;
             }
@@ -268,7 +299,7 @@ impl Run<'_> {
     /// Foresees the next change of a link.
     fn watch_links(&mut self) {
         if let Some(at) = self.disturbances.next_link_change(self.now) {
-            self.events.push(Reverse((at, Event::Links)));
+            self.events.push(Due::new(at, Event::Links));
         }
     }
 
@@ -373,7 +404,7 @@ impl Run<'_> {
     fn finish(mut self) -> Result<JobOutcome, JobError> {
         // Only what is later than the clock goes is still held.
         let mut held = self.events.iter();
-        let ends = held.any(|&Reverse((_, event))| self.ends_something(event));
+        let ends = held.any(|&Due { event, .. }| self.ends_something(event));
         if ends || (self.endless && self.anything_left()) {
             return Err(JobError::PastTheClock { at: self.now });
         }

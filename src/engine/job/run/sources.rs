@@ -1,13 +1,12 @@
 //! What a source of tasks is told, and what it writes.
 
-use super::{Event, Run};
+use super::{Due, Event, Run};
 use crate::job::JobError;
 use crate::job::outline::{MIN_HELD, Outline};
 use crate::job::run::steps::StepEnds;
 use crate::job::state::ActorState;
 use fabricsim_plan::job::{ActorId, Batch, Task, TaskSource, Work};
 use fabricsim_units::Time;
-use std::cmp::Reverse;
 
 /// How often a source is asked in one instant at most: a source that goes on and on without time
 /// passing never comes to an end.
@@ -97,7 +96,7 @@ impl<'j> Run<'j> {
         }
         for (at, timer) in batch.timers.drain(..) {
             let at = at.max(self.now + NEXT);
-            self.events.push(Reverse((at, Event::Timer(timer))));
+            self.events.push(Due::new(at, Event::Timer(timer)));
             self.timers += 1;
         }
         if self.links_sleep && self.goes_on() {

@@ -1,12 +1,11 @@
 //! Tasks on streams: when they may begin, how long they take, what ends with them.
 
-use super::{Event, Run};
+use super::{Due, Event, Run};
 use crate::job::outline::DONE;
 use crate::job::state::{Kind, Running};
 use crate::job::{Done, JobError, JobProbe, Meeting};
 use fabricsim_plan::job::{ActorId, Ended, StreamId, TaskId, Work};
 use fabricsim_units::Time;
-use std::cmp::Reverse;
 
 /// Kernels that have just begun.
 const NOT_PACED: Time = Time::from_picos(u64::MAX - 1);
@@ -42,7 +41,7 @@ impl Run<'_> {
                 let host = (state.host_base, state.host_launches);
                 let issued = outline.issued(task, host, me.launch);
                 if issued > self.now {
-                    self.events.push(Reverse((issued, Event::Look(actor))));
+                    self.events.push(Due::new(issued, Event::Look(actor)));
                     continue;
                 }
                 self.begin_task(actor, StreamId(stream as u8), task)?;
@@ -110,7 +109,7 @@ impl Run<'_> {
             }
             Work::Wait(time) => {
                 self.events
-                    .push(Reverse((now + time, Event::Task(actor, stream, 0))));
+                    .push(Due::new(now + time, Event::Task(actor, stream, 0)));
                 Kind::Wait
             }
             Work::Communicate { group, exchange } => {
@@ -206,11 +205,11 @@ impl Run<'_> {
             }
             let rest = Time::from_picos((new.picos() as f64 * *left).round() as u64);
             let event = Event::Task(actor, StreamId(stream as u8), *version);
-            self.events.push(Reverse((now + rest, event)));
+            self.events.push(Due::new(now + rest, event));
             looks_again = until.filter(|&u| u < now + rest);
         }
         if let Some(at) = looks_again {
-            self.events.push(Reverse((at, Event::Look(actor))));
+            self.events.push(Due::new(at, Event::Look(actor)));
         }
     }
 

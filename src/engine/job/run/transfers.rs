@@ -1,12 +1,11 @@
 //! Transfers: bytes that flow over links, each at its share of them.
 
-use super::{Event, Run};
+use super::{Due, Event, Run};
 use crate::job::JobProbe;
 use crate::job::contention::Flow;
 use crate::job::state::Phase;
 use fabricsim_plan::job::{ActorId, StreamId, TransferRoute, TransferRouteId};
 use fabricsim_units::{Bytes, Time};
-use std::cmp::Reverse;
 
 /// A transfer that is under way.
 #[derive(Debug, Clone, Copy)]
@@ -95,7 +94,7 @@ impl Run<'_> {
             version,
         });
         let event = Event::Transfer(slot, version);
-        self.events.push(Reverse((self.now + first, event)));
+        self.events.push(Due::new(self.now + first, event));
     }
 
     /// The first byte of a transfer arrives, or the last one.
@@ -150,7 +149,7 @@ impl Run<'_> {
         if speed > 0.0 {
             let event = Event::Transfer(slot, moving.version);
             let at = now + flows(moving.left, speed);
-            self.events.push(Reverse((at, event)));
+            self.events.push(Due::new(at, event));
         }
     }
 }
