@@ -1,0 +1,206 @@
+//! The commands of README and docs do what is said of them.
+//!
+//! Blocks of `sh` are run in order, as a reader would who has the files that they name; what a block
+//! of `console` shows of the output has to be in it. Commands of other programs are left to
+//! `.ci/run`, and so is how the files under `results/` are made.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use assert_cmd::Command;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A block between fences.
+struct Block<'t> {
+    language: &'t str,
+    text: Vec<&'t str>,
+}
+
+fn blocks(text: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block<'_>> = None;
+    for line in text.lines() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(language), None) => {
+                open = Some(Block {
+                    language,
+                    text: Vec::new(),
+                });
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some(block)) => block.text.push(line),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a fence is not closed");
+    blocks
+}
+
+/// The words of a command: `#` begins a remark, `'…'` is one word.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quoted = false;
+    for c in line.chars() {
+        match c {
+            '\'' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            '#' if !quoted && word.is_none() => break,
+            c if c.is_whitespace() && !quoted => words.extend(word.take()),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+fn run(folder: &Path, words: &[String]) -> String {
+    let mut command = Command::cargo_bin("fabricsim").unwrap();
+    command.args(&words[1..]).current_dir(folder);
+    command.env_remove("CLICOLOR_FORCE").env_remove("COLUMNS");
+    let output = command.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {error}", words.join(" "));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn fabricsim(folder: &Path, line: &str) -> String {
+    run(folder, &words(&format!("fabricsim {line}")))
+}
+
+/// One space for whatever is between words: what a page breaks into lines is one line of a program.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Runs what a page shows; returns how many commands there were.
+fn follow(page: &str, folder: &Path) -> usize {
+    let text = fs::read_to_string(Path::new(HERE).join(page)).unwrap();
+    for shipped in ["scenarios", "validation", "topologies"] {
+        symlink(Path::new(HERE).join(shipped), folder.join(shipped)).unwrap();
+    }
+    let mut count = 0;
+    for block in blocks(&text) {
+        let makes_results = block.text.iter().any(|line| line.contains(" results/"));
+        match block.language {
+            "sh" if !makes_results => {
+                for line in &block.text {
+                    let words = words(line);
+                    if words.first().is_some_and(|word| word == "fabricsim") {
+                        run(folder, &words);
+                        count += 1;
+                    }
+                }
+            }
+            "console" => {
+                let (first, shown) = block.text.split_first().unwrap();
+                let out = flat(&run(folder, &words(first.strip_prefix("$ ").unwrap())));
+                let mut rest = &*out;
+                // What `…` stands for is anything.
+                for part in shown.join("\n").split('…').map(flat) {
+                    let Some(at) = rest.find(&part) else {
+                        panic!("{page}: `{first}` does not print\n{part}\nbut\n{out}");
+                    };
+                    rest = &rest[at + part.len()..];
+                }
+                count += 1;
+            }
+            _ => {}
+        }
+    }
+    println!("{page}: {count} commands");
+    count
+}
+
+/// The JSON block behind the words that announce it.
+fn announced(page: &str, words: &str) -> String {
+    let text = fs::read_to_string(Path::new(HERE).join(page)).unwrap();
+    let behind = &text[text.find(words).unwrap()..];
+    let json = &behind[behind.find("```json\n").unwrap() + "```json\n".len()..];
+    json[..json.find("```").unwrap()].to_owned()
+}
+
+#[test]
+fn readme() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fabricsim(
+        at,
+        "topology export dgx-h100 --nodes 1 --format nccl-xml -o dump.xml",
+    );
+    for run in ["one", "two"] {
+        fabricsim(at, &format!("run ddp-straggler -o runs/{run} -q"));
+    }
+    assert!(follow("README.md", at) > 10);
+}
+
+#[test]
+fn guide() {
+    let page = "docs/guide.md";
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let one = |i: usize, j: usize| if i == j { "0" } else { "1" };
+    let row = |i: usize| {
+        format!(
+            "[{}]",
+            (0..8).map(|j| one(i, j)).collect::<Vec<_>>().join(",")
+        )
+    };
+    let rows: Vec<String> = (0..8).map(row).collect();
+    fs::write(at.join("m.json"), format!("[{}]", rows.join(","))).unwrap();
+    fs::write(at.join("half.json"), announced(page, "`half.json` is")).unwrap();
+    let first = announced(page, "## A scenario");
+    assert!(first.contains("my-first"), "{first}");
+    fs::write(at.join("my-first.json"), first).unwrap();
+    fs::write(at.join("ring.xml"), RING).unwrap();
+    let export = "topology export dgx-h100 --nodes 1 --format";
+    fs::write(
+        at.join("dump.xml"),
+        fabricsim(at, &format!("{export} nccl-xml")),
+    )
+    .unwrap();
+    fs::write(
+        at.join("matrix.txt"),
+        fabricsim(at, &format!("{export} smi")),
+    )
+    .unwrap();
+    for run in ["before", "after"] {
+        fabricsim(at, &format!("run ddp-straggler -o runs/{run} -q"));
+    }
+    fs::create_dir(at.join("measurements")).unwrap();
+    let made_up = Path::new(HERE).join("tests/measurements/made-up-all-reduce.json");
+    let table = fs::read_to_string(made_up).unwrap();
+    let table = table.replacen("made-up-all-reduce", "made-up-h100x8", 1);
+    fs::write(at.join("measurements/made-up-h100x8.json"), table).unwrap();
+    assert!(follow(page, at) > 40);
+}
+
+#[test]
+fn nccl() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(follow("docs/nccl.md", folder.path()) > 1);
+}
+
+/// An all-reduce of two ranks: each sends all to the other and adds what comes.
+const RING: &str = r#"<algo name="exchange" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="allreduce" inplace="1">
+  <gpu id="0" i_chunks="2" o_chunks="2" s_chunks="0">
+    <tb id="0" send="1" recv="-1" chan="0">
+      <step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" cnt="2" depid="-1" deps="-1" hasdep="1"/>
+    </tb>
+    <tb id="1" send="-1" recv="1" chan="0">
+      <step s="0" type="rrc" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="2" depid="0" deps="0" hasdep="0"/>
+    </tb>
+  </gpu>
+  <gpu id="1" i_chunks="2" o_chunks="2" s_chunks="0">
+    <tb id="0" send="0" recv="-1" chan="0">
+      <step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" cnt="2" depid="-1" deps="-1" hasdep="1"/>
+    </tb>
+    <tb id="1" send="-1" recv="0" chan="0">
+      <step s="0" type="rrc" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="2" depid="0" deps="0" hasdep="0"/>
+    </tb>
+  </gpu>
+</algo>"#;
