@@ -3,6 +3,7 @@
 use fabricsim_budget::{Budget, Memory};
 use fabricsim_units::Bytes;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 /// Flags for what a command may use.
@@ -12,6 +13,9 @@ pub(super) struct BudgetArgs {
     /// container has]
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_flag)]
     memory: Option<Bytes>,
+    /// Threads in all [default: as many as there are processors]
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
 }
 
 /// The part of what there is that a run may hold: others use the machine, too, and not all that is
@@ -25,13 +29,14 @@ impl BudgetArgs {
             let whole = available(Path::new("/"))?;
             Some(Bytes::new(whole / 100 * PERCENT))
         };
+        let all = Budget::default();
         Budget {
+            threads: self.jobs.map_or(all.threads, NonZeroUsize::get),
             exact_full,
             memory: self
                 .memory
                 .or_else(own)
                 .map_or_else(Memory::unlimited, Memory::of),
-            ..Budget::default()
         }
     }
 }

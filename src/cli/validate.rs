@@ -27,7 +27,7 @@ pub(super) struct Args {
     paths: Vec<PathBuf>,
     /// Published steps of training jobs in place of collectives, such as
     /// validation/training.json
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "output", "jobs"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "output"])]
     steps: Option<PathBuf>,
     /// Of steps: also writes how far off each kind is, for the answers of `compare`
     #[arg(long, value_name = "FILE.json", requires = "steps")]
@@ -48,9 +48,6 @@ pub(super) struct Args {
     /// Prints one JSON document
     #[arg(long)]
     json: bool,
-    /// Tables at once [default: as many as there are processors]
-    #[arg(short, long)]
-    jobs: Option<usize>,
     #[command(flatten)]
     budget: BudgetArgs,
     /// Also writes a folder: validation.json, report.html with every curve, and curves.svg with
@@ -70,8 +67,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let bar = bar(measurements.len(), quiet);
     let own = args.values.as_deref().map(hardware).transpose()?;
     let hardware = own.as_ref().unwrap_or(catalogue::hardware());
-    let mut budget = args.budget.budget(false);
-    budget.threads = args.jobs.unwrap_or(budget.threads);
+    let budget = args.budget.budget(false);
     let validation = validate(&measurements, hardware, &budget, &|| bar.inc(1));
     bar.finish_and_clear();
     if let Some(target) = &args.output {
