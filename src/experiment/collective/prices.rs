@@ -1,31 +1,22 @@
-//! What each fault costs: the time with all of them less that with all but this one.
-//!
-//! Each is left out by itself, and all others are kept: of two faults either of which holds up all
-//! alone, neither costs anything, and what they cost together is what the healthy run is faster.
+//! What each fault costs an operation.
 
 use super::planning::{communicator_plan, ranks_around, stopped};
 use super::timing::{Timed, Timing, disturbed_time_of};
 use super::valid::ValidCollective;
 use crate::error::ScenarioError;
+use crate::prices::{self, fault_costs, joins_switches};
 use fabricsim_budget::Memory;
 use fabricsim_fault::Faults;
 use fabricsim_nccl::{Communicator, Planned};
 use fabricsim_report::cause::{FaultCost, NoCost};
-use fabricsim_topology::{DeviceKind, LinkFamily, LinkId};
+use fabricsim_topology::{LinkFamily, LinkId};
 use fabricsim_units::{Bytes, Time};
 use std::collections::BTreeMap;
-
-/// More faults than these are not told apart: each takes a simulation of every size.
-const MOST_PRICED: usize = 16;
 
 /// The runs that faults are priced against.
 pub(super) struct Prices<'s> {
     spec: &'s ValidCollective,
     memory: &'s Memory,
-    /// Without any.
-    healthy: Faults,
-    /// Without one, in the order of the faults.
-    without: Vec<Faults>,
     /// NCCL's ranks by what is gone, where that is not what is gone with all faults.
     ranks: BTreeMap<Vec<LinkId>, Communicator<'s>>,
 }
@@ -36,17 +27,17 @@ struct Against {
     carried: BTreeMap<LinkId, Bytes>,
 }
 
+impl prices::Against for Against {
+    fn time(&self) -> Time {
+        self.time
+    }
+}
+
 impl<'s> Prices<'s> {
     pub(super) fn new(spec: &'s ValidCollective, memory: &'s Memory) -> Self {
-        let places = spec.faults.places();
         Prices {
             spec,
             memory,
-            healthy: spec.faults.healthy(),
-            without: places
-                .take(MOST_PRICED)
-                .map(|fault| spec.faults.without(fault))
-                .collect(),
             ranks: BTreeMap::new(),
         }
     }
@@ -59,25 +50,19 @@ impl<'s> Prices<'s> {
         timed: &Timed,
         timing: Timing<'_>,
     ) -> Result<(Option<Time>, Vec<FaultCost>), ScenarioError> {
-        if self.spec.faults.is_empty() {
+        let spec = self.spec;
+        if spec.faults.is_empty() {
             return Ok((None, Vec::new()));
         }
-        let healthy = self.healthy.clone();
-        let healthy = self.against(&healthy, size, planned, timing)?;
-        let mut costs = Vec::with_capacity(self.without.len());
-        for fault in 0..self.without.len() {
-            let faults = self.without[fault].clone();
-            let other = if faults.is_empty() {
-                None
-            } else {
-                Some(self.against(&faults, size, planned, timing))
-            };
-            let against = match &other {
-                None => Some(&healthy),
-                Some(other) => other.as_ref().ok(),
-            };
-            costs.push(self.cost(fault, timed, against));
-        }
+        let healthy = self.against(&spec.faults.healthy(), size, planned, timing)?;
+        let costs = fault_costs(
+            (&spec.faults, &spec.topology),
+            timed.time,
+            &healthy,
+            // What NCCL refuses without a fault has no time to be set beside.
+            |faults| Ok(self.against(faults, size, planned, timing).ok()),
+            |fault, against| why_free(spec, fault, timed, against),
+        )?;
         Ok((Some(healthy.time), costs))
     }
 
@@ -116,54 +101,37 @@ impl<'s> Prices<'s> {
             carried: timed.outcome.link_bytes(&planned.plan),
         })
     }
+}
 
-    fn cost(&self, fault: usize, timed: &Timed, against: Option<&Against>) -> FaultCost {
-        let description = self.spec.faults.describe(fault, &self.spec.topology);
-        let cost = against.map(|a| timed.time.picos() as i64 - a.time.picos() as i64);
-        let reason = match (cost, against) {
-            (Some(0), Some(against)) => Some(self.reason(fault, timed, against)),
-            _ => None,
-        };
-        FaultCost {
-            fault,
-            description,
-            cost_us: cost.map(|picos| picos as f64 / 1e6),
-            reason,
-        }
+/// Why a fault costs nothing.
+fn why_free(spec: &ValidCollective, fault: usize, timed: &Timed, against: &Against) -> NoCost {
+    let faults = &spec.faults;
+    if faults.begins_after(fault, timed.outcome.end()) {
+        return NoCost::TooLate;
     }
-
-    /// Why a fault costs nothing.
-    fn reason(&self, fault: usize, timed: &Timed, against: &Against) -> NoCost {
-        let faults = &self.spec.faults;
-        if faults.begins_after(fault, timed.outcome.end()) {
-            return NoCost::TooLate;
-        }
-        if faults.ranks_of(fault).next().is_some() {
-            return NoCost::OthersTakeLonger;
-        }
-        let links: Vec<LinkId> = faults.links_of(fault).collect();
-        if links.is_empty() {
-            return NoCost::NotInvolved;
-        }
-        let used = links.iter().any(|link| against.carried.contains_key(link));
-        if !used {
-            let topology = &self.spec.topology;
-            let switch = |device| topology.device(device).kind == DeviceKind::Switch;
-            let above = links.iter().all(|&link| {
-                let (from, to) = topology.ends(link);
-                topology.family(link) == LinkFamily::Network && switch(from) && switch(to)
-            });
-            return if above {
-                NoCost::BelowTheSpines
-            } else {
-                NoCost::NoTraffic
-            };
-        }
-        let gone = || faults.gone_links().any(|link| links.contains(&link));
-        match faults.is_always(fault) {
-            true if gone() => NoCost::PlannedAround,
-            true => NoCost::OthersTakeLonger,
-            false => NoCost::OutagesMissed,
-        }
+    if faults.ranks_of(fault).next().is_some() {
+        return NoCost::OthersTakeLonger;
+    }
+    let links: Vec<LinkId> = faults.links_of(fault).collect();
+    if links.is_empty() {
+        return NoCost::NotInvolved;
+    }
+    let used = links.iter().any(|link| against.carried.contains_key(link));
+    if !used {
+        let topology = &spec.topology;
+        let above = links.iter().all(|&link| {
+            topology.family(link) == LinkFamily::Network && joins_switches(topology, link)
+        });
+        return if above {
+            NoCost::BelowTheSpines
+        } else {
+            NoCost::NoTraffic
+        };
+    }
+    let gone = || faults.gone_links().any(|link| links.contains(&link));
+    match faults.is_always(fault) {
+        true if gone() => NoCost::PlannedAround,
+        true => NoCost::OthersTakeLonger,
+        false => NoCost::OutagesMissed,
     }
 }

@@ -1,27 +1,30 @@
-//! What each fault costs a job: the time of all simulated steps with all faults less that with all
-//! but this one.
+//! What each fault costs a job: a difference of the time of all simulated steps.
 
 use super::disturb::Trouble;
 use super::lowering::{Ready, Shared};
 use super::valid::ValidTraining;
 use crate::ScenarioError;
+use crate::prices::{self, fault_costs, joins_switches};
 use fabricsim_budget::Budget;
 use fabricsim_engine::job::{JobOptions, Rehearsed, Unseen, run_job};
 use fabricsim_fault::Faults;
-use fabricsim_report::cause::{FaultCost, NoCost};
+use fabricsim_report::cause::NoCost;
 use fabricsim_report::training::FaultPrices;
-use fabricsim_topology::{DeviceKind, LinkFamily, LinkId, Topology};
+use fabricsim_topology::{LinkFamily, LinkId, Topology};
 use fabricsim_units::Time;
 use rustc_hash::FxHashSet;
-
-/// More faults than these are not told apart: each takes a simulation.
-const MOST_PRICED: usize = 16;
 
 /// A run of all steps.
 struct Against {
     time: Time,
     /// Links of the network that carry anything, of ranks that stand for all that are alike.
     used: FxHashSet<LinkId>,
+}
+
+impl prices::Against for Against {
+    fn time(&self) -> Time {
+        self.time
+    }
 }
 
 /// What each fault of a variant costs, whose steps take `time` with all of them; nothing without
@@ -39,27 +42,13 @@ pub(super) fn prices(
     let Some(healthy) = run(variant, &faults.healthy(), how, shared)? else {
         return Ok(None);
     };
-    let mut costs = Vec::new();
-    for fault in faults.places().take(MOST_PRICED) {
-        let without = faults.without(fault);
-        let other = if without.is_empty() {
-            None
-        } else {
-            Some(run(variant, &without, how, shared)?)
-        };
-        let against = match &other {
-            None => Some(&healthy),
-            Some(other) => other.as_ref(),
-        };
-        let cost = against.map(|a| time.picos() as i64 - a.time.picos() as i64);
-        let reason = against.filter(|_| cost == Some(0));
-        costs.push(FaultCost {
-            fault,
-            description: faults.describe(fault, &variant.topology),
-            cost_us: cost.map(|picos| picos as f64 / 1e6),
-            reason: reason.map(|against| why_free(variant, fault, time, against)),
-        });
-    }
+    let costs = fault_costs(
+        (faults, &variant.topology),
+        time,
+        &healthy,
+        |faults| run(variant, faults, how, shared),
+        |fault, against| why_free(variant, fault, time, against),
+    )?;
     Ok(Some(FaultPrices {
         run_s: time.seconds(),
         healthy_s: healthy.time.seconds(),
@@ -112,10 +101,7 @@ fn why_free(variant: &ValidTraining, fault: usize, time: Time, against: &Against
     }
     let topology = &variant.topology;
     let links: Vec<LinkId> = faults.links_of(fault).collect();
-    let above = |link: &LinkId| {
-        let (from, to) = topology.ends(*link);
-        [from, to].map(|d| topology.device(d).kind) == [DeviceKind::Switch; 2]
-    };
+    let above = |link: &LinkId| joins_switches(topology, *link);
     // Ranks that others stand for use links of the same kind, at other places.
     if !links.is_empty() && links.iter().all(above) && !against.used.iter().any(above) {
         return NoCost::BelowTheSpines;
