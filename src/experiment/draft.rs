@@ -12,6 +12,7 @@ use fabricsim_workload::training::resolve::TrainingError;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What a new scenario is called, and where it runs.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +39,7 @@ const FIELDS: &str = "`fabricsim schema scenario` lists all fields; any object m
 /// # Errors
 /// A topology that is no machine.
 pub fn draft_collective(draft: Draft<'_>) -> Result<String, ScenarioError> {
-    let nodes = few_nodes(&own_machine(draft)?);
+    let nodes = few_nodes(own_machine(draft)?.as_ref());
     let comment = format!(
         "Edit it and run it again. `environment` takes NCCL's variables, such as \"NCCL_ALGO\": \
          \"Ring\"; `faults` what is slow or broken, such as {{ \"slow_gpu\": {{ \"ranks\": [3], \
@@ -111,7 +112,7 @@ pub fn draft_training(draft: Draft<'_>, model: &str) -> Result<String, ScenarioE
 }
 
 /// The machine as its file has it.
-fn own_machine(draft: Draft<'_>) -> Result<Topology, ScenarioError> {
+fn own_machine(draft: Draft<'_>) -> Result<Arc<Topology>, ScenarioError> {
     Ok(machine_of(draft.topology, draft.folder, draft.name)?)
 }
 

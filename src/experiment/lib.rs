@@ -31,13 +31,13 @@ pub use fabricsim_fault::FaultSpec;
 pub use fabricsim_fault::goodput::LongRunSpec;
 pub use read::{Scenario, changed, parse, read};
 pub use run::run;
-pub use site::machine_of;
+pub use site::{Machines, machine_of};
 pub use spec::{
     CollectiveSpec, ConcurrentSpec, EnvValue, JobSpec, ScenarioSpec, SizesSpec, TopologyRef,
     VariantSpec, scenario_schema,
 };
 pub use training::{ValidTraining, memory};
-pub use valid::{ValidExperiment, ValidJob, ValidVariant, validate};
+pub use valid::{ValidExperiment, ValidJob, ValidVariant, validate, validate_on};
 pub use watch::{Silent, Step, Watch};
 
 #[cfg(test)]

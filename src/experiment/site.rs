@@ -10,10 +10,12 @@ use fabricsim_topology::{
     DeviceId, Fault, Finding, Overrides, Topology, TopologyError, catalogue, expand_and_check, load,
 };
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A machine, and what is worth knowing of it.
+#[derive(Debug)]
 pub(crate) struct Machine {
-    pub(crate) topology: Topology,
+    pub(crate) topology: Arc<Topology>,
     findings: Vec<Finding>,
     /// Of a file of another program: what was assumed.
     notes: Vec<String>,
@@ -21,7 +23,7 @@ pub(crate) struct Machine {
 
 /// A machine with the GPUs that take part, NCCL's variables and what goes wrong.
 pub(crate) struct Site {
-    pub(crate) topology: Topology,
+    pub(crate) topology: Arc<Topology>,
     /// Of a file of another program: what was assumed.
     pub(crate) notes: Vec<String>,
     /// These, what is odd about the machine and about NCCL's variables.
@@ -32,25 +34,71 @@ pub(crate) struct Site {
     pub(crate) env: Env,
 }
 
-impl Machine {
-    /// That of a scenario which is read from `origin` in `folder`.
+/// Where a scenario is read.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    /// Relative paths start here.
+    pub(crate) folder: &'a Path,
+    /// For messages.
+    pub(crate) origin: &'a str,
+    /// Machines that are built already.
+    pub(crate) machines: &'a Machines,
+}
+
+/// Machines that several jobs run on, each built once. Those that were asked for last are kept.
+#[derive(Debug, Default)]
+pub struct Machines {
+    built: Mutex<Vec<(String, Arc<Machine>)>>,
+}
+
+/// So many machines are kept: large ones take much memory.
+const MOST_MACHINES: usize = 8;
+
+impl Machines {
+    /// That of a scenario.
     ///
     /// # Errors
     /// What is wrong with its topology.
     pub(crate) fn of(
+        &self,
         spec: &ScenarioSpec,
         folder: &Path,
         origin: &str,
-    ) -> Result<Self, ScenarioError> {
-        Ok(machine(&spec.topology, spec.nodes, folder, origin)?)
+    ) -> Result<Arc<Machine>, ScenarioError> {
+        let key = format!("{:?} {:?} {folder:?}", spec.topology, spec.nodes);
+        // A list of pointers is never half changed.
+        let built = || self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = {
+            let mut built = built();
+            let place = built.iter().position(|(known, _)| *known == key);
+            place.map(|place| {
+                // What was asked for last stands last.
+                let found = built.remove(place);
+                let machine = Arc::clone(&found.1);
+                built.push(found);
+                machine
+            })
+        };
+        if let Some(machine) = known {
+            return Ok(machine);
+        }
+        let machine = Arc::new(machine(&spec.topology, spec.nodes, folder, origin)?);
+        let mut built = built();
+        if built.len() >= MOST_MACHINES {
+            built.remove(0);
+        }
+        built.push((key, Arc::clone(&machine)));
+        Ok(machine)
     }
+}
 
+impl Machine {
     /// The machine with what the scenario says of it.
     ///
     /// # Errors
     /// More GPUs than a node has, faults of what is not there.
     pub(crate) fn with(
-        self,
+        &self,
         spec: &ScenarioSpec,
         mut env: Env,
         origin: &str,
@@ -60,9 +108,9 @@ impl Machine {
             findings,
             notes,
         } = self;
-        env.warnings.extend(unknown_interfaces(&topology, &env));
-        let gpus = gpus(&topology, spec.gpus_per_node, origin)?;
-        let faults = Faults::resolve(&spec.faults, &topology, &gpus, spec.seed)
+        env.warnings.extend(unknown_interfaces(topology, &env));
+        let gpus = gpus(topology, spec.gpus_per_node, origin)?;
+        let faults = Faults::resolve(&spec.faults, topology, &gpus, spec.seed)
             .map_err(|FaultError { problems }| refusal(origin, problems))?;
         let warnings = notes
             .iter()
@@ -71,8 +119,8 @@ impl Machine {
             .chain(env.warnings.iter().cloned());
         Ok(Site {
             warnings: warnings.collect(),
-            topology,
-            notes,
+            topology: Arc::clone(topology),
+            notes: notes.clone(),
             gpus,
             faults,
             env,
@@ -88,7 +136,7 @@ pub fn machine_of(
     topology: &TopologyRef,
     folder: &Path,
     origin: &str,
-) -> Result<Topology, TopologyError> {
+) -> Result<Arc<Topology>, TopologyError> {
     Ok(machine(topology, None, folder, origin)?.topology)
 }
 
@@ -120,7 +168,7 @@ fn machine(
             None => error.with_origin(&name),
         })?;
     Ok(Machine {
-        topology,
+        topology: Arc::new(topology),
         findings,
         notes,
     })

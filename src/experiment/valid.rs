@@ -5,6 +5,7 @@ use super::concurrent::{ValidConcurrent, concurrent};
 use super::error::ScenarioError;
 use super::read::{Scenario, changed};
 use super::refusal::{fault, refusal, refuse};
+use super::site::{At, Machines};
 use super::spec::{JobSpec, ScenarioSpec};
 use super::training::{ValidTraining, training};
 use fabricsim_topology::Fault;
@@ -116,6 +117,18 @@ fn once<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<String> {
 /// # Errors
 /// Everything that is wrong with the values of a variant, or with its topology.
 pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidExperiment, ScenarioError> {
+    validate_on(&Machines::default(), scenario, folder)
+}
+
+/// As [`validate`], with machines that others have built.
+///
+/// # Errors
+/// As [`validate`].
+pub fn validate_on(
+    machines: &Machines,
+    scenario: Scenario,
+    folder: &Path,
+) -> Result<ValidExperiment, ScenarioError> {
     let Scenario { spec, json, origin } = scenario;
     let mut faults = Vec::new();
     check_name("name", &spec.name, &mut faults);
@@ -133,7 +146,12 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidExperiment, Sc
     let mut variants = Vec::new();
     let mut specs = Vec::new();
     if spec.variants.is_empty() {
-        variants.push(variant(&spec, spec.name.clone(), (folder, &origin))?);
+        let at = At {
+            folder,
+            origin: &origin,
+            machines,
+        };
+        variants.push(variant(&spec, spec.name.clone(), at)?);
         specs.push(json.clone());
     }
     let mut base = json.clone();
@@ -146,11 +164,12 @@ pub fn validate(scenario: Scenario, folder: &Path) -> Result<ValidExperiment, Sc
         let place = format!("variants[{index}].set");
         let changed = changed(&base, &origin, &place, &described.set)?;
         check_kind(&spec.job, &changed.spec.job, (&origin, &place))?;
-        variants.push(variant(
-            &changed.spec,
-            described.name.clone(),
-            (folder, &origin),
-        )?);
+        let at = At {
+            folder,
+            origin: &origin,
+            machines,
+        };
+        variants.push(variant(&changed.spec, described.name.clone(), at)?);
         specs.push(changed.json);
     }
     let title = spec
@@ -185,11 +204,7 @@ fn title(spec: &ScenarioSpec, variants: &[ValidVariant]) -> String {
 }
 
 /// One job with its machine.
-fn variant(
-    spec: &ScenarioSpec,
-    name: String,
-    at: (&Path, &str),
-) -> Result<ValidVariant, ScenarioError> {
+fn variant(spec: &ScenarioSpec, name: String, at: At<'_>) -> Result<ValidVariant, ScenarioError> {
     let job = match &spec.job {
         JobSpec::Collective(job) => ValidJob::Collective(Box::new(collective(spec, job, at)?)),
         JobSpec::Training(job) => ValidJob::Training(Box::new(training(spec, job, at)?)),

@@ -2,7 +2,7 @@
 
 use crate::error::ScenarioError;
 use crate::refusal::{fault, refuse};
-use crate::site::{Machine, Site, environment};
+use crate::site::{At, Site, environment};
 use crate::spec::{CollectiveSpec, ScenarioSpec, SizesSpec};
 use fabricsim_collective::{Collective, MscclAlgorithm};
 use fabricsim_fault::Faults;
@@ -10,6 +10,7 @@ use fabricsim_nccl::{Env, Forced};
 use fabricsim_topology::{DeviceId, Fault, Topology, load};
 use fabricsim_units::Bytes;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A checked collective.
 #[derive(Debug, Clone)]
@@ -17,7 +18,7 @@ pub struct ValidCollective {
     /// For people.
     pub title: String,
     /// The machine.
-    pub topology: Topology,
+    pub topology: Arc<Topology>,
     /// What is odd about it, and about NCCL's variables.
     pub warnings: Vec<String>,
     /// Of a machine from a file of another program: what was assumed, left out or read otherwise
@@ -59,24 +60,25 @@ const MOST_SIZES: usize = 10_000;
 pub(crate) fn collective(
     spec: &ScenarioSpec,
     job: &CollectiveSpec,
-    (folder, origin): (&Path, &str),
+    at: At<'_>,
 ) -> Result<ValidCollective, ScenarioError> {
+    let At { folder, origin, .. } = at;
     let mut faults = Vec::new();
-    let at = "job.collective";
-    let sizes = sizes(&job.sizes, &format!("{at}.sizes"), &mut faults);
+    let place = "job.collective";
+    let sizes = sizes(&job.sizes, &format!("{place}.sizes"), &mut faults);
     let traced = traced(job, &sizes, &mut faults);
     refuse(origin, faults)?;
     let mut faults = Vec::new();
     let env = environment(spec, job.registered, (folder, origin), &mut faults)?;
-    check_matrix(job, at, &mut faults);
+    check_matrix(job, place, &mut faults);
     refuse(origin, faults)?;
     let msccl = match &job.algorithm_file {
         None => None,
         Some(file) => Some(msccl(&folder.join(file), job.name)?),
     };
-    let machine = Machine::of(spec, folder, origin)?;
+    let machine = at.machines.of(spec, folder, origin)?;
     let mut faults = Vec::new();
-    check_memory(&sizes, &machine.topology, at, &mut faults);
+    check_memory(&sizes, &machine.topology, place, &mut faults);
     refuse(origin, faults)?;
     let Site {
         topology,

@@ -3,7 +3,7 @@
 use crate::collective::{What, check_matrix, check_memory, msccl, sizes};
 use crate::error::ScenarioError;
 use crate::refusal::{fault, refusal, refuse};
-use crate::site::{Machine, Site, environment};
+use crate::site::{At, Site, environment};
 use crate::spec::{CollectiveSpec, ConcurrentSpec, JobSpec, ScenarioSpec};
 use crate::training::resolved;
 use fabricsim_collective::{Collective, MscclAlgorithm};
@@ -13,12 +13,13 @@ use fabricsim_topology::{DeviceId, Fault, Topology};
 use fabricsim_units::Time;
 use fabricsim_workload::training::resolve::Training;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Jobs at once that have been checked.
 #[derive(Debug)]
 pub struct ValidConcurrent {
     /// The machine.
-    pub topology: Topology,
+    pub topology: Arc<Topology>,
     /// What is odd about it, and about NCCL's variables.
     pub warnings: Vec<String>,
     /// Of a machine from a file of another program: what was assumed.
@@ -100,15 +101,19 @@ const MOST_JOBS: usize = 1000;
 pub(crate) fn concurrent(
     spec: &ScenarioSpec,
     jobs: &[ConcurrentSpec],
-    (folder, origin): (&Path, &str),
+    at: At<'_>,
 ) -> Result<ValidConcurrent, ScenarioError> {
+    let At { folder, origin, .. } = at;
     let mut faults = Vec::new();
     check_list(spec, jobs, &mut faults);
     refuse(origin, faults)?;
     let mut faults = Vec::new();
     let env = environment(spec, None, (folder, origin), &mut faults)?;
     refuse(origin, faults)?;
-    let site = Machine::of(spec, folder, origin)?.with(spec, env, origin)?;
+    let site = at
+        .machines
+        .of(spec, folder, origin)?
+        .with(spec, env, origin)?;
     let ranks = ranks_of(jobs, &site, origin)?;
     let mut valid = Vec::with_capacity(jobs.len());
     for (index, (job, ranks)) in jobs.iter().zip(ranks).enumerate() {

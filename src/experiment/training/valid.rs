@@ -3,7 +3,7 @@
 use super::memory::{capacity, memory_plan};
 use crate::ScenarioError;
 use crate::refusal::{fault, refusal, refuse};
-use crate::site::{Machine, Site, environment};
+use crate::site::{At, Site, environment};
 use crate::spec::ScenarioSpec;
 use fabricsim_fault::goodput::{Cluster, LongRunSpec};
 use fabricsim_fault::{FaultError, Faults};
@@ -13,13 +13,13 @@ use fabricsim_units::Span;
 use fabricsim_workload::model::peak_memory;
 use fabricsim_workload::training::resolve::{Training, TrainingError, TrainingFault};
 use fabricsim_workload::training::spec::TrainingSpec;
-use std::path::Path;
+use std::sync::Arc;
 
 /// A checked training job.
 #[derive(Debug)]
 pub struct ValidTraining {
     /// The machine.
-    pub topology: Topology,
+    pub topology: Arc<Topology>,
     /// What is odd about it, and about NCCL's variables.
     pub warnings: Vec<String>,
     /// Of a machine from a file of another program: what was assumed.
@@ -45,8 +45,9 @@ pub struct ValidTraining {
 pub(crate) fn training(
     spec: &ScenarioSpec,
     job: &TrainingSpec,
-    (folder, origin): (&Path, &str),
+    at: At<'_>,
 ) -> Result<ValidTraining, ScenarioError> {
+    let At { folder, origin, .. } = at;
     let mut faults = Vec::new();
     let mut env = environment(spec, None, (folder, origin), &mut faults)?;
     // Each rank of a training job has a process of its own.
@@ -58,7 +59,10 @@ pub(crate) fn training(
         faults.push(wrong);
     }
     refuse(origin, faults)?;
-    let site = Machine::of(spec, folder, origin)?.with(spec, env, origin)?;
+    let site = at
+        .machines
+        .of(spec, folder, origin)?
+        .with(spec, env, origin)?;
     let Site { topology, gpus, .. } = &site;
     let training = resolved(job, "job.training", origin, (topology, gpus))?;
     if let Some(long) = &spec.long_run {
