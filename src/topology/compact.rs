@@ -9,7 +9,7 @@ use super::error::{Fault, TopologyError};
 use super::expand::{Overrides, expand};
 use super::load;
 use super::spec::{FabricShape, InstanceSpec, TopologySpec};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What a new file has other than the shipped one.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -28,8 +28,19 @@ pub struct Changes {
 /// [`TopologyError::UnknownName`]; [`TopologyError::Faults`] for changes that have no place in the file,
 /// or that leave no machine.
 pub fn compact(name: &str, changes: &Changes) -> Result<String, TopologyError> {
-    let spec = catalogue::find(name)?;
-    let mut text = catalogue::text(name).unwrap_or_default().to_owned();
+    catalogue::find(name)?;
+    compact_text(catalogue::text(name).unwrap_or_default(), name, changes)
+}
+
+/// The text of a topology file, with changes. It describes a machine. A model of the shipped hardware,
+/// of which a change names a part (`hardware.links.ib-ndr400.lane_rate.value=25GB/s`), is put into the
+/// file first.
+///
+/// # Errors
+/// As [`compact`]; a text that is no topology.
+pub fn compact_text(text: &str, name: &str, changes: &Changes) -> Result<String, TopologyError> {
+    let spec = load::parse(text, name)?;
+    let mut text = text.to_owned();
     let refused = |fault| TopologyError::Faults {
         origin: name.to_owned(),
         faults: vec![fault],
@@ -47,6 +58,7 @@ pub fn compact(name: &str, changes: &Changes) -> Result<String, TopologyError> {
         if path.split('.').any(str::is_empty) {
             return Err(wrong("a name without letters"));
         }
+        edits.extend(model_of(&text, path).filter(|(model, _)| *model != path));
         edits.push((path.to_owned(), value.to_owned()));
     }
     for (path, value) in edits {
@@ -57,6 +69,22 @@ pub fn compact(name: &str, changes: &Changes) -> Result<String, TopologyError> {
     expand(&changed, catalogue::hardware(), &Overrides::default())
         .map_err(|error| error.with_origin(&format!("{name} with these changes")))?;
     Ok(text)
+}
+
+/// The model of the shipped hardware that a path leads into, where the file has none of that name.
+fn model_of(text: &str, path: &str) -> Option<(String, String)> {
+    let mut names = path.split('.');
+    let (top, kind, name) = (names.next()?, names.next()?, names.next()?);
+    if top != "hardware" {
+        return None;
+    }
+    let own: Value = serde_json::from_str(text).ok()?;
+    if own.get(top).and_then(|h| h.get(kind)?.get(name)).is_some() {
+        return None;
+    }
+    let shipped = serde_json::to_value(catalogue::hardware()).ok()?;
+    let model = shipped.get(kind)?.get(name)?;
+    Some((format!("{top}.{kind}.{name}"), model.to_string()))
 }
 
 /// What `--set` takes.
@@ -260,6 +288,25 @@ mod tests {
             let said = refused("superpod-h100", ratio(wrong));
             assert!(said.contains("more than 0"), "{said}");
         }
+    }
+
+    #[test]
+    fn a_part_of_a_shipped_model_can_be_another() {
+        let changes = Changes {
+            set: vec!["hardware.links.ib-ndr400.lane_rate.value=12.5GB/s".to_owned()],
+            ..Changes::default()
+        };
+        let text = compact("dgx-h100", &changes).unwrap();
+        let spec = load::parse(&text, "new").unwrap();
+        let own = &spec.hardware.unwrap().links["ib-ndr400"];
+        let shipped = &catalogue::hardware().links["ib-ndr400"];
+        assert_eq!(own.lane_rate.value.bytes_per_sec(), 12_500_000_000);
+        assert_eq!(own.latency, shipped.latency);
+        let changes = Changes {
+            set: vec!["hardware.links.ib-nrd400.lane_rate.value=12.5GB/s".to_owned()],
+            ..Changes::default()
+        };
+        assert!(refused("dgx-h100", changes).contains("hardware.links.ib-nrd400"));
     }
 
     #[test]
