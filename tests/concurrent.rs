@@ -1,4 +1,4 @@
-//! Jobs of several kinds at once, which share links but no GPU.
+//! Jobs of several kinds at once, which share links.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use fabricsim::budget::Budget;
@@ -306,14 +306,6 @@ fn what_is_wrong_with_a_list_of_jobs_is_told_with_its_place() {
             assert!(error.contains(part), "{part}: {error}");
         }
     };
-    told(
-        of(json!([sum("a", json!("0-3")), sum("b", json!("3-7"))])),
-        &[
-            "job.concurrent[1].gpus",
-            "GPU 3 (node0/gpu3), which `a` has",
-            "disjoint GPUs: `a` and `b` share links, but no GPU",
-        ],
-    );
     told(
         of(json!([sum("a", json!("0-8"))])),
         &["job.concurrent[0].gpus", "rank 8", "0 to 7"],

@@ -152,8 +152,8 @@ pub struct ConcurrentSpec {
     pub comment: Option<String>,
     /// Its name, which no other one has.
     pub name: String,
-    /// Its GPUs, numbered over the whole machine in the order of ranks, as faults number them; it
-    /// shares links with other jobs, but no GPU.
+    /// Its GPUs, numbered over the whole machine in the order of ranks, as faults number them. Jobs
+    /// with a GPU in common take turns on it, as processes do without MPS.
     pub gpus: Ranks,
     /// When it starts; at once if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

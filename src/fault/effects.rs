@@ -309,6 +309,16 @@ impl Faults {
         self.on().all(|item| item.effect.is_steady())
     }
 
+    /// The place in the list of a fault that slows a rank down and depends on the time, on the step or
+    /// on a draw, if there is one. A GPU that fails slows nothing down: its links are gone.
+    #[must_use]
+    pub fn unsteady_of(&self, rank: usize) -> Option<usize> {
+        let mut slow = self
+            .of_rank(rank)
+            .filter(|(_, effect)| !matches!(effect, Effect::Failed { .. }) && !effect.is_steady());
+        slow.next().map(|(item, _)| item as usize)
+    }
+
     /// Each fault in a few words, in the order of the file.
     pub fn told(&self) -> impl Iterator<Item = String> {
         self.on().map(Item::told)

@@ -69,8 +69,9 @@ pub(super) struct Contention {
     paths: Vec<Option<PathId>>,
     /// By exchange: its speed when all get as much for each transfer, as part of the fastest.
     pulls: Vec<f64>,
-    /// What each group is doing, if it meets others there.
-    active: Vec<Option<ExchangeId>>,
+    /// What each group is doing, if it meets others there, and at which part of its whole speed at
+    /// most.
+    active: Vec<Option<(ExchangeId, f64)>>,
     changed: Vec<Change>,
     scale: Scale,
     /// How many exchanges there are; behind theirs, `paths` and `pulls` have those of routes.
@@ -158,13 +159,14 @@ impl Contention {
         self.paths[exchange.0 as usize].map(|_| self.phases[exchange.0 as usize])
     }
 
-    /// A group begins to move what an exchange moves, at a speed to be learnt from
-    /// [`Contention::speeds`].
-    pub(super) fn start(&mut self, group: GroupId, exchange: ExchangeId) {
-        self.active[group.0 as usize] = Some(exchange);
+    /// A group begins to move what an exchange moves, at no more than `turns` of its whole speed; its
+    /// speed is to be learnt from [`Contention::speeds`].
+    pub(super) fn start(&mut self, group: GroupId, exchange: ExchangeId, turns: f64) {
+        self.active[group.0 as usize] = Some((exchange, turns));
         if let Some(path) = self.paths[exchange.0 as usize] {
             // At most it gets what makes it go as if alone.
-            let cap = (self.scale.whole as f64 / self.pulls[exchange.0 as usize]) as u64;
+            let whole = self.scale.whole as f64 * turns;
+            let cap = (whole / self.pulls[exchange.0 as usize]) as u64;
             self.sharing.start(&self.resources, group.0, path, cap);
         }
     }
@@ -224,14 +226,14 @@ impl Contention {
     fn speed_of_group(&self, group: u32) -> f64 {
         let whole = self.scale.whole;
         let (rate, limit) = self.sharing.rate(group);
-        let speed = match self.active[group as usize] {
-            Some(exchange) if limit != Limit::Cap => {
+        match self.active[group as usize] {
+            Some((exchange, turns)) if limit != Limit::Cap => {
                 let speed = rate as f64 * self.pulls[exchange.0 as usize];
-                (speed as u64).min(whole)
+                ((speed as u64).min(whole) as f64 / whole as f64).min(turns)
             }
-            _ => whole,
-        };
-        speed as f64 / whole as f64
+            Some((_, turns)) => turns,
+            None => 1.0,
+        }
     }
 
     /// How fast a transfer flows, in bytes per second.

@@ -23,6 +23,8 @@ mod state;
 mod tests;
 #[cfg(test)]
 mod transfer_tests;
+#[cfg(test)]
+mod turns_tests;
 
 pub use ledger::Ledger;
 pub use outline::task_footprint;

@@ -65,6 +65,8 @@ pub(super) struct ActorState {
     pub(super) host_launches: u32,
     /// SMs that communications hold.
     pub(super) held: u32,
+    /// Kernels of it that are on the GPU, those of communications included.
+    pub(super) on_gpu: u32,
     pub(super) versions: u32,
     pub(super) ledger: Ledger,
     pub(super) doing: Doing,
@@ -91,6 +93,7 @@ impl ActorState {
             host_base: Time::ZERO,
             host_launches: 0,
             held: 0,
+            on_gpu: 0,
             versions: 0,
             ledger: Ledger::new(streams),
             doing: Doing::Idle,
@@ -182,6 +185,8 @@ pub(super) struct Going {
     pub(super) since: Time,
     /// The part of that speed at which it goes on.
     pub(super) speed: f64,
+    /// The part that the turns of its processes on their GPUs leave of it.
+    pub(super) turns: f64,
 }
 
 /// What an operation is at.

@@ -253,6 +253,7 @@ fn whoever_waits_is_told_for_whom() {
     assert!(outcome.ledgers[1].waited_for.is_empty());
     let options = JobOptions {
         timeout: Some(micros(15)),
+        ..JobOptions::default()
     };
     let error = run_with(&job, &[takes(5, &[])], &Undisturbed, options).expect_err("too late");
     let JobError::TimedOut { waiting, .. } = &error else {

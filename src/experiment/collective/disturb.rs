@@ -24,10 +24,20 @@ pub(crate) struct Conditions<'c> {
 
 impl<'c> Conditions<'c> {
     pub(crate) fn new(plan: &'c Plan, faults: &'c Faults) -> Self {
+        Self::with(plan, faults, faults.is_steady())
+    }
+
+    /// The plan with what faults of GPUs do to it, which is to be always the same; links' faults are
+    /// asked for elsewhere.
+    pub(crate) fn slow_gpus(plan: &'c Plan, faults: &'c Faults) -> Cow<'c, Plan> {
+        Self::with(plan, faults, true).plan
+    }
+
+    fn with(plan: &'c Plan, faults: &'c Faults, steady: bool) -> Self {
         let mut conditions = Conditions {
             plan: Cow::Borrowed(plan),
             faults,
-            steady: faults.is_steady(),
+            steady,
         };
         if conditions.steady && !faults.is_empty() {
             let always = |rank: Rank| {

@@ -1,6 +1,7 @@
 //! Each of several jobs as tasks on its own ranks of the machine.
 
 use super::valid::{Operations, PartWork, ValidConcurrent, ValidPart};
+use crate::collective::timing::{Timing, time_of};
 use crate::collective::{Conditions, plan_of};
 use crate::error::ScenarioError;
 use crate::footprint::{communications_footprint, task_footprints};
@@ -70,6 +71,12 @@ pub(super) fn laid(
         .memory
         .expect_all(&communications_footprint(&job, budget))?;
     let rehearsed = rehearse(&job, |link| valid.topology.rate(link), budget);
+    let rehearsed = rehearsed.and_then(|rehearsed| match &part.work {
+        PartWork::Collective(operations) if !operations.isolated => {
+            warm(valid, &job, rehearsed, budget)
+        }
+        PartWork::Collective(_) | PartWork::Training(_) => Ok(rehearsed),
+    });
     Ok(rehearsed.map(|rehearsed| Laid {
         job,
         rehearsed,
@@ -77,7 +84,41 @@ pub(super) fn laid(
     }))
 }
 
-/// Operations one after the other on one stream. All ranks do the same, so that one stands for all.
+/// Operations that follow each other as in a benchmark's loop: each takes what it adds to those
+/// before, and its kernels have been started when those are over.
+fn warm(
+    valid: &ValidConcurrent,
+    job: &Job,
+    cold: Vec<Rehearsed>,
+    budget: &Budget,
+) -> Result<Vec<Rehearsed>, JobError> {
+    let timing = Timing {
+        isolated: false,
+        exact_full: budget.exact_full,
+        threads: budget.threads as u32,
+        memory: Some(&budget.memory),
+    };
+    let of = |(exchange, cold): (&Exchange, Rehearsed)| {
+        let Some(plan) = &exchange.plan else {
+            return Ok(cold);
+        };
+        let timed = time_of(&valid.topology, plan, timing, None);
+        let (time, outcome) = timed.map_err(|source| JobError::Exchange {
+            exchange: exchange.name.clone(),
+            source,
+        })?;
+        Ok(Rehearsed {
+            time,
+            launch: Time::ZERO,
+            events: cold.events + outcome.events,
+            ..cold
+        })
+    };
+    job.exchanges.iter().zip(cold).map(of).collect()
+}
+
+/// Operations one after the other on one stream. All ranks do the same, so that one stands for all
+/// where no other job is on their GPUs.
 fn collective(
     valid: &ValidConcurrent,
     (part, operations): (&ValidPart, &Operations),
@@ -125,21 +166,24 @@ fn collective(
     }
     job.scripts.push(script);
     let sms = job.exchanges.iter().map(|exchange| exchange.sms).max();
-    job.actors.push(Actor {
-        rank: 0,
-        alike: ranks,
-        script: Some(0),
-        sms: sms.unwrap_or(0),
-        // Starting a kernel is a part of each plan.
-        launch: Time::ZERO,
-        groups: vec![Some(GroupId(0))],
-    });
+    let actors = if part.shares_gpus { ranks } else { 1 };
+    job.actors = (0..actors)
+        .map(|rank| Actor {
+            rank,
+            alike: ranks / actors,
+            script: Some(0),
+            sms: sms.unwrap_or(0),
+            // Starting a kernel is a part of each plan.
+            launch: Time::ZERO,
+            groups: vec![Some(GroupId(0))],
+        })
+        .collect();
     job.groups.push(Group {
         role: GroupRole::Collective,
         name: part.name.clone(),
         ranks: (0..ranks).collect(),
-        members: vec![ActorId(0); ranks as usize],
-        actors: 1,
+        members: (0..ranks).map(|rank| ActorId(rank % actors)).collect(),
+        actors,
         exchanges: (0..job.exchanges.len() as u32).map(ExchangeId).collect(),
     });
     Ok(job)
@@ -163,7 +207,7 @@ fn exchange(
         return free;
     };
     // GPUs that are always slow are a part of the plan; links' rates are asked for while it runs.
-    let plan = Conditions::new(&planned.plan, faults).plan.into_owned();
+    let plan = Conditions::slow_gpus(&planned.plan, faults).into_owned();
     let connections = plan.program.connections();
     Exchange {
         bytes: Bytes::new(planned.bytes),

@@ -1,7 +1,8 @@
-//! Jobs of any kind at once, each on GPUs of its own: checked, run in one simulation and each by
+//! Jobs of any kind at once, on GPUs of their own or on shared ones: checked, run in one simulation and each by
 //! itself, and told as a report's input.
 
 mod lowering;
+mod memory;
 mod results;
 mod run;
 mod valid;

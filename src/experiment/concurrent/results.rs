@@ -3,11 +3,11 @@
 use super::valid::{PartWork, ValidConcurrent, ValidPart};
 use fabricsim_engine::job::{JobOutcome, Rehearsed};
 use fabricsim_plan::job::{Job, JobPart};
-use fabricsim_report::concurrent::{ConcurrentJob, ConcurrentRow, SharedLink};
+use fabricsim_report::concurrent::{ConcurrentJob, ConcurrentRow, SharedGpus, SharedLink};
 use fabricsim_report::training::RankUse;
 use fabricsim_topology::LinkId;
 use fabricsim_units::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// When each size or step of a job ended, one after the other.
 #[derive(Debug, Clone, Default)]
@@ -70,6 +70,7 @@ pub(super) fn job_result(
         slowdown: headline.slowdown,
         rows,
         shared,
+        shared_gpus: None,
     }
 }
 
@@ -147,9 +148,7 @@ pub(super) fn shared_links(
             }
         }
     }
-    let times: Vec<(Time, Time)> = valid.jobs.iter().zip(ended).map(span).collect();
-    // Jobs of which one begins when the other is over share nothing.
-    let meet = |a: usize, b: usize| times[a].0 < times[b].1 && times[b].0 < times[a].1;
+    let meet = meet(valid, ended);
     let of_job = |index: usize| {
         let shared = busy.iter().filter_map(|(link, users)| {
             let own = *users.get(&index).filter(|seconds| **seconds > 0.0)?;
@@ -170,6 +169,42 @@ pub(super) fn shared_links(
         })
     };
     (0..parts.len()).map(of_job).collect()
+}
+
+/// Whether two jobs ran at the same time: those of which one begins when the other is over share
+/// nothing.
+fn meet(valid: &ValidConcurrent, ended: &[Ended]) -> impl Fn(usize, usize) -> bool {
+    let times: Vec<(Time, Time)> = valid.jobs.iter().zip(ended).map(span).collect();
+    move |a, b| times[a].0 < times[b].1 && times[b].0 < times[a].1
+}
+
+/// Of each job: the GPUs on which others run at the same time, and those.
+pub(super) fn shared_gpus(valid: &ValidConcurrent, ended: &[Ended]) -> Vec<Option<SharedGpus>> {
+    let mut on_gpu: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (index, part) in valid.jobs.iter().enumerate() {
+        for &rank in &part.ranks {
+            on_gpu.entry(rank).or_default().push(index);
+        }
+    }
+    let meet = meet(valid, ended);
+    let of_job = |(index, part): (usize, &ValidPart)| {
+        let mut with: BTreeSet<usize> = BTreeSet::new();
+        let own = part.ranks.iter().copied();
+        let gpus: Vec<u32> = own
+            .filter(|rank| {
+                let others = on_gpu.get(rank).into_iter().flatten();
+                let others = others.filter(|&&other| other != index && meet(index, other));
+                let others: Vec<usize> = others.copied().collect();
+                with.extend(&others);
+                !others.is_empty()
+            })
+            .collect();
+        (!gpus.is_empty()).then(|| SharedGpus {
+            gpus: ranges(&gpus),
+            with: with.iter().map(|&o| valid.jobs[o].name.clone()).collect(),
+        })
+    };
+    valid.jobs.iter().enumerate().map(of_job).collect()
 }
 
 /// From when to when a job ran.

@@ -1,19 +1,20 @@
 //! From checked jobs at once to their results: each by itself first, then all of them together.
 
 use super::lowering::{Laid, laid};
-use super::results::{Ended, job_result, ranks, shared_links};
-use super::valid::{PartWork, ValidConcurrent};
+use super::memory::memories;
+use super::results::{Ended, job_result, ranks, shared_gpus, shared_links};
+use super::valid::{PartWork, ValidConcurrent, ValidPart};
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
-use crate::training::{Spans, Trouble, memory};
+use crate::training::{Spans, Trouble};
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_engine::job::{Done, JobError, JobOptions, JobOutcome, JobProbe, Rehearsed, run_job};
 use fabricsim_plan::job::{Job, JobPart, Task};
-use fabricsim_report::concurrent::ConcurrentResult;
+use fabricsim_report::concurrent::{ConcurrentJob, ConcurrentResult};
 use fabricsim_report::training::JobTimeline;
 use fabricsim_report::{JobResult, Metrics, Recording, Summary, Variant};
 use fabricsim_topology::NodeId;
-use fabricsim_units::{Bytes, Time};
+use fabricsim_units::Time;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -53,14 +54,19 @@ pub(crate) fn run_concurrent(
     let nodes: BTreeSet<NodeId> = gpus
         .filter_map(|&gpu| valid.topology.node_of(gpu))
         .collect();
-    let (fits, mut warnings) = memories(valid)?;
-    warnings.extend(unsteady(valid));
+    let ranks: BTreeSet<u32> = valid
+        .jobs
+        .iter()
+        .flat_map(|job| &job.ranks)
+        .copied()
+        .collect();
+    let (fits, warnings) = memories(valid, &result)?;
     let variant = Variant {
         name: name.to_owned(),
         topology: valid.topology.name.clone(),
         topology_title: valid.topology.title.clone(),
         nodes: nodes.len() as u32,
-        gpus: valid.jobs.iter().map(|job| job.ranks.len() as u32).sum(),
+        gpus: ranks.len() as u32,
         differs: Vec::new(),
         no_effect: None,
         metrics: Metrics {
@@ -88,46 +94,6 @@ pub(crate) fn compare(summary: &mut Summary) {
         }
     });
     summary.answer = sentences.collect::<Vec<_>>().join(" ");
-}
-
-/// Whether all training jobs fit into the memory of their GPUs, and which do not; nothing without any.
-fn memories(valid: &ValidConcurrent) -> Result<(Option<bool>, Vec<String>), ScenarioError> {
-    let (mut fits, mut warnings) = (None, Vec::new());
-    for part in &valid.jobs {
-        let PartWork::Training(training) = &part.work else {
-            continue;
-        };
-        let memory = memory(training, &valid.topology, &part.gpus)?;
-        fits = Some(fits.unwrap_or(true) && memory.fits);
-        if !memory.fits {
-            let gib = |bytes: Bytes| bytes.get() as f64 / f64::from(1 << 30);
-            warnings.push(format!(
-                "{} does not fit into memory: {:.1} GiB of {:.1} GiB",
-                part.name,
-                gib(memory.total),
-                gib(memory.capacity)
-            ));
-        }
-    }
-    Ok((fits, warnings))
-}
-
-/// Faults of collectives' ranks that change or are drawn are not a part of their plans.
-fn unsteady(valid: &ValidConcurrent) -> Vec<String> {
-    let touched = valid.jobs.iter().filter(|job| {
-        let plain = |&rank: &u32| valid.faults.is_plain(rank as usize);
-        matches!(job.work, PartWork::Collective(_)) && !job.ranks.iter().all(plain)
-    });
-    if valid.faults.is_steady() {
-        return Vec::new();
-    }
-    let text = |name: &str| {
-        format!(
-            "{name}: faults of GPUs that change with time or are drawn do not slow a collective \
-             beside other jobs"
-        )
-    };
-    touched.map(|job| text(&job.name)).collect()
 }
 
 /// Jobs that all came to their end.
@@ -159,13 +125,14 @@ fn all(
             rehearsed: own,
             held: more,
         } = laid;
-        let whole = JobPart {
+        let whole = [JobPart {
             actors: 0..job.actors.len(),
             groups: 0..job.groups.len(),
             exchanges: 0..job.exchanges.len(),
-        };
-        let mut ends = Ends::new(&job, &[whole], None);
-        if let Err(error) = run(valid, (&job, &own), &mut ends) {
+        }];
+        let mut ends = Ends::new(&job, &whole, None);
+        let one = (std::slice::from_ref(part), &whole[..]);
+        if let Err(error) = run(valid, one, (&job, &own), &mut ends) {
             return Ok(Err(failed(&error)));
         }
         alone.append(&mut ends.ended);
@@ -176,7 +143,8 @@ fn all(
     let plain = |rank: u32| valid.faults.is_plain(rank as usize);
     let spans = Spans::new(&together, 0, plain, budget.exact_full);
     let mut ends = Ends::new(&together, &parts, Some(spans));
-    let outcome = match run(valid, (&together, &rehearsed), &mut ends) {
+    let jobs = (&valid.jobs[..], &parts[..]);
+    let outcome = match run(valid, jobs, (&together, &rehearsed), &mut ends) {
         Ok(outcome) => outcome,
         Err(error) => return Ok(Err(error.to_string())),
     };
@@ -184,8 +152,12 @@ fn all(
     let shared = shared_links(valid, (&together, &rehearsed), (&parts, &ended), &outcome);
     let jobs = valid.jobs.iter().zip(&ended).zip(&alone).zip(shared);
     let jobs = jobs.map(|(((part, ended), alone), shared)| job_result(part, ended, alone, shared));
+    let mut jobs: Vec<ConcurrentJob> = jobs.collect();
+    for (job, shared) in jobs.iter_mut().zip(shared_gpus(valid, &ended)) {
+        job.shared_gpus = shared;
+    }
     let result = ConcurrentResult {
-        jobs: jobs.collect(),
+        jobs,
         end_us: outcome.end.micros(),
         ..ConcurrentResult::default()
     };
@@ -201,18 +173,23 @@ fn all(
     }))
 }
 
+/// Runs some of the jobs as one; each has a timeout of its own.
 fn run(
     valid: &ValidConcurrent,
+    (jobs, parts): (&[ValidPart], &[JobPart]),
     (job, rehearsed): (&Job, &[Rehearsed]),
     ends: &mut Ends<'_>,
 ) -> Result<JobOutcome, JobError> {
     let trouble = Trouble::new(&valid.faults, job);
-    let timeouts = valid.jobs.iter().filter_map(|part| match &part.work {
-        PartWork::Training(training) => training.spec.timeout,
-        PartWork::Collective(_) => None,
-    });
+    let mut timeouts = vec![None; job.groups.len()];
+    for (part, own) in jobs.iter().zip(parts) {
+        if let PartWork::Training(training) = &part.work {
+            timeouts[own.groups.clone()].fill(training.spec.timeout);
+        }
+    }
     let options = JobOptions {
-        timeout: timeouts.min(),
+        of_groups: &timeouts,
+        ..JobOptions::default()
     };
     let rate = |link| valid.topology.rate(link);
     run_job(job, rehearsed, rate, &trouble, options, ends)

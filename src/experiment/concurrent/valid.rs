@@ -41,6 +41,8 @@ pub struct ValidPart {
     pub ranks: Vec<u32>,
     /// The GPU of each.
     pub gpus: Vec<DeviceId>,
+    /// Whether other jobs are on some of them, too.
+    pub shares_gpus: bool,
     /// When it starts.
     pub start: Time,
     /// NCCL's variables.
@@ -67,6 +69,8 @@ pub struct Operations {
     pub sizes: Vec<u64>,
     /// How many operations of each.
     pub repeat: u32,
+    /// Each takes what a single one takes that begins cold, not what it adds in a loop.
+    pub isolated: bool,
     /// What is forced in place of NCCL's choice.
     pub forced: Forced,
     /// In place of NCCL's choice.
@@ -115,10 +119,16 @@ pub(crate) fn concurrent(
         .of(spec, folder, origin)?
         .with(spec, env, origin)?;
     let ranks = ranks_of(jobs, &site, origin)?;
+    let mut of_gpu = vec![0; site.gpus.len()];
+    for &rank in ranks.iter().flatten() {
+        of_gpu[rank as usize] += 1;
+    }
     let mut valid = Vec::with_capacity(jobs.len());
     for (index, (job, ranks)) in jobs.iter().zip(ranks).enumerate() {
         let at = format!("job.concurrent[{index}]");
-        valid.push(part(spec, (job, &at), ranks, &site, (folder, origin))?);
+        let mut part = part(spec, (job, &at), ranks, &site, (folder, origin))?;
+        part.shares_gpus = part.ranks.iter().any(|&rank| of_gpu[rank as usize] > 1);
+        valid.push(part);
     }
     Ok(ValidConcurrent {
         topology: site.topology,
@@ -173,37 +183,20 @@ fn check_list(spec: &ScenarioSpec, jobs: &[ConcurrentSpec], faults: &mut Vec<Fau
     }
 }
 
-/// The ranks of each job. No two have one in common.
+/// The ranks of each job.
 fn ranks_of(
     jobs: &[ConcurrentSpec],
     site: &Site,
     origin: &str,
 ) -> Result<Vec<Vec<u32>>, ScenarioError> {
     let mut faults = Vec::new();
-    let mut owner: Vec<Option<usize>> = vec![None; site.gpus.len()];
     let mut all = Vec::with_capacity(jobs.len());
     for (index, job) in jobs.iter().enumerate() {
         let at = format!("job.concurrent[{index}].gpus");
-        let found = match job.gpus.resolve(&site.topology, &site.gpus, &at) {
-            Ok(ranks) => ranks,
-            Err(wrong) => {
-                faults.push(wrong);
-                Vec::new()
-            }
-        };
-        if let Some((rank, other)) = found.iter().find_map(|&rank| Some((rank, owner[rank]?))) {
-            let name = site.topology.device_name(site.gpus[rank]);
-            let found = format!("GPU {rank} ({name}), which `{}` has, too", jobs[other].name);
-            let expected = format!(
-                "disjoint GPUs: `{}` and `{}` share links, but no GPU",
-                jobs[other].name, job.name
-            );
-            faults.push(fault(&at, found, expected));
+        match job.gpus.resolve(&site.topology, &site.gpus, &at) {
+            Ok(ranks) => all.push(ranks.into_iter().map(|rank| rank as u32).collect()),
+            Err(wrong) => faults.push(wrong),
         }
-        for &rank in &found {
-            owner[rank].get_or_insert(index);
-        }
-        all.push(found.into_iter().map(|rank| rank as u32).collect());
     }
     refuse(origin, faults)?;
     Ok(all)
@@ -221,6 +214,7 @@ fn part(
     let work = match &job.job {
         JobSpec::Collective(asked) => {
             env.register(asked.registered);
+            check_steady((job, &ranks), site, origin)?;
             let at = format!("{at}.job.collective");
             let repeat = job.repeat.unwrap_or(REPEAT);
             let operations = operations((asked, repeat), &at, &site.topology, (folder, origin))?;
@@ -243,10 +237,38 @@ fn part(
         name: job.name.clone(),
         ranks,
         gpus,
+        shares_gpus: false,
         start: job.start.unwrap_or(Time::ZERO),
         env,
         work,
     })
+}
+
+/// Refuses faults of a collective's GPUs that its plan cannot tell.
+fn check_steady(
+    (job, ranks): (&ConcurrentSpec, &[u32]),
+    site: &Site,
+    origin: &str,
+) -> Result<(), ScenarioError> {
+    let mut changing = ranks.iter().filter_map(|&rank| {
+        let place = site.faults.unsteady_of(rank as usize)?;
+        Some((rank as usize, place))
+    });
+    let Some((rank, place)) = changing.next() else {
+        return Ok(());
+    };
+    let name = site.topology.device_name(site.gpus[rank]);
+    let found = format!(
+        "a fault of GPU {rank} ({name}), on which the collective `{}` runs, that changes with time or \
+         is drawn",
+        job.name
+    );
+    let expected = "beside other jobs GPUs of a collective that are as slow all of the time; faults \
+                    of links may change, and so may those of a training job's GPUs";
+    Err(refusal(
+        origin,
+        vec![fault(&format!("faults[{place}]"), found, expected)],
+    ))
 }
 
 fn operations(
@@ -281,6 +303,7 @@ fn operations(
         collective: job.name,
         sizes,
         repeat,
+        isolated: job.isolated,
         forced: Forced {
             algorithm: job.algorithm,
             protocol: job.protocol,

@@ -1,7 +1,7 @@
 //! A scenario's faults, as a job's execution asks for them.
 
 use fabricsim_fault::{Faults, Work};
-use fabricsim_plan::job::{Job, JobDisturbances, Kernels, Tag, TaskId, Work as Task};
+use fabricsim_plan::job::{ActorId, Job, JobDisturbances, Kernels, Tag, TaskId, Work as Task};
 use fabricsim_topology::LinkId;
 use fabricsim_units::Time;
 use rustc_hash::FxHashMap;
@@ -9,8 +9,9 @@ use rustc_hash::FxHashMap;
 /// Faults of a job.
 pub(crate) struct Trouble<'f> {
     faults: &'f Faults,
-    /// By rank: the number of each kernel in its micro-batch, by task.
-    kernels: FxHashMap<u32, usize>,
+    /// By actor: its script.
+    scripts: Vec<Option<u32>>,
+    /// By script: the number of each kernel in its micro-batch, by task.
     numbers: Vec<Vec<u32>>,
 }
 
@@ -32,11 +33,7 @@ impl<'f> Trouble<'f> {
         };
         Trouble {
             faults,
-            kernels: job
-                .actors
-                .iter()
-                .filter_map(|a| Some((a.rank, a.script? as usize)))
-                .collect(),
+            scripts: job.actors.iter().map(|actor| actor.script).collect(),
             numbers: job.scripts.iter().map(number).collect(),
         }
     }
@@ -51,13 +48,19 @@ impl JobDisturbances for Trouble<'_> {
         )
     }
 
-    fn kernels(&self, rank: u32, task: TaskId, tag: Tag, kernels: Kernels) -> Kernels {
+    fn kernels(
+        &self,
+        (actor, rank): (ActorId, u32),
+        task: TaskId,
+        tag: Tag,
+        kernels: Kernels,
+    ) -> Kernels {
         let at = rank as usize;
         if self.faults.is_plain(at) {
             return kernels;
         }
-        let script = self.kernels.get(&rank).copied();
-        let number = script.and_then(|s| self.numbers[s].get(task.0 as usize));
+        let script = self.scripts[actor.0 as usize];
+        let number = script.and_then(|s| self.numbers[s as usize].get(task.0 as usize));
         let number = number.copied().unwrap_or(0);
         let work = Work {
             step: u64::from(tag.step),

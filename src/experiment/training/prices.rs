@@ -72,6 +72,7 @@ fn run(
     let trouble = Trouble::new(faults, &lowered.job);
     let options = JobOptions {
         timeout: variant.training.spec.timeout,
+        ..JobOptions::default()
     };
     let job = &lowered.job;
     let outcome = run_job(job, &rehearsed, rate, &trouble, options, &mut Unseen);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Ranks that nothing tells apart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Actor {
-    /// One of them.
+    /// One of them. Actors of one rank are processes that share its GPU.
     pub rank: u32,
     /// How many there are.
     pub alike: u32,

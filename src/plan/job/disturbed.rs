@@ -1,6 +1,6 @@
 //! What disturbs a job from outside.
 
-use super::{Kernels, Tag, TaskId};
+use super::{ActorId, Kernels, Tag, TaskId};
 use fabricsim_topology::LinkId;
 use fabricsim_units::Time;
 
@@ -11,8 +11,8 @@ pub trait JobDisturbances: Sync {
     fn speed(&self, _rank: u32, _at: Time) -> (f64, Option<Time>) {
         (1.0, None)
     }
-    /// What kernels of a rank really take.
-    fn kernels(&self, _rank: u32, _task: TaskId, _tag: Tag, kernels: Kernels) -> Kernels {
+    /// What kernels of an actor, on its rank's GPU, really take.
+    fn kernels(&self, _of: (ActorId, u32), _task: TaskId, _tag: Tag, kernels: Kernels) -> Kernels {
         kernels
     }
     /// What is left of a link's rate at a time.

@@ -5,5 +5,5 @@ mod record;
 mod text;
 
 pub(crate) use page::details;
-pub use record::{ConcurrentJob, ConcurrentResult, ConcurrentRow, SharedLink};
+pub use record::{ConcurrentJob, ConcurrentResult, ConcurrentRow, SharedGpus, SharedLink};
 pub(crate) use text::{lines, rows};

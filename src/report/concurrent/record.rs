@@ -43,6 +43,18 @@ pub struct ConcurrentJob {
     /// Of the links that it shares with others the one that they use longest; none if it shares none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<SharedLink>,
+    /// Its GPUs on which other jobs run at the same time; none if it has all for itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_gpus: Option<SharedGpus>,
+}
+
+/// GPUs that several jobs take turns on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SharedGpus {
+    /// By number, as a scenario has them: `0-7, 16`.
+    pub gpus: String,
+    /// The other jobs that are on any of them.
+    pub with: Vec<String>,
 }
 
 /// What a size of a collective took, or a step.
@@ -113,18 +125,25 @@ impl ConcurrentResult {
             (1, None) => "There is one job, which has the machine for itself.".to_owned(),
             (_, None) => "No job is slower beside the others than by itself.".to_owned(),
             (_, Some(job)) => {
-                let shared = job.shared.as_ref().map(|shared| {
+                let link = job.shared.as_ref().map(|shared| {
                     format!(
                         "; with {} it shares {} longest",
                         shared.with.join(" and "),
                         shared.link
                     )
                 });
+                let gpus = job.shared_gpus.as_ref().map(|shared| {
+                    format!(
+                        "; with {} it takes turns on GPUs {}",
+                        shared.with.join(" and "),
+                        shared.gpus
+                    )
+                });
                 format!(
                     "Beside the others {} takes {:.2} × as long as by itself{}.",
                     job.name,
                     job.slowdown,
-                    shared.unwrap_or_default()
+                    gpus.or(link).unwrap_or_default()
                 )
             }
         }

@@ -25,7 +25,7 @@ pub(crate) fn rows(jobs: &[ConcurrentJob]) -> ([&'static str; 9], Vec<[String; 9
         rows.push([
             job.name.clone(),
             job.what.clone(),
-            job.gpus.clone(),
+            gpus(job),
             micros(job.start_us),
             micros(job.end_us),
             micros(job.time_us),
@@ -49,6 +49,22 @@ pub(crate) fn rows(jobs: &[ConcurrentJob]) -> ([&'static str; 9], Vec<[String; 9
         }
     }
     (heading, rows)
+}
+
+/// Its GPUs, and with whom it takes turns on them.
+fn gpus(job: &ConcurrentJob) -> String {
+    match &job.shared_gpus {
+        None => job.gpus.clone(),
+        Some(shared) if shared.gpus == job.gpus => {
+            format!("{}, with {}", job.gpus, shared.with.join(", "))
+        }
+        Some(shared) => format!(
+            "{}; {} with {}",
+            job.gpus,
+            shared.gpus,
+            shared.with.join(", ")
+        ),
+    }
 }
 
 fn name(row: &ConcurrentRow) -> String {

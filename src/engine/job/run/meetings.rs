@@ -36,7 +36,7 @@ impl Run<'_> {
         }
         if state.come.is_empty() {
             self.rounds[group.0 as usize] += 1;
-            if let Some(timeout) = self.options.timeout {
+            if let Some(timeout) = self.options.timeout_of(group) {
                 let event = Event::Patience(group, self.rounds[group.0 as usize]);
                 self.events.push(Due::new(self.now + timeout, event));
             }
@@ -47,6 +47,9 @@ impl Run<'_> {
         }
         let sms = self.job.exchanges[exchange.0 as usize].sms;
         self.actors[actor.0 as usize].held += sms;
+        if sms > 0 {
+            self.enter_gpu(actor);
+        }
         self.pace(actor);
         Ok(())
     }
@@ -54,6 +57,7 @@ impl Run<'_> {
     /// All have come.
     pub(super) fn begin_group(&mut self, group: GroupId) {
         let now = self.now;
+        let turns = self.turns_of_group(group);
         let state = &mut self.groups[group.0 as usize];
         // Who came last; if several did, the first of them by number.
         let last = state.come.iter().max_by_key(|c| (c.2, Reverse(c.0)));
@@ -69,6 +73,7 @@ impl Run<'_> {
             left: phases.map_or(whole, |phases| phases.before).picos() as f64,
             since: now,
             speed: 0.0,
+            turns,
         });
         let come = state.come.clone();
         for (actor, stream, _) in come {
@@ -83,7 +88,7 @@ impl Run<'_> {
             }
             self.touch(actor);
         }
-        self.go_on(group, 1.0);
+        self.go_on(group, turns);
     }
 
     /// A phase of a group's operation is over.
@@ -99,7 +104,7 @@ impl Run<'_> {
                 Phase::After => return None,
             })
         });
-        let over = going.phase;
+        let (over, turns) = (going.phase, going.turns);
         if let Some((phase, whole)) = next {
             (going.phase, going.left) = (phase, whole.picos() as f64);
             (going.since, going.speed) = (self.now, 0.0);
@@ -108,8 +113,8 @@ impl Run<'_> {
             self.contention.stop(Flow::Group(group));
         }
         match next {
-            Some((Phase::Moving, _)) => self.contention.start(group, exchange),
-            Some(_) => self.go_on(group, 1.0),
+            Some((Phase::Moving, _)) => self.contention.start(group, exchange, turns),
+            Some(_) => self.go_on(group, turns),
             None => self.end_group(group, probe),
         }
     }
@@ -148,6 +153,9 @@ impl Run<'_> {
             let me = &mut self.actors[actor.0 as usize];
             me.held -= known.sms;
             me.ledger.communication[usize::from(stream.0)] += self.now.saturating_sub(going.begun);
+            if known.sms > 0 {
+                self.leave_gpu(actor);
+            }
             self.end_task(actor, stream, probe);
             self.pace(actor);
         }

@@ -5,6 +5,7 @@ mod sources;
 mod steps;
 mod tasks;
 mod transfers;
+mod turns;
 
 use super::contention::{Contention, Flow};
 use super::outline::Outline;
@@ -20,13 +21,24 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use steps::StepEnds;
 use transfers::Transfers;
+use turns::Gpus;
 
 /// How to run a job.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct JobOptions {
+pub struct JobOptions<'o> {
     /// A rank that waits for others in a communication longer than that ends the job, as
     /// NCCL's watchdog or a monitored barrier would.
     pub timeout: Option<Time>,
+    /// By group, in place of `timeout`, of jobs that run at once; groups beyond have `timeout`.
+    pub of_groups: &'o [Option<Time>],
+}
+
+impl JobOptions<'_> {
+    /// How long ranks of a group wait for others.
+    fn timeout_of(&self, group: GroupId) -> Option<Time> {
+        let own = self.of_groups.get(group.0 as usize);
+        own.copied().unwrap_or(self.timeout)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,13 +94,14 @@ struct Run<'j> {
     job: &'j Job,
     rehearsed: &'j [Rehearsed],
     disturbances: &'j dyn JobDisturbances,
-    options: JobOptions,
+    options: JobOptions<'j>,
     outlines: Vec<Outline<'j>>,
     actors: Vec<ActorState>,
     groups: Vec<GroupState>,
     /// Operations that each group has begun to gather for.
     rounds: Vec<u32>,
     contention: Contention,
+    gpus: Gpus,
     events: BinaryHeap<Due>,
     touched: Vec<ActorId>,
     ready: Vec<GroupId>,
@@ -134,7 +147,7 @@ pub fn run_job(
     rehearsed: &[Rehearsed],
     rate: impl Fn(LinkId) -> Bandwidth,
     disturbances: &dyn JobDisturbances,
-    options: JobOptions,
+    options: JobOptions<'_>,
     probe: &mut dyn JobProbe,
 ) -> Result<JobOutcome, JobError> {
     let mut scripted = Scripted::of(job);
@@ -163,7 +176,7 @@ pub fn run_source(
     rehearsed: &[Rehearsed],
     rate: impl Fn(LinkId) -> Bandwidth,
     disturbances: &dyn JobDisturbances,
-    options: JobOptions,
+    options: JobOptions<'_>,
     probe: &mut dyn JobProbe,
 ) -> Result<JobOutcome, JobError> {
     let streams = job.streams.len();
@@ -199,7 +212,7 @@ impl<'j> Run<'j> {
         rehearsed: &'j [Rehearsed],
         contention: Contention,
         disturbances: &'j dyn JobDisturbances,
-        options: JobOptions,
+        options: JobOptions<'j>,
     ) -> Self {
         let traffic = |slots: usize| vec![Traffic::default(); slots];
         Run {
@@ -212,6 +225,7 @@ impl<'j> Run<'j> {
             groups: vec![GroupState::default(); job.groups.len()],
             rounds: vec![0; job.groups.len()],
             contention,
+            gpus: Gpus::new(job),
             events: BinaryHeap::new(),
             touched: Vec::new(),
             ready: Vec::new(),
@@ -269,7 +283,7 @@ impl Run<'_> {
                 if waits && self.rounds[group.0 as usize] == round {
                     return Err(JobError::TimedOut {
                         at: self.now,
-                        after: self.options.timeout.unwrap_or(Time::ZERO),
+                        after: self.options.timeout_of(group).unwrap_or(Time::ZERO),
                         waiting: self.waiting(group),
                     });
                 }
@@ -324,6 +338,7 @@ impl Run<'_> {
         while self.ask(source)? {
             self.begin_all()?;
         }
+        self.take_turns();
         let mut speeds = std::mem::take(&mut self.speeds);
         self.contention.speeds(&mut speeds);
         for &(flow, speed) in &speeds {

@@ -97,7 +97,9 @@ impl Run<'_> {
         let now = self.now;
         let kind = match work {
             Work::Kernels(kernels) => {
-                let kernels = self.disturbances.kernels(me.rank, task, tag, kernels);
+                let kernels = self
+                    .disturbances
+                    .kernels((actor, me.rank), task, tag, kernels);
                 Kind::Kernels {
                     part: tag.kind,
                     kernels,
@@ -145,15 +147,17 @@ impl Run<'_> {
             kind,
         });
         if matches!(kind, Kind::Kernels { .. }) {
+            self.enter_gpu(actor);
             self.pace(actor);
         }
         self.touch(actor);
         Ok(())
     }
 
-    /// How long an actor's kernels still take, with the SMs and the speed that it has now.
+    /// How long an actor's kernels still take, with the SMs, the speed and the turns that it has now.
     pub(super) fn pace(&mut self, actor: ActorId) {
         let me = &self.job.actors[actor.0 as usize];
+        let turns = self.gpus.turns(actor);
         let state = &mut self.actors[actor.0 as usize];
         let now = self.now;
         let mut looks_again = None;
@@ -174,6 +178,7 @@ impl Run<'_> {
                 continue;
             };
             let (speed, until) = self.disturbances.speed(me.rank, now);
+            let speed = speed * turns;
             let free = me.sms.saturating_sub(state.held).max(1);
             let share = f64::from(free) / f64::from(me.sms.max(1));
             let compute = kernels.compute.picos() as f64 / share;
@@ -218,6 +223,9 @@ impl Run<'_> {
         let Some(running) = state.streams[usize::from(stream.0)].running.take() else {
             return;
         };
+        if matches!(running.kind, Kind::Kernels { .. }) {
+            self.leave_gpu(actor);
+        }
         let meeting = match running.kind {
             Kind::Communication(group) => Some(Meeting {
                 group,
