@@ -63,7 +63,8 @@ fn the_list_has_every_scenario_in_columns_or_as_a_document() {
     let column = out.lines().next().unwrap().find("all-reduce").unwrap();
     for (line, entry) in out.lines().zip(entries) {
         let name = entry["name"].as_str().unwrap();
-        let job = entry["collective"].as_str().unwrap_or("training");
+        let job = entry["collective"].as_str().or(entry["job"].as_str());
+        let job = job.unwrap();
         assert!(line.starts_with(&format!("{name} ")), "{line}");
         assert!(line[column..].starts_with(&format!("{job} ")), "{line}");
         let topology = entry["machines"][0]["topology"].as_str().unwrap();

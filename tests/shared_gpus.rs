@@ -4,8 +4,10 @@
 use fabricsim::budget::Budget;
 use fabricsim::experiment::{self, Silent, parse, validate};
 use fabricsim::report::concurrent::ConcurrentJob;
-use fabricsim::report::{JobResult, Outputs, Results, summary_text};
+use fabricsim::report::training::write_job_trace;
+use fabricsim::report::{Outputs, Results, summary_text};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// A scenario with a job on so many nodes of DGX H100.
@@ -244,10 +246,53 @@ fn each_job_has_its_own_timeout() {
 }
 
 #[test]
-fn the_results_name_a_variant_with_its_gpus_once() {
+fn a_gpu_is_counted_once_and_shows_a_process_of_each_job() {
     let jobs = [training("a", "0-3", 1), training("b", "2-5", 1)];
-    let results = results(&at_once(&jobs)).unwrap();
-    let variant = &results.summary.variants[0];
-    assert_eq!(variant.gpus, 6);
-    assert!(matches!(variant.job, JobResult::Concurrent(_)));
+    let mut scenario = at_once(&jobs);
+    // So that more than the first rank of each job is shown.
+    scenario["faults"] = json!([{"slow_gpu": {"ranks": "2-3", "speed": 0.9}}]);
+    let results = results(&scenario).unwrap();
+    assert_eq!(results.summary.variants[0].gpus, 6);
+    let timelines = results.job_timelines();
+    let timeline = timelines[0].1;
+    let shown: Vec<(u32, &str)> = timeline
+        .ranks
+        .iter()
+        .map(|(rank, _, job)| (*rank, job.as_str()))
+        .collect();
+    assert!(
+        shown.contains(&(3, "a")) && shown.contains(&(3, "b")),
+        "{shown:?}"
+    );
+    let mut trace = Vec::new();
+    write_job_trace(timeline, &mut trace).unwrap();
+    let trace: Value = serde_json::from_slice(&trace).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap().iter();
+    let named = events.filter(|event| event["name"] == "process_name");
+    let named = named.filter(|event| event["args"]["name"].as_str().unwrap().starts_with("rank"));
+    let processes: BTreeSet<u64> = named.map(|event| event["pid"].as_u64().unwrap()).collect();
+    assert_eq!(processes.len(), shown.len());
+}
+
+/// The shipped scenario's finding, as docs/scenarios.md tells it.
+#[test]
+fn two_jobs_are_best_off_with_a_server_each() {
+    let text = std::fs::read_to_string("scenarios/two-jobs.json").unwrap();
+    let results = results(&serde_json::from_str(&text).unwrap()).unwrap();
+    let of = |index: usize| {
+        let variant = &results.summary.variants[index];
+        assert_eq!(variant.metrics.fits, Some(true), "{}", variant.name);
+        &variant.job.concurrent().unwrap().jobs[0]
+    };
+    let (own, halves, turns) = (of(0), of(1), of(2));
+    assert_eq!(own.slowdown.to_bits(), 1f64.to_bits());
+    near(halves.alone_us, own.time_us);
+    assert!(
+        (1.15..1.25).contains(&halves.slowdown),
+        "{}",
+        halves.slowdown
+    );
+    assert!(halves.shared.as_ref().unwrap().link.contains("nic0"));
+    near(turns.slowdown, 2.0);
+    assert!(turns.time_us > halves.time_us);
 }

@@ -35,6 +35,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "gpt3-175b-tp8-pp4-dp8",
     "nvl72-vs-dgx-h100-llama3-70b",
     "llama3-405b-16k",
+    "two-jobs",
 ];
 
 /// The names of the shipped scenarios.
@@ -92,7 +93,7 @@ fn shipped_name(text: &Path) -> Option<&str> {
 pub struct Entry {
     /// Its name.
     pub name: &'static str,
-    /// `collective` or `training`.
+    /// `collective`, `training` or `concurrent`.
     pub job: &'static str,
     /// Of a collective: which.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,7 @@
 //! transfers do in the simulation of one collective ([`super::sharing`]); the time in which it
 //! moves none goes by as if it were alone. Transfers outside of communicators share the same links,
 //! each as one transfer. Kernels slow down while communications hold SMs of
-//! their GPU.
+//! their GPU. Actors of one rank are processes that take turns on its GPU.
 //!
 //! What it leaves out: ranks that come early begin nothing alone; HBM is not shared between
 //! communication and kernels.

@@ -5,7 +5,7 @@ use crate::collective::timing::{Timing, time_of};
 use crate::collective::{Conditions, plan_of};
 use crate::error::ScenarioError;
 use crate::footprint::{communications_footprint, task_footprints};
-use fabricsim_budget::{Budget, Held};
+use fabricsim_budget::{Budget, Held, Purpose};
 use fabricsim_engine::job::{JobError, Rehearsed, rehearse};
 use fabricsim_fault::Faults;
 use fabricsim_nccl::{Communicator, NcclError, Planned};
@@ -43,7 +43,8 @@ pub(super) fn laid(
         PartWork::Collective(operations) => {
             let router = Router::new(&valid.topology, seed).avoiding(dead);
             let job = collective(valid, (part, operations), (&faults, router), budget)?;
-            (job, Vec::new())
+            let held = tasks_held(&job, budget)?;
+            (job, vec![held])
         }
         PartWork::Training(training) => {
             // Others may meet any rank's links, so that no rank can stand for another.
@@ -82,6 +83,15 @@ pub(super) fn laid(
         rehearsed,
         held,
     }))
+}
+
+/// The memory that a collective's tasks take, and what each actor has of them.
+fn tasks_held(job: &Job, budget: &Budget) -> Result<Held, ScenarioError> {
+    let footprint = task_footprints(budget);
+    let tasks: usize = job.scripts.iter().map(|script| script.tasks.len()).sum();
+    let each = footprint.task + job.actors.len() as u64 * footprint.of_actor;
+    let bytes = (tasks as u64).saturating_mul(each);
+    Ok(footprint.memory.hold(Purpose::Tasks, bytes)?)
 }
 
 /// Operations that follow each other as in a benchmark's loop: each takes what it adds to those

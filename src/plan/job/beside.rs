@@ -1,4 +1,4 @@
-//! Jobs that run at once on ranks of their own, as one job.
+//! Jobs that run at once, as one job.
 
 use super::{
     ActorId, ExchangeId, GroupId, Job, StreamId, StreamRole, Tag, Task, TaskId, TransferRouteId,
@@ -68,7 +68,8 @@ impl Job {
         self
     }
 
-    /// Adds a job that runs at the same time on other ranks, and says what of this one is its own.
+    /// Adds a job that runs at the same time, on other ranks or as processes of its own on the same ones,
+    /// and says what of this one is its own.
     /// Streams for the same thing are one, for each rank has its own.
     pub fn add_beside(&mut self, other: Job) -> JobPart {
         let names: Vec<u16> = other.names.iter().map(|name| self.name(name)).collect();

@@ -24,8 +24,9 @@ const GPU: u32 = 0;
 const HOST: u32 = 1_000;
 const THREAD: u32 = 1_000;
 
-/// Writes `rank-N.json.gz` into `folder`, which is there, for each rank of a timeline. Times are
-/// microseconds with up to six decimals, so picoseconds are exact.
+/// Writes `rank-N.json.gz` into `folder`, which is there, for each rank of a timeline; for the second
+/// job on its GPU `rank-N-2.json.gz`. Times are microseconds with up to six decimals, so picoseconds
+/// are exact.
 ///
 /// # Errors
 /// A file that cannot be written.
@@ -46,7 +47,11 @@ pub fn write_kineto(timeline: &JobTimeline, folder: &Path) -> Result<(), ReportE
         let mut out = GzBuilder::new().write(Vec::new(), Compression::default());
         trace.write(&mut out).map_err(json)?;
         let bytes = out.finish().map_err(json)?;
-        write_file(&folder.join(format!("rank-{rank}.json.gz")), &bytes)?;
+        let name = match timeline.jobs_before(index) {
+            0 => format!("rank-{rank}.json.gz"),
+            before => format!("rank-{rank}-{}.json.gz", before + 1),
+        };
+        write_file(&folder.join(name), &bytes)?;
     }
     Ok(())
 }

@@ -35,6 +35,14 @@ impl JobTimeline {
     pub fn communication(&self, span: &JobSpan) -> Option<&Communication> {
         self.communications.get(span.communication? as usize)
     }
+
+    /// How many of the ranks shown before a place are on the same GPU: of other jobs.
+    #[must_use]
+    pub(super) fn jobs_before(&self, place: usize) -> usize {
+        let (before, from) = self.ranks.split_at(place.min(self.ranks.len()));
+        let rank = from.first().map(|(rank, _, _)| *rank);
+        before.iter().filter(|(r, _, _)| Some(*r) == rank).count()
+    }
 }
 
 /// A task.

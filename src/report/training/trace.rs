@@ -26,8 +26,8 @@ pub fn write_job_trace(timeline: &JobTimeline, out: impl Write) -> Result<(), Re
 fn write_events(timeline: &JobTimeline, out: impl Write) -> io::Result<()> {
     let mut events = Events::begin(out, left_out(timeline).as_deref())?;
     // Processes of their own come after those of ranks.
-    let ranks = timeline.ranks.iter().map(|(rank, _, _)| *rank);
-    let next = pid(ranks.max().unwrap_or(0)) + 1;
+    let processes = (0..timeline.ranks.len()).map(|place| process(timeline, place));
+    let next = processes.max().unwrap_or(pid(0)) + 1;
     write_steps(timeline, next, &mut events)?;
     let disturbances = timeline.disturbances.iter().filter_map(|d| {
         let (from, to) = disturbed(d, timeline.end)?;
@@ -116,7 +116,7 @@ fn event<'a>(
     during: (Time, Time),
 ) -> Event<'a> {
     Event {
-        pid: process(timeline, span),
+        pid: process(timeline, span.rank as usize),
         of: timeline.communication(span),
         span,
         name,
@@ -205,7 +205,7 @@ fn write_messages<W: Write>(timeline: &JobTimeline, events: &mut Events<W>) -> i
                 write!(
                     events.out,
                     "{{\"ph\":{phase},\"id\":{number},\"pid\":{},\"tid\":{},\"name\":\"message\",\"cat\":\"message\",\"ts\":{}}}",
-                    process(timeline, span),
+                    process(timeline, span.rank as usize),
                     u32::from(span.stream) + 1,
                     exact_micros(at)
                 )?;
@@ -215,10 +215,15 @@ fn write_messages<W: Write>(timeline: &JobTimeline, events: &mut Events<W>) -> i
     Ok(())
 }
 
-/// The process of a span's rank.
-fn process(timeline: &JobTimeline, span: &JobSpan) -> u64 {
-    let shown = timeline.ranks.get(span.rank as usize);
-    pid(shown.map_or(span.rank, |(rank, _, _)| *rank))
+/// The process of what is shown at a place: that of its rank, or one behind those of all ranks where
+/// another job's is on the same GPU.
+fn process(timeline: &JobTimeline, place: usize) -> u64 {
+    let Some(&(rank, _, _)) = timeline.ranks.get(place) else {
+        return pid(place as u32);
+    };
+    let ranks = timeline.ranks.iter().map(|(rank, _, _)| *rank);
+    let behind = pid(ranks.clone().max().unwrap_or(0));
+    pid(rank) + behind * timeline.jobs_before(place) as u64
 }
 
 fn name_ranks<W: Write>(timeline: &JobTimeline, events: &mut Events<W>) -> io::Result<()> {
@@ -229,7 +234,7 @@ fn name_ranks<W: Write>(timeline: &JobTimeline, events: &mut Events<W>) -> io::R
         .collect();
     let ranks = (0..).zip(&timeline.ranks);
     for (index, shown) in ranks.filter(|&(index, _)| is_traced(timeline, index)) {
-        let process = pid(shown.0);
+        let process = process(timeline, index as usize);
         events.name("process_name", process, 0, &rank_name(shown))?;
         events.sort("process_sort_index", process, 0, process)?;
         for &(_, stream) in threads.range((index, 0)..=(index, u8::MAX)) {
