@@ -42,6 +42,9 @@ pub enum CliError {
     /// A job that fits into no GPU's memory as it is divided.
     #[error("nothing fits into the memory of its GPUs; the results say what it needs")]
     NothingFits,
+    /// A sweep of which no point has results; how many there are.
+    #[error("none of the {0} points has results; points.csv says why")]
+    NoPointDone(usize),
     /// A validation without one prediction; how many tables were skipped.
     #[error(
         "none of the {0} tables could be predicted; what was skipped and why stands in the output"
@@ -74,6 +77,7 @@ impl CliError {
             | CliError::Explain(ExplainError::Simulation(_))
             | CliError::Found { .. }
             | CliError::NothingFits
+            | CliError::NoPointDone(_)
             | CliError::NothingPredicted(_) => 1,
             CliError::Report(error) if error.is_usage() => 2,
             CliError::Report(_)

@@ -14,6 +14,7 @@ mod scenario;
 mod schema;
 mod signals;
 mod spelling;
+mod sweep;
 mod terminal;
 mod topology;
 mod validate;
@@ -44,6 +45,7 @@ enum Command {
     Scenario(scenario::Args),
     Collective(collective::Args),
     Compare(compare::Args),
+    Sweep(sweep::Args),
     Explain(explain::Args),
     Topology(topology::Args),
     Validate(validate::Args),
@@ -63,6 +65,7 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
         Command::Scenario(args) => scenario::run(&args, quiet),
         Command::Collective(args) => collective::run(&args, quiet),
         Command::Compare(args) => compare::run(&args, quiet),
+        Command::Sweep(args) => sweep::run(&args, quiet),
         Command::Explain(args) => explain::run(&args, quiet),
         Command::Topology(args) => topology::run(&args, quiet),
         Command::Validate(args) => validate::run(&args, quiet),

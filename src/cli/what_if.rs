@@ -67,6 +67,19 @@ impl WhatIfArgs {
         )?)
     }
 
+    /// What the flags say, by places of a scenario as the axis of a sweep has them.
+    pub(super) fn places(&self) -> Result<BTreeMap<String, Value>, CliError> {
+        let mut places = BTreeMap::new();
+        let faults = self.faults()?;
+        if !faults.is_empty() {
+            places.insert("faults".to_owned(), Value::Array(faults));
+        }
+        if let Some(ratio) = self.oversubscription {
+            places.insert("oversubscription".to_owned(), json!(ratio));
+        }
+        Ok(places)
+    }
+
     /// The faults that the flags say, as a scenario has them.
     fn faults(&self) -> Result<Vec<Value>, CliError> {
         let mut faults = Vec::new();

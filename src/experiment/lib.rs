@@ -19,6 +19,7 @@ mod refusal;
 mod run;
 mod site;
 mod spec;
+pub mod sweep;
 mod training;
 mod valid;
 mod watch;

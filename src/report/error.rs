@@ -70,6 +70,58 @@ pub enum ReportError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// A folder's file does not say which sweep it is of.
+    #[error("`{}` is no sweep.json: {source}", path.display())]
+    NoSweep {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// A line of a sweep's points is none.
+    #[error("`{}`, line {line}: no point of a sweep: {source}", path.display())]
+    NoPoint {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// A folder has points of another sweep.
+    #[error("`{}` has points of another sweep: {what}; name another folder, or remove this one", path.display())]
+    AnotherSweep {
+        /// The folder.
+        path: PathBuf,
+        /// What differs.
+        what: String,
+    },
+    /// Another process writes a sweep's folder.
+    #[error("`{}` is being written by another process: wait for it, or name another folder", path.display())]
+    Busy {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Two shards have the same point.
+    #[error("point {point} is in `{}` and in `{}`; expected shards that have no point in common", one.display(), other.display())]
+    Overlap {
+        /// The point's number.
+        point: u32,
+        /// One folder.
+        one: PathBuf,
+        /// The other.
+        other: PathBuf,
+    },
+    /// A sweep is not whole.
+    #[error("{count} points are missing for `{}` ({points}): run them, or name the folders that have them", path.display())]
+    MissingPoints {
+        /// The folder that was to be whole.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+        /// Which, for people.
+        points: String,
+    },
     /// A number in the results is not finite, so that JSON cannot hold it.
     #[error("the result `{field}` is {value}, which no report can hold")]
     NotFinite {
@@ -108,7 +160,13 @@ impl ReportError {
             | ReportError::Current { .. }
             | ReportError::Unnamed { .. }
             | ReportError::Dangling { .. }
-            | ReportError::Unread { .. } => true,
+            | ReportError::Unread { .. }
+            | ReportError::NoSweep { .. }
+            | ReportError::NoPoint { .. }
+            | ReportError::AnotherSweep { .. }
+            | ReportError::Busy { .. }
+            | ReportError::Overlap { .. }
+            | ReportError::MissingPoints { .. } => true,
             ReportError::Io { .. }
             | ReportError::Stranded { .. }
             | ReportError::NotFinite { .. }

@@ -33,6 +33,7 @@ mod recorded;
 mod results;
 mod summary;
 mod summary_json;
+pub mod sweep;
 mod table;
 mod text_table;
 pub mod training;

@@ -2,6 +2,7 @@
 //! summaries, tables of points and comparisons.
 
 use super::concurrent::ConcurrentResult;
+use super::numbers::{count, micros, percent, size, three_digits};
 use super::record::{CollectiveResult, Row};
 use super::training::{StepResult, TrainingResult};
 use schemars::JsonSchema;
@@ -163,4 +164,64 @@ impl Metrics {
             ("goodput", self.goodput),
         ]
     }
+
+    /// One of its numbers by name.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<f64> {
+        let mut numbers = self.numbers().into_iter();
+        numbers.find(|(known, _)| *known == name)?.1
+    }
+
+    /// The names of all numbers, in the order of their declaration.
+    pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+        let names = Metrics::default().numbers().map(|(name, _)| name);
+        names.into_iter()
+    }
+}
+
+/// What a number is called for people; its name, of one that has no other.
+#[must_use]
+pub(crate) fn label(name: &str) -> &str {
+    match name {
+        "bytes" => "size",
+        "time_us" => "time",
+        "algbw_gbs" => "algorithm bandwidth",
+        "busbw_gbs" => "bus bandwidth",
+        "tokens_per_s" => "tokens/s",
+        "tokens_per_s_per_gpu" => "tokens/s per GPU",
+        "mfu" => "MFU",
+        "hfu" => "HFU",
+        "exposed_share" => "exposed communication",
+        "bubble_share" => "bubble",
+        "memory_gib" => "memory",
+        "memory_capacity_gib" => "GPU memory",
+        "bound_us" => "bound",
+        "bound_plain_us" => "bound without switches that add",
+        "usd_per_mtok" => "$ per M tokens",
+        other => other,
+    }
+}
+
+/// A number for people, in the unit that its name ends in.
+#[must_use]
+pub(crate) fn shown(name: &str, value: f64) -> String {
+    match name {
+        "bytes" => size(value),
+        _ if name.ends_with("_us") => micros(value),
+        _ if name.ends_with("_gbs") => format!("{} GB/s", three_digits(value)),
+        _ if name.ends_with("_gib") => format!("{} GiB", three_digits(value)),
+        _ if name.ends_with("_share") => percent(value),
+        "mfu" | "hfu" | "goodput" => percent(value),
+        _ if value >= 1e4 => count(value),
+        _ => three_digits(value),
+    }
+}
+
+/// Whether less of it is better; of all others more is.
+#[must_use]
+pub(crate) fn is_less_better(name: &str) -> bool {
+    let less = ["_us", "_share", "_gib", "kw"];
+    name.starts_with("usd_")
+        || name.starts_with("kwh_")
+        || less.iter().any(|ending| name.ends_with(ending))
 }

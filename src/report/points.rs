@@ -6,13 +6,8 @@ use super::summary::{JobResult, Summary, Variant};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// A point: the variant it is of, and its numbers.
-struct Point<'a> {
-    variant: &'a Variant,
-    /// Of several jobs at once: which.
-    job: Option<&'a str>,
-    metrics: Metrics,
-}
+/// A point: the variant it is of, of several jobs at once which, and its numbers.
+type Point<'a> = (&'a Variant, Option<&'a str>, Metrics);
 
 /// One line for each variant, of a collective one for each of its sizes, of jobs at once one for each
 /// job. Key columns come first: the variant's name, the job's if there are several, its machine, and every place of the scenario that any variant sets, with its
@@ -25,17 +20,24 @@ pub fn points_csv(summary: &Summary) -> Result<String, ReportError> {
         what: "the points",
         source,
     };
-    let points: Vec<Point<'_>> = summary.variants.iter().flat_map(points).collect();
+    let points: Vec<Point<'_>> = summary
+        .variants
+        .iter()
+        .flat_map(|variant| {
+            let points = points_of(variant).into_iter();
+            points.map(move |(job, metrics)| (variant, job, metrics))
+        })
+        .collect();
     let places = places(&summary.spec);
     let used = |column: &usize| {
         points
             .iter()
-            .any(|p| p.metrics.numbers()[*column].1.is_some())
+            .any(|(_, _, metrics)| metrics.numbers()[*column].1.is_some())
     };
     let names = Metrics::default().numbers().map(|(name, _)| name);
     let columns: Vec<usize> = (0..names.len()).filter(used).collect();
     let mut csv = csv::Writer::from_writer(Vec::new());
-    let jobs = points.iter().any(|point| point.job.is_some());
+    let jobs = points.iter().any(|(_, job, _)| job.is_some());
     let mut head = vec!["variant", "topology", "nodes", "gpus"];
     if jobs {
         head.insert(1, "job");
@@ -44,10 +46,7 @@ pub fn points_csv(summary: &Summary) -> Result<String, ReportError> {
     head.extend(["fits", "cause"]);
     head.extend(columns.iter().map(|&column| names[column]));
     csv.write_record(head).map_err(failed)?;
-    for point in &points {
-        let Point {
-            variant, metrics, ..
-        } = point;
+    for (variant, job, metrics) in &points {
         let mut cells = vec![
             variant.name.clone(),
             variant.topology.clone(),
@@ -55,7 +54,7 @@ pub fn points_csv(summary: &Summary) -> Result<String, ReportError> {
             variant.gpus.to_string(),
         ];
         if jobs {
-            cells.insert(1, point.job.unwrap_or_default().to_owned());
+            cells.insert(1, job.unwrap_or_default().to_owned());
         }
         let set = places
             .iter()
@@ -81,25 +80,22 @@ pub fn points_csv(summary: &Summary) -> Result<String, ReportError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn points(variant: &Variant) -> Vec<Point<'_>> {
-    let point = |metrics| Point {
-        variant,
-        job: None,
-        metrics,
-    };
+/// The numbers of a variant, of a collective those of each size, of jobs at once those of each job,
+/// which is named.
+pub(crate) fn points_of(variant: &Variant) -> Vec<(Option<&str>, Metrics)> {
     match &variant.job {
         JobResult::Collective(result) => {
             let rows = result.rows.iter().map(Metrics::of_row);
-            rows.map(point).collect()
+            rows.map(|metrics| (None, metrics)).collect()
         }
-        JobResult::Training(_) => vec![point(variant.metrics.clone())],
+        JobResult::Training(_) => vec![(None, variant.metrics.clone())],
         JobResult::Concurrent(result) => {
-            let jobs = result.jobs.iter().map(|job| Point {
-                job: Some(&job.name),
-                ..point(Metrics {
+            let jobs = result.jobs.iter().map(|job| {
+                let metrics = Metrics {
                     time_us: Some(job.time_us),
                     ..Metrics::default()
-                })
+                };
+                (Some(job.name.as_str()), metrics)
             });
             jobs.collect()
         }

@@ -2,6 +2,7 @@
 
 use super::table::{HEADER, STRONG, paint};
 use anstyle::{AnsiColor, Style};
+use std::borrow::Cow;
 
 pub(super) const WARNING: Style = AnsiColor::Yellow.on_default();
 pub(super) const ERROR: Style = AnsiColor::Red.on_default();
@@ -50,7 +51,7 @@ impl Out {
         let widths: Vec<usize> = (0..columns.len()).map(width).collect();
         if columns.iter().any(|column| !column.name.is_empty()) {
             let names = columns.iter().zip(&widths);
-            let names = names.map(|(column, width)| column.pad(column.name, *width));
+            let names = names.map(|(column, width)| column.pad(&column.name, *width));
             let line = format!("  {}", names.collect::<Vec<_>>().join("  "));
             self.line(line.trim_end(), HEADER);
         }
@@ -73,18 +74,24 @@ impl Out {
 
 /// A column of a table.
 pub(super) struct Column {
-    name: &'static str,
+    name: Cow<'static, str>,
     right: bool,
 }
 
 /// A column whose cells stand at its left.
-pub(super) const fn left(name: &'static str) -> Column {
-    Column { name, right: false }
+pub(super) fn left(name: impl Into<Cow<'static, str>>) -> Column {
+    Column {
+        name: name.into(),
+        right: false,
+    }
 }
 
 /// A column whose cells stand at its right.
-pub(super) const fn right(name: &'static str) -> Column {
-    Column { name, right: true }
+pub(super) fn right(name: impl Into<Cow<'static, str>>) -> Column {
+    Column {
+        name: name.into(),
+        right: true,
+    }
 }
 
 impl Column {

@@ -32,13 +32,21 @@ pub fn compact(name: &str, changes: &Changes) -> Result<String, TopologyError> {
     compact_text(catalogue::text(name).unwrap_or_default(), name, changes)
 }
 
-/// The text of a topology file, with changes. It describes a machine. A model of the shipped hardware,
-/// of which a change names a part (`hardware.links.ib-ndr400.lane_rate.value=25GB/s`), is put into the
-/// file first.
+fn compact_text(text: &str, name: &str, changes: &Changes) -> Result<String, TopologyError> {
+    let text = edited(text, name, changes)?;
+    let changed = load::parse(&text, name).map_err(|error| without_lines(error, name))?;
+    expand(&changed, catalogue::hardware(), &Overrides::default())
+        .map_err(|error| error.with_origin(&format!("{name} with these changes")))?;
+    Ok(text)
+}
+
+/// The text of a topology file, with changes; that it describes a machine is left to be found. A model
+/// of the shipped hardware, of which a change names a part
+/// (`hardware.links.ib-ndr400.lane_rate.value=25GB/s`), is put into the file first.
 ///
 /// # Errors
-/// As [`compact`]; a text that is no topology.
-pub fn compact_text(text: &str, name: &str, changes: &Changes) -> Result<String, TopologyError> {
+/// [`TopologyError::Faults`] for changes that have no place in the file; a text that is no topology.
+pub fn edited(text: &str, name: &str, changes: &Changes) -> Result<String, TopologyError> {
     let spec = load::parse(text, name)?;
     let mut text = text.to_owned();
     let refused = |fault| TopologyError::Faults {
@@ -65,9 +73,6 @@ pub fn compact_text(text: &str, name: &str, changes: &Changes) -> Result<String,
         text = put(&text, &path, &value)
             .map_err(|problem| refused(Fault::new(format!("--set {path}"), problem, PLACE)))?;
     }
-    let changed = load::parse(&text, name).map_err(|error| without_lines(error, name))?;
-    expand(&changed, catalogue::hardware(), &Overrides::default())
-        .map_err(|error| error.with_origin(&format!("{name} with these changes")))?;
     Ok(text)
 }
 

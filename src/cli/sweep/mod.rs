@@ -1,0 +1,92 @@
+//! `fabricsim sweep`: many experiments that differ along axes.
+
+mod run;
+
+use super::{CliError, output, terminal};
+use clap::Subcommand;
+use fabricsim_report::sweep::{
+    SweepInfo, merge_sweeps, read_info, read_points, sweep_sentence, sweep_text,
+};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Runs many experiments that differ along axes, and says what matters.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs the points of a sweep; one that was stopped goes on where it was
+    Run(Box<run::Args>),
+    /// Says how far a sweep is
+    Status {
+        /// Its folder
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// Prints one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Puts shards of one sweep together, as if it had been run in one
+    Merge {
+        /// The shards' folders
+        #[arg(value_name = "DIR", required = true)]
+        shards: Vec<PathBuf>,
+        /// The folder of all of it
+        #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
+        output: PathBuf,
+    },
+}
+
+pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
+    match &args.command {
+        Command::Run(args) => run::run(args, quiet),
+        Command::Status { folder, json } => status(folder, *json),
+        Command::Merge { shards, output } => {
+            let (info, points) = merge_sweeps(shards, output)?;
+            if quiet {
+                return Ok(());
+            }
+            let text = sweep_text(&info, &points, terminal::colour());
+            say(&text, output)
+        }
+    }
+}
+
+/// The text of a sweep, and where its folder is.
+fn say(text: &str, folder: &Path) -> Result<(), CliError> {
+    let text = format!("{text}\nWritten to {}\n", folder.display());
+    Ok(terminal::print(&text)?)
+}
+
+fn status(folder: &Path, as_json: bool) -> Result<(), CliError> {
+    let info = read_info(folder)?;
+    let points = read_points(folder)?;
+    let wanted = info.numbers().count();
+    if as_json {
+        let SweepInfo { name, digest, .. } = &info;
+        let document = json!({
+            "format": fabricsim_report::FORMAT,
+            "name": name,
+            "digest": digest,
+            "points": wanted,
+            "finished": points.len(),
+        });
+        return Ok(terminal::print(&format!("{document:#}\n"))?);
+    }
+    let mut text = format!(
+        "{}: {} of {wanted} points are over.\n",
+        info.title,
+        points.len()
+    );
+    if !points.is_empty() {
+        text += &format!("{}\n", sweep_sentence(&info, &points));
+    }
+    if points.len() < wanted {
+        text += "`fabricsim sweep run` with the same arguments goes on where it was.\n";
+    }
+    Ok(terminal::print(&text)?)
+}

@@ -1,0 +1,246 @@
+//! `fabricsim sweep run`.
+
+use super::say;
+use crate::cli::budget::BudgetArgs;
+use crate::cli::what_if::WhatIfArgs;
+use crate::cli::{CliError, output, terminal};
+use clap::{Command, FromArgMatches};
+use fabricsim_experiment::sweep::{
+    AxisSpec, BaseRef, OptionSpec, Sweep, SweepSpec, parse_axis, parse_sweep, run_points,
+};
+use fabricsim_experiment::{Machines, catalogue};
+use fabricsim_report::sweep::{
+    PointRow, Shard, Status, SweepFolder, SweepInfo, sweep_sentence, sweep_text,
+};
+use fabricsim_topology::load;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Runs the points of a sweep, several at a time.
+///
+/// The folder holds sweep.json (which sweep it is), points.csv and points.jsonl (a row a point). It grows
+/// while points are run: what was stopped goes on where it was with the same command. A point that cannot
+/// be run is a row with its reason.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// A sweep's file, or the scenario that is to vary: its file or the name of a shipped one
+    #[arg(value_name = "SWEEP|SCENARIO")]
+    target: PathBuf,
+    /// An axis: a place of the scenario and values, `nodes=1,2,4`, `size=1MiB..1GiB*4`, `gpus=8..64`,
+    /// `seed=0..9+1`, `topology.fabrics.compute.routing=ecmp,adaptive`; may be repeated, the last one
+    /// varies fastest
+    #[arg(long, value_name = "PATH=VALUES")]
+    over: Vec<String>,
+    /// An axis of what-ifs, one for each time this is given: `none`, or a name and options of `run`:
+    /// `slow='--slow-gpu 5:0.8'`
+    #[arg(long, value_name = "NAME=OPTIONS")]
+    what_if: Vec<String>,
+    /// Puts a value into the scenario of all points: `--set nodes=4`; may be repeated
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// The metric by which points are judged, such as tokens_per_s or time_us
+    #[arg(long, value_name = "METRIC")]
+    objective: Option<String>,
+    /// The folder [default: runs/sweep-NAME]
+    #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
+    output: Option<PathBuf>,
+    /// Only every N-th point, from the I-th on: `2/4`; `sweep merge` puts shards together
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    shard: Option<Shard>,
+    /// More points than so many are refused
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    max_points: u32,
+    #[command(flatten)]
+    budget: BudgetArgs,
+    /// Prints one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    let parts = text.split_once('/');
+    let read = parts.and_then(|(index, of)| {
+        let (index, of): (u32, u32) = (index.parse().ok()?, of.parse().ok()?);
+        (1..=of).contains(&index).then_some(Shard { index, of })
+    });
+    read.ok_or_else(|| "expected which of how many, such as 2/4".to_owned())
+}
+
+pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
+    let (spec, folder, origin) = sweep_of(args)?;
+    let sweep = Sweep::new(spec, (&folder, &origin), args.max_points)?;
+    let machines = Machines::default();
+    let info = sweep.info(args.shard, &machines, &origin)?;
+    let default = || Path::new("runs").join(format!("sweep-{}", info.name));
+    let target = args.output.clone().unwrap_or_else(default);
+    let growing = SweepFolder::open(&target, info.clone())?;
+    let left = growing.left();
+    let bar = bar(&info, left.len(), quiet || args.json);
+    let slowest = Mutex::new(Vec::new());
+    let budget = args.budget.budget(false);
+    run_points(&sweep, &left, (&budget, &machines), &|row, time| {
+        growing.add(&row)?;
+        let mut slowest = slowest.lock().unwrap_or_else(PoisonError::into_inner);
+        keep_slowest(&mut slowest, time, row.point);
+        bar.inc(1);
+        Ok(())
+    })?;
+    bar.finish_and_clear();
+    let points = growing.finish()?;
+    if args.json {
+        terminal::print(&document(&info, &points))?;
+    } else if !quiet {
+        say(&sweep_text(&info, &points, terminal::colour()), &target)?;
+        let slowest = slowest.into_inner().unwrap_or_else(PoisonError::into_inner);
+        say_slowest(&sweep, slowest);
+    }
+    match points.iter().any(|point| point.status == Status::Done) {
+        true => Ok(()),
+        false => Err(CliError::NoPointDone(points.len())),
+    }
+}
+
+/// The sweep that the arguments say, where relative paths in it start, and what it is called in messages.
+fn sweep_of(args: &Args) -> Result<(SweepSpec, PathBuf, String), CliError> {
+    let origin = args.target.display().to_string();
+    let (mut spec, folder) = match sweep_file(&args.target, &origin)? {
+        Some(spec) => {
+            let folder = args.target.parent().unwrap_or(Path::new("")).to_owned();
+            (spec, folder)
+        }
+        None => {
+            let (scenario, folder) = catalogue::find(&args.target, &args.set)?;
+            let spec = SweepSpec {
+                name: scenario.spec.name.clone(),
+                title: scenario.spec.title.clone(),
+                base: Some(BaseRef::Inline(Box::new(scenario.spec))),
+                ..SweepSpec::default()
+            };
+            (spec, folder)
+        }
+    };
+    let axes = args.over.iter().map(|text| parse_axis(text));
+    let mut axes: Vec<AxisSpec> = axes.collect::<Result<_, _>>().map_err(CliError::Usage)?;
+    axes.extend(what_ifs(&args.what_if)?);
+    if !axes.is_empty() && !spec.parts.is_empty() {
+        let text =
+            "--over: this sweep has parts with axes of their own; put the axis into its file";
+        return Err(CliError::Usage(text.to_owned()));
+    }
+    for axis in axes {
+        let name = |axis: &AxisSpec| axis.name.clone().or_else(|| axis.path.clone());
+        match spec.axes.iter_mut().find(|old| name(old) == name(&axis)) {
+            Some(old) => *old = axis,
+            None => spec.axes.push(axis),
+        }
+    }
+    if args.objective.is_some() {
+        spec.objective.clone_from(&args.objective);
+    }
+    Ok((spec, folder, origin))
+}
+
+/// The sweep of a file; none if it is a scenario's, or no file.
+fn sweep_file(path: &Path, origin: &str) -> Result<Option<SweepSpec>, CliError> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = load::read_text(path)?;
+    let value: Option<Value> = serde_json::from_str(&text).ok();
+    let has = |field| {
+        value
+            .as_ref()
+            .is_some_and(|value| value.get(field).is_some())
+    };
+    if has("job") || has("topology") {
+        return Ok(None);
+    }
+    Ok(Some(parse_sweep(&text, origin)?))
+}
+
+/// The axis of what-ifs, if there are any.
+fn what_ifs(texts: &[String]) -> Result<Option<AxisSpec>, CliError> {
+    let mut options = Vec::new();
+    for text in texts {
+        let (name, flags) = text.split_once('=').unwrap_or((text, ""));
+        let words = std::iter::once("--what-if").chain(flags.split_whitespace());
+        let command = <WhatIfArgs as clap::Args>::augment_args(Command::new("what-if"));
+        let wrong = |error: clap::Error| {
+            let why = error.to_string();
+            let why = why.lines().next().unwrap_or_default().to_owned();
+            CliError::Usage(format!("--what-if {text}: {why}"))
+        };
+        let matches = command.no_binary_name(false).try_get_matches_from(words);
+        let matches = matches.map_err(wrong)?;
+        let what_if = WhatIfArgs::from_arg_matches(&matches).map_err(wrong)?;
+        options.push(OptionSpec {
+            comment: None,
+            name: name.to_owned(),
+            set: what_if.places()?,
+        });
+    }
+    Ok((!options.is_empty()).then(|| AxisSpec {
+        name: Some("what-if".to_owned()),
+        options,
+        ..AxisSpec::default()
+    }))
+}
+
+fn bar(info: &SweepInfo, left: usize, hidden: bool) -> ProgressBar {
+    if hidden || left == 0 {
+        return ProgressBar::hidden();
+    }
+    let all = info.numbers().count();
+    let bar = ProgressBar::new(all as u64).with_position((all - left) as u64);
+    let template = "{pos} of {len} points {bar:30} {elapsed}, {eta} left";
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// So many of the points that took longest are named.
+const SLOWEST: usize = 10;
+/// Not of points that took less.
+const SLOW: Duration = Duration::from_millis(500);
+
+fn keep_slowest(slowest: &mut Vec<(Duration, u32)>, time: Duration, point: u32) {
+    slowest.push((time, point));
+    slowest.sort_by_key(|&(time, _)| std::cmp::Reverse(time));
+    slowest.truncate(SLOWEST);
+}
+
+/// On standard error: two runs of one sweep differ in nothing else.
+fn say_slowest(sweep: &Sweep, mut slowest: Vec<(Duration, u32)>) {
+    slowest.retain(|&(time, _)| time >= SLOW);
+    if slowest.is_empty() {
+        return;
+    }
+    let mut lines = vec!["points that took longest to simulate:".to_owned()];
+    for (time, point) in slowest {
+        if let Some(point) = sweep.points.get(point as usize) {
+            lines.push(format!(
+                "  {:6.2} s  {}",
+                time.as_secs_f64(),
+                sweep.told(point)
+            ));
+        }
+    }
+    for line in lines {
+        terminal::complain(&line);
+    }
+}
+
+/// The document of `--json`.
+fn document(info: &SweepInfo, points: &[PointRow]) -> String {
+    let document = json!({
+        "format": fabricsim_report::FORMAT,
+        "sweep": info,
+        "answer": sweep_sentence(info, points),
+        "points": points,
+    });
+    format!("{document:#}\n")
+}

@@ -1,0 +1,20 @@
+//! Sweeps: many experiments that differ along axes.
+//!
+//! [`read_sweep`] or the command line gives a [`SweepSpec`], [`Sweep::new`] its points in order,
+//! [`Sweep::digest`] refuses values without a place before anything runs, [`run_points`] runs them.
+
+mod digest;
+mod info;
+mod place;
+mod points;
+mod run;
+mod spec;
+mod values;
+
+pub use points::{Point, Sweep};
+pub use run::run_points;
+pub use spec::{
+    AxisSpec, BaseRef, Bounds, Condition, OptionSpec, PartSpec, PlotSpec, RangeSpec, SweepSpec,
+    parse_sweep, read_sweep, sweep_schema,
+};
+pub use values::parse_axis;

@@ -1,0 +1,173 @@
+//! What matters in a sweep: how much the objective changes along each axis, all others held.
+
+use super::row::{PointRow, ResultRow};
+use super::table::text;
+use crate::metrics::is_less_better;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A row of a sweep with its place on the axes.
+pub(crate) struct Placed<'p> {
+    pub(crate) point: &'p PointRow,
+    pub(crate) row: &'p ResultRow,
+    /// Its objective.
+    pub(crate) value: f64,
+}
+
+/// How much an axis changes the objective.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The axis.
+    pub axis: String,
+    /// Its value that the others are set beside: the first one.
+    pub from: String,
+    /// Each other value, and how many times as large the objective is: the geometric mean over all
+    /// points that differ in nothing else.
+    pub levels: Vec<(String, f64)>,
+}
+
+impl Effect {
+    /// By how much it can change the objective, up or down: the largest distance from 1, as a
+    /// logarithm.
+    #[must_use]
+    pub fn weight(&self) -> f64 {
+        let ratios = self.levels.iter().map(|(_, ratio)| ratio.ln().abs());
+        ratios.fold(0.0, f64::max)
+    }
+
+    /// The level that changes most.
+    #[must_use]
+    pub fn largest(&self) -> Option<&(String, f64)> {
+        let weight = |level: &&(String, f64)| level.1.ln().abs();
+        self.levels
+            .iter()
+            .max_by(|a, b| weight(a).total_cmp(&weight(b)))
+    }
+}
+
+/// All rows that have the objective, best first; what does not fit into memory comes after all that
+/// does.
+pub(crate) fn ranked<'p>(points: &'p [PointRow], objective: &str) -> Vec<Placed<'p>> {
+    let rows = points.iter().flat_map(|point| {
+        point.rows.iter().filter_map(move |row| {
+            let value = row.metrics.number(objective)?;
+            Some(Placed { point, row, value })
+        })
+    });
+    let mut rows: Vec<Placed<'_>> = rows.collect();
+    let less = is_less_better(objective);
+    rows.sort_by(|a, b| {
+        let fits = |placed: &Placed<'_>| placed.row.metrics.fits == Some(false);
+        let by = a.value.total_cmp(&b.value);
+        let by = if less { by } else { by.reverse() };
+        fits(a).cmp(&fits(b)).then(by)
+    });
+    rows
+}
+
+/// What each axis does to the objective, what matters most first. Axes along which no two points differ
+/// in nothing else have none.
+#[must_use]
+pub fn effects(axes: &[String], points: &[PointRow], objective: &str) -> Vec<Effect> {
+    let rows = ranked(points, objective);
+    let rows: Vec<&Placed<'_>> = rows.iter().filter(|p| p.value > 0.0).collect();
+    let mut effects: Vec<Effect> = axes
+        .iter()
+        .filter_map(|axis| effect(axis, &rows, points))
+        .collect();
+    effects.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
+    effects
+}
+
+fn effect(axis: &str, rows: &[&Placed<'_>], points: &[PointRow]) -> Option<Effect> {
+    let level = |point: &PointRow| point.values.get(axis).map(text);
+    // In the order of the axis, which is that of the points.
+    let mut levels: Vec<String> = Vec::new();
+    for found in points.iter().filter_map(level) {
+        if !levels.contains(&found) {
+            levels.push(found);
+        }
+    }
+    let mut groups: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+    for placed in rows {
+        let others = placed.point.values.iter().filter(|(name, _)| *name != axis);
+        let others: Vec<String> = others.map(|(_, value)| text(value)).collect();
+        let bytes = placed
+            .row
+            .metrics
+            .bytes
+            .filter(|_| placed.point.rows.len() > 1);
+        let key = format!("{others:?} {:?} {bytes:?}", placed.row.job);
+        if let Some(level) = level(placed.point) {
+            groups.entry(key).or_default().insert(level, placed.value);
+        }
+    }
+    let from = levels.first()?;
+    let mean = |level: &String| {
+        let ratios = groups.values().filter_map(|group| {
+            let (from, to) = (group.get(from)?, group.get(level)?);
+            Some((to / from).ln())
+        });
+        let ratios: Vec<f64> = ratios.collect();
+        let count = ratios.len() as f64;
+        (count > 0.0).then(|| (ratios.iter().sum::<f64>() / count).exp())
+    };
+    let others = levels.iter().skip(1);
+    let levels: Vec<(String, f64)> = others
+        .filter_map(|level| Some((level.clone(), mean(level)?)))
+        .collect();
+    (!levels.is_empty()).then(|| Effect {
+        axis: axis.to_owned(),
+        from: from.clone(),
+        levels,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Metrics;
+    use crate::sweep::Status;
+    use serde_json::json;
+
+    fn point(number: u32, nodes: u32, algo: &str, time_us: f64) -> PointRow {
+        PointRow {
+            point: number,
+            values: BTreeMap::from([
+                ("nodes".to_owned(), json!(nodes)),
+                ("algo".to_owned(), json!(algo)),
+            ]),
+            status: Status::Done,
+            why: None,
+            rows: vec![ResultRow {
+                job: None,
+                topology: "t".into(),
+                nodes,
+                gpus: nodes,
+                metrics: Metrics {
+                    time_us: Some(time_us),
+                    ..Metrics::default()
+                },
+            }],
+        }
+    }
+
+    #[test]
+    fn an_axis_is_judged_by_points_that_differ_in_it_alone() {
+        let points = [
+            point(0, 1, "ring", 10.0),
+            point(1, 1, "tree", 20.0),
+            point(2, 4, "ring", 30.0),
+            point(3, 4, "tree", 240.0),
+        ];
+        let axes = ["nodes".to_owned(), "algo".to_owned()];
+        let found = effects(&axes, &points, "time_us");
+        // nodes: 3 and 12 times, in the mean 6; algo: 2 and 8 times, in the mean 4.
+        assert_eq!(found[0].axis, "nodes");
+        assert!((found[0].levels[0].1 - 6.0).abs() < 1e-9, "{found:?}");
+        assert_eq!(found[1].levels[0].0, "tree");
+        assert!((found[1].levels[0].1 - 4.0).abs() < 1e-9, "{found:?}");
+        let best = ranked(&points, "time_us");
+        assert_eq!(best[0].point.point, 0);
+    }
+}
