@@ -9,9 +9,9 @@ use fabricsim::plan::job::{
     Actor, Exchange, ExchangeId, Group, GroupId, GroupRole, Job, Kernels, Movement, Script,
     StreamId, StreamRole, Tag, Task, TaskId, Undisturbed, Work,
 };
+use fabricsim::report::communication::Communicator;
 use fabricsim::report::training::{
-    Communicator, JobSpan, JobTimeline, SpanKind, StepResult, TrainingOutcome, median_error,
-    rank_correlation,
+    JobSpan, JobTimeline, SpanKind, StepResult, TrainingOutcome, median_error, rank_correlation,
 };
 use fabricsim::report::{JobResult, Outputs, Variant};
 use fabricsim::units::{Bandwidth, Bytes, Time};

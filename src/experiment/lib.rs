@@ -13,6 +13,7 @@ mod draft;
 mod error;
 mod factors;
 mod footprint;
+mod movement;
 mod prices;
 mod read;
 mod refusal;

@@ -61,13 +61,21 @@ pub(super) enum Side {
     Receiver,
 }
 
+/// Who is at the other side of a queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer {
+    pub(super) rank: u32,
+    /// The connection to it.
+    pub(super) connection: u32,
+}
+
 /// Queues that stand for several connections.
 #[derive(Debug)]
 struct Folded {
     /// The queue of each connection.
     queue_of: Vec<FifoId>,
-    /// The rank at the other side of a queue, for each worker that is shown.
-    peers: FxHashMap<(u32, FifoId, Side), u32>,
+    /// The other side of a queue, for each worker that is shown.
+    peers: FxHashMap<(u32, FifoId, Side), Peer>,
 }
 
 /// Who the engine's actors and queues are.
@@ -175,11 +183,17 @@ impl Cast {
             if is_shown(&from) {
                 senders[queue as usize].push(from);
                 let key = (from.worker, queue, Side::Receiver);
-                peers.entry(key).or_insert(to.rank);
+                peers.entry(key).or_insert(Peer {
+                    rank: to.rank,
+                    connection: id,
+                });
             }
             if is_shown(&to) {
                 let key = (to.worker, queue, Side::Sender);
-                peers.entry(key).or_insert(from.rank);
+                peers.entry(key).or_insert(Peer {
+                    rank: from.rank,
+                    connection: id,
+                });
             }
         }
         cast.rows = firsts.len() * WAYS as usize;
@@ -244,18 +258,26 @@ impl Cast {
         self.places.iter().flatten().map(|p| p.rank).collect()
     }
 
-    /// The rank at a side of a queue of which somebody shown has the other.
-    pub(super) fn peer(&self, place: Place, queue: FifoId, side: Side) -> u32 {
+    /// Who is at a side of a queue of which somebody shown has the other.
+    pub(super) fn peer(&self, place: Place, queue: FifoId, side: Side) -> Peer {
         let connection = self.connection[queue as usize];
         let folded = self.folded.as_ref();
         let peer = folded.and_then(|f| f.peers.get(&(place.worker, connection, side)));
         peer.copied().unwrap_or_else(|| {
             let (from, to) = self.ends[connection as usize];
-            match side {
-                Side::Sender => from,
-                Side::Receiver => to,
+            Peer {
+                rank: match side {
+                    Side::Sender => from,
+                    Side::Receiver => to,
+                },
+                connection,
             }
         })
+    }
+
+    /// How many queues there are.
+    pub(super) fn queues(&self) -> usize {
+        self.connection.len()
     }
 
     /// When a slice stopped waiting: a proxy then handles the message before it starts.

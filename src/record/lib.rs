@@ -14,6 +14,7 @@ mod causes;
 mod kinds;
 mod limits;
 mod link_use;
+mod messages;
 mod names;
 mod spans;
 #[cfg(test)]
@@ -117,7 +118,7 @@ impl<'p> Recorder<'p> {
             plan,
             limits,
             stretches: vec![SmallVec::new(); cast.actors()],
-            spans: Spans::new(&cast, plan.program.ranks(), limits.spans),
+            spans: Spans::new(&cast, plan.program.ranks(), limits),
             rows: RowUse::new(cast.rows, bins),
             slices: 0,
             cast,
@@ -128,12 +129,14 @@ impl<'p> Recorder<'p> {
     #[must_use]
     pub fn finish(self, topology: &Topology, outcome: &Outcome, left: RateLeft<'_>) -> Record {
         let (plan, end) = (self.plan, outcome.end());
-        let (ranks, spans) = self.spans.finish(&self.cast, topology, plan, (end, true));
+        let kept = self.spans.finish(&self.cast, topology, plan, (end, true));
         let links = self.rows.into_links(plan, end, self.limits.cells);
         let timeline = Timeline {
-            ranks_omitted: plan.program.ranks() - ranks.len() as u32,
-            ranks,
-            spans,
+            operation: None,
+            ranks_omitted: plan.program.ranks() - kept.ranks.len() as u32,
+            ranks: kept.ranks,
+            spans: kept.spans,
+            messages: kept.messages,
             bin: links.width,
             links: links.series(topology, end, left),
             faults: Vec::new(),
@@ -160,8 +163,11 @@ impl<'p> Recorder<'p> {
     ) -> Record {
         let (plan, limits) = (self.plan, self.limits);
         let (end, whole) = (seen.until, seen.whole);
-        let (ranks, spans) = self.spans.finish(&self.cast, topology, plan, (end, whole));
-        let gpus = ranks.iter().filter_map(|r| plan.gpus.get(r.rank as usize));
+        let kept = self.spans.finish(&self.cast, topology, plan, (end, whole));
+        let gpus = kept
+            .ranks
+            .iter()
+            .filter_map(|r| plan.gpus.get(r.rank as usize));
         let watched = kinds::Watched {
             topology,
             plan,
@@ -179,14 +185,16 @@ impl<'p> Recorder<'p> {
         let recorded = Recorded {
             until: end,
             end: outcome.end(),
-            gpus: ranks.len() as u32,
+            gpus: kept.ranks.len() as u32,
             accounts: attribution.ranks.len() as u32,
             ranks: all,
             links_left_out,
         };
         let timeline = Timeline {
-            ranks,
-            spans,
+            operation: None,
+            ranks: kept.ranks,
+            spans: kept.spans,
+            messages: kept.messages,
             links,
             faults: Vec::new(),
             bin,

@@ -8,6 +8,9 @@ pub struct Limits {
     /// Spans of the timeline. Beyond it whole ranks are left out, highest ranks first; of the first
     /// one, if it alone has more, what comes last.
     pub spans: usize,
+    /// Messages of the timeline. If there are more, of those that a slice takes at once only the one
+    /// that came last is kept.
+    pub messages: usize,
     /// Bins of time for the use of links; at least one.
     pub bins: usize,
     /// Links times bins of the timeline: beyond it bins are wider or, of a large machine, fewer links
@@ -32,6 +35,7 @@ impl Limits {
     /// Every rank, link and slice.
     pub const WHOLE: Limits = Limits {
         spans: 200_000,
+        messages: 10_000,
         bins: 200,
         cells: 1_000_000,
         row_cells: usize::MAX,
@@ -44,6 +48,7 @@ impl Limits {
     /// What is looked at within half a second, and written to a few megabytes.
     pub const LARGE: Limits = Limits {
         spans: 20_000,
+        messages: 10_000,
         bins: 200,
         cells: 20_000,
         row_cells: 4_000_000,

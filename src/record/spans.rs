@@ -1,47 +1,26 @@
 //! What each worker and proxy did when.
 
+use super::Limits;
 use super::cast::{Cast, Place, Side};
+use super::messages::{Messages, Part};
 use fabricsim_engine::probe::{ActorId, Cause, Slice};
 use fabricsim_plan::Plan;
-use fabricsim_report::record::{Activity, RankTrack, Span, Track};
+use fabricsim_report::record::{Doing, MessageEnd, RankTrack, Span, Track};
 use fabricsim_topology::Topology;
 use fabricsim_units::{Bytes, Time};
 use rustc_hash::FxHashMap;
-
-/// What a span says; text is made only of what is kept to the end.
-#[derive(Debug, Clone, Copy)]
-enum Label {
-    Name(&'static str),
-    /// The rank waited for.
-    DataFrom(u32),
-    CreditFrom(u32),
-    DataOnItsWay(u32),
-    CreditOnItsWay(u32),
-}
-
-impl Label {
-    fn text(self) -> String {
-        match self {
-            Label::Name(name) => name.to_owned(),
-            Label::DataFrom(rank) => format!("waiting for data from rank {rank}"),
-            Label::CreditFrom(rank) => format!("waiting for credit from rank {rank}"),
-            Label::DataOnItsWay(rank) => format!("data from rank {rank} on its way"),
-            Label::CreditOnItsWay(rank) => format!("credit from rank {rank} on its way"),
-        }
-    }
-}
+use smallvec::SmallVec;
 
 #[derive(Debug, Clone, Copy)]
 struct Raw {
     start: Time,
     end: Time,
     bytes: u64,
-    label: Label,
+    doing: Doing,
     track: Track,
-    activity: Activity,
 }
 
-/// The spans of the lowest ranks, as many of them as the limit allows; of the first, if it alone is
+/// The spans of the lowest ranks, as many of them as the limits allow; of the first, if it alone is
 /// too much, the beginning.
 #[derive(Debug)]
 pub(super) struct Spans {
@@ -49,42 +28,57 @@ pub(super) struct Spans {
     /// Those whose spans are kept, in order.
     kept: Vec<u32>,
     count: usize,
-    limit: usize,
+    limits: Limits,
     /// The limit was met with one rank left.
     cut: bool,
     /// Up to when a worker's track is filled.
     filled: Vec<Time>,
-    /// The same of proxies: all of one channel share a track.
-    proxies: FxHashMap<(u32, u16), Time>,
+    /// The same of proxies, all of one channel share a track, with when the span there begins that
+    /// ends then.
+    proxies: FxHashMap<(u32, u16), (Time, Time)>,
+    messages: Messages,
+}
+
+/// What is left of the ranks that are kept.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) ranks: Vec<RankTrack>,
+    /// By start.
+    pub(super) spans: Vec<Span>,
+    pub(super) messages: Vec<SmallVec<[MessageEnd; 3]>>,
 }
 
 impl Spans {
-    pub(super) fn new(cast: &Cast, ranks: u32, limit: usize) -> Self {
+    pub(super) fn new(cast: &Cast, ranks: u32, limits: Limits) -> Self {
         Spans {
             ranks: vec![Vec::new(); ranks as usize],
             kept: cast.ranks().into_iter().collect(),
             count: 0,
-            limit,
+            limits,
             cut: false,
             filled: vec![Time::ZERO; cast.workers as usize],
             proxies: FxHashMap::default(),
+            messages: Messages::new(cast, ranks),
         }
     }
 
-    fn push(&mut self, rank: u32, raw: Raw) {
+    /// Whether the span is kept, as yet.
+    fn push(&mut self, rank: u32, raw: Raw) -> bool {
         if raw.start >= raw.end || !self.keeps(rank) || self.cut {
-            return;
+            return false;
         }
         self.ranks[rank as usize].push(raw);
         self.count += 1;
-        while self.count > self.limit {
+        while self.count > self.limits.spans {
             if self.kept.len() <= 1 {
                 self.cut = true;
-                return;
+                break;
             }
-            let Some(last) = self.kept.pop() else { return };
+            let Some(last) = self.kept.pop() else { break };
             self.count -= std::mem::take(&mut self.ranks[last as usize]).len();
+            self.messages.forget(last);
         }
+        self.keeps(rank)
     }
 
     fn keeps(&self, rank: u32) -> bool {
@@ -101,9 +95,8 @@ impl Spans {
                     start: from,
                     end: to,
                     bytes: 0,
-                    label: Label::Name("launch"),
+                    doing: Doing::Launch,
                     track: Track::Worker(place.channel, place.lane),
-                    activity: Activity::Launch,
                 },
             );
         }
@@ -119,9 +112,8 @@ impl Spans {
                     start,
                     end: until,
                     bytes: 0,
-                    label: Label::Name("finished"),
+                    doing: Doing::Finished,
                     track: Track::Worker(place.channel, place.lane),
-                    activity: Activity::Idle,
                 },
             );
         }
@@ -141,60 +133,47 @@ impl Spans {
                 self.worker_slice(cast, slice, place);
             }
         }
+        self.messages.count(slice);
     }
 
     fn worker_slice(&mut self, cast: &Cast, slice: &Slice, place: Place) {
-        let (wait, wait_for, late, late_for) = match slice.cause {
+        let (wait, late) = match slice.cause {
             Cause::Data(fifo) => {
-                let peer = cast.peer(place, fifo, Side::Sender);
-                let (wait, late) = (Label::DataFrom(peer), Label::DataOnItsWay(peer));
-                (wait, Activity::WaitData, late, Activity::Latency)
+                let peer = cast.peer(place, fifo, Side::Sender).rank;
+                (Doing::WaitForData(peer), Doing::DataOnItsWay(peer))
             }
             Cause::Credit(fifo) => {
-                let peer = cast.peer(place, fifo, Side::Receiver);
-                let (wait, late) = (Label::CreditFrom(peer), Label::CreditOnItsWay(peer));
-                (wait, Activity::WaitCredit, late, Activity::Latency)
+                let peer = cast.peer(place, fifo, Side::Receiver).rank;
+                (Doing::WaitForCredit(peer), Doing::CreditOnItsWay(peer))
             }
-            Cause::After(_) => {
-                let label = Label::Name("wait for another part of the kernel");
-                (label, Activity::WaitData, label, Activity::WaitData)
-            }
-            Cause::Own | Cause::Launch => {
-                let label = Label::Name("synchronise");
-                (label, Activity::Sync, label, Activity::Sync)
-            }
+            Cause::After(_) => (Doing::WaitForPart, Doing::WaitForPart),
+            Cause::Own | Cause::Launch => (Doing::Synchronise, Doing::Synchronise),
         };
         let track = Track::Worker(place.channel, place.lane);
+        let moves = Doing::Moves(slice.name);
         let pieces = [
-            (slice.free, slice.posted, wait, wait_for, 0),
-            (slice.posted, slice.start, late, late_for, 0),
-            (
-                slice.start,
-                slice.end,
-                Label::Name(slice.name),
-                Activity::Stream,
-                slice.moved,
-            ),
-            (
-                slice.end,
-                slice.done,
-                Label::Name("synchronise"),
-                Activity::Sync,
-                0,
-            ),
+            (slice.free, slice.posted, wait, 0),
+            (slice.posted, slice.start, late, 0),
+            (slice.start, slice.end, moves, slice.moved),
+            (slice.end, slice.done, Doing::Synchronise, 0),
         ];
-        for (start, end, label, activity, bytes) in pieces {
-            self.push(
-                place.rank,
-                Raw {
-                    start,
-                    end,
-                    bytes,
-                    label,
+        for (start, end, doing, bytes) in pieces {
+            let piece = Raw {
+                start,
+                end,
+                bytes,
+                doing,
+                track,
+            };
+            if self.push(place.rank, piece) && doing == moves {
+                let end = MessageEnd {
+                    rank: place.rank,
                     track,
-                    activity,
-                },
-            );
+                    at: start,
+                };
+                self.messages.add(cast, (place, Part::Sends), slice, end);
+                self.messages.add(cast, (place, Part::Receives), slice, end);
+            }
         }
     }
 
@@ -202,31 +181,42 @@ impl Spans {
     /// what lies under an earlier span is cut off.
     fn proxy_slice(&mut self, cast: &Cast, slice: &Slice, place: Place) {
         let Place { rank, channel, .. } = place;
-        let filled = self.proxies.entry((rank, channel)).or_default();
-        let from = *filled;
-        *filled = slice.end.max(from);
+        let key = (rank, channel);
+        let (last, from) = self.proxies.get(&key).copied().unwrap_or_default();
         let track = Track::Proxy(channel);
         let handling = Raw {
             start: cast.ready(slice).max(from),
             end: slice.start,
             bytes: 0,
-            label: Label::Name("message"),
+            doing: Doing::HandleMessage,
             track,
-            activity: Activity::Sync,
         };
         self.push(rank, handling);
         let streaming = Raw {
             start: slice.start.max(from),
             end: slice.end,
             bytes: slice.moved,
-            label: Label::Name(slice.name),
+            doing: Doing::Moves(slice.name),
             track,
-            activity: Activity::Stream,
         };
-        self.push(rank, streaming);
+        // Another one's span may be in its place.
+        let covered = slice.start < slice.end && slice.end == from;
+        let kept = self.push(rank, streaming);
+        if slice.end > from {
+            self.proxies.insert(key, (streaming.start, slice.end));
+        }
+        if kept || covered && !self.cut {
+            let at = if kept {
+                streaming.start
+            } else {
+                last.max(slice.start)
+            };
+            let end = MessageEnd { rank, track, at };
+            self.messages.add(cast, (place, Part::Passes), slice, end);
+        }
     }
 
-    /// The ranks kept, and their spans by start. Of a `whole` simulation, who has nothing left to do
+    /// What was kept. Of a `whole` simulation, who has nothing left to do
     /// is idle up to its `end`.
     pub(super) fn finish(
         mut self,
@@ -234,13 +224,13 @@ impl Spans {
         topology: &Topology,
         plan: &Plan,
         (end, whole): (Time, bool),
-    ) -> (Vec<RankTrack>, Vec<Span>) {
+    ) -> Kept {
         if whole {
             for worker in 0..cast.workers {
                 self.idle(cast, worker, end);
             }
         }
-        let tracks = self
+        let ranks = self
             .kept
             .iter()
             .filter_map(|&rank| {
@@ -256,14 +246,17 @@ impl Spans {
             spans.extend(raws.into_iter().map(|raw| Span {
                 rank: rank as u32,
                 track: raw.track,
-                what: raw.label.text(),
+                doing: raw.doing,
                 bytes: Bytes::new(raw.bytes),
-                activity: raw.activity,
                 start: raw.start,
                 end: raw.end,
             }));
         }
         spans.sort_by_key(|span| (span.start, span.rank, span.track));
-        (tracks, spans)
+        Kept {
+            ranks,
+            spans,
+            messages: self.messages.finish(self.limits.messages),
+        }
     }
 }

@@ -10,6 +10,7 @@ pub mod cards;
 pub mod cause;
 pub mod chart;
 mod columns;
+pub mod communication;
 pub mod comparison;
 pub mod concurrent;
 mod decisions;
@@ -25,7 +26,6 @@ mod metrics;
 pub mod numbers;
 mod numeric;
 mod outputs;
-mod perfetto;
 mod plot;
 mod points;
 pub mod record;
@@ -36,6 +36,7 @@ mod summary_json;
 pub mod sweep;
 mod table;
 mod text_table;
+mod trace;
 pub mod training;
 mod unfinished;
 pub mod validation;
@@ -52,7 +53,6 @@ pub use links_csv::write_links_csv;
 pub use metrics::Metrics;
 pub use numeric::FORMAT;
 pub use outputs::{Output, Outputs};
-pub use perfetto::write_trace;
 pub use plot::bandwidth_svg;
 pub use points::points_csv;
 pub use recorded::recorded_sentence;
@@ -63,6 +63,7 @@ pub use table::{
     attribution_table, collective_table, links_table, rows_csv, table_footer, table_header,
     table_left_out, table_row,
 };
+pub use trace::{Trace, write_trace};
 pub use unfinished::remove_unfinished;
 pub use waterfall::{Change, Part, Waterfall, apportion, scaled, waterfall};
 

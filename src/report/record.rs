@@ -4,10 +4,12 @@
 //! made from `summary.json` and the timeline alone, without a topology or an engine.
 
 use super::cause::{Causes, FaultCost};
+use super::communication::Communication;
 use super::numeric::{bytes, gbs, micros};
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 /// What came of a collective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -227,16 +229,20 @@ const fn is_one(count: &u32) -> bool {
 }
 
 /// What happened when, of the traced row: `timeline.json` and `links.csv`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Timeline {
+    /// What it is a timeline of, if that is known.
+    pub operation: Option<Communication>,
     /// Names of the GPUs shown, by rank: `node0/gpu3`.
     pub ranks: Vec<RankTrack>,
     /// What each worker and proxy did, ordered by start.
     pub spans: Vec<Span>,
+    /// Data that went from one of these spans to another: the sender, the proxy that passed it on if
+    /// there is one, the receiver.
+    pub messages: Vec<SmallVec<[MessageEnd; 3]>>,
     /// Use of each link over time.
     pub links: Vec<LinkSeries>,
     /// What was wrong, and when.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultSpan>,
     /// Width of the bins of `links`.
     pub bin: Time,
@@ -245,8 +251,18 @@ pub struct Timeline {
     /// Ranks that were left out to keep the file small.
     pub ranks_omitted: u32,
     /// How much is recorded, where that is not all but for ranks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
+}
+
+impl Timeline {
+    /// How a rank is named: `rank 3: node0/gpu3`.
+    pub(crate) fn rank_name(&self, rank: u32) -> String {
+        let known = self.ranks.iter().find(|track| track.rank == rank);
+        known.map_or_else(
+            || format!("rank {rank}"),
+            |track| format!("rank {rank}: {}", track.name),
+        )
+    }
 }
 
 /// How much of a large machine's operation is recorded.
@@ -271,7 +287,7 @@ pub struct Recorded {
 }
 
 /// A fault, as long as it was on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultSpan {
     /// The ranks, links or devices.
     pub place: String,
@@ -284,7 +300,7 @@ pub struct FaultSpan {
 }
 
 /// One GPU of a timeline.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankTrack {
     /// The rank.
     pub rank: u32,
@@ -293,26 +309,60 @@ pub struct RankTrack {
 }
 
 /// A stretch of one worker's or proxy's time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// The rank it belongs to.
     pub rank: u32,
     /// The thread within the rank: `channel 3` or `channel 3 proxy`.
     pub track: Track,
-    /// What it did: `send`, `recv+reduce+send` …
-    pub what: String,
+    /// What it did.
+    pub doing: Doing,
     /// Bytes moved, if any.
     pub bytes: Bytes,
-    /// The class of activity.
-    pub activity: Activity,
     /// From.
     pub start: Time,
     /// To.
     pub end: Time,
 }
 
+/// What a worker or proxy does for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Its kernel starts.
+    Launch,
+    /// Bytes move; the primitive: `send`, `recv+reduce+send` …
+    Moves(&'static str),
+    /// It waits for, fences and posts a slice.
+    Synchronise,
+    /// A proxy handles a message.
+    HandleMessage,
+    /// Another part of its kernel has not got far enough.
+    WaitForPart,
+    /// This rank has not sent yet.
+    WaitForData(u32),
+    /// This rank has not freed a slot yet.
+    WaitForCredit(u32),
+    /// What this rank sent is on its way.
+    DataOnItsWay(u32),
+    /// The slot that this rank freed is on its way.
+    CreditOnItsWay(u32),
+    /// It has nothing left to do.
+    Finished,
+}
+
+/// One end of a message, or where it is passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageEnd {
+    /// The rank.
+    pub rank: u32,
+    /// The thread within the rank.
+    pub track: Track,
+    /// A time in the span there in which bytes move: its beginning, but for proxies that share a track.
+    pub at: Time,
+}
+
 /// A thread of a timeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Track {
     /// A channel's thread block, or a part of it that works by itself.
     Worker(u16, Lane),
@@ -321,7 +371,7 @@ pub enum Track {
 }
 
 /// A part of a thread block. Of point-to-point work, which of several at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
     /// All of it.
     Whole,
@@ -342,8 +392,7 @@ pub enum Lane {
 }
 
 /// What a worker's time is spent on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Activity {
     /// Kernel start and end.
     Launch,
@@ -362,7 +411,7 @@ pub enum Activity {
 }
 
 /// One link's use over time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LinkSeries {
     /// `node0/gpu3 > node0/nvswitch1`.
     pub name: String,
@@ -373,12 +422,10 @@ pub struct LinkSeries {
     /// What payload can use of the link.
     pub rate: Bandwidth,
     /// What faults leave of that in each bin, in the mean over the bin; nothing if none touches the link.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Bandwidth>,
     /// Bytes in each bin.
     pub bytes: Vec<f64>,
     /// For how many links this stands: itself, and others of the same family and rate that carried as
     /// much at the same times, or as much in the mean.
-    #[serde(default = "one")]
     pub alike: u32,
 }

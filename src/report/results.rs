@@ -8,8 +8,9 @@ use super::outputs::{Output, Outputs};
 use super::points::points_csv;
 use super::record::Timeline;
 use super::summary::Summary;
-use super::training::{JobTimeline, job_timeline_svg, write_job_trace, write_kineto};
-use super::{ReportError, comparison, html, links_csv, perfetto, plot, summary_json};
+use super::trace::write_trace;
+use super::training::{JobTimeline, job_timeline_svg, write_kineto};
+use super::{ReportError, comparison, html, links_csv, plot, summary_json};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -197,7 +198,7 @@ impl<'r> Files<'r> {
             } => {
                 if self.outputs.has(Output::Timeline) {
                     let trace = path("timeline", "json");
-                    write_with(&trace, |out| perfetto::write_trace(timeline, out))?;
+                    write_with(&trace, |out| write_trace(timeline, out))?;
                 }
                 if self.outputs.has(Output::Links) {
                     let links = path("links", "csv");
@@ -210,7 +211,7 @@ impl<'r> Files<'r> {
             Recording::Training(timeline) => {
                 if self.outputs.has(Output::Timeline) {
                     let trace = path("timeline", "json");
-                    write_with(&trace, |out| write_job_trace(timeline, out))?;
+                    write_with(&trace, |out| write_trace(timeline, out))?;
                 }
                 if self.outputs.has(Output::Kineto) {
                     let profiles = folder.join(format!("kineto{ending}"));

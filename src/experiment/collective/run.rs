@@ -13,6 +13,7 @@ use super::timing::{Timed, Timing, disturbed_time_of};
 use super::valid::ValidCollective;
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
+use crate::movement::movement_of;
 use crate::watch::{Step, Watch};
 use fabricsim_budget::threads::both;
 use fabricsim_budget::{Budget, Purpose};
@@ -22,6 +23,7 @@ use fabricsim_nccl::{Communicator, Planned};
 use fabricsim_plan::{Cuts, Operation, Plan};
 use fabricsim_record::{Limits, RateLeft, causes, label};
 use fabricsim_report::cause::{self, CausePart, Causes, Method};
+use fabricsim_report::communication::{Communication, Communicator as CommunicatorKind};
 use fabricsim_report::record::{Candidate, CollectiveResult, Decision, Part, Row};
 use fabricsim_report::{CollectiveView, JobResult, Metrics, Recording, Summary, Variant};
 use fabricsim_topology::{DeviceId, DeviceKind, LinkFamily, LinkId, draw};
@@ -397,6 +399,14 @@ fn record(
     let (mut record, outcome) = recorded.map_err(|source| stopped(spec, planned, source))?;
     let end = outcome.end();
     record.timeline.faults = disturb::spans(&spec.faults, end);
+    record.timeline.operation = result.rows.get(index).map(|row| Communication {
+        movement: movement_of(spec.collective),
+        communicator: CommunicatorKind::Collective,
+        group: String::new(),
+        ranks: (0..result.ranks).collect(),
+        algorithm: row.algo.clone(),
+        protocol: row.proto.clone(),
+    });
     result.traced_row = Some(index);
     let causes = result.rows.get(index).and_then(|row| row.causes.as_ref());
     record.attribution.critical_path = causes.map(path_parts).unwrap_or_default();

@@ -1,15 +1,14 @@
 //! The tasks of a job's last step, as its timeline shows them.
 
 use super::traced::in_trace;
-use fabricsim_collective::Collective;
+use crate::movement::movement_of;
 use fabricsim_engine::job::{Done, JobProbe, Meeting};
 use fabricsim_plan::job::{
     ActorId, BucketId, Group, GroupId, GroupRole, HowMoved, Job, Movement as Moved, Task, TaskKind,
     Work,
 };
-use fabricsim_report::training::{
-    Communication, Communicator, JobSpan, JobTimeline, MessageEnd, Movement, RankUse, SpanKind,
-};
+use fabricsim_report::communication::{Communication, Communicator, Movement};
+use fabricsim_report::training::{JobSpan, JobTimeline, MessageEnd, RankUse, SpanKind};
 use fabricsim_units::Bytes;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -210,21 +209,9 @@ const fn kind_of(kind: TaskKind) -> SpanKind {
 }
 
 const fn movement(movement: Moved) -> Movement {
-    let Moved::Collective(collective) = movement else {
-        return Movement::SendReceive;
-    };
-    match collective {
-        Collective::AllReduce => Movement::AllReduce,
-        Collective::AllGather => Movement::AllGather,
-        Collective::ReduceScatter => Movement::ReduceScatter,
-        Collective::Broadcast => Movement::Broadcast,
-        Collective::Reduce => Movement::Reduce,
-        Collective::AllToAll | Collective::AllToAllV => Movement::AllToAll,
-        Collective::Gather => Movement::Gather,
-        Collective::Scatter => Movement::Scatter,
-        Collective::SendRecv | Collective::SendRecvPairs | Collective::SendRecvHalves => {
-            Movement::SendReceive
-        }
+    match movement {
+        Moved::Collective(collective) => movement_of(collective),
+        Moved::Send => Movement::SendReceive,
     }
 }
 

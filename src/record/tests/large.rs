@@ -5,6 +5,7 @@ use fabricsim_nccl::{Algorithm, Communicator, Env, Forced, Planned};
 
 const FAR: Limits = Limits {
     spans: usize::MAX,
+    messages: usize::MAX,
     slices: usize::MAX,
     links: usize::MAX,
     ..Limits::LARGE
@@ -138,6 +139,13 @@ fn one_for_all_that_are_alike_gives_the_record_of_all() {
         for (part, whole) in part.timeline.spans.iter().zip(&of_shown) {
             assert_eq!(part, whole);
         }
+        let mut messages = whole.timeline.messages;
+        let all = messages.len();
+        messages.retain(|ends| ends.iter().all(|end| shown.contains(&end.rank)));
+        let known = &part.timeline.messages;
+        assert!(messages.iter().all(|ends| known.contains(ends)));
+        assert!(known.len() == messages.len() || all > Limits::WHOLE.messages);
+        assert!(shown.len() == 1 || !messages.is_empty());
     }
 }
 
@@ -166,6 +174,28 @@ fn a_record_that_ends_early_has_all_up_to_then() {
         let unknown: Vec<_> = part.iter().filter(|s| !whole.contains(s)).collect();
         assert_eq!(unknown, Vec::<&Span>::new(), "before {until:?}");
     }
+}
+
+#[test]
+fn of_too_many_messages_each_slice_keeps_the_one_that_came_last() {
+    // Tree: up to three queues are taken from at once.
+    let (topology, planned) = plans().remove(2);
+    let record = |messages| {
+        let limits = Limits { messages, ..FAR };
+        recorded(&topology, &planned.plan, limits).0.timeline
+    };
+    let (all, few) = (record(usize::MAX), record(0));
+    assert_eq!(all.spans, few.spans);
+    assert!(few.messages.len() < all.messages.len());
+    let receivers = |timeline: &Timeline| -> Vec<_> {
+        let receivers = timeline.messages.iter().map(|ends| ends[ends.len() - 1]);
+        let mut places: Vec<_> = receivers.map(|end| (end.rank, end.track, end.at)).collect();
+        places.sort_unstable();
+        places
+    };
+    assert!(few.messages.iter().all(|ends| all.messages.contains(ends)));
+    let once = receivers(&few);
+    assert!(once.windows(2).all(|pair| pair[0] != pair[1]));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use fabricsim_plan::{
     SliceCost, Transport, Transports, WorkerCosts,
 };
 use fabricsim_report::cause::{Cause, Causes, Method};
-use fabricsim_report::record::{Activity, Part as TimePart, Span, Track};
+use fabricsim_report::record::{Activity, Doing, Lane, Part as TimePart, Span, Track};
 use fabricsim_topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
 use fabricsim_units::{Bandwidth, Bytes};
 use std::collections::BTreeMap;
@@ -294,12 +294,14 @@ fn assert_spans(timeline: &Timeline, outcome: &Outcome, plan: &Plan) {
         match span.track {
             Track::Worker(..) => {
                 assert_eq!(*end, span.start, "{span:?}");
-                *spent.entry((span.rank, span.activity)).or_default() += span.end - span.start;
+                *spent.entry((span.rank, span.doing.activity())).or_default() +=
+                    span.end - span.start;
             }
             Track::Proxy(_) => assert!(*end <= span.start, "{span:?} after {end}"),
         }
         *end = span.end;
     }
+    assert_messages(timeline);
     let mut expected: BTreeMap<(u32, Activity), Time> = BTreeMap::new();
     for (worker, bins) in (0..).zip(&outcome.workers) {
         let place = plan.program.worker(WorkerId(worker));
@@ -334,6 +336,26 @@ fn assert_spans(timeline: &Timeline, outcome: &Outcome, plan: &Plan) {
         }
     }
     assert_eq!(spent, expected);
+}
+
+/// Messages go forward in time, from a span in which bytes move to another one.
+#[track_caller]
+fn assert_messages(timeline: &Timeline) {
+    let moves = timeline.spans.iter();
+    let moves = moves.filter(|span| matches!(span.doing, Doing::Moves(_)));
+    let moves: BTreeMap<_, _> = moves.map(|s| ((s.rank, s.track, s.start), s.end)).collect();
+    for ends in &timeline.messages {
+        assert!((2..=3).contains(&ends.len()));
+        for end in ends {
+            let mut until = moves.range(..=(end.rank, end.track, end.at));
+            let (&(rank, track, _), until) = until.next_back().unwrap();
+            assert!((rank, track) == (end.rank, end.track) && end.at < *until);
+        }
+        assert!(
+            ends.windows(2).all(|pair| pair[0].at <= pair[1].at),
+            "{ends:?}"
+        );
+    }
 }
 
 /// Bins of links add up to what the links carried.

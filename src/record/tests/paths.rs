@@ -43,9 +43,11 @@ fn one_message_is_launch_streaming_synchronisation_and_latency() {
     assert_eq!(path[0].what, what);
     // The receiver waits while the sender streams and synchronises.
     let waits = record.timeline.spans.iter();
-    let waits: Vec<_> = waits.filter(|s| s.activity == Activity::WaitData).collect();
+    let waits: Vec<_> = waits
+        .filter(|s| s.doing.activity() == Activity::WaitData)
+        .collect();
     assert_eq!(waits.len(), 1);
-    assert_eq!(waits[0].what, "waiting for data from rank 0");
+    assert_eq!(waits[0].doing, Doing::WaitForData(0));
     close(waits[0].end - waits[0].start, streams + 1.0);
 }
 
@@ -95,7 +97,7 @@ fn credit_that_comes_late_is_on_the_path() {
     let waits = time(&record.attribution.total, "waiting for credit");
     close(waits, 9.0 * 10.0);
     let spans = record.timeline.spans.iter();
-    let late = spans.filter(|s| s.what == "credit from rank 1 on its way");
+    let late = spans.filter(|s| s.doing == Doing::CreditOnItsWay(1));
     assert_eq!(late.count(), 9);
 }
 
@@ -183,8 +185,22 @@ fn a_proxys_message_handling_is_on_its_track_and_on_the_path() {
     let proxy = record.timeline.spans.iter();
     let proxy: Vec<_> = proxy.filter(|s| s.track == Track::Proxy(0)).collect();
     assert!(proxy.iter().all(|s| s.rank == 0));
-    let streams = proxy.iter().filter(|s| s.activity == Activity::Stream);
+    let streams = proxy
+        .iter()
+        .filter(|s| s.doing.activity() == Activity::Stream);
     assert_eq!(streams.map(|s| s.bytes.get()).sum::<u64>(), 16_000_000);
+    // Each message goes from the sender's thread block through its proxy to the receiver's.
+    let messages = &record.timeline.messages;
+    assert_eq!(messages.len(), 160);
+    let tracks = [
+        (0, Track::Worker(0, Lane::Whole)),
+        (0, Track::Proxy(0)),
+        (1, Track::Worker(0, Lane::Whole)),
+    ];
+    for ends in messages {
+        let told: Vec<_> = ends.iter().map(|end| (end.rank, end.track)).collect();
+        assert_eq!(told, tracks);
+    }
     // Where the path is too long to remember, what the receiver waits for is what the proxy does.
     let short = CriticalPath::of_at_most(3);
     let causes = causes_of(&t, &plan, (2, true), short, &|l| t.rate(l));
@@ -321,9 +337,10 @@ fn proxies_that_share_a_track_do_not_overlap_on_it() {
     ] {
         recorder.spans.slice(&recorder.cast, &s);
     }
-    let (_, spans) = recorder
+    let kept = recorder
         .spans
         .finish(&recorder.cast, &t, &plan, (us(9), true));
+    let spans = kept.spans;
     let proxies = spans.iter().filter(|s| s.track == Track::Proxy(0));
     let proxies: Vec<_> = proxies.map(|s| (s.start, s.end)).collect();
     let expected = [(0, 1), (1, 5), (5, 6), (7, 8), (8, 9)];

@@ -2,12 +2,12 @@
 
 use super::page;
 use crate::numbers::grouped;
-use crate::perfetto::{self, category};
 use crate::record::{Activity, Span, Timeline};
 use crate::recorded_sentence;
 use crate::{ReportError, bins};
 use maud::{Markup, html};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Draws the data of [`view`].
@@ -38,7 +38,7 @@ pub(crate) struct Data<'a> {
     pub(crate) activities: Vec<(&'static str, &'static str)>,
     /// Indices of those whose spans have their names written into them.
     pub(crate) written: Vec<usize>,
-    pub(crate) names: Vec<&'a str>,
+    pub(crate) names: Vec<Cow<'a, str>>,
     pub(crate) ranks: Vec<String>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) bin: u64,
@@ -202,34 +202,28 @@ fn left_out(timeline: &Timeline, shown: &[&Span]) -> Option<String> {
 }
 
 fn collect<'a>(timeline: &'a Timeline, shown: &[&'a Span]) -> Data<'a> {
-    let mut names: Vec<&str> = Vec::new();
-    let mut name_ids: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut names: Vec<Cow<'_, str>> = Vec::new();
+    let mut name_ids: BTreeMap<Cow<'_, str>, usize> = BTreeMap::new();
     let mut lanes: BTreeMap<(u32, u32), Lane> = BTreeMap::new();
     for span in shown {
-        let name = *name_ids.entry(&span.what).or_insert_with(|| {
-            names.push(&span.what);
-            names.len() - 1
-        });
-        let key = (span.rank, perfetto::tid(span.track));
+        let name = *name_ids
+            .entry(span.doing.name())
+            .or_insert_with_key(|name| {
+                names.push(name.clone());
+                names.len() - 1
+            });
         let lane = lanes
-            .entry(key)
-            .or_insert_with(|| Lane::new(0, perfetto::track_name(span.track)));
+            .entry((span.rank, span.track.number()))
+            .or_insert_with(|| Lane::new(0, span.track.name()));
         let (start, end) = (span.start.picos(), span.end.picos());
         let activity = ACTIVITIES
             .iter()
-            .position(|(known, _)| *known == span.activity);
+            .position(|(known, _)| *known == span.doing.activity());
         let kinds = (activity.unwrap_or(0), name);
         lane.push(kinds, span.bytes.get(), (start, end));
     }
     let mut ranks: Vec<u32> = lanes.keys().map(|(rank, _)| *rank).collect();
     ranks.dedup();
-    let rank_name = |rank: &u32| {
-        let track = timeline.ranks.iter().find(|track| track.rank == *rank);
-        track.map_or_else(
-            || format!("rank {rank}"),
-            |track| format!("rank {rank}: {}", track.name),
-        )
-    };
     Data {
         end: timeline.end.picos(),
         begin: begin(
@@ -238,10 +232,10 @@ fn collect<'a>(timeline: &'a Timeline, shown: &[&'a Span]) -> Data<'a> {
         ),
         activities: ACTIVITIES
             .iter()
-            .map(|(activity, name)| (category(*activity), *name))
+            .map(|(activity, name)| (activity.key(), *name))
             .collect(),
         written: vec![0],
-        ranks: ranks.iter().map(rank_name).collect(),
+        ranks: ranks.iter().map(|&rank| timeline.rank_name(rank)).collect(),
         lanes: lanes
             .into_iter()
             .map(|((rank, _), lane)| Lane {

@@ -1,12 +1,15 @@
 //! Made-up results of the shape that runs have. The numbers are consistent with each
 //! other, and with nothing else.
 
+use crate::communication::{Communication, Communicator, Movement};
 use crate::record::{
-    Activity, Attribution, CollectiveResult, Lane, LinkSeries, LinkUse, Part, RankTrack, Row, Span,
-    Timeline, Track,
+    Activity, Attribution, CollectiveResult, Doing, Lane, LinkSeries, LinkUse, MessageEnd, Part,
+    RankTrack, Row, Span, Timeline, Track,
 };
 use crate::{CollectiveView, JobResult, Metrics, Record, Recording, Results, Summary, Variant};
 use fabricsim_units::{Bandwidth, Bytes, Time};
+use smallvec::{SmallVec, smallvec};
+use std::collections::BTreeMap;
 
 pub(crate) const GPUS: u32 = 8;
 pub(crate) const STEPS: u64 = 14;
@@ -170,24 +173,18 @@ fn ring_timeline() -> Timeline {
     for rank in 0..GPUS {
         for channel in 0..CHANNELS {
             let mut now = ns(0);
-            let mut push = |what: &str, activity, bytes, length: Time| {
+            let mut push = |doing, bytes, length: Time| {
                 spans.push(Span {
                     rank,
                     track: Track::Worker(channel, Lane::Whole),
-                    what: what.to_owned(),
+                    doing,
                     bytes: Bytes::new(bytes),
-                    activity,
                     start: now,
                     end: now + length,
                 });
                 now += length;
             };
-            push(
-                "launch",
-                Activity::Launch,
-                0,
-                ns(4_100 + 37 * u64::from(rank)),
-            );
+            push(Doing::Launch, 0, ns(4_100 + 37 * u64::from(rank)));
             for step in 0..STEPS {
                 let what = match step {
                     0 => "send",
@@ -198,18 +195,14 @@ fn ring_timeline() -> Timeline {
                 };
                 let wait =
                     900 + (u64::from(rank) * 173 + step * 61 + u64::from(channel) * 29) % 700;
-                push(what, Activity::WaitData, 0, ns(wait));
+                let (before, after) = ((rank + GPUS - 1) % GPUS, (rank + 1) % GPUS);
+                push(Doing::WaitForData(before), 0, ns(wait));
                 if step % 4 == 3 {
-                    push(what, Activity::WaitCredit, 0, ns(1_300));
+                    push(Doing::WaitForCredit(after), 0, ns(1_300));
                 }
-                push(what, Activity::Latency, 0, ns(650));
-                push(what, Activity::Sync, 0, ns(1_100));
-                push(
-                    what,
-                    Activity::Stream,
-                    2 << 20,
-                    Time::from_picos(18_431_416),
-                );
+                push(Doing::DataOnItsWay(before), 0, ns(650));
+                push(Doing::Synchronise, 0, ns(1_100));
+                push(Doing::Moves(what), 2 << 20, Time::from_picos(18_431_416));
             }
             end = end.max(now);
         }
@@ -225,9 +218,8 @@ fn ring_timeline() -> Timeline {
                 spans.push(Span {
                     rank,
                     track: Track::Worker(channel, Lane::Whole),
-                    what: "finished".to_owned(),
+                    doing: Doing::Finished,
                     bytes: Bytes::ZERO,
-                    activity: Activity::Idle,
                     start,
                     end,
                 });
@@ -237,6 +229,15 @@ fn ring_timeline() -> Timeline {
     spans.sort_by_key(|span| (span.start, span.rank, span.track));
     let bin = Time::from_micros(5);
     Timeline {
+        operation: Some(Communication {
+            movement: Movement::AllReduce,
+            communicator: Communicator::Collective,
+            group: String::new(),
+            ranks: (0..GPUS).collect(),
+            algorithm: "ring".to_owned(),
+            protocol: "simple".to_owned(),
+        }),
+        messages: ring_messages(&spans),
         faults: Vec::new(),
         ranks: (0..GPUS)
             .map(|rank| RankTrack {
@@ -251,6 +252,27 @@ fn ring_timeline() -> Timeline {
         ranks_omitted: 0,
         recorded: None,
     }
+}
+
+/// What each GPU sends is the next one's in the step after.
+fn ring_messages(spans: &[Span]) -> Vec<SmallVec<[MessageEnd; 3]>> {
+    let mut moving: BTreeMap<(u32, Track), Vec<Time>> = BTreeMap::new();
+    let moves = spans
+        .iter()
+        .filter(|span| matches!(span.doing, Doing::Moves(_)));
+    for span in moves {
+        let track = moving.entry((span.rank, span.track)).or_default();
+        track.push(span.start);
+    }
+    let mut messages = Vec::new();
+    for (&(rank, track), sent) in &moving {
+        let next = (rank + 1) % GPUS;
+        for (&at, &then) in sent.iter().zip(&moving[&(next, track)][1..]) {
+            let end = |rank, at| MessageEnd { rank, track, at };
+            messages.push(smallvec![end(rank, at), end(next, then)]);
+        }
+    }
+    messages
 }
 
 fn ring_links(bin: Time, end: Time) -> Vec<LinkSeries> {
@@ -314,7 +336,7 @@ fn attribution(timeline: &Timeline) -> Attribution {
         order
             .into_iter()
             .map(|activity| {
-                let of = all().filter(|span| span.activity == activity);
+                let of = all().filter(|span| span.doing.activity() == activity);
                 let time: Time = of.map(|span| span.end - span.start).sum();
                 Part {
                     what: name(activity).to_owned(),

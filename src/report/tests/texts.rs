@@ -1,7 +1,7 @@
 //! Tables, plots and the page as text.
 
 use super::samples;
-use crate::record::{Part, Timeline};
+use crate::record::{Doing, Part, Timeline};
 use crate::{
     attribution_table, bandwidth_svg, collective_table, font, html, links_table, numbers, rows_csv,
     table_header, table_left_out, table_row,
@@ -241,7 +241,7 @@ fn a_page_is_one_file_and_runs_no_text_of_others() {
     samples::collective(&mut summary).rows[0].bottleneck =
         "</table><script>alert(2)</script>".to_owned();
     let mut timeline: Timeline = timeline;
-    timeline.spans[0].what = "</script><script>alert(3)".to_owned();
+    timeline.spans[0].doing = Doing::Moves("</script><script>alert(3)");
     let page = html::report(
         samples::view(&summary),
         &timeline,

@@ -1,7 +1,7 @@
 //! The trace: valid, complete, and nothing overlaps.
 
 use super::samples;
-use crate::record::{Activity, Span, Timeline, Track};
+use crate::record::{Doing, Span, Timeline, Track};
 use crate::{write_links_csv, write_trace};
 use fabricsim_units::{Bytes, Time};
 use serde_json::Value;
@@ -66,9 +66,8 @@ fn picoseconds_and_odd_names_survive() {
         spans: vec![Span {
             rank: 4,
             track: Track::Proxy(2),
-            what: "send \"x\" </script>\n".to_owned(),
+            doing: Doing::Moves("send \"x\" </script>\n"),
             bytes: Bytes::new(7),
-            activity: Activity::WaitCredit,
             start: Time::from_picos(123_456_789_000_001),
             end: Time::from_picos(123_456_789_500_001),
         }],
@@ -80,9 +79,10 @@ fn picoseconds_and_odd_names_survive() {
     let text = String::from_utf8(text).unwrap();
     let golden = r#"{"displayTimeUnit":"ns","traceEvents":[
 {"ph":"M","pid":5,"tid":0,"name":"process_name","args":{"name":"rank 4"}},
+{"ph":"M","pid":5,"tid":0,"name":"process_sort_index","args":{"sort_index":5}},
 {"ph":"M","pid":5,"tid":2322,"name":"thread_name","args":{"name":"channel 2 proxy"}},
 {"ph":"M","pid":5,"tid":2322,"name":"thread_sort_index","args":{"sort_index":2322}},
-{"ph":"X","pid":5,"tid":2322,"name":"send \"x\" </script>\n","cat":"wait_credit","ts":123456789.000001,"dur":0.5,"args":{"bytes":7}}
+{"ph":"X","pid":5,"tid":2322,"name":"send \"x\" </script>\n","cat":"stream","ts":123456789.000001,"dur":0.5,"args":{"bytes":7}}
 ]}
 "#;
     assert_eq!(text, golden);
@@ -113,6 +113,45 @@ fn counters_hold_gigabytes_per_second_and_end_at_zero() {
             .all(|event| event["args"]["%"].as_f64().unwrap() <= 100.0)
     );
     assert!(!of(links, "PCIe: mean of links, %").is_empty());
+}
+
+#[test]
+fn spans_that_move_bytes_say_what_and_how_and_those_that_wait_for_whom() {
+    let events = events(&samples::ring().1);
+    let of = |category: &str| events.iter().find(|event| event["cat"] == category);
+    let moved = serde_json::json!({
+        "bytes": 2 << 20, "operation": "all-reduce", "ranks": 8, "algorithm": "ring", "protocol": "simple"
+    });
+    assert_eq!(of("stream").unwrap()["args"], moved);
+    let waits = of("wait_credit").unwrap();
+    assert_eq!(waits["name"], "waiting for credit from rank 1");
+    assert_eq!(waits["args"], serde_json::json!({ "peer": 1 }));
+    assert_eq!(of("sync").unwrap()["args"], serde_json::json!({}));
+}
+
+#[test]
+fn each_message_is_an_arrow_from_one_moving_span_to_another() {
+    let timeline = samples::ring().1;
+    let events = events(&timeline);
+    let starts: BTreeSet<String> = events
+        .iter()
+        .filter(|event| event["cat"] == "stream")
+        .map(|event| format!("{} {} {}", event["pid"], event["tid"], event["ts"]))
+        .collect();
+    let mut arrows: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
+    for event in events.iter().filter(|event| event["cat"] == "message") {
+        let place = format!("{} {} {}", event["pid"], event["tid"], event["ts"]);
+        assert!(starts.contains(&place), "{event}");
+        let number = event["id"].as_u64().unwrap();
+        arrows.entry(number).or_default().push(event);
+    }
+    assert_eq!(arrows.len(), timeline.messages.len());
+    for ends in arrows.values() {
+        let phases: Vec<_> = ends.iter().map(|end| end["ph"].as_str().unwrap()).collect();
+        assert_eq!(phases, ["s", "f"]);
+        assert!(ends[0]["ts"].as_f64() < ends[1]["ts"].as_f64());
+        assert_eq!(ends[1]["bp"], "e");
+    }
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Results of jobs: what people read, what programs read, and the folder.
 
 use super::training_samples::{self as samples, Pipeline};
+use crate::communication::{Communication, Communicator, Movement};
 use crate::comparison::{variants_page, variants_text};
 use crate::training::{
-    Communication, Communicator, JobSpan, JobTimeline, MessageEnd, Movement, SpanKind,
-    TrainingOutcome, difference, job_timeline_svg, write_job_trace,
+    JobSpan, JobTimeline, MessageEnd, SpanKind, TrainingOutcome, difference, job_timeline_svg,
 };
 use crate::{
     JobResult, Metrics, Outputs, Record, Recording, ReportError, Results, Summary, Variant,
-    check_target, summary_json, summary_schema, write_results,
+    check_target, summary_json, summary_schema, write_results, write_trace,
 };
 use fabricsim_units::{Bytes, Time};
 use serde_json::Value;
@@ -237,7 +237,7 @@ fn numbers_that_are_not_finite_are_refused_with_their_place() {
 
 fn events(timeline: &JobTimeline) -> Vec<Value> {
     let mut text = Vec::new();
-    write_job_trace(timeline, &mut text).unwrap();
+    write_trace(timeline, &mut text).unwrap();
     let trace: Value = serde_json::from_slice(&text).unwrap();
     trace["traceEvents"].as_array().unwrap().clone()
 }
@@ -456,7 +456,7 @@ fn a_trace_of_some_ranks_says_so() {
     let all = timeline.ranks.len();
     timeline.in_trace = [0, 3].into();
     let mut text = Vec::new();
-    write_job_trace(&timeline, &mut text).unwrap();
+    write_trace(&timeline, &mut text).unwrap();
     let trace: serde_json::Value = serde_json::from_slice(&text).unwrap();
     let sentence = format!("The trace is of 2 of {all} recorded ranks. --exact-full writes all.");
     assert_eq!(trace["otherData"]["recorded"], sentence);

@@ -1,7 +1,6 @@
 //! Tasks of a stream as blocks of a picture: cut to what is shown, joined where they are too
 //! small to be told apart.
 
-use super::trace::waits_from;
 use super::{JobSpan, JobTimeline, SpanKind};
 use fabricsim_units::{Bytes, Time};
 use smallvec::{SmallVec, smallvec};
@@ -112,7 +111,7 @@ pub(super) fn cut<'a>(spans: &[&'a JobSpan], (from, to): (Time, Time)) -> Vec<Bl
         }
     };
     for span in spans {
-        if let Some(since) = waits_from(span, before) {
+        if let Some(since) = span.waits_from(before) {
             add(span, Look::Waits, (since, span.start));
         }
         add(span, Look::Task(span.kind), (span.start, span.end));

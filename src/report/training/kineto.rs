@@ -6,8 +6,9 @@
 //! wait for others first. The host's calls stand where kernels begin: when the host made them is
 //! not recorded. Only the last step is in a timeline, and is the only `ProfilerStep`.
 
-use super::{Communication, JobSpan, JobTimeline, Movement, SpanKind};
-use crate::perfetto::{Events, exact_micros, text};
+use super::{JobSpan, JobTimeline, SpanKind};
+use crate::communication::{Communication, Movement};
+use crate::trace::{Events, exact_micros, text};
 use crate::{ReportError, write_file};
 use fabricsim_units::Time;
 use flate2::{Compression, GzBuilder};

@@ -14,7 +14,6 @@ pub(crate) mod share_bars;
 mod text;
 mod timeline;
 mod timeline_svg;
-mod trace;
 mod zoom;
 
 pub use compare::{as_fast, best, difference, is_equal, is_same_work, ran};
@@ -31,9 +30,7 @@ pub use record::{
     ShareKind, StepKind, StepResult, TrainingOutcome, TrainingResult,
 };
 pub(crate) use text::{alone, described};
-pub use timeline::{
-    Communication, Communicator, JobSpan, JobTimeline, MessageEnd, Movement, SpanKind,
-};
+pub(crate) use timeline::rank_name;
+pub use timeline::{JobSpan, JobTimeline, MessageEnd, SpanKind};
 pub use timeline_svg::job_timeline_svg;
-pub use trace::write_job_trace;
 pub(crate) use zoom::view as timeline_view;

@@ -3,7 +3,7 @@
 use crate::Part;
 use crate::cause::FaultCost;
 use crate::numeric::{bytes, named_bytes};
-use fabricsim_units::Bytes;
+use fabricsim_units::{Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -284,6 +284,16 @@ pub struct Disturbance {
     pub from_s: f64,
     /// Until; `None`: to the end.
     pub to_s: Option<f64>,
+}
+
+impl Disturbance {
+    /// When it was on, within a run up to `end`; nothing if it is after that.
+    pub(crate) fn during(&self, end: Time) -> Option<(Time, Time)> {
+        let picos = |seconds: f64| Time::from_picos((seconds * 1e12).round().max(0.0) as u64);
+        let from = picos(self.from_s);
+        let to = self.to_s.map_or(end, picos).min(end);
+        (from < to).then_some((from, to))
+    }
 }
 
 /// A long run with failures and checkpoints.

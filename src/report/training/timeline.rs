@@ -1,6 +1,7 @@
 //! What happened when in a job: the only input of its timelines.
 
 use super::Disturbance;
+use crate::communication::Communication;
 use fabricsim_units::{Bytes, Time};
 use std::collections::BTreeSet;
 
@@ -42,6 +43,33 @@ impl JobTimeline {
         let (before, from) = self.ranks.split_at(place.min(self.ranks.len()));
         let rank = from.first().map(|(rank, _, _)| *rank);
         before.iter().filter(|(r, _, _)| Some(*r) == rank).count()
+    }
+
+    /// A stream's name, or its number if it has none.
+    pub(crate) fn stream_name(&self, stream: u8) -> String {
+        let known = self.streams.get(usize::from(stream));
+        known.map_or_else(|| format!("stream {stream}"), Clone::clone)
+    }
+
+    /// Whether the tasks of a rank are in the trace.
+    pub(crate) fn is_traced(&self, rank: u32) -> bool {
+        self.in_trace.is_empty() || self.in_trace.contains(&rank)
+    }
+
+    /// What is not in the trace, and how to get it; nothing if all is.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let (traced, all) = (self.in_trace.len(), self.ranks.len());
+        (traced > 0 && traced < all).then(|| {
+            format!("The trace is of {traced} of {all} recorded ranks. --exact-full writes all.")
+        })
+    }
+}
+
+/// How a rank is named: `rank 0 node0/gpu0 (stage 0)`.
+pub(crate) fn rank_name((rank, gpu, part): &(u32, String, String)) -> String {
+    match part.as_str() {
+        "" => format!("rank {rank} {gpu}"),
+        part => format!("rank {rank} {gpu} ({part})"),
     }
 }
 
@@ -85,102 +113,12 @@ pub struct JobSpan {
     pub end: Time,
 }
 
-/// An operation of a communicator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Communication {
-    /// What it moves.
-    pub movement: Movement,
-    /// What its communicator is for.
-    pub communicator: Communicator,
-    /// The communicator's name: `data parallel`, `pipeline 0→1`.
-    pub group: String,
-    /// The communicator's ranks, of one that stands for all that are alike, in its order.
-    pub ranks: Vec<u32>,
-    /// The algorithm, under the name that the command line has for it; empty if nothing moves.
-    pub algorithm: String,
-    /// The protocol, likewise.
-    pub protocol: String,
-}
-
-/// What an operation of a communicator moves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Movement {
-    /// All ranks end with the sum of all ranks' data.
-    AllReduce,
-    /// All ranks end with all ranks' blocks.
-    AllGather,
-    /// Each rank ends with its block of the sum.
-    ReduceScatter,
-    /// All ranks end with the root's data.
-    Broadcast,
-    /// The root ends with the sum.
-    Reduce,
-    /// Each rank sends a block to each.
-    AllToAll,
-    /// The root ends with all ranks' blocks.
-    Gather,
-    /// Each rank ends with its block of the root's data.
-    Scatter,
-    /// Messages between neighbours or pairs of ranks.
-    SendReceive,
-}
-
-impl Movement {
-    /// Its name in files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Movement::AllReduce => "all-reduce",
-            Movement::AllGather => "all-gather",
-            Movement::ReduceScatter => "reduce-scatter",
-            Movement::Broadcast => "broadcast",
-            Movement::Reduce => "reduce",
-            Movement::AllToAll => "all-to-all",
-            Movement::Gather => "gather",
-            Movement::Scatter => "scatter",
-            Movement::SendReceive => "send-recv",
-        }
-    }
-}
-
-/// What a communicator is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Communicator {
-    /// Parts of each layer's matrices.
-    TensorParallel,
-    /// Copies of the same weights, or parts of them.
-    DataParallel,
-    /// Copies of the same part of weights, in hybrid sharding.
-    Replicas,
-    /// Parts of each sequence.
-    ContextParallel,
-    /// Experts of a layer.
-    ExpertParallel,
-    /// Two neighbouring stages.
-    Pipeline,
-    /// First and last stage, which share a table of tokens.
-    Embedding,
-    /// All ranks of a replica, at the end of a step.
-    StepEnd,
-    /// All ranks of a job that is a collective.
-    Collective,
-}
-
-impl Communicator {
-    /// Its name in files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Communicator::TensorParallel => "tensor_parallel",
-            Communicator::DataParallel => "data_parallel",
-            Communicator::Replicas => "replicas",
-            Communicator::ContextParallel => "context_parallel",
-            Communicator::ExpertParallel => "expert_parallel",
-            Communicator::Pipeline => "pipeline",
-            Communicator::Embedding => "embedding",
-            Communicator::StepEnd => "step_end",
-            Communicator::Collective => "collective",
-        }
+impl JobSpan {
+    /// Since when a communication waits for others, if it does; `before` is the end of the task
+    /// before it on its stream.
+    pub(crate) fn waits_from(&self, before: Time) -> Option<Time> {
+        let from = self.ready.max(before);
+        (self.kind == SpanKind::Communication && from < self.start).then_some(from)
     }
 }
 

@@ -1,8 +1,7 @@
 //! `timeline.svg`: the last step as a still picture.
 
 use super::blocks::{Block, Lanes, Look, cut, joined, lanes, last_step};
-use super::trace::{disturbed, rank_name, stream_name};
-use super::{JobTimeline, SpanKind};
+use super::{JobTimeline, SpanKind, rank_name};
 use crate::chart::Axis;
 use crate::numbers::{seconds, trimmed};
 use fabricsim_units::Time;
@@ -166,7 +165,7 @@ impl Row<'_> {
                 @if self.sizes.lane >= 8.0 {
                     @for (lane, (stream, _)) in self.others.iter().enumerate() {
                         text class="jt-muted" x=(number(LEFT - 8.0)) y=(number(self.lane_y(lane) + self.sizes.lane / 2.0 + 3.0))
-                            text-anchor="end" fill=(MUTED) font-size=(number(self.sizes.lane - 0.5)) { (stream_name(timeline, *stream)) }
+                            text-anchor="end" fill=(MUTED) font-size=(number(self.sizes.lane - 0.5)) { (timeline.stream_name(*stream)) }
                     }
                 }
             }
@@ -430,7 +429,7 @@ impl Head {
         let top = 34.0 + rows as f64 * 20.0;
         let across = Across::of(window);
         let visible = timeline.disturbances.iter().filter_map(|disturbance| {
-            let (from, to) = disturbed(disturbance, timeline.end)?;
+            let (from, to) = disturbance.during(timeline.end)?;
             let (from, to) = (from.max(window.0), to.min(window.1));
             let text = format!("{}: {}", disturbance.place, disturbance.what);
             (from < to).then(|| (text, across.x(from), across.x(to)))

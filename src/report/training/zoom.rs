@@ -1,9 +1,7 @@
 //! A job's timeline as data for the page's canvas: a lane for each stream of each rank.
 
-use super::JobTimeline;
-use super::SpanKind;
 use super::blocks::{Block, Lanes, Look, cut, joined, lanes, last_step};
-use super::trace::{self, rank_name, stream_name};
+use super::{JobTimeline, SpanKind, rank_name};
 use crate::ReportError;
 use crate::html::{Data, Lane, begin, canvas};
 use crate::numbers::grouped;
@@ -39,7 +37,7 @@ pub(crate) fn view(timeline: &JobTimeline) -> Result<Markup, ReportError> {
         return Ok(html! {});
     }
     let shown = Shown::of(timeline);
-    let names: Vec<&str> = shown.names.iter().map(String::as_str).collect();
+    let names = shown.names.into_iter().map(Into::into).collect();
     let data = Data {
         end: timeline.end.picos(),
         begin: begin(
@@ -109,7 +107,7 @@ impl Shown {
             left_out.push(format!("{fitting} of {all} recorded ranks are shown."));
         }
         if !left_out.is_empty() {
-            let trace = trace::left_out(timeline);
+            let trace = timeline.left_out();
             let all = || "The timeline's JSON beside this page has all.".to_owned();
             left_out.push(trace.unwrap_or_else(all));
         }
@@ -132,7 +130,7 @@ impl Shown {
         let mut lanes = Vec::new();
         let several = timeline.spans.iter().any(|span| span.chunk > 0);
         for ((rank, stream), blocks) in blocks {
-            let mut lane = Lane::new(*rank as usize, stream_name(timeline, *stream));
+            let mut lane = Lane::new(*rank as usize, timeline.stream_name(*stream));
             for block in blocks {
                 let name = block_name(block, several);
                 let name = *known.entry(name).or_insert_with_key(|name| {
