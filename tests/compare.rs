@@ -252,6 +252,7 @@ fn a_page_and_points_are_written_beside_the_table() {
     for part in [
         "dgx-a100 beside dgx-h100",
         "class=\"waterfall\"",
+        "one operation of each, alone, on one axis",
         "bus bandwidth by size",
     ] {
         assert!(page.contains(part), "{part}");

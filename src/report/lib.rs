@@ -6,6 +6,7 @@
 //! single file; the other functions make one thing each, as text.
 
 mod bins;
+mod blocks;
 pub mod cards;
 pub mod cause;
 pub mod chart;
@@ -22,6 +23,7 @@ mod font;
 pub mod html;
 mod lines;
 mod links_csv;
+mod looks;
 mod metrics;
 pub mod numbers;
 mod numeric;

@@ -55,6 +55,12 @@ try {
       for (const [left, right, lane] of bars) {
         assert.ok(left <= 1 && right <= 3 && lane > 60, `${left} ${right} ${lane}`);
       }
+      // Timelines of all variants on one axis: each as long as it took, from 0.
+      const timelines = page.locator("section", { has: page.locator("h2", { hasText: /^Timelines/ }) });
+      const { begin, end, ends } = JSON.parse(await timelines.locator("script").textContent());
+      assert.ok(begin === 0 && Math.max(...ends) === end && Math.min(...ends) < end);
+      const canvas = await timelines.locator("canvas").boundingBox();
+      assert.ok(canvas.width > 300 && canvas.height > 150);
       // Details fold and unfold.
       const details = page.locator("details.variant").first();
       const before = await details.evaluate((element) => element.open);

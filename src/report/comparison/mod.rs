@@ -4,6 +4,7 @@
 mod cause_bars;
 pub(crate) mod collectives;
 mod json;
+mod one_axis;
 mod page;
 mod text;
 mod waterfall_bars;

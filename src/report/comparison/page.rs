@@ -3,6 +3,7 @@
 
 use super::cause_bars::cause_bars;
 use super::collectives::better_choices;
+use super::one_axis::timelines;
 use super::text::lines_of;
 use super::waterfall_bars::waterfall_bars;
 use crate::ReportError;
@@ -29,7 +30,7 @@ const STYLE: &str = include_str!("../html/assets/jobs.css");
 /// A number that is not finite, or data that JSON cannot hold.
 pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, ReportError> {
     summary_json::check_finite(summary)?;
-    let timelines = results.job_timelines();
+    let recorded = results.job_timelines();
     let spec = serde_json::to_string_pretty(&summary.spec).map_err(|source| ReportError::Json {
         what: "the spec",
         source,
@@ -43,9 +44,9 @@ pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, Rep
     let mut details = Vec::new();
     for index in order(&summary.variants) {
         let variant = &summary.variants[index];
-        let found = timelines.iter().find(|(name, _)| *name == variant.name);
+        let found = recorded.iter().find(|(name, _)| *name == variant.name);
         // Of a single variant it does not matter what its timeline is called.
-        let found = found.or_else(|| timelines.first().filter(|_| !several));
+        let found = found.or_else(|| recorded.first().filter(|_| !several));
         let timeline = found.map(|(_, timeline)| *timeline);
         let zoomed = best == Some(index) || summary.baseline.as_ref() == Some(&variant.name);
         details.push(if let Some(result) = variant.job.concurrent() {
@@ -69,7 +70,7 @@ pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, Rep
             }
         }
         (failures(&summary.variants))
-        @if several { (comparison(summary)) (curves(summary)?) (cause_bars(summary)) (waterfall_bars(&summary.waterfall)) }
+        @if several { (comparison(summary)) (curves(summary)?) (cause_bars(summary)) (timelines(summary, results)?) (waterfall_bars(&summary.waterfall)) }
         @for markup in &details { (markup) }
         section {
             h2 { "Spec" }

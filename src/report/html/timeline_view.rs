@@ -1,12 +1,13 @@
 //! The timeline as data for the page's canvas.
 
 use super::page;
+use crate::looks::Look;
 use crate::numbers::grouped;
-use crate::record::{Activity, Span, Timeline};
+use crate::record::{Span, Timeline};
 use crate::recorded_sentence;
 use crate::{ReportError, bins};
 use maud::{Markup, html};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,16 +17,11 @@ pub(crate) const SCRIPT: &str = include_str!("assets/timeline.js");
 /// Spans that a page holds: about two megabytes, which any browser opens at once.
 const MOST_SPANS: usize = 60_000;
 
-/// Activities in the order of the legend, as people read them.
-const ACTIVITIES: [(Activity, &str); 7] = [
-    (Activity::Stream, "bytes move"),
-    (Activity::Sync, "synchronises"),
-    (Activity::Latency, "data on its way"),
-    (Activity::WaitData, "waits for data"),
-    (Activity::WaitCredit, "waits for a free slot"),
-    (Activity::Launch, "launch"),
-    (Activity::Idle, "finished"),
-];
+/// Kinds in the order of the legend: those of collectives.
+fn looks() -> impl Iterator<Item = Look> {
+    let all = Look::ALL.into_iter();
+    all.filter(|look| matches!(look, Look::Worker(_)))
+}
 
 /// What the script reads. Times are picoseconds.
 #[derive(Serialize)]
@@ -33,17 +29,23 @@ pub(crate) struct Data<'a> {
     pub(crate) end: u64,
     /// When what was recorded begins; nothing is drawn before.
     pub(crate) begin: u64,
-    /// Kinds of spans: the variable of the page's style that is its colour, and its name for
-    /// people.
-    pub(crate) activities: Vec<(&'static str, &'static str)>,
-    /// Indices of those whose spans have their names written into them.
-    pub(crate) written: Vec<usize>,
+    /// Kinds of spans: the variable of the page's style that is its colour, its name for people,
+    /// and whether its spans have their names written into them.
+    #[serde(serialize_with = "told")]
+    pub(crate) looks: Vec<Look>,
     pub(crate) names: Vec<Cow<'a, str>>,
     pub(crate) ranks: Vec<String>,
+    /// Of ranks of several runs: when each one's run ended.
+    pub(crate) ends: Vec<u64>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) bin: u64,
     /// By family: name, and the busiest link's use in thousandths, by bin.
     pub(crate) uses: Vec<(&'a str, Vec<u32>)>,
+}
+
+fn told<S: Serializer>(looks: &[Look], serializer: S) -> Result<S::Ok, S::Error> {
+    let told = looks.iter();
+    serializer.collect_seq(told.map(|look| (look.colour(), look.name(), look.is_written())))
 }
 
 #[derive(Serialize)]
@@ -51,7 +53,7 @@ pub(crate) struct Lane {
     /// An index into `ranks`.
     rank: usize,
     name: String,
-    /// Five numbers a span: activity, name, bytes, time since the end of the one before
+    /// Five numbers a span: kind, name, bytes, time since the end of the one before
     /// (or since zero), duration.
     spans: Vec<i64>,
     /// The end of the last of `spans`, while they are collected.
@@ -81,15 +83,15 @@ impl Lane {
         self.before
     }
 
-    /// The next span: indices of its activity and name, and from when to when.
+    /// The next span: indices of its kind and name, and from when to when.
     pub(crate) fn push(
         &mut self,
-        (activity, name): (usize, usize),
+        (look, name): (usize, usize),
         bytes: u64,
         (start, end): (u64, u64),
     ) {
         self.spans.extend([
-            activity as i64,
+            look as i64,
             name as i64,
             bytes as i64,
             start.wrapping_sub(self.before) as i64,
@@ -122,8 +124,8 @@ pub(crate) fn canvas(data: &Data<'_>, label: &str) -> Result<Markup, ReportError
         div.timeline {
             div.tools {
                 ul.legend {
-                    @for (colour, name) in &data.activities {
-                        li { span.swatch style={ "background:var(--" (colour) ")" } {} (name) }
+                    @for look in &data.looks {
+                        li { span.swatch style={ "background:var(--" (look.colour()) ")" } {} (look.name()) }
                     }
                 }
                 div.buttons {
@@ -216,10 +218,9 @@ fn collect<'a>(timeline: &'a Timeline, shown: &[&'a Span]) -> Data<'a> {
             .entry((span.rank, span.track.number()))
             .or_insert_with(|| Lane::new(0, span.track.name()));
         let (start, end) = (span.start.picos(), span.end.picos());
-        let activity = ACTIVITIES
-            .iter()
-            .position(|(known, _)| *known == span.doing.activity());
-        let kinds = (activity.unwrap_or(0), name);
+        let own = Look::Worker(span.doing.activity());
+        let look = looks().position(|look| look == own);
+        let kinds = (look.unwrap_or(0), name);
         lane.push(kinds, span.bytes.get(), (start, end));
     }
     let mut ranks: Vec<u32> = lanes.keys().map(|(rank, _)| *rank).collect();
@@ -230,11 +231,8 @@ fn collect<'a>(timeline: &'a Timeline, shown: &[&'a Span]) -> Data<'a> {
             shown.iter().map(|span| span.start.picos()),
             timeline.end.picos(),
         ),
-        activities: ACTIVITIES
-            .iter()
-            .map(|(activity, name)| (activity.key(), *name))
-            .collect(),
-        written: vec![0],
+        looks: looks().collect(),
+        ends: Vec::new(),
         ranks: ranks.iter().map(|&rank| timeline.rank_name(rank)).collect(),
         lanes: lanes
             .into_iter()

@@ -398,6 +398,44 @@ fn a_page_shows_the_comparison_and_escapes_names() {
 }
 
 #[test]
+fn timelines_of_what_is_compared_are_on_one_axis_from_their_beginnings() {
+    let (long, short) = (Pipeline::timeline(4, 8, 2), Pipeline::timeline(2, 4, 2));
+    let length = |timeline: &JobTimeline| (timeline.steps[1] - timeline.steps[0]).picos();
+    let expected = [length(&short), length(&long)];
+    assert!(expected[0] < expected[1]);
+    let timelines = [("pp 2", short), ("pp 4, more", long)];
+    let page = page(&samples::comparison(), &timelines).unwrap();
+    let section = page.split("<h2>Timelines").nth(1).unwrap();
+    let data = section
+        .split("<script type=\"application/json\">")
+        .nth(1)
+        .unwrap();
+    let data: Value = serde_json::from_str(data.split("</script>").next().unwrap()).unwrap();
+    assert_eq!(
+        (&data["begin"], &data["end"]),
+        (&0.into(), &expected[1].into())
+    );
+    let ranks = data["ranks"].as_array().unwrap().iter();
+    let ranks: Vec<&str> = ranks.map(|rank| rank.as_str().unwrap()).collect();
+    let ends = data["ends"].as_array().unwrap().iter();
+    let ends: Vec<u64> = ends.map(|end| end.as_u64().unwrap()).collect();
+    assert_eq!(ranks.len(), 6);
+    for (rank, end) in ranks.iter().zip(&ends) {
+        let length = expected[usize::from(rank.starts_with("pp 4, more, "))];
+        assert_eq!(*end, length, "{rank}");
+    }
+    // Each lane begins after 0 and ends within its own run.
+    for lane in data["lanes"].as_array().unwrap() {
+        let numbers = lane["spans"].as_array().unwrap().iter();
+        let numbers: Vec<i64> = numbers.map(|number| number.as_i64().unwrap()).collect();
+        let spans = numbers.chunks(5);
+        let last: i64 = spans.map(|span| span[3] + span[4]).sum();
+        let end = ends[lane["rank"].as_u64().unwrap() as usize];
+        assert!(numbers[3] >= 0 && 0 < last && last as u64 <= end, "{lane}");
+    }
+}
+
+#[test]
 fn a_jobs_folder_is_whole_reproducible_and_replaces_runs_only() {
     let home = tempfile::tempdir().unwrap();
     let target = home.path().join("run");

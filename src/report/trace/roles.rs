@@ -163,8 +163,8 @@ impl Activity {
 }
 
 impl SpanKind {
-    /// Its name in files.
-    const fn key(self) -> &'static str {
+    /// Its name in files, which is that of its colour in pages.
+    pub(crate) const fn key(self) -> &'static str {
         match self {
             SpanKind::Forward => "forward",
             SpanKind::Backward => "backward",

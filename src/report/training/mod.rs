@@ -3,7 +3,6 @@
 //! All is made from a [`Summary`](crate::Summary) and a [`JobTimeline`] for each variant that has
 //! one; each function makes one thing, as text.
 
-mod blocks;
 mod compare;
 mod floats;
 mod kineto;

@@ -1,8 +1,9 @@
 //! `timeline.svg`: the last step as a still picture.
 
-use super::blocks::{Block, Lanes, Look, cut, joined, lanes, last_step};
 use super::{JobTimeline, SpanKind, rank_name};
+use crate::blocks::{Block, Lanes, cut, joined, lanes, last_step};
 use crate::chart::Axis;
+use crate::looks::Look;
 use crate::numbers::{seconds, trimmed};
 use fabricsim_units::Time;
 use fabricsim_units::text::xml;
@@ -60,7 +61,7 @@ fn colour(look: Look) -> &'static str {
         Look::Task(SpanKind::Optimiser) => "#7B5EA7",
         Look::Task(SpanKind::Communication) => "#E69F00",
         Look::Task(SpanKind::Other) => WAITING,
-        Look::Waits => "none",
+        Look::Waits | Look::Worker(_) => "none",
     }
 }
 
@@ -353,7 +354,7 @@ impl Blocks {
         html! {
             @for ((look, chunk), path) in &self.paths {
                 @match look {
-                    Look::Waits => path d=(path) fill=(format!("url(#{hatch})")) {},
+                    Look::Waits | Look::Worker(_) => path d=(path) fill=(format!("url(#{hatch})")) {},
                     Look::Task(SpanKind::Other) => path class="jt-other" d=(path) fill=(colour(*look)) {},
                     Look::Task(_) => path d=(path) fill=(self.shade(*look, *chunk)) {},
                 }

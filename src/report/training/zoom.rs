@@ -1,9 +1,10 @@
 //! A job's timeline as data for the page's canvas: a lane for each stream of each rank.
 
-use super::blocks::{Block, Lanes, Look, cut, joined, lanes, last_step};
-use super::{JobTimeline, SpanKind, rank_name};
+use super::{JobTimeline, rank_name};
 use crate::ReportError;
+use crate::blocks::{Block, Lanes, cut, joined, lanes, last_step};
 use crate::html::{Data, Lane, begin, canvas};
+use crate::looks::Look;
 use crate::numbers::grouped;
 use fabricsim_units::Time;
 use maud::{Markup, html};
@@ -16,20 +17,11 @@ const MOST_RANKS: usize = 32;
 /// Parts of a step that are told apart where blocks have to be joined.
 const GRAINS: [u64; 3] = [20_000, 5_000, 1_000];
 
-/// Kinds in the order of the legend: variables of the page's style, and names.
-const LOOKS: [(Look, &str, &str); 7] = [
-    (Look::Task(SpanKind::Forward), "forward", "forward"),
-    (Look::Task(SpanKind::Backward), "backward", "backward"),
-    (Look::Task(SpanKind::Recompute), "recompute", "recompute"),
-    (Look::Task(SpanKind::Optimiser), "optimiser", "optimiser"),
-    (
-        Look::Task(SpanKind::Communication),
-        "communication",
-        "communication",
-    ),
-    (Look::Waits, "waits", "waits for others"),
-    (Look::Task(SpanKind::Other), "other", "other"),
-];
+/// Kinds in the order of the legend: those of jobs.
+fn looks() -> impl Iterator<Item = Look> {
+    let all = Look::ALL.into_iter();
+    all.filter(|look| !matches!(look, Look::Worker(_)))
+}
 
 /// The timeline's canvas, or nothing if nothing was recorded.
 pub(crate) fn view(timeline: &JobTimeline) -> Result<Markup, ReportError> {
@@ -44,11 +36,7 @@ pub(crate) fn view(timeline: &JobTimeline) -> Result<Markup, ReportError> {
             shown.lanes.iter().filter_map(Lane::begin),
             timeline.end.picos(),
         ),
-        activities: LOOKS
-            .iter()
-            .map(|(_, colour, name)| (*colour, *name))
-            .collect(),
-        written: vec![0, 1, 2, 4],
+        looks: looks().collect(),
         names,
         ranks: timeline
             .ranks
@@ -57,6 +45,7 @@ pub(crate) fn view(timeline: &JobTimeline) -> Result<Markup, ReportError> {
             .map(rank_name)
             .collect(),
         lanes: shown.lanes,
+        ends: Vec::new(),
         bin: 1,
         uses: Vec::new(),
     };
@@ -137,10 +126,10 @@ impl Shown {
                     names.push(name.clone());
                     names.len() - 1
                 });
-                let look = LOOKS.iter().position(|(look, _, _)| *look == block.look);
+                let look = looks().position(|look| look == block.look);
                 let from = block.from.picos().max(lane.end());
                 lane.push(
-                    (look.unwrap_or(LOOKS.len() - 1), name),
+                    (look.unwrap_or(0), name),
                     block.bytes.get(),
                     (from, block.to.picos()),
                 );
@@ -192,7 +181,7 @@ fn cut_ranks(blocks: &mut BTreeMap<(u32, u8), Vec<Block<'_>>>, ranks: usize) -> 
 
 /// `attention, micro-batch 3, step 1`; of several tasks, that there are more.
 fn block_name(block: &Block<'_>, chunks: bool) -> String {
-    let mut name = block.what.to_owned();
+    let mut name = block.what.clone().into_owned();
     if block.tasks > 1 {
         name += " …";
     }

@@ -64,8 +64,8 @@ for (const root of document.querySelectorAll(".timeline")) {
 
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const readColours = () => {
-    colours = { kinds: data.activities.map(([name]) => css("--" + name)) };
-    for (const name of ["ink", "muted", "line", "card", "other"]) colours[name] = css("--" + name);
+    colours = { kinds: data.looks.map(([name]) => css("--" + name)) };
+    for (const name of ["ink", "muted", "line", "card", "faint", "other"]) colours[name] = css("--" + name);
   };
 
   const UNITS = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]];
@@ -145,12 +145,22 @@ for (const root of document.querySelectorAll(".timeline")) {
         pen.fillStyle = "#fff";
         pen.textAlign = "left";
         pen.font = "11px system-ui, sans-serif";
-        if (data.written.includes(lane.kind[i])) {
+        if (data.looks[lane.kind[i]][2]) {
           const text = data.names[lane.label[i]];
           pen.fillText(shorten(text, end - start - 8), start + 4, y + size / 2 + 0.5);
         }
       }
     }
+  }
+
+  // How long the lane's run was, where several are on one axis.
+  function drawGround(end, y, size) {
+    const [left, right] = [Math.max(x(0), gutter), Math.min(x(end), width)];
+    if (right < left) return;
+    pen.fillStyle = colours.faint;
+    pen.fillRect(left, y, right - left, size);
+    pen.fillStyle = colours.ink;
+    pen.fillRect(right - 1, y, 1, size);
   }
 
   function drawUse(row, y) {
@@ -203,6 +213,8 @@ for (const root of document.querySelectorAll(".timeline")) {
     pen.clip();
     for (const row of visible) {
       const y = AXIS + row.y - scroll;
+      const end = row.lane && data.ends[row.lane.rank];
+      if (end) drawGround(end, y, row.size);
       if (row.lane) drawSpans(row.lane, y, Math.max(row.size - (row.size > 8 ? 2 : 1), 1));
       else if (row.use) drawUse(row, y);
     }
@@ -280,7 +292,7 @@ for (const root of document.querySelectorAll(".timeline")) {
     if (i >= lane.count || lane.start[i] > time) return null;
     const length = lane.end[i] - lane.start[i];
     const lines = [
-      `${data.names[lane.label[i]]}: ${data.activities[lane.kind[i]][1]}`,
+      `${data.names[lane.label[i]]}: ${data.looks[lane.kind[i]][1]}`,
       `${data.ranks[lane.rank]}, ${lane.name}`,
       `${timeText(length)}, from ${timeText(lane.start[i], 7)}`,
     ];

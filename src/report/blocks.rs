@@ -1,47 +1,41 @@
-//! Tasks of a stream as blocks of a picture: cut to what is shown, joined where they are too
+//! Spans of a lane as blocks of a picture: cut to what is shown, joined where they are too
 //! small to be told apart.
 
-use super::{JobSpan, JobTimeline, SpanKind};
+use super::looks::Look;
+use super::record::Span;
+use super::training::{JobSpan, JobTimeline, SpanKind};
 use fabricsim_units::{Bytes, Time};
 use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-
-/// What a block is drawn as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Look {
-    /// A communication that waits for other ranks.
-    Waits,
-    /// A task.
-    Task(SpanKind),
-}
 
 /// One or several tasks, one after the other.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Block<'a> {
-    pub(super) look: Look,
-    pub(super) micro_batch: Option<u16>,
-    pub(super) chunk: u16,
-    pub(super) step: u16,
+pub(crate) struct Block<'a> {
+    pub(crate) look: Look,
+    pub(crate) micro_batch: Option<u16>,
+    pub(crate) chunk: u16,
+    pub(crate) step: u16,
     /// What the first of them is.
-    pub(super) what: &'a str,
+    pub(crate) what: Cow<'a, str>,
     /// How many.
-    pub(super) tasks: u32,
+    pub(crate) tasks: u32,
     /// What they communicate, together.
-    pub(super) bytes: Bytes,
-    pub(super) from: Time,
-    pub(super) to: Time,
+    pub(crate) bytes: Bytes,
+    pub(crate) from: Time,
+    pub(crate) to: Time,
     /// What it is made of, in order of looks, with the time of each.
     mix: SmallVec<[(Look, Time); 1]>,
 }
 
 impl Block<'_> {
-    pub(super) fn length(&self) -> Time {
+    pub(crate) fn length(&self) -> Time {
         self.to.saturating_sub(self.from)
     }
 
     /// Its looks and the part of it that is of each: those that alternate too fast to be drawn
     /// one after the other. Little of something is left out.
-    pub(super) fn looks(&self) -> SmallVec<[(Look, f64); 2]> {
+    pub(crate) fn looks(&self) -> SmallVec<[(Look, f64); 2]> {
         let all = |mix: &[(Look, Time)]| mix.iter().map(|(_, time)| time.picos()).sum::<u64>();
         let whole = all(&self.mix) as f64;
         let shown = self
@@ -62,10 +56,10 @@ impl Block<'_> {
 const LEAST_PART: f64 = 0.08;
 
 /// The lanes of a timeline: spans by index of the rank and stream.
-pub(super) type Lanes<'a> = BTreeMap<(u32, u8), Vec<&'a JobSpan>>;
+pub(crate) type Lanes<'a> = BTreeMap<(u32, u8), Vec<&'a JobSpan>>;
 
 /// All lanes.
-pub(super) fn lanes(timeline: &JobTimeline) -> Lanes<'_> {
+pub(crate) fn lanes(timeline: &JobTimeline) -> Lanes<'_> {
     let mut lanes: Lanes<'_> = BTreeMap::new();
     for span in &timeline.spans {
         lanes
@@ -77,7 +71,7 @@ pub(super) fn lanes(timeline: &JobTimeline) -> Lanes<'_> {
 }
 
 /// From when to when the last step was; everything if there is no more than one.
-pub(super) fn last_step(timeline: &JobTimeline) -> (Time, Time) {
+pub(crate) fn last_step(timeline: &JobTimeline) -> (Time, Time) {
     match timeline.steps.as_slice() {
         [.., before, last] if before < last => (*before, *last),
         [last] if *last > Time::ZERO => (Time::ZERO, *last),
@@ -86,7 +80,7 @@ pub(super) fn last_step(timeline: &JobTimeline) -> (Time, Time) {
 }
 
 /// The blocks of a lane between two times, each of one task.
-pub(super) fn cut<'a>(spans: &[&'a JobSpan], (from, to): (Time, Time)) -> Vec<Block<'a>> {
+pub(crate) fn cut<'a>(spans: &[&'a JobSpan], (from, to): (Time, Time)) -> Vec<Block<'a>> {
     let mut blocks = Vec::new();
     let mut before = Time::ZERO;
     let mut add = |span: &'a JobSpan, look: Look, during: (Time, Time)| {
@@ -97,7 +91,7 @@ pub(super) fn cut<'a>(spans: &[&'a JobSpan], (from, to): (Time, Time)) -> Vec<Bl
                 micro_batch: span.micro_batch,
                 chunk: span.chunk,
                 step: span.step,
-                what: &span.what,
+                what: Cow::Borrowed(&span.what),
                 tasks: 1,
                 bytes: if look == Look::Waits {
                     Bytes::ZERO
@@ -120,10 +114,30 @@ pub(super) fn cut<'a>(spans: &[&'a JobSpan], (from, to): (Time, Time)) -> Vec<Bl
     blocks
 }
 
+/// The blocks of a track of a collective, each of one span.
+pub(crate) fn worker_blocks<'a>(spans: impl IntoIterator<Item = &'a Span>) -> Vec<Block<'a>> {
+    let block = |span: &'a Span| {
+        let look = Look::Worker(span.doing.activity());
+        Block {
+            look,
+            micro_batch: None,
+            chunk: 0,
+            step: 0,
+            what: span.doing.name(),
+            tasks: 1,
+            bytes: span.bytes,
+            from: span.start,
+            to: span.end,
+            mix: smallvec![(look, span.end - span.start)],
+        }
+    };
+    spans.into_iter().map(block).collect()
+}
+
 /// Joins neighbours that are of the same kind and micro-batch with no more than `grain` between
 /// them, and those that are shorter than that to a neighbour of their pass of the micro-batch or,
 /// if this is short too, of another. Two communications stay apart unless one of them is short.
-pub(super) fn joined(blocks: Vec<Block<'_>>, grain: Time) -> Vec<Block<'_>> {
+pub(crate) fn joined(blocks: Vec<Block<'_>>, grain: Time) -> Vec<Block<'_>> {
     let mut out: Vec<Block<'_>> = Vec::new();
     for block in blocks {
         match out.last_mut() {
@@ -149,7 +163,9 @@ fn belongs(last: &Block<'_>, next: &Block<'_>, grain: Time) -> bool {
         return both_short || (shorter < grain && place(last) == place(next));
     }
     match last.look {
-        Look::Task(SpanKind::Communication) => shorter.picos() < 3 * grain.picos(),
+        Look::Task(SpanKind::Communication) | Look::Worker(_) => {
+            shorter.picos() < 3 * grain.picos()
+        }
         _ => both_short || place(last) == place(next),
     }
 }
@@ -192,7 +208,7 @@ mod tests {
             micro_batch: Some(micro_batch),
             chunk: 0,
             step: 0,
-            what: "",
+            what: "".into(),
             tasks: 1,
             bytes: Bytes::ZERO,
             from,
