@@ -8,7 +8,7 @@ use fabricsim_engine::resources::ResourceId;
 use fabricsim_engine::{Bins, Outcome};
 use fabricsim_plan::Plan;
 use fabricsim_report::cause::Cause;
-use fabricsim_report::record::{Attribution, Part};
+use fabricsim_report::record::{Attribution, Part, PartKind};
 use fabricsim_topology::{LinkId, Topology};
 use fabricsim_units::Time;
 use std::cmp::Reverse;
@@ -23,8 +23,8 @@ enum Doing {
     Idle,
 }
 
-/// Kinds of parts by what they are called.
-type Labelled = BTreeMap<String, Time>;
+/// Parts by what they are called.
+type Labelled = BTreeMap<String, (PartKind, Time)>;
 
 /// What is to be told.
 pub(super) struct Account<'a> {
@@ -64,23 +64,27 @@ pub fn label(cause: &Cause) -> String {
 fn labelled(times: impl Iterator<Item = (Doing, Time)>, names: &Names) -> Labelled {
     let mut labelled = Labelled::new();
     for (doing, time) in times {
-        let name = match doing {
-            Doing::Working(kind) => label(&causes::cause(kind, names)),
-            Doing::WaitData => "waiting for data".to_owned(),
-            Doing::WaitCredit => "waiting for credit".to_owned(),
-            Doing::Idle => "finished".to_owned(),
+        let (kind, name) = match doing {
+            Doing::Working(kind) => {
+                let cause = causes::cause(kind, names);
+                (PartKind::from(&cause), label(&cause))
+            }
+            Doing::WaitData => (PartKind::WaitData, "waiting for data".to_owned()),
+            Doing::WaitCredit => (PartKind::WaitCredit, "waiting for credit".to_owned()),
+            Doing::Idle => (PartKind::Idle, "finished".to_owned()),
         };
-        *labelled.entry(name).or_default() += time;
+        labelled.entry(name).or_insert((kind, Time::ZERO)).1 += time;
     }
     labelled
 }
 
-fn parts(labelled: &Labelled, order: &[String]) -> Vec<Part> {
-    let whole: Time = labelled.values().copied().sum();
-    let part = |what: &String| {
-        let time = labelled.get(what).copied().unwrap_or_default();
+fn parts(labelled: &Labelled, order: &[(String, PartKind)]) -> Vec<Part> {
+    let whole: Time = labelled.values().map(|(_, time)| *time).sum();
+    let part = |(what, kind): &(String, PartKind)| {
+        let time = labelled.get(what).map_or(Time::ZERO, |(_, time)| *time);
         Part {
             what: what.clone(),
+            kind: *kind,
             time,
             fraction: if whole == Time::ZERO {
                 0.0
@@ -109,8 +113,12 @@ impl Account<'_> {
         }
         let names = Names::new(self.topology, self.outcome, &judged, faulty);
         let all = labelled(total.into_iter(), &names);
-        let mut order: Vec<String> = all.keys().cloned().collect();
-        order.sort_by_key(|name| (Reverse(all[name]), name.clone()));
+        let mut order: Vec<(&String, &(PartKind, Time))> = all.iter().collect();
+        order.sort_by_key(|(name, (_, time))| (Reverse(*time), *name));
+        let order = order
+            .into_iter()
+            .map(|(name, (kind, _))| (name.clone(), *kind));
+        let order: Vec<(String, PartKind)> = order.collect();
         Attribution {
             total: parts(&all, &order),
             critical_path: Vec::new(),
@@ -119,7 +127,7 @@ impl Account<'_> {
     }
 
     /// The same parts of each rank.
-    fn ranks(&self, names: &Names, order: &[String]) -> Vec<Vec<Part>> {
+    fn ranks(&self, names: &Names, order: &[(String, PartKind)]) -> Vec<Vec<Part>> {
         let program = self.plan.program.as_ref();
         let ranks = (program.ranks() as usize).min(self.ranks);
         let mut times: Vec<BTreeMap<Doing, Time>> = vec![BTreeMap::new(); ranks];

@@ -58,9 +58,7 @@ impl Names {
     }
 
     pub(super) fn of(&self, resource: ResourceId) -> String {
-        let name = self.of.get(&resource).cloned().unwrap_or_default();
-        let rest = name.strip_prefix("the ").map(str::to_owned);
-        rest.unwrap_or(name)
+        self.of.get(&resource).cloned().unwrap_or_default()
     }
 }
 

@@ -45,10 +45,13 @@ const fn only_forwards(kind: DeviceKind) -> bool {
 
 fn families(topology: &Topology, links: &[LinkId]) -> String {
     let families: BTreeSet<LinkFamily> = links.iter().map(|&l| topology.family(l)).collect();
-    let words = families.into_iter().map(|family| match family {
-        LinkFamily::Network => "the network",
-        LinkFamily::Socket => "the socket link",
-        other => other.label(),
+    let words = families.into_iter().enumerate();
+    let words = words.map(|(place, family)| match (family, place) {
+        (LinkFamily::Network, 0) => "network",
+        (LinkFamily::Network, _) => "the network",
+        (LinkFamily::Socket, 0) => "socket link",
+        (LinkFamily::Socket, _) => "the socket link",
+        (other, _) => other.label(),
     });
     words.collect::<Vec<_>>().join(" and ")
 }

@@ -127,6 +127,7 @@ fn lines(cards: &[Card]) -> Vec<Line> {
         cells: cards.iter().map(text).collect(),
         best: Vec::new(),
         part: None,
+        headline: false,
     };
     let figure = |figure: &Option<Figure>, unit: &str| {
         let value = figure.as_ref().map(|figure| figure.value)?;

@@ -14,9 +14,19 @@ pub(crate) struct Line {
     pub(crate) best: Vec<usize>,
     /// A part of what a heading names.
     pub(crate) part: Option<Whole>,
+    /// That a variant failed is said here.
+    pub(crate) headline: bool,
 }
 
 impl Line {
+    /// The line in which it is said that a variant failed.
+    pub(crate) fn headline(self) -> Line {
+        Line {
+            headline: true,
+            ..self
+        }
+    }
+
     /// A line in which nothing is better or worse.
     pub(crate) fn plain(
         what: &str,
@@ -28,6 +38,7 @@ impl Line {
             cells: variants.iter().map(|variant| cell(variant)).collect(),
             best: Vec::new(),
             part: None,
+            headline: false,
         }
     }
 }
@@ -126,6 +137,7 @@ impl Table<'_> {
             best: if differs { best } else { Vec::new() },
             cells,
             part: None,
+            headline: false,
         }
     }
 }
@@ -166,6 +178,7 @@ pub(crate) fn changes(
             cells: found.iter().map(text).collect(),
             best: Vec::new(),
             part: Some(Whole::Difference),
+            headline: false,
         }
     };
     // What is small beside a column's other changes is among its small ones.

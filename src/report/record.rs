@@ -3,7 +3,7 @@
 //! Everything is resolved to names and numbers with units, so that a report can be
 //! made from `summary.json` and the timeline alone, without a topology or an engine.
 
-use super::cause::{Causes, FaultCost};
+use super::cause::{Cause, Causes, FaultCost};
 use super::communication::Communication;
 use super::numeric::{bytes, gbs, micros};
 use fabricsim_units::{Bandwidth, Bytes, Time};
@@ -185,12 +185,64 @@ pub struct Attribution {
 pub struct Part {
     /// For people: `launch`, `waiting for data`, `limited by NVLink out of node0/gpu3` …
     pub what: String,
+    /// What kind of part it is.
+    #[serde(default)]
+    pub kind: PartKind,
     /// How long, microseconds.
     #[serde(with = "micros")]
     #[schemars(with = "f64")]
     pub time: Time,
     /// The fraction of the total, 0 to 1.
     pub fraction: f64,
+}
+
+/// Kinds of parts of a time.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum PartKind {
+    /// Kernel start and end.
+    Launch,
+    /// Data or credits are on their way.
+    Latency,
+    /// The protocol's own work for each slice.
+    Protocol,
+    /// The peer has not sent yet.
+    WaitData,
+    /// The peer has not freed a slot yet.
+    WaitCredit,
+    /// Finished; others still run.
+    Idle,
+    /// Bytes move, or messages are handled, as fast as something lets them.
+    #[default]
+    Limited,
+}
+
+impl From<&Cause> for PartKind {
+    fn from(cause: &Cause) -> Self {
+        match cause {
+            Cause::Launch => PartKind::Launch,
+            Cause::Latency => PartKind::Latency,
+            Cause::Protocol => PartKind::Protocol,
+            Cause::Waiting => PartKind::WaitData,
+            Cause::MessageHandling
+            | Cause::CopyRate
+            | Cause::ConnectionRate
+            | Cause::Links { .. } => PartKind::Limited,
+        }
+    }
 }
 
 /// How much a link carried.

@@ -24,7 +24,7 @@ use fabricsim_plan::{Cuts, Operation, Plan};
 use fabricsim_record::{Limits, RateLeft, causes, label};
 use fabricsim_report::cause::{self, CausePart, Causes, Method};
 use fabricsim_report::communication::{Communication, Communicator as CommunicatorKind};
-use fabricsim_report::record::{Candidate, CollectiveResult, Decision, Part, Row};
+use fabricsim_report::record::{Candidate, CollectiveResult, Decision, Part, PartKind, Row};
 use fabricsim_report::{CollectiveView, JobResult, Metrics, Recording, Summary, Variant};
 use fabricsim_topology::{DeviceId, DeviceKind, LinkFamily, LinkId, draw};
 use fabricsim_units::{Bytes, Time};
@@ -426,6 +426,7 @@ fn path_parts(causes: &Causes) -> Vec<Part> {
     let told = told.filter(|_| causes.method == Method::CriticalPath);
     let part = |part: &CausePart| Part {
         what: label(&part.cause),
+        kind: PartKind::from(&part.cause),
         time: part.time(),
         fraction: part.time().picos() as f64 / whole,
     };

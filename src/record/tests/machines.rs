@@ -63,9 +63,9 @@ fn resources_are_named_by_where_their_links_lead() {
     assert_eq!(
         named(&cable),
         text(
-            "the network out of node1/nic2",
-            "the network out of NICs",
-            "the network out of other NICs"
+            "network out of node1/nic2",
+            "network out of NICs",
+            "network out of other NICs"
         )
     );
 }

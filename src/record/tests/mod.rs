@@ -13,7 +13,7 @@ use fabricsim_plan::{
     SliceCost, Transport, Transports, WorkerCosts,
 };
 use fabricsim_report::cause::{Cause, Causes, Method};
-use fabricsim_report::record::{Activity, Doing, Lane, Part as TimePart, Span, Track};
+use fabricsim_report::record::{Activity, Doing, Lane, Part as TimePart, PartKind, Span, Track};
 use fabricsim_topology::{Hop, LinkId, Overrides, Route, Router, Share, load};
 use fabricsim_units::{Bandwidth, Bytes};
 use std::collections::BTreeMap;
@@ -185,6 +185,7 @@ fn record_with(
         .parts
         .iter()
         .map(|part| TimePart {
+            kind: PartKind::from(&part.cause),
             what: label(&part.cause),
             time: part.time(),
             fraction: part.us / outcome.end().micros(),

@@ -10,6 +10,7 @@ use crate::summary::{JobResult, Summary, Variant};
 use crate::table::{HEADER, STRONG, attribution_table, links_table, table_footer, table_left_out};
 use crate::text_table::{BEST, ERROR, Out, WARNING, cell, left, right, styled};
 use crate::training::{self, alone, described, effort, ran, unsaid};
+use anstyle::Style;
 
 /// Of a comparison: characters of a line, beyond which variants get a table further down, where
 /// nothing says how wide lines are.
@@ -182,9 +183,8 @@ fn fitting(variants: &[&Variant], lines: &[Line], first: usize, width: usize) ->
             .map(|text| text.chars().count() + 1)
             .max()
             .unwrap_or(0);
-        let mark = mark(variants[*variant], &variants[*variant].name)
-            .chars()
-            .count();
+        let (mark, _) = mark(variants[*variant], &variants[*variant].name);
+        let mark = mark.chars().count();
         used += widest
             .max(variants[*variant].name.chars().count())
             .max(mark)
@@ -195,12 +195,12 @@ fn fitting(variants: &[&Variant], lines: &[Line], first: usize, width: usize) ->
 }
 
 /// What is said of a variant below its name.
-fn mark(variant: &Variant, baseline: &str) -> &'static str {
+fn mark(variant: &Variant, baseline: &str) -> (&'static str, Style) {
     match (ended(variant), fits(variant)) {
-        (true, false) if variant.name == baseline => "baseline, does not fit",
-        (true, false) => "does not fit",
-        (true, true) if variant.name == baseline => "baseline",
-        _ => "",
+        (true, false) if variant.name == baseline => ("baseline, does not fit", ERROR),
+        (true, false) => ("does not fit", ERROR),
+        (true, true) if variant.name == baseline => ("baseline", HEADER),
+        _ => ("", HEADER),
     }
 }
 
@@ -221,12 +221,9 @@ fn columns_of(
     }));
     let mut rows = vec![heading];
     let marks = shown.clone().map(|v| mark(variants[v], baseline));
-    if marks.clone().any(|mark| !mark.is_empty()) {
+    if marks.clone().any(|(text, _)| !text.is_empty()) {
         let mut row = vec![cell("")];
-        row.extend(marks.map(|text| match text {
-            "" | "baseline" => styled(format!("{text} "), HEADER),
-            text => styled(format!("{text} "), ERROR),
-        }));
+        row.extend(marks.map(|(text, style)| styled(format!("{text} "), style)));
         rows.push(row);
     }
     for (index, line) in lines.iter().enumerate() {
@@ -241,7 +238,7 @@ fn columns_of(
             match &line.cells[variant] {
                 Some(text) if line.best.contains(&variant) => styled(format!("{text}*"), BEST),
                 Some(text) => cell(format!("{text} ")),
-                None if failed && line.what == "step time" => styled("failed ", ERROR),
+                None if failed && line.headline => styled("failed ", ERROR),
                 None => cell("– "),
             }
         }));

@@ -1,7 +1,7 @@
 //! Where the time went, as stacked bars.
 
 use crate::numbers::{grouped, percent};
-use crate::record::{Attribution, Part};
+use crate::record::{Activity, Attribution, Part, PartKind};
 use crate::table::by_time;
 use fabricsim_units::Time;
 use maud::{Markup, html};
@@ -19,17 +19,17 @@ struct Kinds<'a> {
 impl<'a> Kinds<'a> {
     /// By their largest share of the two bars that lead.
     fn of(attribution: &'a Attribution) -> Kinds<'a> {
-        let mut shares: Vec<(&str, f64)> = Vec::new();
+        let mut shares: Vec<(&str, PartKind, f64)> = Vec::new();
         for part in attribution.critical_path.iter().chain(&attribution.total) {
-            match shares.iter_mut().find(|(name, _)| *name == part.what) {
-                Some((_, share)) => *share = share.max(part.fraction),
-                None => shares.push((&part.what, part.fraction)),
+            match shares.iter_mut().find(|(name, ..)| *name == part.what) {
+                Some((_, _, share)) => *share = share.max(part.fraction),
+                None => shares.push((&part.what, part.kind, part.fraction)),
             }
         }
-        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        shares.sort_by(|a, b| b.2.total_cmp(&a.2));
         let mut limits = 0;
-        let colour = |(name, _)| {
-            if let Some(known) = usual_colour(name) {
+        let colour = |(name, kind, _)| {
+            if let Some(known) = usual_colour(kind) {
                 return Some((name, format!("var(--{known})")));
             }
             limits += 1;
@@ -59,31 +59,25 @@ impl<'a> Kinds<'a> {
         };
         (rest().count() > 0).then(|| Part {
             what: format!("{} other limits", rest().count()),
+            kind: PartKind::Limited,
             time: rest().map(|part| part.time).sum(),
             fraction: rest().map(|part| part.fraction).sum(),
         })
     }
 }
 
-/// Kinds that are activities of the timeline have its colours.
-fn usual_colour(what: &str) -> Option<&'static str> {
-    let words = [
-        ("launch", "launch"),
-        ("credit", "wait_credit"),
-        ("slot", "wait_credit"),
-        ("waiting", "wait_data"),
-        ("sync", "sync"),
-        ("latency", "latency"),
-        ("finished", "idle"),
-        ("idle", "idle"),
-    ];
-    let text = what.to_lowercase();
-    // A link's name may hold any word.
-    if text.contains("limited by") {
-        return None;
-    }
-    let found = words.iter().find(|(word, _)| text.contains(word));
-    found.map(|(_, colour)| *colour)
+/// The colour of a kind that is an activity of the timeline: the one that it has there.
+const fn usual_colour(kind: PartKind) -> Option<&'static str> {
+    let activity = match kind {
+        PartKind::Launch => Activity::Launch,
+        PartKind::Latency => Activity::Latency,
+        PartKind::Protocol => Activity::Sync,
+        PartKind::WaitData => Activity::WaitData,
+        PartKind::WaitCredit => Activity::WaitCredit,
+        PartKind::Idle => Activity::Idle,
+        PartKind::Limited => return None,
+    };
+    Some(activity.key())
 }
 
 /// The bars with their legend.
@@ -169,5 +163,33 @@ fn bar(name: &str, parts: &[Part], kinds: &Kinds<'_>, labelled: bool) -> Markup 
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_follow_from_kinds_whatever_the_names() {
+        let part = |what: &str, kind, fraction| Part {
+            what: what.to_owned(),
+            kind,
+            time: Time::from_micros(1),
+            fraction,
+        };
+        let attribution = Attribution {
+            total: vec![
+                part("limited by the latency launch", PartKind::Limited, 0.5),
+                part("on its way", PartKind::Latency, 0.3),
+                part("sync of credits", PartKind::Idle, 0.2),
+            ],
+            critical_path: Vec::new(),
+            ranks: Vec::new(),
+        };
+        let kinds = Kinds::of(&attribution);
+        let colours = attribution.total.iter().map(|p| kinds.colour(&p.what));
+        let colours: Vec<_> = colours.collect();
+        assert_eq!(colours, ["var(--limit0)", "var(--latency)", "var(--idle)"]);
     }
 }

@@ -4,7 +4,7 @@
 use crate::communication::{Communication, Communicator, Movement};
 use crate::record::{
     Activity, Attribution, CollectiveResult, Doing, Lane, LinkSeries, LinkUse, MessageEnd, Part,
-    RankTrack, Row, Span, Timeline, Track,
+    PartKind, RankTrack, Row, Span, Timeline, Track,
 };
 use crate::{CollectiveView, JobResult, Metrics, Record, Recording, Results, Summary, Variant};
 use fabricsim_units::{Bandwidth, Bytes, Time};
@@ -321,6 +321,15 @@ fn attribution(timeline: &Timeline) -> Attribution {
         Activity::Stream => "limited by NVLink out of node0/gpu3",
         Activity::Idle => "finished",
     };
+    let kind = |activity| match activity {
+        Activity::Launch => PartKind::Launch,
+        Activity::Latency => PartKind::Latency,
+        Activity::WaitData => PartKind::WaitData,
+        Activity::WaitCredit => PartKind::WaitCredit,
+        Activity::Sync => PartKind::Protocol,
+        Activity::Stream => PartKind::Limited,
+        Activity::Idle => PartKind::Idle,
+    };
     let order = [
         Activity::Launch,
         Activity::Latency,
@@ -340,6 +349,7 @@ fn attribution(timeline: &Timeline) -> Attribution {
                 let time: Time = of.map(|span| span.end - span.start).sum();
                 Part {
                     what: name(activity).to_owned(),
+                    kind: kind(activity),
                     time,
                     fraction: time.picos() as f64 / total.picos() as f64,
                 }

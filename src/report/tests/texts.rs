@@ -1,7 +1,7 @@
 //! Tables, plots and the page as text.
 
 use super::samples;
-use crate::record::{Doing, Part, Timeline};
+use crate::record::{Doing, Part, PartKind, Timeline};
 use crate::{
     attribution_table, bandwidth_svg, collective_table, font, html, links_table, numbers, rows_csv,
     table_header, table_left_out, table_row,
@@ -157,6 +157,7 @@ fn time_is_shown_as_bars() {
         .unwrap();
     let part = |what: &str, us, fraction| Part {
         what: what.to_owned(),
+        kind: PartKind::Limited,
         time: Time::from_micros(us),
         fraction,
     };

@@ -136,7 +136,9 @@ pub(crate) fn lines(variants: &[&Variant], waterfalls: &[Waterfall], baseline: &
     let share = |value: f64| percent(value);
     let mut lines = vec![
         Line::plain("GPUs", variants, |v| Some(v.gpus.to_string())),
-        table.line("step time", step, seconds, |v| Some(ran(v)?.step_s)),
+        table
+            .line("step time", step, seconds, |v| Some(ran(v)?.step_s))
+            .headline(),
         table.line("tokens/s", Better::More, count, |v| v.metrics.tokens_per_s),
         table.line("tokens/s per GPU", Better::More, count, per_gpu),
         table.line(
