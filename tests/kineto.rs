@@ -7,6 +7,7 @@ use fabricsim::report::training::{RankUse, ShareKind, ran};
 use fabricsim::report::{Output, Outputs, Summary, write_results};
 use flate2::read::GzDecoder;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -101,6 +102,17 @@ fn profiles_add_up_to_the_accounting_of_the_step() {
             let started: Vec<u64> = calls.iter().map(number).collect();
             assert_eq!(started, kernels.iter().map(number).collect::<Vec<_>>());
             assert_eq!(of("ac2g").len(), 2 * kernels.len());
+            // Calls are over before what they start begins, and one at a time.
+            let began = kernels.iter().map(|e| (number(e), during(e).0));
+            let began: BTreeMap<u64, f64> = began.collect();
+            let mut host: Vec<(f64, f64)> = Vec::new();
+            for call in &calls {
+                let (from, to) = during(call);
+                assert!(from < to && to <= began[&number(call)] + 1e-6, "{call}");
+                host.push((from, to));
+            }
+            host.sort_by(|a, b| a.0.total_cmp(&b.0));
+            assert!(host.windows(2).all(|pair| pair[0].1 <= pair[1].0 + 1e-6));
             let steps = of("user_annotation");
             assert_eq!(steps.len(), 1);
             assert_eq!(steps[0]["name"], "ProfilerStep#0");

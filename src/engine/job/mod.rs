@@ -57,6 +57,8 @@ pub struct Done {
     pub actor: ActorId,
     /// Which.
     pub task: TaskId,
+    /// When the process had started it, of several kernels the first; it begins no earlier.
+    pub issued: Time,
     /// When its turn on the stream came and all that it needs was there.
     pub ready: Time,
     /// When the actor began it; of a communication: when it came there.

@@ -190,6 +190,14 @@ impl JobProbe for Spans<'_> {
                 Work::Kernels(kernels) => Some(kernels.launches),
                 _ => None,
             },
+            launched: match task.work {
+                Work::Kernels(_) | Work::Communicate { .. } => {
+                    (done.issued.saturating_sub(actor.launch), done.issued)
+                }
+                Work::Transfer { .. } | Work::Wait(_) | Work::Synchronise => {
+                    (done.issued, done.issued)
+                }
+            },
             ready: done.ready,
             came: done.came,
             start: done.begun,

@@ -59,6 +59,7 @@ mod tests {
             bucket: None,
             message: None,
             step: 0,
+            launched: (Time::ZERO, Time::ZERO),
             ready: Time::ZERO,
             came: Time::ZERO,
             kernels: None,

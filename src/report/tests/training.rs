@@ -299,6 +299,7 @@ fn a_message_is_an_arrow_from_its_sender_to_its_receiver() {
         chunk: 0,
         step: 0,
         kernels: None,
+        launched: (Time::ZERO, Time::ZERO),
         ready: Time::from_micros(10),
         came: Time::from_micros(10),
         start: Time::from_micros(10),

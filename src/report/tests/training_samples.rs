@@ -220,6 +220,7 @@ impl Pipeline {
             chunk: 0,
             step,
             kernels: None,
+            launched: (Time::ZERO, Time::ZERO),
             ready,
             came: start,
             start,

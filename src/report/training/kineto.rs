@@ -3,8 +3,9 @@
 //!
 //! Kernels and communications are events of a stream of the GPU, each with the call that started
 //! it. A communication's kernel runs from when its rank comes to it, as NCCL's does, though it may
-//! wait for others first. The host's calls stand where kernels begin: when the host made them is
-//! not recorded. Only the last step is in a timeline, and is the only `ProfilerStep`.
+//! wait for others first. The host's calls stand where the host made them, ahead of what they start
+//! and as long as a launch takes; of a task of several kernels it is the first one's. Only the last
+//! step is in a timeline, and is the only `ProfilerStep`.
 
 use super::{JobSpan, JobTimeline, SpanKind};
 use crate::communication::{Communication, Movement};
@@ -20,10 +21,12 @@ use std::path::Path;
 const FIRST_STREAM: u32 = 7;
 const STREAMS_APART: u32 = 4;
 
-/// The GPU's process, and the host's with the thread that starts kernels.
+/// The GPU's process, and the host's with the thread that starts kernels and, since it goes on
+/// meanwhile, one for the host's own tasks.
 const GPU: u32 = 0;
 const HOST: u32 = 1_000;
 const THREAD: u32 = 1_000;
+const OWN_TASKS: u32 = 1_001;
 
 /// Writes `rank-N.json.gz` into `folder`, which is there, for each rank of a timeline; for the second
 /// job on its GPU `rank-N-2.json.gz`. Times are microseconds with up to six decimals, so picoseconds
@@ -101,6 +104,14 @@ impl Trace<'_> {
             THREAD,
             "thread that starts kernels",
         )?;
+        if self
+            .spans
+            .iter()
+            .any(|span| matches!(self.runs(span), Runs::Host))
+        {
+            let host = u64::from(HOST);
+            events.name("thread_name", host, OWN_TASKS, "the host's own tasks")?;
+        }
         let streams: BTreeSet<u8> = self.spans.iter().map(|span| span.stream).collect();
         for id in streams {
             let known = self.timeline.streams.get(usize::from(id));
@@ -145,8 +156,8 @@ impl Trace<'_> {
             Runs::Copy => ("cudaMemcpyAsync", "gpu_memcpy"),
             Runs::Kernels(_) => ("cudaLaunchKernel", "kernel"),
         };
-        let begins = (span.came, span.came);
-        on_host(span, ("cuda_runtime", call), begins, Some(number), events)?;
+        let during = span.launched;
+        on_host(span, ("cuda_runtime", call), during, Some(number), events)?;
         arrow(span, number, events)?;
         events.next()?;
         let out = &mut events.out;
@@ -198,16 +209,16 @@ enum Runs<'a> {
 
 /// From the call that started something on the GPU to that.
 fn arrow<W: Write>(span: &JobSpan, number: u32, events: &mut Events<W>) -> io::Result<()> {
-    for (phase, process, thread) in [
-        ("\"s\"", HOST, THREAD),
-        ("\"f\",\"bp\":\"e\"", GPU, stream(span.stream)),
+    for (phase, process, thread, at) in [
+        ("\"s\"", HOST, THREAD, span.launched.0),
+        ("\"f\",\"bp\":\"e\"", GPU, stream(span.stream), span.came),
     ] {
         events.next()?;
         write!(
             events.out,
             "{{\"ph\":{phase},\"id\":{number},\"pid\":{process},\"tid\":{thread},\"ts\":{},\
              \"cat\":\"ac2g\",\"name\":\"ac2g\"}}",
-            exact_micros(span.came)
+            exact_micros(at)
         )?;
     }
     Ok(())
@@ -221,13 +232,14 @@ fn on_host<W: Write>(
     starts: Option<u32>,
     events: &mut Events<W>,
 ) -> io::Result<()> {
+    let thread = starts.map_or(OWN_TASKS, |_| THREAD);
     events.next()?;
     let out = &mut events.out;
     write!(out, "{{\"ph\":\"X\",\"cat\":\"{category}\",\"name\":")?;
     text(out, name)?;
     write!(
         out,
-        ",\"pid\":{HOST},\"tid\":{THREAD},\"ts\":{},\"dur\":{},\"args\":{{\"step\":{}",
+        ",\"pid\":{HOST},\"tid\":{thread},\"ts\":{},\"dur\":{},\"args\":{{\"step\":{}",
         exact_micros(from),
         exact_micros(to.saturating_sub(from)),
         span.step

@@ -101,6 +101,9 @@ pub struct JobSpan {
     pub step: u16,
     /// How many kernels it is; none if it is something else.
     pub kernels: Option<u16>,
+    /// From when to when the process started it, of several kernels the first; as long as nothing if
+    /// it is not started by the process.
+    pub launched: (Time, Time),
     /// When it could have begun; of a communication, from here to `start` the rank waited for
     /// others.
     pub ready: Time,

@@ -233,17 +233,22 @@ impl Run<'_> {
             }),
             _ => None,
         };
-        let outline = self.actors[actor.0 as usize].outline;
+        // The process has not gone on since: it waits for this task at its next synchronisation.
+        let state = &self.actors[actor.0 as usize];
+        let host = (state.host_base, state.host_launches);
+        let launch = self.job.actors[actor.0 as usize].launch;
+        let outline = &self.outlines[state.outline];
         let done = Done {
             actor,
             task: running.task,
+            issued: outline.issued(running.task, host, launch),
             ready: running.ready,
             came: running.came,
             begun: running.begun,
             ended: self.now,
             meeting,
         };
-        probe.task(done, self.outlines[outline].task(running.task));
+        probe.task(done, outline.task(running.task));
         self.task_done(actor, running.task);
     }
 
