@@ -11,7 +11,6 @@ use crate::summary::Summary;
 use crate::training::{JobTimeline, rank_name};
 use fabricsim_units::Time;
 use maud::{Markup, html};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Lanes of all variants together, and at least of each.
@@ -91,18 +90,7 @@ fn data<'r>(mut runs: Vec<(&str, Run<'r>)>) -> Data<'r> {
     }
     let used: BTreeSet<Look> = blocks(&runs).map(|block| block.look).collect();
     let looks: Vec<Look> = Look::ALL.into_iter().filter(|l| used.contains(l)).collect();
-    let mut data = Data {
-        end: end.picos(),
-        begin: 0,
-        looks,
-        names: Vec::new(),
-        ranks: Vec::new(),
-        ends: Vec::new(),
-        lanes: Vec::new(),
-        bin: 1,
-        uses: Vec::new(),
-    };
-    let mut known: BTreeMap<Cow<'r, str>, usize> = BTreeMap::new();
+    let mut data = Data::new(looks, (0, end.picos()));
     for (variant, run) in runs {
         for rank in run.ranks {
             let title = format!("{variant}, {}: {}", run.length.human(), rank.name);
@@ -111,14 +99,8 @@ fn data<'r>(mut runs: Vec<(&str, Run<'r>)>) -> Data<'r> {
             for (name, blocks) in rank.lanes {
                 let mut lane = Lane::new(data.ranks.len() - 1, name);
                 for block in blocks {
-                    let next = known.len();
-                    let name = *known.entry(block.what.clone()).or_insert(next);
-                    if name == next {
-                        data.names.push(block.what);
-                    }
-                    let look = data.looks.iter().position(|look| *look == block.look);
                     let from = block.from.picos().max(lane.end());
-                    let kind = (look.unwrap_or(0), name);
+                    let kind = data.kinds(block.look, block.what);
                     lane.push(kind, block.bytes.get(), (from, block.to.picos()));
                 }
                 data.lanes.push(lane);

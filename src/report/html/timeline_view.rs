@@ -41,6 +41,37 @@ pub(crate) struct Data<'a> {
     pub(crate) bin: u64,
     /// By family: name, and the busiest link's use in thousandths, by bin.
     pub(crate) uses: Vec<(&'a str, Vec<u32>)>,
+    /// Indices of `names`.
+    #[serde(skip)]
+    known: BTreeMap<Cow<'a, str>, usize>,
+}
+
+impl<'a> Data<'a> {
+    /// Nothing yet, of spans of these kinds, from when to when.
+    pub(crate) fn new(looks: Vec<Look>, (begin, end): (u64, u64)) -> Data<'a> {
+        Data {
+            end,
+            begin,
+            looks,
+            names: Vec::new(),
+            ranks: Vec::new(),
+            ends: Vec::new(),
+            lanes: Vec::new(),
+            bin: 1,
+            uses: Vec::new(),
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// The indices of a kind and of a name, for [`Lane::push`].
+    pub(crate) fn kinds(&mut self, look: Look, name: Cow<'a, str>) -> (usize, usize) {
+        let look = self.looks.iter().position(|known| *known == look);
+        let name = *self.known.entry(name).or_insert_with_key(|name| {
+            self.names.push(name.clone());
+            self.names.len() - 1
+        });
+        (look.unwrap_or(0), name)
+    }
 }
 
 fn told<S: Serializer>(looks: &[Look], serializer: S) -> Result<S::Ok, S::Error> {
@@ -204,51 +235,31 @@ fn left_out(timeline: &Timeline, shown: &[&Span]) -> Option<String> {
 }
 
 fn collect<'a>(timeline: &'a Timeline, shown: &[&'a Span]) -> Data<'a> {
-    let mut names: Vec<Cow<'_, str>> = Vec::new();
-    let mut name_ids: BTreeMap<Cow<'_, str>, usize> = BTreeMap::new();
+    let end = timeline.end.picos();
+    let begin = begin(shown.iter().map(|span| span.start.picos()), end);
+    let mut data = Data::new(looks().collect(), (begin, end));
     let mut lanes: BTreeMap<(u32, u32), Lane> = BTreeMap::new();
     for span in shown {
-        let name = *name_ids
-            .entry(span.doing.name())
-            .or_insert_with_key(|name| {
-                names.push(name.clone());
-                names.len() - 1
-            });
         let lane = lanes
             .entry((span.rank, span.track.number()))
             .or_insert_with(|| Lane::new(0, span.track.name()));
-        let (start, end) = (span.start.picos(), span.end.picos());
-        let own = Look::Worker(span.doing.activity());
-        let look = looks().position(|look| look == own);
-        let kinds = (look.unwrap_or(0), name);
-        lane.push(kinds, span.bytes.get(), (start, end));
+        let kinds = data.kinds(Look::Worker(span.doing.activity()), span.doing.name());
+        let during = (span.start.picos(), span.end.picos());
+        lane.push(kinds, span.bytes.get(), during);
     }
     let mut ranks: Vec<u32> = lanes.keys().map(|(rank, _)| *rank).collect();
     ranks.dedup();
-    Data {
-        end: timeline.end.picos(),
-        begin: begin(
-            shown.iter().map(|span| span.start.picos()),
-            timeline.end.picos(),
-        ),
-        looks: looks().collect(),
-        ends: Vec::new(),
-        ranks: ranks.iter().map(|&rank| timeline.rank_name(rank)).collect(),
-        lanes: lanes
-            .into_iter()
-            .map(|((rank, _), lane)| Lane {
-                rank: ranks.binary_search(&rank).unwrap_or(0),
-                ..lane
-            })
-            .collect(),
-        names,
-        bin: timeline.bin.picos(),
-        uses: bins::families(timeline)
-            .into_iter()
-            .map(|family| {
-                let use_ = family.max.iter().map(|used| (used * 1000.0).round() as u32);
-                (family.name, use_.collect())
-            })
-            .collect(),
-    }
+    data.ranks = ranks.iter().map(|&rank| timeline.rank_name(rank)).collect();
+    let lanes = lanes.into_iter().map(|((rank, _), lane)| Lane {
+        rank: ranks.binary_search(&rank).unwrap_or(0),
+        ..lane
+    });
+    data.lanes = lanes.collect();
+    data.bin = timeline.bin.picos();
+    let families = bins::families(timeline).into_iter().map(|family| {
+        let used = family.max.iter().map(|used| (used * 1000.0).round() as u32);
+        (family.name, used.collect())
+    });
+    data.uses = families.collect();
+    data
 }

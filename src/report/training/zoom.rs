@@ -29,26 +29,20 @@ pub(crate) fn view(timeline: &JobTimeline) -> Result<Markup, ReportError> {
         return Ok(html! {});
     }
     let shown = Shown::of(timeline);
-    let names = shown.names.into_iter().map(Into::into).collect();
-    let data = Data {
-        end: timeline.end.picos(),
-        begin: begin(
-            shown.lanes.iter().filter_map(Lane::begin),
-            timeline.end.picos(),
-        ),
-        looks: looks().collect(),
-        names,
-        ranks: timeline
-            .ranks
-            .iter()
-            .take(MOST_RANKS)
-            .map(rank_name)
-            .collect(),
-        lanes: shown.lanes,
-        ends: Vec::new(),
-        bin: 1,
-        uses: Vec::new(),
-    };
+    let mut data = Data::new(looks().collect(), (0, timeline.end.picos()));
+    let several = timeline.spans.iter().any(|span| span.chunk > 0);
+    for ((rank, stream), blocks) in &shown.blocks {
+        let mut lane = Lane::new(*rank as usize, timeline.stream_name(*stream));
+        for block in blocks {
+            let kinds = data.kinds(block.look, block_name(block, several).into());
+            let from = block.from.picos().max(lane.end());
+            lane.push(kinds, block.bytes.get(), (from, block.to.picos()));
+        }
+        data.lanes.push(lane);
+    }
+    data.begin = begin(data.lanes.iter().filter_map(Lane::begin), data.end);
+    let ranks = timeline.ranks.iter().take(MOST_RANKS);
+    data.ranks = ranks.map(rank_name).collect();
     let canvas = canvas(&data, "Timeline of the job")?;
     Ok(html! {
         (canvas)
@@ -57,16 +51,16 @@ pub(crate) fn view(timeline: &JobTimeline) -> Result<Markup, ReportError> {
 }
 
 /// What is put into the page.
-struct Shown {
-    lanes: Vec<Lane>,
-    names: Vec<String>,
+struct Shown<'a> {
+    /// By rank and stream.
+    blocks: BTreeMap<(u32, u8), Vec<Block<'a>>>,
     left_out: Vec<String>,
 }
 
-impl Shown {
+impl<'a> Shown<'a> {
     /// All tasks if they fit; else those of the last step; else with small ones joined; else
     /// of as many ranks as fit.
-    fn of(timeline: &JobTimeline) -> Shown {
+    fn of(timeline: &'a JobTimeline) -> Shown<'a> {
         let lanes = lanes(timeline);
         let step = last_step(timeline);
         let ranks = timeline.ranks.len().min(MOST_RANKS);
@@ -106,41 +100,7 @@ impl Shown {
                 "{omitted} more classes of ranks were simulated but not recorded."
             ));
         }
-        Shown::written(timeline, &blocks, left_out)
-    }
-
-    fn written(
-        timeline: &JobTimeline,
-        blocks: &BTreeMap<(u32, u8), Vec<Block<'_>>>,
-        left_out: Vec<String>,
-    ) -> Shown {
-        let mut names: Vec<String> = Vec::new();
-        let mut known: BTreeMap<String, usize> = BTreeMap::new();
-        let mut lanes = Vec::new();
-        let several = timeline.spans.iter().any(|span| span.chunk > 0);
-        for ((rank, stream), blocks) in blocks {
-            let mut lane = Lane::new(*rank as usize, timeline.stream_name(*stream));
-            for block in blocks {
-                let name = block_name(block, several);
-                let name = *known.entry(name).or_insert_with_key(|name| {
-                    names.push(name.clone());
-                    names.len() - 1
-                });
-                let look = looks().position(|look| look == block.look);
-                let from = block.from.picos().max(lane.end());
-                lane.push(
-                    (look.unwrap_or(0), name),
-                    block.bytes.get(),
-                    (from, block.to.picos()),
-                );
-            }
-            lanes.push(lane);
-        }
-        Shown {
-            lanes,
-            names,
-            left_out,
-        }
+        Shown { blocks, left_out }
     }
 }
 
