@@ -4,7 +4,7 @@
 use fabricsim::budget::Budget;
 use fabricsim::experiment::{self, Silent, parse, validate};
 use fabricsim::report::concurrent::ConcurrentJob;
-use fabricsim::report::training::write_job_trace;
+use fabricsim::report::write_trace;
 use fabricsim::report::{Outputs, Results, summary_text};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -265,7 +265,7 @@ fn a_gpu_is_counted_once_and_shows_a_process_of_each_job() {
         "{shown:?}"
     );
     let mut trace = Vec::new();
-    write_job_trace(timeline, &mut trace).unwrap();
+    write_trace(timeline, &mut trace).unwrap();
     let trace: Value = serde_json::from_slice(&trace).unwrap();
     let events = trace["traceEvents"].as_array().unwrap().iter();
     let named = events.filter(|event| event["name"] == "process_name");

@@ -30,26 +30,36 @@ fn ranks(timeline: &JobTimeline) -> Vec<Process> {
     let streams: BTreeSet<(u32, u8)> = spans.map(|span| (span.rank, span.stream)).collect();
     let ranks = (0..).zip(&timeline.ranks);
     let traced = ranks.filter(|&(index, _)| timeline.is_traced(index));
-    let process = |(index, shown): (u32, &(u32, String, String))| {
+    let shown = |(index, shown): (u32, &(u32, String, String))| {
         let own = streams.range((index, 0)..=(index, u8::MAX));
         let thread = |&(_, stream): &(u32, u8)| (thread(stream), timeline.stream_name(stream));
         Process {
-            id: process_of(shown.0),
+            id: process(timeline, index as usize),
             name: rank_name(shown),
             threads: own.map(thread).collect(),
         }
     };
-    traced.map(process).collect()
+    traced.map(shown).collect()
 }
 
 fn thread(stream: u8) -> u32 {
     u32::from(stream) + 1
 }
 
+/// The process of what is shown at a place: that of its rank, or one behind those of all ranks where
+/// another job's is on the same GPU.
+fn process(timeline: &JobTimeline, place: usize) -> u64 {
+    let Some(&(rank, _, _)) = timeline.ranks.get(place) else {
+        return process_of(place as u32);
+    };
+    let ranks = timeline.ranks.iter().map(|(rank, _, _)| *rank);
+    let behind = process_of(ranks.max().unwrap_or(0));
+    process_of(rank) + behind * timeline.jobs_before(place) as u64
+}
+
 fn place(timeline: &JobTimeline, span: &JobSpan) -> Place {
-    let shown = timeline.ranks.get(span.rank as usize);
     Place {
-        process: process_of(shown.map_or(span.rank, |(rank, _, _)| *rank)),
+        process: process(timeline, span.rank as usize),
         thread: thread(span.stream),
     }
 }

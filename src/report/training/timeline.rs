@@ -39,7 +39,7 @@ impl JobTimeline {
 
     /// How many of the ranks shown before a place are on the same GPU: of other jobs.
     #[must_use]
-    pub(super) fn jobs_before(&self, place: usize) -> usize {
+    pub(crate) fn jobs_before(&self, place: usize) -> usize {
         let (before, from) = self.ranks.split_at(place.min(self.ranks.len()));
         let rank = from.first().map(|(rank, _, _)| *rank);
         before.iter().filter(|(r, _, _)| Some(*r) == rank).count()
