@@ -7,7 +7,7 @@ use fabricsim::engine::{Options, simulate};
 use fabricsim::experiment::{self, Silent, ValidJob, parse, validate};
 use fabricsim::nccl::{Algorithm, Communicator, Env, Forced};
 use fabricsim::report::Outputs;
-use fabricsim::report::training::{StepResult, ran};
+use fabricsim::report::training::{MemoryPart, StepResult, ran};
 use fabricsim::topology::{Overrides, load};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -373,7 +373,11 @@ fn fsdp_divides_experts_over_those_that_have_the_same() {
     );
 
     // Each rank has what it has of weights, optimiser states of the same parameters and so on.
-    let weights = divided.memory.parts.iter().find(|(n, _)| n == "weights");
+    let weights = divided
+        .memory
+        .parts
+        .iter()
+        .find(|(part, _)| *part == MemoryPart::Parameters);
     let kept = 2 * (layers * rest + ends) / 8 + 2 * layers * own / 2;
     assert_eq!(weights.unwrap().1.get(), kept);
 }

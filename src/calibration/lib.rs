@@ -8,6 +8,7 @@ mod all;
 mod fit;
 mod known;
 mod measurement;
+mod memory;
 mod models;
 mod predict;
 mod steps;
@@ -19,6 +20,7 @@ pub use known::{KindError, KnownErrors, known_error};
 pub use measurement::{
     MeasuredRow, Measurement, Model, Software, Source, parse_measurements, read_measurements,
 };
+pub use memory::{PublishedMemory, predict_memory, read_memory};
 pub use models::{Modelled, Models};
 pub use predict::{Group, Machines, PredictedRow, PredictedSet, Skip, predict};
 pub use steps::{PublishedSteps, predict_steps, read_steps};

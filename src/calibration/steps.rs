@@ -2,7 +2,9 @@
 
 use fabricsim_budget::Budget;
 use fabricsim_budget::threads;
-use fabricsim_experiment::{ScenarioError, Silent, changed, run, validate};
+use fabricsim_experiment::{
+    ScenarioError, Silent, ValidExperiment, ValidJob, ValidTraining, changed, run, validate,
+};
 use fabricsim_report::Outputs;
 use fabricsim_report::training::{PublishedRow, PublishedTable, TrainingOutcome};
 use fabricsim_topology::load::{from_json, read_text};
@@ -132,6 +134,48 @@ pub fn predict_steps(
     Ok(tables)
 }
 
+/// A table's scenario with what a row changes of it, checked: one training job.
+fn experiment(
+    scenario: &Value,
+    set: &BTreeMap<String, Value>,
+    (folder, place): (&Path, &str),
+) -> Result<ValidExperiment, ScenarioError> {
+    let scenario = changed(scenario, place, "set", set)?;
+    let kind = scenario.spec.job.kind();
+    if kind != TRAINING || !scenario.spec.variants.is_empty() {
+        return Err(no_training_job(kind, place));
+    }
+    validate(scenario, folder)
+}
+
+/// The training job of a table's scenario with what a row changes of it.
+///
+/// # Errors
+/// What is no valid training job.
+pub(crate) fn training_job(
+    scenario: &Value,
+    set: &BTreeMap<String, Value>,
+    (folder, place): (&Path, &str),
+) -> Result<ValidTraining, ScenarioError> {
+    let experiment = experiment(scenario, set, (folder, place))?;
+    let mut jobs = experiment.variants.into_iter().map(|variant| variant.job);
+    match jobs.next() {
+        Some(ValidJob::Training(job)) => Ok(*job),
+        _ => Err(no_training_job("", place)),
+    }
+}
+
+fn no_training_job(kind: &str, place: &str) -> ScenarioError {
+    let faults = vec![Fault {
+        path: "job".into(),
+        found: format!("a job of the kind `{kind}`, or variants"),
+        expected: format!("one job of the kind `{TRAINING}`"),
+        nearest: None,
+    }];
+    let origin = place.to_owned();
+    TopologyError::Faults { origin, faults }.into()
+}
+
 fn predict(
     steps: &PublishedSteps,
     table: &StepTable,
@@ -139,24 +183,7 @@ fn predict(
     budget: &Budget,
 ) -> Result<PublishedRow, ScenarioError> {
     let place = format!("{}, row `{}`", steps.origin, row.name);
-    let scenario = changed(&table.scenario, &place, "set", &row.set)?;
-    if scenario.spec.job.kind() != TRAINING || !scenario.spec.variants.is_empty() {
-        let faults = vec![Fault {
-            path: "job".into(),
-            found: format!(
-                "a job of the kind `{}`, or variants",
-                scenario.spec.job.kind()
-            ),
-            expected: format!("one job of the kind `{TRAINING}`"),
-            nearest: None,
-        }];
-        return Err(TopologyError::Faults {
-            origin: place,
-            faults,
-        }
-        .into());
-    }
-    let experiment = validate(scenario, &steps.folder)?;
+    let experiment = experiment(&table.scenario, &row.set, (&steps.folder, &place))?;
     let only_numbers = Outputs::of([]);
     let results = run(&experiment, budget, &only_numbers, &mut Silent)?;
     let variant = results.summary.variants.first();

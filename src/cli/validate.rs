@@ -3,9 +3,10 @@
 use super::budget::BudgetArgs;
 use super::{CliError, output, terminal};
 use fabricsim_calibration::{
-    KnownErrors, Measurement, Models, predict_steps, read_measurements, read_steps, validate,
+    KnownErrors, Measurement, Models, predict_memory, predict_steps, read_measurements,
+    read_memory, read_steps, validate,
 };
-use fabricsim_report::training::{published_json, published_text};
+use fabricsim_report::training::{memory_json, memory_text, published_json, published_text};
 use fabricsim_report::validation::{
     check_validation_target, validation_json, validation_text, write_validation,
 };
@@ -23,27 +24,30 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Measurement files, or folders of them
-    #[arg(required_unless_present = "steps")]
+    #[arg(required_unless_present_any = ["steps", "job_memory"])]
     paths: Vec<PathBuf>,
     /// Published steps of training jobs in place of collectives, such as
     /// validation/training.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "output"])]
     steps: Option<PathBuf>,
+    /// Published memory of training jobs in place of collectives, such as validation/memory.json
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "steps", "output", "jobs"])]
+    job_memory: Option<PathBuf>,
     /// Of steps: also writes how far off each kind is, for the answers of `compare`
     #[arg(long, value_name = "FILE.json", requires = "steps")]
     known_errors: Option<PathBuf>,
     /// Values that `fit --values` wrote, in place of the shipped ones
-    #[arg(long, value_name = "FILE.json", conflicts_with = "steps")]
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["steps", "job_memory"])]
     values: Option<PathBuf>,
     /// How to run tables that do not say it themselves, such as validation/models.json
-    #[arg(long, value_name = "FILE.json", conflicts_with = "steps")]
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["steps", "job_memory"])]
     models: Option<PathBuf>,
     /// Only tables whose name holds this text; may be repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Also predicts tables whose source reports a fault (`"healthy": false`), which are skipped
     /// else; they count as healthy ones
-    #[arg(long, conflicts_with = "steps")]
+    #[arg(long, conflicts_with_all = ["steps", "job_memory"])]
     unhealthy: bool,
     /// Prints one JSON document
     #[arg(long)]
@@ -59,6 +63,9 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     if let Some(path) = &args.steps {
         return run_steps(path, args, quiet);
+    }
+    if let Some(path) = &args.job_memory {
+        return run_memory(path, args, quiet);
     }
     let measurements = measurements(args)?;
     if let Some(target) = &args.output {
@@ -116,6 +123,22 @@ fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
         published_json(&tables)?
     } else {
         published_text(&tables, terminal::colour())
+    };
+    Ok(terminal::print(&text)?)
+}
+
+/// Memory of training jobs.
+fn run_memory(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
+    let published = read_memory(path)?;
+    let bar = bar(published.tables.iter().map(|t| t.rows.len()).sum(), quiet);
+    let tables = predict_memory(&published, &args.only, &|| bar.inc(1))?;
+    bar.finish_and_clear();
+    let text = if quiet && !args.json {
+        return Ok(());
+    } else if args.json {
+        memory_json(&tables)?
+    } else {
+        memory_text(&tables, terminal::colour())
     };
     Ok(terminal::print(&text)?)
 }

@@ -6,7 +6,7 @@
 
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::str::FromStr;
 
 /// The version of all documents' format.
@@ -60,10 +60,10 @@ pub(super) mod bytes {
 
 /// Named amounts: pairs of a name and an integer.
 pub(super) mod named_bytes {
-    use super::{Bytes, Deserialize, Deserializer, Serializer};
+    use super::{Bytes, Deserialize, Deserializer, Serialize, Serializer};
 
-    pub(crate) fn serialize<S: Serializer>(
-        parts: &[(String, Bytes)],
+    pub(crate) fn serialize<N: Serialize, S: Serializer>(
+        parts: &[(N, Bytes)],
         to: S,
     ) -> Result<S::Ok, S::Error> {
         to.collect_seq(parts.iter().map(|(name, bytes)| (name, bytes.get())))
@@ -72,10 +72,10 @@ pub(super) mod named_bytes {
     #[derive(Deserialize)]
     struct Amount(#[serde(with = "super::bytes")] Bytes);
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, N: Deserialize<'de>, D: Deserializer<'de>>(
         from: D,
-    ) -> Result<Vec<(String, Bytes)>, D::Error> {
-        let parts: Vec<(String, Amount)> = Vec::deserialize(from)?;
+    ) -> Result<Vec<(N, Bytes)>, D::Error> {
+        let parts: Vec<(N, Amount)> = Vec::deserialize(from)?;
         Ok(parts
             .into_iter()
             .map(|(name, amount)| (name, amount.0))

@@ -6,6 +6,7 @@ use fabricsim_report::training::{
     Share, ShareKind, StepResult, TrainingOutcome, as_fast, is_equal, is_same_work, ran,
 };
 use fabricsim_report::{Variant, Waterfall, fits};
+use fabricsim_units::Bytes;
 
 /// What an answer is made from.
 pub(super) struct Compared<'a> {
@@ -38,9 +39,10 @@ fn alone(result: &StepResult) -> String {
     let memory = &result.memory;
     if !memory.fits {
         text += &format!(
-            "It does not fit: stage {} needs {}. If it did: ",
+            "It does not fit: stage {} needs {}{}. If it did: ",
             memory.stage,
-            needs(result)
+            needs(result),
+            too_much(result)
         );
     }
     text += &format!(
@@ -73,13 +75,23 @@ fn alone(result: &StepResult) -> String {
 
 /// `115.0 GiB of 80.0 GiB`.
 fn needs(result: &StepResult) -> String {
-    let gib = |bytes: fabricsim_units::Bytes| bytes.get() as f64 / f64::from(1 << 30);
+    let gib = |bytes: Bytes| bytes.get() as f64 / f64::from(1 << 30);
     let memory = &result.memory;
     format!(
         "{:.1} GiB of {:.1} GiB",
         gib(memory.total),
         gib(memory.capacity)
     )
+}
+
+/// `, 35.0 GiB too much; the largest part: optimizer, 60.1 GiB`.
+fn too_much(result: &StepResult) -> String {
+    let gib = |bytes: Bytes| bytes.get() as f64 / f64::from(1 << 30);
+    let mut text = format!(", {:.1} GiB too much", gib(result.memory.missing()));
+    if let Some((part, bytes)) = result.memory.largest() {
+        text += &format!("; the largest part: {}, {:.1} GiB", part.name(), gib(bytes));
+    }
+    text
 }
 
 fn compute(result: &StepResult) -> f64 {

@@ -1,7 +1,7 @@
 //! Whether a job fits the memory of its GPUs.
 
 use crate::ScenarioError;
-use fabricsim_report::training::MemoryUse;
+use fabricsim_report::training::{MemoryPart, MemoryUse};
 use fabricsim_topology::{DeviceId, Topology, processes};
 use fabricsim_units::Bytes;
 use fabricsim_workload::model::{Batch, MemoryPlan, StateWidths, Zero, peak_memory};
@@ -21,20 +21,21 @@ pub fn memory(
     let (stage, parts) = peak_memory(&training.model, &plan).map_err(TrainingError::Model)?;
     let capacity = capacity(topology, gpus);
     let named = [
-        ("weights", parts.weights),
-        ("gradients", parts.gradients),
-        ("optimiser", parts.optimiser),
-        ("gathered weights", parts.gathered),
-        ("activations", parts.activations),
-        ("logits", parts.logits),
-        ("driver and libraries", parts.reserved),
+        (MemoryPart::Parameters, parts.weights),
+        (MemoryPart::Gradients, parts.gradients),
+        (MemoryPart::Optimizer, parts.optimiser),
+        (MemoryPart::Activations, parts.activations),
+        (
+            MemoryPart::Transient,
+            Bytes::new(parts.gathered.get().saturating_add(parts.logits.get())),
+        ),
+        (MemoryPart::Context, parts.reserved),
     ];
     Ok(MemoryUse {
         stage,
         parts: named
             .into_iter()
             .filter(|(_, b)| *b > Bytes::ZERO)
-            .map(|(n, b)| (n.to_owned(), b))
             .collect(),
         total: parts.total(),
         capacity,

@@ -2,8 +2,9 @@
 
 use crate::Part;
 use crate::training::{
-    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline, MemoryUse, RankUse,
-    Share, ShareKind, SpanKind, StepResult, TrainingOutcome, TrainingResult, best, difference,
+    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline, MemoryPart, MemoryUse,
+    RankUse, Share, ShareKind, SpanKind, StepResult, TrainingOutcome, TrainingResult, best,
+    difference,
 };
 use crate::{JobResult, Metrics, Summary, Variant};
 use fabricsim_units::{Bytes, Time};
@@ -313,10 +314,10 @@ pub(crate) fn result(step_s: f64) -> StepResult {
         memory: MemoryUse {
             stage: 0,
             parts: vec![
-                ("weights".into(), Bytes::from_gib(16)),
-                ("gradients".into(), Bytes::from_gib(16)),
-                ("optimiser".into(), Bytes::from_gib(8)),
-                ("activations".into(), Bytes::from_gib(21)),
+                (MemoryPart::Parameters, Bytes::from_gib(16)),
+                (MemoryPart::Gradients, Bytes::from_gib(16)),
+                (MemoryPart::Optimizer, Bytes::from_gib(8)),
+                (MemoryPart::Activations, Bytes::from_gib(21)),
             ],
             total: Bytes::from_gib(61),
             capacity: Bytes::from_gib(80),

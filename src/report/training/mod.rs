@@ -8,6 +8,7 @@ mod floats;
 mod kineto;
 mod page;
 mod published;
+mod published_memory;
 mod record;
 pub(crate) mod share_bars;
 mod text;
@@ -24,9 +25,10 @@ pub use published::{
     PublishedRow, PublishedTable, median, median_error, published_json, published_text,
     rank_correlation,
 };
+pub use published_memory::{MemoryErrors, MemoryRow, MemoryTable, memory_json, memory_text};
 pub use record::{
-    CollectiveUse, Culprit, Disturbance, FaultPrices, GoodputUse, MemoryUse, RankUse, Share,
-    ShareKind, StepKind, StepResult, TrainingOutcome, TrainingResult,
+    CollectiveUse, Culprit, Disturbance, FaultPrices, GoodputUse, MemoryPart, MemoryUse, RankUse,
+    Share, ShareKind, StepKind, StepResult, TrainingOutcome, TrainingResult,
 };
 pub(crate) use text::{alone, described};
 pub(crate) use timeline::rank_name;

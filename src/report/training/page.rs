@@ -306,9 +306,9 @@ fn memory(memory: &MemoryUse) -> Markup {
     html! {
         div.memory {
             div.stack {
-                @for (index, (what, bytes)) in memory.parts.iter().enumerate() {
+                @for (index, (part, bytes)) in memory.parts.iter().enumerate() {
                     @let share = bytes.get() as f64 / whole;
-                    span style={ (width(bytes.get() as f64)) (colour(index)) } title={ (what) ": " (size(bytes.get() as f64)) } {
+                    span style={ (width(bytes.get() as f64)) (colour(index)) } title={ (part.name()) ": " (size(bytes.get() as f64)) } {
                         @if share >= 0.07 { b { (size(bytes.get() as f64)) } }
                     }
                 }
@@ -319,14 +319,15 @@ fn memory(memory: &MemoryUse) -> Markup {
             @if memory.fits {
                 span.good { "fits" } ", " (size((capacity - total).max(0.0))) " free"
             } @else {
-                span.bad { "does not fit" } ", " (size((total - capacity).max(0.0))) " too much"
+                span.bad { "does not fit" } ", " (size(memory.missing().get() as f64)) " too much"
+                @if let Some((part, _)) = memory.largest() { "; the largest part: " (part.name()) }
             }
         }
         table.kinds {
             tbody {
-                @for (index, (what, bytes)) in memory.parts.iter().enumerate() {
+                @for (index, (part, bytes)) in memory.parts.iter().enumerate() {
                     tr {
-                        td { span.swatch style={ "background:var(--limit" (index % 7) ")" } {} (what) }
+                        td { span.swatch style={ "background:var(--limit" (index % 7) ")" } {} (part.name()) }
                         td.number { (size(bytes.get() as f64)) }
                         td.number { (percent(bytes.get() as f64 / capacity.max(1.0))) }
                     }

@@ -252,15 +252,61 @@ pub struct Culprit {
     pub why: Option<String>,
 }
 
+/// What a GPU's memory is taken by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryPart {
+    /// Weights.
+    Parameters,
+    /// Gradients as they are kept.
+    Gradients,
+    /// The optimizer's states.
+    Optimizer,
+    /// What the forward passes of micro-batches in flight keep for backward.
+    Activations,
+    /// What comes and goes within a step, at its peak: gathered weights, a layer that is computed
+    /// again, logits, buckets, gradients in FP32 while the optimizer works.
+    Transient,
+    /// Buffers of NCCL's communicators.
+    Nccl,
+    /// CUDA's context, libraries, and what the driver keeps.
+    Context,
+    /// Blocks that the allocator holds free because nothing asks for their size.
+    Fragmentation,
+}
+
+impl MemoryPart {
+    /// As people read it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            MemoryPart::Parameters => "parameters",
+            MemoryPart::Gradients => "gradients",
+            MemoryPart::Optimizer => "optimizer",
+            MemoryPart::Activations => "activations",
+            MemoryPart::Transient => "transient",
+            MemoryPart::Nccl => "NCCL buffers",
+            MemoryPart::Context => "CUDA context and driver",
+            MemoryPart::Fragmentation => "fragmentation",
+        }
+    }
+
+    /// Whether PyTorch's allocator has it; what else there is lies beside.
+    #[must_use]
+    pub const fn is_allocators(self) -> bool {
+        !matches!(self, MemoryPart::Nccl | MemoryPart::Context)
+    }
+}
+
 /// Memory of the fullest GPU, bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryUse {
     /// Its stage.
     pub stage: u32,
-    /// `weights`, `gradients`, `optimiser`, `activations` …
+    /// What it is taken by, without parts of which there is nothing.
     #[serde(with = "named_bytes")]
-    #[schemars(with = "Vec<(String, u64)>")]
-    pub parts: Vec<(String, Bytes)>,
+    #[schemars(with = "Vec<(MemoryPart, u64)>")]
+    pub parts: Vec<(MemoryPart, Bytes)>,
     /// All of them.
     #[serde(with = "bytes")]
     #[schemars(with = "u64")]
@@ -271,6 +317,28 @@ pub struct MemoryUse {
     pub capacity: Bytes,
     /// Whether it fits.
     pub fits: bool,
+}
+
+impl MemoryUse {
+    /// What is too much.
+    #[must_use]
+    pub fn missing(&self) -> Bytes {
+        Bytes::new(self.total.get().saturating_sub(self.capacity.get()))
+    }
+
+    /// The largest part, the first of equal ones; `None` if there is nothing.
+    #[must_use]
+    pub fn largest(&self) -> Option<(MemoryPart, Bytes)> {
+        let parts = self.parts.iter().copied().rev();
+        parts.max_by_key(|&(_, bytes)| bytes)
+    }
+
+    /// What PyTorch's allocator has of it: what PyTorch calls reserved.
+    #[must_use]
+    pub fn reserved(&self) -> Bytes {
+        let own = self.parts.iter().filter(|(part, _)| part.is_allocators());
+        Bytes::new(own.map(|(_, bytes)| bytes.get()).sum())
+    }
 }
 
 /// Something that was disturbed for a while.

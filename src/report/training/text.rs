@@ -270,9 +270,12 @@ fn memory(memory: &MemoryUse, out: &mut Out) {
     let verdict = if memory.fits {
         format!("fits, {} free", size((capacity - total).max(0.0)))
     } else {
+        let largest = memory.largest().map_or_else(String::new, |(part, _)| {
+            format!("; the largest part: {}", part.name())
+        });
         format!(
-            "does NOT fit: {} too much",
-            size((total - capacity).max(0.0))
+            "does NOT fit: {} too much{largest}",
+            size(memory.missing().get() as f64)
         )
     };
     out.heading(&format!(
@@ -285,10 +288,10 @@ fn memory(memory: &MemoryUse, out: &mut Out) {
     let rows: Vec<Vec<Cell>> = memory
         .parts
         .iter()
-        .map(|(what, bytes)| {
+        .map(|&(part, bytes)| {
             let share = bytes.get() as f64 / capacity.max(1.0);
             vec![
-                cell(what),
+                cell(part.name()),
                 cell(size(bytes.get() as f64)),
                 cell(percent(share)),
                 styled(bar(share), style),
