@@ -21,6 +21,7 @@ mod hosts;
 mod interfaces;
 mod issue;
 mod lay;
+mod memory;
 mod merging;
 mod mesh;
 mod orders;
@@ -42,6 +43,7 @@ pub use env::{Env, NicFilter, WithoutEffect};
 pub use error::NcclError;
 pub use graph_file::{Channel, Graph, GraphFile, GraphGpu, Pattern};
 pub use interfaces::unknown_interfaces;
+pub use memory::Traffic;
 pub use registration::Registration;
 pub use version::Version;
 

@@ -136,7 +136,7 @@ impl Communicator<'_> {
     }
 
     /// Thread blocks of sends and receives.
-    fn p2p_channels(&self) -> Channels {
+    pub(super) fn p2p_channels(&self) -> Channels {
         let env = self.env();
         let setup = self.setup();
         let mut paths = Vec::new();

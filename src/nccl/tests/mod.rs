@@ -253,6 +253,7 @@ mod apart;
 mod copies;
 mod decisions;
 mod handshakes;
+mod memory;
 mod moved;
 mod registered;
 mod sends;
