@@ -87,6 +87,38 @@ fn steps_are_one_document_too() {
 }
 
 #[test]
+fn memory_of_jobs_is_one_document_too() {
+    let own = ["--job-memory", "validation/memory.json", "--only", "bs0225"];
+    let text = succeeds(&[&own[..], &["--json"]].concat());
+    let out: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(out["format"], 2);
+    assert_eq!(out["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(out["all"], out["tables"][0]["errors"]);
+    assert_eq!(out["all"]["measured"], 9);
+    assert_eq!(
+        (&out["all"]["ran_out"], &out["all"]["ran_out_and_refused"]),
+        (&1.into(), &1.into())
+    );
+    let row = &out["tables"][0]["rows"][0];
+    assert!(row["predicted_gb"].as_f64().unwrap() > 40.0);
+    assert_eq!(row["memory"]["parts"][0][0], "parameters");
+    assert!(row["memory"]["parts"][0][1].is_u64());
+
+    let text = succeeds(&own);
+    for part in [
+        "predicted GB",
+        "ran out",
+        "1 of 1 that ran out of memory are said not to fit",
+    ] {
+        assert!(text.contains(part), "no `{part}` in: {text}");
+    }
+    refuses(
+        &["--job-memory", "validation/training.json"],
+        &["training.json", "measured_gb"],
+    );
+}
+
+#[test]
 fn a_step_that_is_no_job_names_its_file_and_row() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("steps.json");

@@ -119,7 +119,7 @@ fn predict(
 ) -> Result<MemoryRow, ScenarioError> {
     let place = format!("{}, row `{}`", published.origin, row.name);
     let job = training_job(&table.scenario, &row.set, (&published.folder, &place))?;
-    let memory = memory(&job.training, &job.topology, &job.gpus)?;
+    let memory = memory(&job.training, &job.topology, &job.gpus, &job.env)?;
     let predicted = match table.measures {
         Measured::Gpu => memory.total,
         Measured::Allocator => memory.reserved(),

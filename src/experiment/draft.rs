@@ -156,9 +156,14 @@ fn layouts(gpus: u32, per_node: u32, preset: &Preset) -> impl Iterator<Item = La
         ..copies
     };
     let experts = preset.model.experts.as_ref().map_or(0, |e| e.count as u32);
-    let experts = experts.min(gpus).checked_ilog2().map(|power| Layout {
-        ep: 1 << power,
-        ..zero
+    let spread = experts.min(gpus).checked_ilog2();
+    // Whole weights of what is no expert may be too much beside them.
+    let experts = ["zero", "fsdp"].map(|replicas| {
+        spread.map(|power| Layout {
+            ep: 1 << power,
+            replicas,
+            ..zero
+        })
     });
     let pipelines = [1, 2, 4, 8, 16].map(|pp| Layout {
         tp: per_node.min(8),
@@ -167,7 +172,7 @@ fn layouts(gpus: u32, per_node: u32, preset: &Preset) -> impl Iterator<Item = La
     });
     std::iter::once(copies)
         .chain(sharded)
-        .chain(experts)
+        .chain(experts.into_iter().flatten())
         .chain(pipelines)
         .filter(move |layout| gpus.is_multiple_of(layout.tp * layout.pp))
 }
@@ -181,7 +186,7 @@ fn fits(text: &str, draft: Draft<'_>) -> Result<bool, ScenarioError> {
     };
     for variant in &experiment.variants {
         if let ValidJob::Training(job) = &variant.job
-            && !memory(&job.training, &job.topology, &job.gpus)?.fits
+            && !memory(&job.training, &job.topology, &job.gpus, &job.env)?.fits
         {
             return Ok(false);
         }

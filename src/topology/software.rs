@@ -50,16 +50,20 @@ pub struct ProcessModel {
     pub comment: Option<String>,
     /// What the driver keeps of the card's memory, so that no process can have it.
     pub driver: Sourced<Bytes>,
-    /// What the process has beside tensors: CUDA's context, libraries, NCCL's buffers.
-    pub process: Sourced<Bytes>,
+    /// What the process has beside tensors and NCCL's buffers: CUDA's context and libraries.
+    pub context: Sourced<Bytes>,
+    /// The part of what PyTorch's allocator holds that is free for nothing that is asked for, 0 to 1.
+    pub fragmentation: Sourced<f64>,
+    /// As much of it as stays when memory runs short.
+    pub least_fragmentation: Sourced<f64>,
 }
 
 impl ProcessModel {
-    /// All of it.
+    /// All that is beside tensors and NCCL's buffers.
     #[must_use]
     pub fn taken(&self) -> Bytes {
-        let (driver, process) = (self.driver.value.get(), self.process.value.get());
-        Bytes::new(driver.saturating_add(process))
+        let (driver, context) = (self.driver.value.get(), self.context.value.get());
+        Bytes::new(driver.saturating_add(context))
     }
 }
 
@@ -96,7 +100,10 @@ mod tests {
         assert!(model.core_rate.value.bytes_per_sec() > 0);
         assert!(model.segment.value > Bytes::ZERO);
         let model = processes();
-        assert!(model.driver.source.len() > 10 && model.process.source.len() > 10);
+        assert!(model.driver.source.len() > 10 && model.context.source.len() > 10);
+        let (usual, least) = (&model.fragmentation, &model.least_fragmentation);
+        assert!(usual.source.len() > 10 && least.source.len() > 10);
+        assert!(0.0 < least.value && least.value <= usual.value && usual.value < 1.0);
         assert!(model.taken() > model.driver.value);
     }
 }

@@ -1,35 +1,43 @@
 //! Whether a job fits the memory of its GPUs.
 
 use crate::ScenarioError;
+use fabricsim_nccl::{Communicator, Env};
 use fabricsim_report::training::{MemoryPart, MemoryUse};
-use fabricsim_topology::{DeviceId, Topology, processes};
+use fabricsim_topology::{DeviceId, Router, Topology, processes};
 use fabricsim_units::Bytes;
-use fabricsim_workload::model::{Batch, MemoryPlan, StateWidths, Zero, peak_memory};
+use fabricsim_workload::model::{Batch, Fragmentation, MemoryPlan, StateWidths, Zero, peak_memory};
+use fabricsim_workload::training::communicators::communicators_of;
 use fabricsim_workload::training::resolve::{Training, TrainingError};
-use fabricsim_workload::training::spec::DataParallelSpec;
+use fabricsim_workload::training::spec::{Backend, DataParallelSpec};
+use std::collections::BTreeSet;
 
 /// The memory of the GPU that needs most, against the smallest GPU of the job.
 ///
 /// # Errors
-/// A layout that does not divide the model; a checked variant's does.
+/// A layout that does not divide the model; a checked variant's does. Communicators that NCCL
+/// refuses.
 pub fn memory(
     training: &Training,
     topology: &Topology,
     gpus: &[DeviceId],
+    env: &Env,
 ) -> Result<MemoryUse, ScenarioError> {
-    let plan = memory_plan(training);
+    let plan = MemoryPlan {
+        nccl: buffers(training, topology, gpus, env)?,
+        ..memory_plan(training)
+    };
     let (stage, parts) = peak_memory(&training.model, &plan).map_err(TrainingError::Model)?;
     let capacity = capacity(topology, gpus);
+    let fit = parts.fits(capacity);
     let named = [
         (MemoryPart::Parameters, parts.weights),
         (MemoryPart::Gradients, parts.gradients),
         (MemoryPart::Optimizer, parts.optimiser),
         (MemoryPart::Activations, parts.activations),
-        (
-            MemoryPart::Transient,
-            Bytes::new(parts.gathered.get().saturating_add(parts.logits.get())),
-        ),
-        (MemoryPart::Context, parts.reserved),
+        (MemoryPart::Transient, parts.transient),
+        (MemoryPart::Nccl, parts.nccl),
+        (MemoryPart::Context, parts.context),
+        (MemoryPart::Fragmentation, fit.fragmentation),
     ];
     Ok(MemoryUse {
         stage,
@@ -37,9 +45,9 @@ pub fn memory(
             .into_iter()
             .filter(|(_, b)| *b > Bytes::ZERO)
             .collect(),
-        total: parts.total(),
+        total: fit.total(),
         capacity,
-        fits: parts.fits(capacity).fits(),
+        fits: fit.fits(),
     })
 }
 
@@ -49,33 +57,118 @@ pub(super) fn capacity(topology: &Topology, gpus: &[DeviceId]) -> Bytes {
     models.map(|m| m.memory.value).min().unwrap_or(Bytes::ZERO)
 }
 
-/// The memory plan of a job.
+/// The buffers of all communicators of the job's first rank; those of its peers have as many, but
+/// for pipelines' ends.
+fn buffers(
+    training: &Training,
+    topology: &Topology,
+    gpus: &[DeviceId],
+    env: &Env,
+) -> Result<Bytes, ScenarioError> {
+    let uses_nccl = match &training.spec.data_parallel {
+        DataParallelSpec::Ddp(ddp) => ddp.backend == Backend::Nccl,
+        DataParallelSpec::SingleProcess => false,
+        DataParallelSpec::Zero(_) | DataParallelSpec::Fsdp(_) => true,
+    };
+    let mut sum: u64 = 0;
+    if !uses_nccl || training.spec.free_communication {
+        return Ok(Bytes::ZERO);
+    }
+    for own in communicators_of(training, 0)? {
+        let members = nearest(topology, own.ranks.iter().map(|&rank| gpus[rank as usize]));
+        let router = Router::new(topology, 0);
+        let communicator = Communicator::of(topology, members, env, router)?;
+        sum = sum.saturating_add(communicator.buffers(own.traffic).get());
+    }
+    Ok(Bytes::new(sum))
+}
+
+/// Of a communicator's GPUs those on its first nodes: with more nodes than these a rank has no more
+/// connections.
+fn nearest(topology: &Topology, gpus: impl Iterator<Item = DeviceId>) -> Vec<DeviceId> {
+    const NODES: usize = 3;
+    let mut nodes = BTreeSet::new();
+    gpus.take_while(|&gpu| {
+        nodes.insert(topology.node_of(gpu));
+        nodes.len() <= NODES
+    })
+    .collect()
+}
+
+/// The memory plan of a job, without NCCL's buffers.
 pub(super) fn memory_plan(training: &Training) -> MemoryPlan {
+    let spec = &training.spec;
+    let fused = training.fused_accumulation();
     let gradient = u64::from(training.gradient_bytes());
+    let style = training.style();
+    // Without fused sums a gradient is made in the weights' width first, and stays beside the sum
+    // if that is wider (DeepSpeed's `bf16_optimizer.py`).
+    let made = if fused || gradient <= style.width {
+        0
+    } else {
+        style.width
+    };
+    let mixed = |gradient| StateWidths {
+        gradient,
+        ..StateWidths::MIXED
+    };
+    let (zero, widths, second_gradient, bucket) = match &spec.data_parallel {
+        // Megatron-LM's buckets are places in the gradients themselves, PyTorch's are copies of
+        // them (`gradient_as_bucket_view` is false by default).
+        DataParallelSpec::Ddp(_) if fused => (Zero::None, mixed(gradient), 0, 0),
+        DataParallelSpec::Ddp(_) => (Zero::None, mixed(gradient), gradient, 0),
+        DataParallelSpec::SingleProcess => (Zero::None, mixed(gradient), 0, 0),
+        DataParallelSpec::Zero(zero) => {
+            let shared = match training.keeps_divided_gradients() {
+                true => Zero::Gradients,
+                false => Zero::Optimiser,
+            };
+            let bucket = if fused { 0 } else { zero.bucket.get() };
+            (shared, mixed(gradient), made, bucket)
+        }
+        // FSDP's weights are FP32, which are the optimizer's own; what is gathered is not.
+        DataParallelSpec::Fsdp(_) => {
+            let widths = StateWidths {
+                weight: 4,
+                gradient: 4,
+                master: 0,
+                ..StateWidths::MIXED
+            };
+            (Zero::Weights, widths, 0, 0)
+        }
+    };
+    // `torch/distributed/pipelining/stage.py`: until the last micro-batch FSDP neither reduces
+    // gradients nor drops weights.
+    let in_pipeline = zero == Zero::Weights && training.dims.pp > 1 && training.micro_batches > 1;
+    let processes = processes();
     MemoryPlan {
         layout: training.dims,
         batch: Batch {
-            global: u64::from(training.spec.global_batch),
-            micro: u64::from(training.spec.micro_batch),
+            global: u64::from(spec.global_batch),
+            micro: u64::from(spec.micro_batch),
             sequence: training.batch.tokens,
         },
-        style: training.style(),
+        style,
         schedule: training.schedule,
-        zero: match &training.spec.data_parallel {
-            DataParallelSpec::Ddp(_) | DataParallelSpec::SingleProcess => Zero::None,
-            DataParallelSpec::Zero(_) if training.keeps_divided_gradients() => Zero::Gradients,
-            DataParallelSpec::Zero(_) => Zero::Optimiser,
-            DataParallelSpec::Fsdp(_) => Zero::Weights,
-        },
+        zero,
         shards: training.shard_group,
-        whole_layers: match &training.spec.data_parallel {
-            DataParallelSpec::Fsdp(fsdp) => fsdp.reshard.then(|| fsdp.prefetch.saturating_add(1)),
+        whole_layers: match &spec.data_parallel {
+            DataParallelSpec::Fsdp(fsdp) if fsdp.reshard && !in_pipeline => {
+                Some(fsdp.prefetch.saturating_add(1))
+            }
             _ => None,
         },
-        widths: StateWidths {
-            gradient,
-            ..StateWidths::MIXED
+        whole_gradients: in_pipeline,
+        reduced_width: gradient,
+        logit_bytes: training.logit_bytes(),
+        widths,
+        second_gradient,
+        bucket: Bytes::new(bucket),
+        nccl: Bytes::ZERO,
+        context: processes.taken(),
+        fragmentation: Fragmentation {
+            usual: processes.fragmentation.value,
+            least: processes.least_fragmentation.value,
         },
-        reserved: processes().taken(),
     }
 }

@@ -105,7 +105,12 @@ pub(super) fn results(
         collectives: collectives(lowered, outcome),
         culprits: culprits(variant, lowered, outcome),
         ranks,
-        memory: memory(&variant.training, &variant.topology, &variant.gpus)?,
+        memory: memory(
+            &variant.training,
+            &variant.topology,
+            &variant.gpus,
+            &variant.env,
+        )?,
         disturbances,
         events: outcome.events + rehearsed.iter().map(|r| r.events).sum::<u64>(),
         wall_ms: 0.0,

@@ -118,7 +118,10 @@ fn check_activations(
 ) -> Result<(), TrainingError> {
     let (_, parts) = peak_memory(&training.model, &memory_plan(training))?;
     let capacity = capacity(topology, gpus);
-    let kept = parts.activations.get().saturating_add(parts.logits.get());
+    let kept = parts
+        .activations
+        .get()
+        .saturating_add(parts.transient.get());
     if kept <= capacity.get().saturating_mul(MOST_TIMES_MEMORY) {
         return Ok(());
     }

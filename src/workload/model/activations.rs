@@ -7,14 +7,19 @@
 //! | tensor | bytes of a row | split |
 //! | --- | --- | --- |
 //! | inputs of both norms | 2wh | no |
-//! | inputs of the attention and of the MLP | 2wh | no |
+//! | inputs of the attention and of the MLP | 2oh | no |
 //! | masks of two dropouts | 2h | no |
 //! | queries, keys, values | w(ad + kd + kv) | yes |
-//! | attention's result | wav | yes |
-//! | MLP: inputs of activation and of the last matrix | 2wf; gated 3wf | yes |
+//! | attention's result | wav; in FP8 (w + o)av | yes |
+//! | MLP: inputs of activation and of the last matrix | (w + o)f; gated (2w + o)f | yes |
 //! | unfused attention: softmax, its dropout's mask and result | as(2w + 1) | yes |
 //!
-//! For a GPT (f = 4h, w = 2, dropout) that is sbh (10 + 24/t + 5as/ht), their equation 2.
+//! Inputs of matrix products are kept as these take them, in o bytes: 1 in FP8 (Transformer Engine saves
+//! the cast input), else w. A token's row is kept for each of its experts as their input; what they
+//! give back is not, for the router's weights are applied inside them (Megatron-LM's
+//! `weighted_bias_swiglu_impl`).
+//!
+//! For a GPT (f = 4h, o = w = 2, dropout) that is sbh (10 + 24/t + 5as/ht), their equation 2.
 //! Flash attention and selective recomputation keep no scores; the log-sums of flash attention
 //! are left out. With full recomputation only the layer's input stays, wh.
 
@@ -39,14 +44,15 @@ pub fn layer_activations(
         return whole(rows * w * h, outer);
     }
     let masks = if style.dropout { 2 * h } else { 0 };
-    let mut whole_rows = 4 * w * h + masks;
+    let o = operand(style);
+    let mut whole_rows = 2 * (w + o) * h + masks;
     let mut split = attention(model, batch, style, sharding, &mut whole_rows);
     match model.experts_of(layer) {
-        None => split += w * mlp(model, model.ffn),
+        None => split += mlp(model, model.ffn, style),
         Some(experts) => {
-            let (kept, inner) = routed(model, experts);
-            whole_rows += w * kept;
-            split += w * inner;
+            let (copies, inner) = routed(model, experts, style);
+            whole_rows += o * copies;
+            split += inner;
         }
     }
     // One division, so that nothing is rounded twice.
@@ -88,19 +94,32 @@ fn attention(
         }
         _ => 0,
     };
-    w * projected + scores
+    // The last projection's input is the result itself, unless it is cast.
+    let cast = if operand(style) < w {
+        operand(style) * heads * v
+    } else {
+        0
+    };
+    w * projected + cast + scores
 }
 
-/// Elements of a row that a dense MLP of inner width `ffn` keeps.
-fn mlp(model: &ModelSpec, ffn: u64) -> u128 {
-    u128::from(model.mlp_matrices()) * u128::from(ffn)
+/// Bytes of an element of a matrix product's input.
+fn operand(style: &Style) -> u128 {
+    u128::from(style.operand_width.min(style.width))
 }
 
-/// Elements of a row that experts keep, before and inside the split by tensor parallelism: each
-/// row is kept once for each of its experts when it goes in and when it comes out.
-fn routed(model: &ModelSpec, experts: &ExpertSpec) -> (u128, u128) {
-    let copies = 2 * u128::from(experts.per_token) * u128::from(model.hidden);
-    let one = mlp(model, experts.ffn);
+/// Bytes of a row that a dense MLP of inner width `ffn` keeps: inputs of the activation, and of the
+/// last matrix.
+fn mlp(model: &ModelSpec, ffn: u64, style: &Style) -> u128 {
+    let inner = u128::from(model.mlp_matrices() - 1) * u128::from(style.width);
+    (inner + operand(style)) * u128::from(ffn)
+}
+
+/// What experts keep of a row: elements of its copies, one for each of its experts, and bytes
+/// inside the split by tensor parallelism.
+fn routed(model: &ModelSpec, experts: &ExpertSpec, style: &Style) -> (u128, u128) {
+    let copies = u128::from(experts.per_token) * u128::from(model.hidden);
+    let one = mlp(model, experts.ffn, style);
     let inner = u128::from(experts.per_token + experts.shared) * one;
     (copies, inner)
 }
@@ -117,8 +136,8 @@ pub fn embedding_activations(
     whole(rows(batch, sharding) * u128::from(mask), outer(sharding))
 }
 
-/// Bytes that the output keeps of one micro-batch: inputs of the last norm and of the projection,
-/// and logits of 4 bytes (Korthikanti et al., arXiv 2205.05198, section 4.3: 4sbh/t (1 + v/h)).
+/// Bytes that the output keeps of one micro-batch beside logits: inputs of the last norm and of the
+/// projection, which sequence parallelism gathers.
 #[must_use]
 pub fn head_activations(
     model: &ModelSpec,
@@ -127,10 +146,57 @@ pub fn head_activations(
     style: &Style,
 ) -> u64 {
     let rows = rows(batch, sharding);
-    let inputs = 2 * u128::from(style.width * model.hidden);
-    let logits = 4 * u128::from(model.padded_vocabulary(sharding.tp));
-    whole(rows * inputs, outer(sharding))
-        .saturating_add(whole(rows * logits, sharding.tp.max(1).into()))
+    let row = u128::from(style.width * model.hidden);
+    let outer = outer(sharding);
+    let gathered = if outer > 1 { rows * row } else { 0 };
+    whole(2 * rows * row, outer).saturating_add(whole(gathered, 1))
+}
+
+/// Logits of one micro-batch on one GPU.
+#[must_use]
+pub fn logits(model: &ModelSpec, batch: MicroBatch, sharding: &Sharding) -> u64 {
+    let all = rows(batch, sharding) * u128::from(model.padded_vocabulary(sharding.tp));
+    whole(all, sharding.tp.max(1).into())
+}
+
+/// Bytes of gradients that are alive at once while a layer goes backward, at most: of the residual
+/// stream before and after the layer; of the inputs of its widest part; and with sequence parallelism
+/// of that part's input of all tokens, beside that input.
+#[must_use]
+pub fn layer_gradients(
+    model: &ModelSpec,
+    layer: u64,
+    batch: MicroBatch,
+    sharding: &Sharding,
+    style: &Style,
+) -> u64 {
+    let rows = rows(batch, sharding);
+    let (w, h) = (u128::from(style.width), u128::from(model.hidden));
+    let tp = u128::from(sharding.tp.max(1));
+    // Gradients have the weights' width, whatever products take.
+    let plain = Style {
+        operand_width: style.width,
+        ..*style
+    };
+    let mlp = match model.experts_of(layer) {
+        None => mlp(model, model.ffn, &plain),
+        Some(experts) => {
+            let (copies, inner) = routed(model, experts, &plain);
+            // Copies of rows for their experts are not split.
+            w * copies * tp + inner
+        }
+    };
+    let heads = u128::from(model.heads);
+    let scores = match style.attention {
+        AttentionKernel::Unfused => 2 * w * heads * u128::from(batch.tokens),
+        AttentionKernel::Flash => w * heads * u128::from(2 * model.qk_dim() + 2 * model.v_dim()),
+    };
+    let outer = outer(sharding);
+    let gathered = if outer > 1 { 2 * w * h } else { 0 };
+    whole(
+        rows * (2 * w * h * (tp / outer) + gathered * tp + mlp.max(scores)),
+        tp,
+    )
 }
 
 /// Bytes of keys and values that inference keeps of one token, in all layers: 2 layers × heads ×

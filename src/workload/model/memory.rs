@@ -1,12 +1,13 @@
 //! What a training job keeps in the memory of one GPU, and whether it fits.
 
-use super::activations::{embedding_activations, head_activations, layer_activations};
+use super::activations::{embedding_activations, layer_activations};
 use super::ends::StateWidths;
 use super::error::ModelError;
 use super::kernel::{MicroBatch, Style};
 use super::layout::{Batch, Layout};
 use super::parameters::{LayerParameters, layer_parameters, parameters};
 use super::spec::{AttentionKind, ModelSpec};
+use super::transients::{Transients, transients};
 use crate::pipeline::Schedule;
 use fabricsim_units::Bytes;
 use schemars::JsonSchema;
@@ -31,7 +32,7 @@ pub enum Zero {
 }
 
 /// What decides how much memory a job needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryPlan {
     /// How the job is spread.
     pub layout: Layout,
@@ -49,14 +50,66 @@ pub struct MemoryPlan {
     /// With [`Zero::Weights`]: how many layers' whole weights a GPU has at once; all of them if
     /// they stay between the passes.
     pub whole_layers: Option<u32>,
-    /// Bytes of weights, gradients and optimiser states.
+    /// With [`Zero::Weights`]: whether a GPU sums whole gradients until the last micro-batch, as
+    /// PyTorch's FSDP does inside its pipelines.
+    pub whole_gradients: bool,
+    /// With [`Zero::Weights`]: bytes of a gradient while it is reduced.
+    pub reduced_width: u64,
+    /// Bytes that the loss has of a logit at once.
+    pub logit_bytes: u64,
+    /// Bytes of weights, gradients and optimiser states, as they are kept.
     pub widths: StateWidths,
-    /// What the driver, libraries and NCCL take.
-    pub reserved: Bytes,
+    /// Bytes of a parameter beside its gradient as it is kept: as it is made, or in buckets.
+    pub second_gradient: u64,
+    /// Of a bucket beside the gradients.
+    pub bucket: Bytes,
+    /// Of NCCL's buffers.
+    pub nccl: Bytes,
+    /// What the driver, CUDA's context and libraries take.
+    pub context: Bytes,
+    /// What the allocator holds beside.
+    pub fragmentation: Fragmentation,
+}
+
+/// The part of what an allocator holds that is free, but for nothing that is asked for, 0 to 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Fragmentation {
+    /// As long as there is memory enough.
+    pub usual: f64,
+    /// When all that can be has been given back.
+    pub least: f64,
+}
+
+impl Fragmentation {
+    /// Bytes beside so many that are in use.
+    fn beside(share: f64, used: Bytes) -> Bytes {
+        let share = share.clamp(0.0, 0.99);
+        Bytes::new((used.get() as f64 * share / (1.0 - share)) as u64)
+    }
+}
+
+impl MemoryPlan {
+    pub(super) fn micro_batch(&self) -> MicroBatch {
+        MicroBatch {
+            sequences: self.batch.micro,
+            tokens: self.batch.sequence,
+        }
+    }
+
+    /// Over how many GPUs what data-parallel GPUs share is divided: of all but routed experts, and
+    /// of these, of which expert-parallel GPUs, the nearest of them, have different ones.
+    pub(super) fn shards(&self) -> (u64, u64) {
+        let copies = u64::from(self.layout.dp) * u64::from(self.layout.cp);
+        let shards = match u64::from(self.shards) {
+            0 => copies,
+            shards => shards.min(copies),
+        };
+        (shards, (shards / u64::from(self.layout.ep)).max(1))
+    }
 }
 
 /// The memory of one GPU, by what it is for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MemoryBreakdown {
     /// Weights.
     pub weights: Bytes,
@@ -64,53 +117,74 @@ pub struct MemoryBreakdown {
     pub gradients: Bytes,
     /// Optimiser states.
     pub optimiser: Bytes,
-    /// Whole weights of the layer that computes and of those asked for ahead, if weights are
-    /// shared; of all layers, if they stay.
-    pub gathered: Bytes,
     /// Activations of layers and embedding, of all micro-batches in flight.
     pub activations: Bytes,
-    /// Inputs of the output projection and logits, of one micro-batch.
-    pub logits: Bytes,
-    /// What the driver, libraries and NCCL take.
-    pub reserved: Bytes,
+    /// What comes and goes, by as much as it is more than the activations beside it.
+    pub transient: Bytes,
+    /// NCCL's buffers.
+    pub nccl: Bytes,
+    /// What the driver, CUDA's context and libraries take.
+    pub context: Bytes,
+    /// What the allocator holds beside.
+    pub fragmentation: Fragmentation,
+}
+
+fn sum(parts: &[Bytes]) -> Bytes {
+    let add = |sum: u64, part: &Bytes| sum.saturating_add(part.get());
+    Bytes::new(parts.iter().fold(0, add))
 }
 
 impl MemoryBreakdown {
-    /// All of it.
+    /// Tensors: what the allocator has been asked for.
     #[must_use]
-    pub fn total(&self) -> Bytes {
-        let parts = [
+    pub fn allocated(&self) -> Bytes {
+        sum(&[
             self.weights,
             self.gradients,
             self.optimiser,
-            self.gathered,
             self.activations,
-            self.logits,
-            self.reserved,
-        ];
-        let sum = parts
-            .iter()
-            .fold(0, |sum: u64, b| sum.saturating_add(b.get()));
-        Bytes::new(sum)
+            self.transient,
+        ])
+    }
+
+    /// What has to be there for the job to run.
+    #[must_use]
+    pub fn needed(&self) -> Bytes {
+        let allocated = self.allocated();
+        let lost = Fragmentation::beside(self.fragmentation.least, allocated);
+        sum(&[allocated, lost, self.nccl, self.context])
     }
 
     /// Whether that fits a GPU of so much memory.
+    ///
+    /// PyTorch's allocator keeps what is freed, in blocks that do not always suit what is asked for
+    /// next; where the driver has nothing left it gives back segments that are free as a whole, and
+    /// asks again (`CUDACachingAllocator.cpp`: `release_cached_blocks`). So free blocks take what they
+    /// usually do, or what is left, and at least the rest.
     #[must_use]
     pub fn fits(self, capacity: Bytes) -> Fit {
-        let (need, capacity) = (self.total().get(), capacity.get());
+        let (need, capacity) = (self.needed().get(), capacity.get());
+        let free = capacity.saturating_sub(need);
+        let blocks = |share| Fragmentation::beside(share, self.allocated()).get();
+        let least = blocks(self.fragmentation.least);
+        let usual = blocks(self.fragmentation.usual);
+        let more = usual.saturating_sub(least).min(free);
         Fit {
             breakdown: self,
-            free: Bytes::new(capacity.saturating_sub(need)),
+            fragmentation: Bytes::new(least.saturating_add(more)),
+            free: Bytes::new(free - more),
             missing: Bytes::new(need.saturating_sub(capacity)),
         }
     }
 }
 
 /// Whether a job fits a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fit {
     /// What is needed.
     pub breakdown: MemoryBreakdown,
+    /// Blocks that the allocator holds free.
+    pub fragmentation: Bytes,
     /// What is left.
     pub free: Bytes,
     /// What there is too little.
@@ -123,6 +197,14 @@ impl Fit {
     pub fn fits(&self) -> bool {
         self.missing == Bytes::ZERO
     }
+
+    /// All that is in use.
+    #[must_use]
+    pub fn total(&self) -> Bytes {
+        let MemoryBreakdown { nccl, context, .. } = self.breakdown;
+        let allocated = self.breakdown.allocated();
+        sum(&[allocated, self.fragmentation, nccl, context])
+    }
 }
 
 /// Parameters that one GPU of a stage holds before data-parallel GPUs share them.
@@ -134,6 +216,10 @@ pub struct StageParameters {
     pub experts: u64,
     /// The most that a single layer, embedding or output holds of both.
     pub largest: u64,
+    /// The same of layers alone.
+    pub largest_layer: u64,
+    /// The table of tokens or the output projection; 0 on stages that have neither.
+    pub table: u64,
 }
 
 /// Parameters of the GPUs of a stage: layers by `tp` and `ep` (what neither splits, such as norms
@@ -155,19 +241,28 @@ pub fn stage_parameters(model: &ModelSpec, layout: &Layout, stage: u32) -> Stage
             add(dense_on_gpu(model, &parts, layout.tp), experts);
         }
     }
+    let largest_layer = sum.largest;
+    let mut add = |dense: u64| {
+        sum.dense += dense;
+        sum.largest = sum.largest.max(dense);
+    };
     let whole = parameters(model);
     let unpadded = model.vocabulary * model.hidden;
     let table = model.padded_vocabulary(layout.tp) / tp * model.hidden;
     let (first, last) = (stage == 0, stage + 1 == layout.pp);
     if first {
         let places = whole.embedding - unpadded;
-        add(table + places, 0);
+        add(table + places);
     }
     if last {
         let own = !(model.tied_embeddings && first);
-        add(if own { table } else { 0 } + whole.norms, 0);
+        add(if own { table } else { 0 } + whole.norms);
     }
-    sum
+    StageParameters {
+        largest_layer,
+        table: if first || last { table } else { 0 },
+        ..sum
+    }
 }
 
 /// A layer's parameters but for routed experts on one GPU.
@@ -232,7 +327,7 @@ pub fn stage_memory(
     let layout = &plan.layout;
     layout.check(model, &plan.batch, None)?;
     let held = stage_parameters(model, layout, stage);
-    let (shards, expert_shards) = shards(plan);
+    let (shards, expert_shards) = plan.shards();
     let state = |width: u64, shared: bool| {
         let (a, b) = if shared {
             (shards, expert_shards)
@@ -242,36 +337,25 @@ pub fn stage_memory(
         let bytes = (held.dense * width).div_ceil(a) + (held.experts * width).div_ceil(b);
         Bytes::new(bytes)
     };
-    let gathered = match (plan.zero, plan.whole_layers) {
-        (Zero::Weights, Some(layers)) if shards > 1 => {
-            // Nothing limits how many layers are fetched ahead.
-            u64::from(layers)
-                .saturating_mul(held.largest)
-                .min(held.dense + held.experts)
-        }
-        (Zero::Weights, None) if shards > 1 => held.dense + held.experts,
-        _ => 0,
-    };
+    let divided_gradients = plan.zero >= Zero::Gradients && !plan.whole_gradients;
+    let updated = state(1, plan.zero >= Zero::Optimiser).get();
+    let activations = stage_activations(model, plan, stage);
+    let Transients { passes, optimiser } = transients(model, plan, (stage, &held, updated));
+    // The optimizer works when all activations are gone.
+    let transient = passes.max(optimiser.saturating_sub(activations));
     Ok(MemoryBreakdown {
         weights: state(plan.widths.weight, plan.zero >= Zero::Weights),
-        gradients: state(plan.widths.gradient, plan.zero >= Zero::Gradients),
+        gradients: sum(&[
+            state(plan.widths.gradient, divided_gradients),
+            state(plan.second_gradient, false),
+        ]),
         optimiser: state(plan.widths.optimiser(), plan.zero >= Zero::Optimiser),
-        gathered: Bytes::new(gathered * plan.widths.weight),
-        activations: Bytes::new(stage_activations(model, plan, stage)),
-        logits: Bytes::new(logits(model, plan, stage)),
-        reserved: plan.reserved,
+        activations: Bytes::new(activations),
+        transient: Bytes::new(transient),
+        nccl: plan.nccl,
+        context: plan.context,
+        fragmentation: plan.fragmentation,
     })
-}
-
-/// Over how many GPUs what data-parallel GPUs share is divided: of all but routed experts, and of
-/// these, of which expert-parallel GPUs, the nearest of them, have different ones.
-fn shards(plan: &MemoryPlan) -> (u64, u64) {
-    let copies = u64::from(plan.layout.dp) * u64::from(plan.layout.cp);
-    let shards = match u64::from(plan.shards) {
-        0 => copies,
-        shards => shards.min(copies),
-    };
-    (shards, (shards / u64::from(plan.layout.ep)).max(1))
 }
 
 /// The memory of the stage that needs most, and which one it is.
@@ -285,24 +369,17 @@ pub fn peak_memory(
     let mut peak = (0, stage_memory(model, plan, 0)?);
     for stage in 1..plan.layout.pp {
         let memory = stage_memory(model, plan, stage)?;
-        if peak.1.total() < memory.total() {
+        if peak.1.needed() < memory.needed() {
             peak = (stage, memory);
         }
     }
     Ok(peak)
 }
 
-fn micro_batch(plan: &MemoryPlan) -> MicroBatch {
-    MicroBatch {
-        sequences: plan.batch.micro,
-        tokens: plan.batch.sequence,
-    }
-}
-
 /// Activations of all micro-batches in flight, which are spread evenly over the stage's groups of
 /// layers; what does not divide goes to the first ones.
 fn stage_activations(model: &ModelSpec, plan: &MemoryPlan, stage: u32) -> u64 {
-    let (layout, batch) = (&plan.layout, micro_batch(plan));
+    let (layout, batch) = (&plan.layout, plan.micro_batch());
     let sharding = layout.sharding();
     let count = layout.micro_batches(&plan.batch);
     let in_flight = groups_in_flight(layout, plan.schedule, count, stage);
@@ -321,12 +398,4 @@ fn stage_activations(model: &ModelSpec, plan: &MemoryPlan, stage: u32) -> u64 {
         sum = sum.saturating_add(group.saturating_mul(times));
     }
     sum
-}
-
-fn logits(model: &ModelSpec, plan: &MemoryPlan, stage: u32) -> u64 {
-    if stage + 1 < plan.layout.pp {
-        return 0;
-    }
-    let sharding = plan.layout.sharding();
-    head_activations(model, micro_batch(plan), &sharding, &plan.style)
 }

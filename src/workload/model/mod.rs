@@ -30,6 +30,7 @@ pub mod parameters;
 pub mod presets;
 pub mod ranks;
 pub mod spec;
+mod transients;
 mod work;
 
 pub use activations::{kv_cache_per_token, layer_activations};
@@ -45,8 +46,8 @@ pub use kernel::{
 pub use layer::layer_kernels;
 pub use layout::{Batch, Layout};
 pub use memory::{
-    Fit, MemoryBreakdown, MemoryPlan, StageParameters, Zero, groups_in_flight, peak_memory,
-    stage_memory, stage_parameters,
+    Fit, Fragmentation, MemoryBreakdown, MemoryPlan, StageParameters, Zero, groups_in_flight,
+    peak_memory, stage_memory, stage_parameters,
 };
 pub use parameters::{LayerParameters, Parameters, layer_parameters, parameters};
 pub use presets::Preset;

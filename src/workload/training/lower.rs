@@ -518,7 +518,7 @@ fn expert_rank(training: &Training, at: Coordinates) -> u32 {
 }
 
 /// The order of dimensions, as it is written: `tp-cp-ep-dp-pp`.
-fn order(training: &Training) -> Result<Vec<Dimension>, TrainingError> {
+pub(super) fn order(training: &Training) -> Result<Vec<Dimension>, TrainingError> {
     let Some(order) = &training.spec.parallel.order else {
         return Ok(Dimension::MEGATRON.to_vec());
     };

@@ -1,6 +1,7 @@
 //! Training steps.
 
 pub mod buckets;
+pub mod communicators;
 pub mod compute;
 mod costs;
 mod footprint;

@@ -229,6 +229,11 @@ impl Training {
                 "1, 2 or 3".into()
             });
         }
+        if let Some(bytes) = spec.logit_bytes {
+            faults.unless((1..=64).contains(&bytes), "logit_bytes", bytes, || {
+                "1 to 64".into()
+            });
+        }
         if spec.data_parallel == DataParallelSpec::SingleProcess {
             faults.unless(inner == 1, "parallel", inner, || {
                 "tp, cp and pp of 1: one process holds whole models".into()
@@ -319,6 +324,21 @@ impl Training {
             pp, virtual_stages, ..
         } = self.dims;
         self.divides_gradients() && (pp == 1 || virtual_stages > 1 || self.micro_batches == 1)
+    }
+
+    /// Bytes that the loss has in memory at once of a logit. One kernel has logits and their
+    /// gradients. Megatron-LM's `vocab_parallel_cross_entropy` has beside the logits a copy of them in
+    /// FP32, and that less its maximum; PyTorch's `cross_entropy` backward three FP32 tensors: the
+    /// logarithms, the gradients of those that are picked, and of the logits.
+    #[must_use]
+    pub fn logit_bytes(&self) -> u64 {
+        let width = self.style().width;
+        let usual = match self.spec.data_parallel {
+            _ if self.spec.fused_loss => 2 * width,
+            DataParallelSpec::Fsdp(_) => 12,
+            _ => width + 8,
+        };
+        self.spec.logit_bytes.map_or(usual, u64::from)
     }
 
     /// Bytes of a gradient that replicas exchange.

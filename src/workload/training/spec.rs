@@ -59,6 +59,11 @@ pub struct TrainingSpec {
     /// The cross-entropy is one kernel over the logits.
     #[serde(default = "yes")]
     pub fused_loss: bool,
+    /// Bytes that the loss has in memory at once of a logit, if it is another cross-entropy than its
+    /// kernels are counted as. If absent 4 with `fused_loss`; else 12 with `fsdp`, for PyTorch's own, and
+    /// 10, for Megatron-LM's. Changes no time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logit_bytes: Option<u8>,
     /// Tensor-parallel communication goes on beside the matrix products that it feeds, chunk by
     /// chunk, instead of before and after them.
     #[serde(default)]
