@@ -26,7 +26,7 @@ pub(super) fn memories(
                 continue;
             }
         };
-        let memory = memory(training, &valid.topology, &part.gpus)?;
+        let memory = memory(training, &valid.topology, &part.gpus, &part.env)?;
         fits = Some(fits.unwrap_or(true) && memory.fits);
         if !memory.fits {
             warnings.push(format!(

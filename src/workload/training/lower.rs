@@ -349,7 +349,7 @@ fn free(operation: &Operation) -> Exchange {
 }
 
 /// The GPUs of a job, as kernels see them: all of one kind, or the slowest of them.
-fn gpu_of(
+pub(super) fn gpu_of(
     training: &Training,
     topology: &Topology,
     gpus: &[DeviceId],

@@ -1,5 +1,6 @@
 //! Training steps.
 
+pub mod bound;
 pub mod buckets;
 pub mod communicators;
 pub mod compute;
