@@ -7,6 +7,7 @@ mod completions;
 mod error;
 mod explain;
 mod fit;
+mod optimize;
 mod output;
 mod progress;
 mod run;
@@ -46,6 +47,7 @@ enum Command {
     Collective(collective::Args),
     Compare(compare::Args),
     Sweep(sweep::Args),
+    Optimize(optimize::Args),
     Explain(explain::Args),
     Topology(topology::Args),
     Validate(validate::Args),
@@ -66,6 +68,7 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
         Command::Collective(args) => collective::run(&args, quiet),
         Command::Compare(args) => compare::run(&args, quiet),
         Command::Sweep(args) => sweep::run(&args, quiet),
+        Command::Optimize(args) => optimize::run(&args, quiet),
         Command::Explain(args) => explain::run(&args, quiet),
         Command::Topology(args) => topology::run(&args, quiet),
         Command::Validate(args) => validate::run(&args, quiet),

@@ -209,14 +209,15 @@ pub fn card(topology: &Topology) -> Card {
         fp4_tflops: model.and_then(|model| model.fp4_tflops.as_ref().map(number)),
         nvlink_gbs_per_gpu: nvlink.filter(|rate| *rate > 0.0),
         network_gbs_per_gpu: (network > 0.0 && all > 0).then(|| network / f64::from(all)),
-        nvlink_domain_gpus: first.and_then(|gpu| nvlink_domain(topology, gpu)),
+        nvlink_domain_gpus: nvlink_domain(topology),
         gpu_watts: model.and_then(|model| model.max_watts.as_ref().map(number)),
         usd_per_gpu_hour: None,
     }
 }
 
-/// GPUs that a GPU reaches over NVLink alone, itself included; nothing without NVLink.
-fn nvlink_domain(topology: &Topology, gpu: DeviceId) -> Option<u32> {
+/// GPUs that the first one reaches over NVLink alone, itself included; nothing without NVLink.
+pub(super) fn nvlink_domain(topology: &Topology) -> Option<u32> {
+    let gpu = topology.gpus().next()?;
     let mut known = BTreeSet::from([gpu]);
     let mut open = vec![gpu];
     while let Some(device) = open.pop() {

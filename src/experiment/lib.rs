@@ -14,6 +14,7 @@ mod error;
 mod factors;
 mod footprint;
 mod movement;
+pub mod optimize;
 mod prices;
 mod read;
 mod refusal;

@@ -219,7 +219,7 @@ pub(crate) fn shown(name: &str, value: f64) -> String {
 
 /// Whether less of it is better; of all others more is.
 #[must_use]
-pub(crate) fn is_less_better(name: &str) -> bool {
+pub fn is_less_better(name: &str) -> bool {
     let less = ["_us", "_share", "_gib", "kw"];
     name.starts_with("usd_")
         || name.starts_with("kwh_")

@@ -18,3 +18,13 @@ pub use spec::{
     parse_sweep, read_sweep, sweep_schema,
 };
 pub use values::parse_axis;
+
+/// All values of a range.
+///
+/// # Errors
+/// A range without values, or of what is no number.
+pub(crate) fn range_values(
+    spec: &RangeSpec,
+) -> Result<Vec<serde_json::Value>, fabricsim_topology::Fault> {
+    values::range(spec, "range")
+}

@@ -1,0 +1,203 @@
+//! `fabricsim optimize`: the best layout of a training job.
+
+use super::budget::BudgetArgs;
+use super::{CliError, output, terminal};
+use fabricsim_experiment::optimize::{Ask, Progress, optimize};
+use fabricsim_experiment::sweep::{AxisSpec, parse_axis};
+use fabricsim_experiment::{Machines, Scenario, ScenarioError, TopologyRef, catalogue, parse};
+use fabricsim_report::optimize::{Optimized, optimized_text};
+use fabricsim_report::{Metrics, ReportError, write_file};
+use fabricsim_topology::error::nearest;
+use fabricsim_workload::model::presets;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Searches for the layout of a training job that is best on a machine, and says what was left out.
+///
+/// Tensor, pipeline, context and expert parallelism, virtual stages, micro-batches, recomputation and
+/// sharding are tried in every combination. What does not divide or does not fit is left out; the rest
+/// is simulated in the order of a bound on its step, until no bound is below what was found.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// A training scenario, its file or the name of a shipped one; or a model, such as llama3-70b
+    #[arg(value_name = "SCENARIO|MODEL")]
+    job: PathBuf,
+    /// A machine, in place of the scenario's; several are compared
+    #[arg(short, long, value_name = "NAME|FILE")]
+    topology: Vec<String>,
+    /// GPUs that take part, of each machine
+    #[arg(long)]
+    gpus: u32,
+    /// Of a model: sequences of a step, all GPUs together
+    #[arg(long, value_name = "SEQUENCES")]
+    global_batch: Option<u32>,
+    /// Of a model: tokens of a sequence
+    #[arg(long, value_name = "TOKENS")]
+    sequence: Option<u64>,
+    /// The metric that is to be best, such as usd_per_mtok
+    #[arg(long, value_name = "METRIC", default_value = "tokens_per_s_per_gpu")]
+    objective: String,
+    /// So many layouts of each machine
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    top: usize,
+    /// Values of a knob, in place of those that are tried: `tp=4,8`, `pp=1..16`, `recompute=full`,
+    /// `sharding=zero,fsdp`, `bucket=25MiB,100MiB`; may be repeated
+    #[arg(long, value_name = "KNOB=VALUES")]
+    over: Vec<String>,
+    /// Puts a value into the scenario: `--set job.training.precision=fp8`; may be repeated
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Simulates everything that fits, to check the bounds
+    #[arg(long)]
+    exhaustive: bool,
+    #[command(flatten)]
+    budget: BudgetArgs,
+    /// Also writes a folder: optimized.json, and the scenario of each of the best
+    #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
+    output: Option<PathBuf>,
+    /// Prints one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
+    if !Metrics::names().any(|name| name == args.objective) {
+        let near = nearest(&args.objective, Metrics::names());
+        let near = near.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+        let objective = &args.objective;
+        return Err(CliError::Usage(format!(
+            "--objective {objective}: expected the name of a metric{near}"
+        )));
+    }
+    let (scenario, folder) = job_of(args)?;
+    let machines = match args.topology.as_slice() {
+        [] => vec![scenario.spec.topology.clone()],
+        asked => asked.iter().map(|text| machine(text)).collect(),
+    };
+    let axes = args.over.iter().map(|text| parse_axis(text));
+    let axes: Vec<AxisSpec> = axes.collect::<Result<_, _>>().map_err(CliError::Usage)?;
+    let ask = Ask {
+        machines: &machines,
+        gpus: args.gpus,
+        objective: &args.objective,
+        top: args.top.max(1),
+        over: &axes,
+        exhaustive: args.exhaustive,
+    };
+    let budget = args.budget.budget(false);
+    let bar = bar(quiet || args.json);
+    let watch = |at: Progress<'_>| {
+        bar.set_length(at.simulated + at.left);
+        bar.set_position(at.simulated);
+        bar.set_message(format!("layouts on {}", at.machine));
+    };
+    let built = Machines::default();
+    let (mut found, summary) = optimize((&scenario, &folder), ask, (&budget, &built), &watch)?;
+    bar.finish_and_clear();
+    let known = summary.and_then(|mut best| fabricsim_calibration::known_error(&mut best));
+    found.settle(known.map(|known| known.median));
+    if let Some(target) = &args.output {
+        write(target, &found)?;
+    }
+    if args.json {
+        terminal::print(&document(&found)?)?;
+    } else if !quiet {
+        let mut text = optimized_text(&found, terminal::colour());
+        if let Some(target) = &args.output {
+            text += &format!("\nWritten to {}\n", target.display());
+        }
+        terminal::print(&text)?;
+    }
+    match found.best.is_empty() {
+        true => Err(CliError::NothingFits),
+        false => Ok(()),
+    }
+}
+
+/// The scenario, and where its relative paths start.
+fn job_of(args: &Args) -> Result<(Scenario, PathBuf), CliError> {
+    let name = args.job.to_string_lossy();
+    match catalogue::find(&args.job, &args.set) {
+        Err(ScenarioError::UnknownName { .. }) if presets::find(&name).is_ok() => {
+            let batch = args.global_batch.ok_or_else(|| {
+                CliError::Usage(format!(
+                    "{name} is a model: expected --global-batch, the sequences of a step, too"
+                ))
+            })?;
+            let first = args.topology.first();
+            let first = first.ok_or_else(|| {
+                CliError::Usage(format!("{name} is a model: expected a machine, too (-t)"))
+            })?;
+            let text = json!({
+                "name": name,
+                "topology": machine(first),
+                "job": { "training": {
+                    "model": { "preset": name },
+                    "global_batch": batch,
+                    "sequence": args.sequence,
+                    "flash_version": 3,
+                    "parallel": { "sequence_parallel": true },
+                } }
+            });
+            Ok((parse(&text.to_string(), &name, &args.set)?, PathBuf::new()))
+        }
+        found => {
+            let (scenario, folder) = found?;
+            let mut set = args.set.clone();
+            let batch = args
+                .global_batch
+                .map(|n| format!("job.training.global_batch={n}"));
+            let sequence = args.sequence.map(|n| format!("job.training.sequence={n}"));
+            let more = batch.into_iter().chain(sequence);
+            let before = set.len();
+            set.extend(more);
+            match set.len() == before {
+                true => Ok((scenario, folder)),
+                false => Ok(catalogue::find(&args.job, &set)?),
+            }
+        }
+    }
+}
+
+fn machine(text: &str) -> TopologyRef {
+    match text.contains('/') || text.ends_with(".json") {
+        true => TopologyRef::Path(text.to_owned()),
+        false => TopologyRef::Name(text.to_owned()),
+    }
+}
+
+fn bar(hidden: bool) -> ProgressBar {
+    if hidden {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(0);
+    match ProgressStyle::with_template("{msg}: {pos} of at most {len} {bar:30} {elapsed}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn document(found: &Optimized) -> Result<String, CliError> {
+    let text = serde_json::to_string_pretty(found).map_err(|source| ReportError::Json {
+        what: "the search",
+        source,
+    })?;
+    Ok(text + "\n")
+}
+
+/// The folder: the document, and a scenario for each of the best.
+fn write(target: &Path, found: &Optimized) -> Result<(), CliError> {
+    std::fs::create_dir_all(target).map_err(|source| ReportError::Io {
+        action: "create",
+        path: target.to_owned(),
+        source,
+    })?;
+    write_file(&target.join("optimized.json"), document(found)?.as_bytes())?;
+    for (index, choice) in found.best.iter().enumerate() {
+        let name = format!("best-{}-{}.json", index + 1, choice.topology);
+        let text = format!("{:#}\n", choice.scenario);
+        write_file(&target.join(name), text.as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,12 @@
+//! The search for the best layout of a training job on some machines.
+//!
+//! Layouts are every combination of the values of a [`Space`]. Those that do not divide or do not fit
+//! are left out; the others are simulated in the order of a bound on their step, until no bound is
+//! below what was found: nothing is left out by a guess.
+
+mod room;
+mod search;
+mod space;
+
+pub use search::{Ask, Progress, optimize};
+pub use space::{Knob, Space};

@@ -1,0 +1,240 @@
+//! What is searched: values of each knob of a layout, and the jobs that they make.
+
+use crate::refusal::fault;
+use crate::sweep::AxisSpec;
+use fabricsim_report::optimize::Layout;
+use fabricsim_topology::Fault;
+use fabricsim_topology::error::nearest;
+use fabricsim_workload::model::{ModelSpec, Recompute};
+use fabricsim_workload::training::spec::{
+    DataParallelSpec, DdpSpec, FsdpSpec, TrainingSpec, ZeroSpec,
+};
+use serde_json::{Value, json};
+
+/// A knob of a layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Knob {
+    /// Ranks that share each layer.
+    Tp,
+    /// Ranks that share each sequence.
+    Cp,
+    /// Ranks that share the experts.
+    Ep,
+    /// Stages of the pipeline.
+    Pp,
+    /// Virtual stages on each GPU.
+    VirtualStages,
+    /// Sequences of a micro-batch.
+    MicroBatch,
+    /// What is computed again.
+    Recompute,
+    /// How replicas are kept equal.
+    Sharding,
+    /// What a bucket of gradients holds, of `ddp` and `zero`.
+    Bucket,
+}
+
+const KNOBS: [(Knob, &str); 9] = [
+    (Knob::Tp, "tp"),
+    (Knob::Cp, "cp"),
+    (Knob::Ep, "ep"),
+    (Knob::Pp, "pp"),
+    (Knob::VirtualStages, "virtual_stages"),
+    (Knob::MicroBatch, "micro_batch"),
+    (Knob::Recompute, "recompute"),
+    (Knob::Sharding, "sharding"),
+    (Knob::Bucket, "bucket"),
+];
+
+/// The values of each knob.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Space {
+    values: [Vec<Value>; 9],
+}
+
+/// Sequences from here on are worth sharing between GPUs.
+const LONG: u64 = 16_384;
+
+/// Micro-batches of more sequences are not searched by default.
+const MOST_SEQUENCES: u32 = 8;
+
+/// More virtual stages than these are not searched by default.
+const MOST_VIRTUAL: u64 = 8;
+
+impl Space {
+    /// What is searched where nothing else is asked for, for a model with sequences of so many tokens:
+    /// `joined` is how many GPUs NVLink joins, beyond which no layer is shared.
+    #[must_use]
+    pub fn of(model: &ModelSpec, sequence: u64, (gpus, joined): (u32, u32)) -> Self {
+        let numbers = |most: u64, divides: &dyn Fn(u64) -> bool| -> Vec<Value> {
+            (1..=most)
+                .filter(|&n| divides(n))
+                .map(Value::from)
+                .collect()
+        };
+        let power = |n: u64| n.is_power_of_two();
+        let long = if sequence >= LONG { 8 } else { 1 };
+        let experts = model.experts.as_ref().map_or(1, |experts| experts.count);
+        let stages = |n: u64| {
+            u64::from(gpus).is_multiple_of(n)
+                && (model.layers.is_multiple_of(n) || (model.layers + 2).is_multiple_of(n))
+        };
+        Space {
+            values: [
+                numbers(u64::from(joined.min(gpus)), &|n| {
+                    model.heads.is_multiple_of(n) && u64::from(gpus).is_multiple_of(n)
+                }),
+                numbers(long, &power),
+                numbers(experts.min(u64::from(gpus)), &|n| {
+                    experts.is_multiple_of(n) && u64::from(gpus).is_multiple_of(n)
+                }),
+                numbers(model.layers.min(u64::from(gpus)), &stages),
+                numbers(MOST_VIRTUAL, &|n| {
+                    model.layers.is_multiple_of(n) || (model.layers + 2).is_multiple_of(n)
+                }),
+                numbers(u64::from(MOST_SEQUENCES), &power),
+                ["none", "selective", "full"].map(Value::from).to_vec(),
+                ["ddp", "zero", "fsdp"].map(Value::from).to_vec(),
+                vec![Value::Null],
+            ],
+        }
+    }
+
+    /// Other values of a knob, as an axis of a sweep has them.
+    ///
+    /// # Errors
+    /// An axis that is no knob, or without values.
+    pub fn restrict(&mut self, axis: &AxisSpec) -> Result<(), Fault> {
+        let path = axis.path.as_deref().unwrap_or_default();
+        let place = KNOBS.iter().position(|(_, name)| *name == path);
+        let Some(place) = place else {
+            let names = KNOBS.map(|(_, name)| name);
+            return Err(Fault {
+                nearest: nearest(path, names.into_iter()),
+                ..fault("--over", format!("`{path}`"), names.join(", "))
+            });
+        };
+        let values = match (&axis.values, &axis.range) {
+            (Some(values), _) => values.clone(),
+            (None, Some(range)) => crate::sweep::range_values(range)?,
+            (None, None) => Vec::new(),
+        };
+        if values.is_empty() {
+            return Err(fault("--over", format!("{path} without values"), "values"));
+        }
+        self.values[place] = values;
+        Ok(())
+    }
+
+    /// How many combinations there are.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.values
+            .iter()
+            .map(|values| values.len() as u64)
+            .product()
+    }
+
+    /// The values at a place among all combinations.
+    fn at(&self, mut place: u64) -> [&Value; 9] {
+        self.values.each_ref().map(|values| {
+            let count = values.len() as u64;
+            let value = &values[(place % count) as usize];
+            place /= count;
+            value
+        })
+    }
+
+    /// A job with the values at a place; none if one of them cannot be read.
+    pub(super) fn job(&self, base: &TrainingSpec, place: u64) -> Option<TrainingSpec> {
+        let mut job = base.clone();
+        job.parallel.dp = None;
+        for ((knob, _), value) in KNOBS.iter().zip(self.at(place)) {
+            set(&mut job, *knob, value)?;
+        }
+        // There is nothing to divide along the sequence.
+        if job.parallel.tp == 1 {
+            job.parallel.sequence_parallel = false;
+        }
+        Some(job)
+    }
+}
+
+fn set(job: &mut TrainingSpec, knob: Knob, value: &Value) -> Option<()> {
+    let number = || value.as_u64().and_then(|n| u32::try_from(n).ok());
+    match knob {
+        Knob::Tp => job.parallel.tp = number()?,
+        Knob::Cp => job.parallel.cp = number()?,
+        Knob::Ep => job.parallel.ep = number()?,
+        Knob::Pp => job.parallel.pp = number()?,
+        Knob::VirtualStages => {
+            job.parallel.virtual_stages = number()?;
+            job.schedule = None;
+        }
+        Knob::MicroBatch => job.micro_batch = number()?,
+        Knob::Recompute => job.recompute = serde_json::from_value(value.clone()).ok()?,
+        Knob::Sharding => job.data_parallel = sharded(&job.data_parallel, value.as_str()?)?,
+        Knob::Bucket if value.is_null() => {}
+        Knob::Bucket => {
+            let bucket = serde_json::from_value(value.clone()).ok()?;
+            match &mut job.data_parallel {
+                DataParallelSpec::Ddp(ddp) => ddp.bucket = bucket,
+                DataParallelSpec::Zero(zero) => zero.bucket = bucket,
+                DataParallelSpec::Fsdp(_) | DataParallelSpec::SingleProcess => return None,
+            }
+        }
+    }
+    Some(())
+}
+
+/// How replicas are kept equal, by name: as the base has it if it is of the same kind, else as
+/// frameworks have it by default.
+fn sharded(base: &DataParallelSpec, name: &str) -> Option<DataParallelSpec> {
+    if sharding_name(base) == name {
+        return Some(base.clone());
+    }
+    Some(match name {
+        "ddp" => DataParallelSpec::Ddp(DdpSpec::default()),
+        "zero" => DataParallelSpec::Zero(ZeroSpec::default()),
+        "fsdp" => DataParallelSpec::Fsdp(FsdpSpec::default()),
+        _ => return None,
+    })
+}
+
+fn sharding_name(spec: &DataParallelSpec) -> &'static str {
+    match spec {
+        DataParallelSpec::Ddp(_) => "ddp",
+        DataParallelSpec::Zero(_) => "zero",
+        DataParallelSpec::Fsdp(_) => "fsdp",
+        DataParallelSpec::SingleProcess => "single_process",
+    }
+}
+
+/// The layout of a job on so many GPUs.
+pub(super) fn layout_of(job: &TrainingSpec, gpus: u32) -> Layout {
+    let parallel = &job.parallel;
+    let inner = parallel.tp * parallel.cp * parallel.pp;
+    Layout {
+        tp: parallel.tp,
+        cp: parallel.cp,
+        ep: parallel.ep,
+        pp: parallel.pp,
+        dp: gpus / inner.max(1),
+        virtual_stages: parallel.virtual_stages,
+        micro_batch: job.micro_batch,
+        recompute: match job.recompute {
+            Recompute::None => "none",
+            Recompute::Selective => "selective",
+            Recompute::Full => "full",
+        }
+        .to_owned(),
+        sharding: sharding_name(&job.data_parallel).to_owned(),
+    }
+}
+
+/// The job in a scenario.
+pub(super) fn scenario_with(base: &Value, job: &TrainingSpec) -> Value {
+    let mut scenario = base.clone();
+    scenario["job"] = json!({ "training": job });
+    scenario
+}

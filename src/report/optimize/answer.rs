@@ -1,0 +1,78 @@
+//! A search's result in a sentence or two.
+
+use super::{Choice, Optimized, Reason};
+use crate::metrics::{label, shown};
+use crate::numbers::grouped;
+
+pub(super) fn of(found: &Optimized) -> String {
+    let objective = found.objective.as_str();
+    let Some(best) = found.best.first() else {
+        return nothing(found);
+    };
+    let told = |choice: &Choice| {
+        let value = choice.metrics.number(objective);
+        let value = value.map_or_else(|| "–".to_owned(), |value| shown(objective, value));
+        format!(
+            "{} with {}: {value} {}",
+            choice.topology,
+            choice.layout,
+            label(objective)
+        )
+    };
+    let mut answer = format!(
+        "The best of {} layouts is {}",
+        grouped(found.searched),
+        told(best)
+    );
+    let other = found.best.iter().find(|c| c.topology != best.topology);
+    if let Some(other) = other {
+        answer += &format!("; the best of {}", told(other));
+        let values = best
+            .metrics
+            .number(objective)
+            .zip(other.metrics.number(objective));
+        if let Some((a, b)) = values {
+            answer += &format!(", {:.2} × apart", (a / b).max(b / a));
+        }
+    }
+    answer.push('.');
+    let as_good: Vec<&Choice> = found.best.iter().filter(|choice| choice.tied).collect();
+    if let (Some(first), Some(error)) = (as_good.first(), found.known_error) {
+        let more = match as_good.len() {
+            1 => String::new(),
+            n => format!(" and {} more", n - 1),
+        };
+        answer += &format!(
+            " {} on {}{more} is as good: half of such predictions are off by {:.0} %.",
+            first.layout,
+            first.topology,
+            error * 100.0
+        );
+    }
+    answer
+}
+
+fn nothing(found: &Optimized) -> String {
+    let count = |reason| {
+        let found = found.pruned.iter().find(|pruned| pruned.by == reason);
+        found.map_or(0, |pruned| pruned.count)
+    };
+    let (memory, division) = (count(Reason::Memory), count(Reason::Division));
+    let mut answer = format!(
+        "None of {} layouts can be run: {} do not divide, {} do not fit into memory",
+        grouped(found.searched),
+        grouped(division),
+        grouped(memory)
+    );
+    let lacks = found.rejected.iter().filter_map(|rejected| {
+        let lacks = rejected.memory_gib? - rejected.memory_capacity_gib?;
+        Some((lacks, rejected))
+    });
+    if let Some((lacks, nearest)) = lacks.min_by(|a, b| a.0.total_cmp(&b.0)) {
+        answer += &format!(
+            " (the nearest lacks {lacks:.1} GiB: {} on {})",
+            nearest.layout, nearest.topology
+        );
+    }
+    answer + "."
+}

@@ -1,0 +1,235 @@
+//! The result of a search over layouts: the best, the front, and the ledger of what was left out.
+
+mod answer;
+mod text;
+
+use crate::metrics::Metrics;
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt;
+
+pub use text::optimized_text;
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Optimized {
+    /// The format of the document.
+    pub format: u32,
+    /// The version of the program.
+    pub version: String,
+    /// What was searched.
+    pub title: String,
+    /// The metric that is best.
+    pub objective: String,
+    /// The best of each machine, the best machine first; of each so many as were asked for.
+    pub best: Vec<Choice>,
+    /// Of all that were simulated and fit, those that no other one beats in tokens/s per GPU, dollars,
+    /// memory and power at once.
+    pub pareto: Vec<Choice>,
+    /// Layouts in all.
+    pub searched: u64,
+    /// How many of them were left out, by what.
+    pub pruned: Vec<Pruned>,
+    /// How many were simulated.
+    pub simulated: u64,
+    /// The most promising of those that do not fit or that NCCL refuses.
+    pub rejected: Vec<Rejected>,
+    /// What would make another choice the best.
+    pub flips: Vec<Flip>,
+    /// How far the best can grow on the same GPUs.
+    pub headroom: Option<Headroom>,
+    /// The largest bound as a share of what was then simulated: below 1, as bounds have to be.
+    pub tightest_bound: Option<f64>,
+    /// Half of predictions of such steps are off by less than this share; what is nearer to the best is
+    /// as good.
+    pub known_error: Option<f64>,
+    /// In one sentence or two.
+    pub answer: String,
+}
+
+impl Optimized {
+    /// Says which choices are as good as the best, and the answer. `known_error`: half of predictions of
+    /// such steps are off by less than this share.
+    pub fn settle(&mut self, known_error: Option<f64>) {
+        self.known_error = known_error;
+        let first = self.best.first().cloned();
+        let objective = self.objective.clone();
+        let value = |choice: &Choice| choice.metrics.number(&objective);
+        let most = first.as_ref().and_then(value);
+        for choice in self.best.iter_mut().chain(&mut self.pareto) {
+            let off = most.zip(value(choice)).map(|(best, own)| {
+                let (less, more) = (best.min(own), best.max(own));
+                (more - less) / more.max(f64::MIN_POSITIVE)
+            });
+            let same = first.as_ref().is_some_and(|first| {
+                first.topology == choice.topology && first.layout == choice.layout
+            });
+            choice.tied = !same
+                && off
+                    .zip(known_error)
+                    .is_some_and(|(off, known)| off <= known);
+        }
+        self.answer = answer::of(self);
+    }
+}
+
+/// A layout that was simulated.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Choice {
+    /// The machine.
+    pub topology: String,
+    /// Its nodes.
+    pub nodes: u32,
+    /// GPUs that take part.
+    pub gpus: u32,
+    /// How the job is divided.
+    pub layout: Layout,
+    /// Its numbers.
+    pub metrics: Metrics,
+    /// What its step cannot beat, microseconds.
+    pub step_bound_us: f64,
+    /// It is as good as the best of all within the known error.
+    pub tied: bool,
+    /// The scenario that runs it.
+    #[serde(skip)]
+    pub scenario: Value,
+}
+
+/// How a job is divided over GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Layout {
+    /// Ranks that share each layer.
+    pub tp: u32,
+    /// Ranks that share each sequence.
+    pub cp: u32,
+    /// Ranks that share the experts.
+    pub ep: u32,
+    /// Stages of the pipeline.
+    pub pp: u32,
+    /// Replicas.
+    pub dp: u32,
+    /// Virtual stages on each GPU.
+    pub virtual_stages: u32,
+    /// Sequences of a micro-batch.
+    pub micro_batch: u32,
+    /// What is computed again, as scenarios spell it.
+    pub recompute: String,
+    /// How replicas are kept equal: `ddp`, `zero`, `fsdp`.
+    pub sharding: String,
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let more = [("cp", self.cp), ("ep", self.ep), ("pp", self.pp)];
+        write!(f, "tp {}", self.tp)?;
+        for (name, value) in more.into_iter().filter(|&(_, value)| value > 1) {
+            write!(f, " · {name} {value}")?;
+        }
+        write!(f, " · dp {}", self.dp)?;
+        if self.virtual_stages > 1 {
+            write!(f, " · {} virtual stages", self.virtual_stages)?;
+        }
+        write!(f, ", micro-batch {}", self.micro_batch)?;
+        if self.recompute != "none" {
+            write!(f, ", {} recomputation", self.recompute)?;
+        }
+        write!(f, ", {}", self.sharding)
+    }
+}
+
+/// Layouts that were left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Pruned {
+    /// By what.
+    pub by: Reason,
+    /// How many.
+    pub count: u64,
+}
+
+/// Why a layout is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// GPUs, heads, layers, experts or the batch do not divide by it.
+    Division,
+    /// It does not fit into the memory of its GPUs.
+    Memory,
+    /// Its step cannot be faster than what was found.
+    Bound,
+    /// It was to be simulated, and NCCL or the engine refused it.
+    Refused,
+}
+
+impl Reason {
+    /// For people.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Reason::Division => "do not divide the GPUs, heads, layers, experts or the batch",
+            Reason::Memory => "do not fit into memory",
+            Reason::Bound => "cannot be faster, by a bound on their step",
+            Reason::Refused => "cannot be run",
+        }
+    }
+}
+
+/// A layout that is none of the answers, though its bound is low.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rejected {
+    /// The machine.
+    pub topology: String,
+    /// The layout.
+    pub layout: Layout,
+    /// Why.
+    pub why: Reason,
+    /// Of memory: what it needs, GiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_gib: Option<f64>,
+    /// And what a GPU has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_capacity_gib: Option<f64>,
+    /// What its step cannot beat, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_bound_us: Option<f64>,
+}
+
+/// What would make another choice the best.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flip {
+    /// More memory: a layout that does not fit may be faster.
+    Memory {
+        /// On this machine.
+        topology: String,
+        /// The layout.
+        layout: Layout,
+        /// What a GPU lacks, GiB.
+        lacks_gib: f64,
+        /// What its step cannot beat, microseconds.
+        step_bound_us: f64,
+        /// What the best one takes, microseconds.
+        best_us: f64,
+    },
+    /// Another machine is as good for the money if its GPUs cost less than so many times as much.
+    Price {
+        /// The best machine.
+        than: String,
+        /// The other one.
+        topology: String,
+        /// How many times as much a GPU-hour may cost there.
+        ratio: f64,
+    },
+}
+
+/// How far a layout can grow before its GPUs are full.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Headroom {
+    /// Memory that is free on the fullest GPU, GiB.
+    pub memory_gib: f64,
+    /// The longest sequence that fits, tokens, in steps of 1,024; none if not even the present one.
+    pub sequence: Option<u64>,
+    /// Communication that no kernel hides, 0 to 1: what a faster network or NVLink could save.
+    pub exposed_share: Option<f64>,
+    /// What takes most of the time.
+    pub cause: Option<String>,
+}
