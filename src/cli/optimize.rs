@@ -2,7 +2,7 @@
 
 use super::budget::BudgetArgs;
 use super::{CliError, output, terminal};
-use fabricsim_experiment::optimize::{Ask, Progress, optimize};
+use fabricsim_experiment::optimize::{Ask, Progress, fewest_gpus, optimize};
 use fabricsim_experiment::sweep::{AxisSpec, parse_axis};
 use fabricsim_experiment::{Machines, Scenario, ScenarioError, TopologyRef, catalogue, parse};
 use fabricsim_report::optimize::{Optimized, optimized_text};
@@ -26,9 +26,16 @@ pub(super) struct Args {
     /// A machine, in place of the scenario's; several are compared
     #[arg(short, long, value_name = "NAME|FILE")]
     topology: Vec<String>,
-    /// GPUs that take part, of each machine
+    /// GPUs that take part, of each machine; with --target the most that are tried
     #[arg(long)]
     gpus: u32,
+    /// The fewest GPUs for a rate, in place of a number of GPUs: `tokens/s=2M`, `tokens/day=1e11`, or with
+    /// --tokens `days=30`
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    target: Option<Rate>,
+    /// Tokens that are to be trained on, for a target of days: `15T`
+    #[arg(long, value_name = "TOKENS", value_parser = many)]
+    tokens: Option<f64>,
     /// Of a model: sequences of a step, all GPUs together
     #[arg(long, value_name = "SEQUENCES")]
     global_batch: Option<u32>,
@@ -59,6 +66,60 @@ pub(super) struct Args {
     /// Prints one JSON document
     #[arg(long)]
     json: bool,
+}
+
+/// What a target says.
+#[derive(Debug, Clone, Copy)]
+enum Rate {
+    TokensPerSecond(f64),
+    Days(f64),
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let expected = || "expected tokens/s=2M, tokens/day=1e11 or days=30".to_owned();
+    let (what, value) = text.split_once('=').ok_or_else(expected)?;
+    let value = many(value).map_err(|_| expected())?;
+    match what {
+        "tokens/s" => Ok(Rate::TokensPerSecond(value)),
+        "tokens/day" => Ok(Rate::TokensPerSecond(value / 86_400.0)),
+        "days" => Ok(Rate::Days(value)),
+        _ => Err(expected()),
+    }
+}
+
+/// A number as people write large ones: `15T`, `2.5M`, `1e12`.
+fn many(text: &str) -> Result<f64, String> {
+    let units = [
+        ("k", 1e3),
+        ("K", 1e3),
+        ("M", 1e6),
+        ("G", 1e9),
+        ("B", 1e9),
+        ("T", 1e12),
+    ];
+    let unit = units.into_iter().find(|(unit, _)| text.ends_with(unit));
+    let (digits, times) = match unit {
+        Some((unit, times)) => (&text[..text.len() - unit.len()], times),
+        None => (text, 1.0),
+    };
+    let value = digits.trim().parse::<f64>().ok().map(|value| value * times);
+    let value = value.filter(|value| value.is_finite() && *value > 0.0);
+    value.ok_or_else(|| "expected a number above 0, such as 15T or 2.5M".to_owned())
+}
+
+/// The rate that is asked for, tokens per second.
+fn target(args: &Args) -> Result<Option<f64>, CliError> {
+    match (args.target, args.tokens) {
+        (None, None) => Ok(None),
+        (Some(Rate::TokensPerSecond(rate)), None) => Ok(Some(rate)),
+        (Some(Rate::Days(days)), Some(tokens)) => Ok(Some(tokens / (days * 86_400.0))),
+        (Some(Rate::Days(_)), None) => Err(CliError::Usage(
+            "--target days=…: expected --tokens, how many there are to train on, too".to_owned(),
+        )),
+        (_, Some(_)) => Err(CliError::Usage(
+            "--tokens: expected --target days=… with it".to_owned(),
+        )),
+    }
 }
 
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
@@ -93,7 +154,11 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         bar.set_message(format!("layouts on {}", at.machine));
     };
     let built = Machines::default();
-    let (mut found, summary) = optimize((&scenario, &folder), ask, (&budget, &built), &watch)?;
+    let at = (&scenario, folder.as_path());
+    let (mut found, summary) = match target(args)? {
+        None => optimize(at, ask, (&budget, &built), &watch)?,
+        Some(target) => fewest_gpus(at, (ask, target), (&budget, &built), &watch)?,
+    };
     bar.finish_and_clear();
     let known = summary.and_then(|mut best| fabricsim_calibration::known_error(&mut best));
     found.settle(known.map(|known| known.median));

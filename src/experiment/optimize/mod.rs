@@ -7,6 +7,8 @@
 mod room;
 mod search;
 mod space;
+mod target;
 
 pub use search::{Ask, Progress, optimize};
 pub use space::{Knob, Space};
+pub use target::fewest_gpus;

@@ -112,6 +112,7 @@ pub fn optimize(
         headroom: None,
         tightest_bound: None,
         known_error: None,
+        target: None,
         answer: String::new(),
     };
     let mut counts: BTreeMap<Reason, u64> = BTreeMap::new();
@@ -333,9 +334,9 @@ impl Ground {
         let mut candidates = Vec::new();
         for found in looked {
             match found? {
-                None => *ledger.counts.entry(Reason::Division).or_default() += 1,
-                Some(candidate) if candidate.memory.fits => candidates.push(candidate),
-                Some(candidate) => {
+                Err(reason) => *ledger.counts.entry(reason).or_default() += 1,
+                Ok(candidate) if candidate.memory.fits => candidates.push(candidate),
+                Ok(candidate) => {
                     *ledger.counts.entry(Reason::Memory).or_default() += 1;
                     let gib = |bytes: Bytes| bytes.get() as f64 / f64::from(1 << 30);
                     ledger.rejected.push(Rejected {
@@ -357,17 +358,18 @@ impl Ground {
         &self,
         place: u64,
         collectives: &CollectiveBounds<'_>,
-    ) -> Result<Option<Candidate>, ScenarioError> {
-        let Some(job) = self.space.job(&self.job, place) else {
-            return Ok(None);
+    ) -> Result<Result<Candidate, Reason>, ScenarioError> {
+        let job = match self.space.job(&self.job, place) {
+            Ok(job) => job,
+            Err(reason) => return Ok(Err(reason)),
         };
         let Ok(training) = Training::new(&job, self.gpus()) else {
-            return Ok(None);
+            return Ok(Err(Reason::Division));
         };
         let memory = self.memory(&training)?;
         let of = |group: &[DeviceId], collective, bytes| collectives.of(group, collective, bytes);
         let bound = step_bound(&training, (&self.site.topology, &self.site.gpus), &of)?;
-        Ok(Some(Candidate { job, bound, memory }))
+        Ok(Ok(Candidate { job, bound, memory }))
     }
 
     fn simulate(

@@ -2,9 +2,10 @@
 
 use crate::refusal::fault;
 use crate::sweep::AxisSpec;
-use fabricsim_report::optimize::Layout;
+use fabricsim_report::optimize::{Layout, Reason};
 use fabricsim_topology::Fault;
 use fabricsim_topology::error::nearest;
+use fabricsim_workload::model::kernel::AttentionKernel;
 use fabricsim_workload::model::{ModelSpec, Recompute};
 use fabricsim_workload::training::spec::{
     DataParallelSpec, DdpSpec, FsdpSpec, TrainingSpec, ZeroSpec,
@@ -145,18 +146,30 @@ impl Space {
         })
     }
 
-    /// A job with the values at a place; none if one of them cannot be read.
-    pub(super) fn job(&self, base: &TrainingSpec, place: u64) -> Option<TrainingSpec> {
+    /// A job with the values at a place.
+    ///
+    /// # Errors
+    /// Why there is none: a value that cannot be read, or a job that another place has, too.
+    pub(super) fn job(&self, base: &TrainingSpec, place: u64) -> Result<TrainingSpec, Reason> {
         let mut job = base.clone();
         job.parallel.dp = None;
         for ((knob, _), value) in KNOBS.iter().zip(self.at(place)) {
-            set(&mut job, *knob, value)?;
+            set(&mut job, *knob, value).ok_or(Reason::Division)?;
+        }
+        // A kernel that keeps scores on chip has none to compute again.
+        let recompute = &self.values[6];
+        let both = ["none", "selective"].map(Value::from);
+        if job.attention == AttentionKernel::Flash
+            && job.recompute == Recompute::Selective
+            && both.iter().all(|one| recompute.contains(one))
+        {
+            return Err(Reason::Same);
         }
         // There is nothing to divide along the sequence.
         if job.parallel.tp == 1 {
             job.parallel.sequence_parallel = false;
         }
-        Some(job)
+        Ok(job)
     }
 }
 

@@ -1,10 +1,13 @@
 //! A search's result in a sentence or two.
 
-use super::{Choice, Optimized, Reason};
+use super::{Choice, Optimized, Reason, Target};
 use crate::metrics::{label, shown};
 use crate::numbers::grouped;
 
 pub(super) fn of(found: &Optimized) -> String {
+    if let Some(target) = &found.target {
+        return reached(found, target);
+    }
     let objective = found.objective.as_str();
     let Some(best) = found.best.first() else {
         return nothing(found);
@@ -75,4 +78,30 @@ fn nothing(found: &Optimized) -> String {
         );
     }
     answer + "."
+}
+
+/// How many GPUs a rate takes.
+fn reached(found: &Optimized, target: &Target) -> String {
+    let rate = shown("tokens_per_s", target.tokens_per_s);
+    if target.reached.is_empty() {
+        return format!(
+            "No layout on up to {} GPUs reaches {rate} tokens/s.",
+            grouped(u64::from(target.most_gpus))
+        );
+    }
+    let each = found.best.iter().map(|choice| {
+        let own = choice.metrics.tokens_per_s.unwrap_or(0.0);
+        format!(
+            "{} GPUs of {} ({}: {})",
+            choice.gpus,
+            choice.topology,
+            choice.layout,
+            shown("tokens_per_s", own)
+        )
+    });
+    let each: Vec<String> = each.collect();
+    format!(
+        "{rate} tokens/s take {}; 8, 16, 32 … GPUs were tried, and fewer do not reach it.",
+        each.join(", or ")
+    )
 }

@@ -43,11 +43,44 @@ pub struct Optimized {
     /// Half of predictions of such steps are off by less than this share; what is nearer to the best is
     /// as good.
     pub known_error: Option<f64>,
+    /// The rate that was asked for, and the GPUs that it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
     /// In one sentence or two.
     pub answer: String,
 }
 
+/// A rate, and the GPUs that it takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Target {
+    /// Tokens per second of the whole job.
+    pub tokens_per_s: f64,
+    /// No more GPUs than these were tried.
+    pub most_gpus: u32,
+    /// The fewest of those that were tried and reach it, by machine.
+    pub reached: Vec<(String, u32)>,
+}
+
 impl Optimized {
+    /// One more search, of another number of GPUs or another machine.
+    pub fn absorb(&mut self, other: Optimized) {
+        self.best.extend(other.best);
+        self.pareto.extend(other.pareto);
+        self.searched += other.searched;
+        self.simulated += other.simulated;
+        for pruned in other.pruned {
+            match self.pruned.iter_mut().find(|known| known.by == pruned.by) {
+                Some(known) => known.count += pruned.count,
+                None => self.pruned.push(pruned),
+            }
+        }
+        self.rejected.extend(other.rejected);
+        self.flips.extend(other.flips);
+        self.headroom = self.headroom.take().or(other.headroom);
+        let bounds = self.tightest_bound.into_iter().chain(other.tightest_bound);
+        self.tightest_bound = bounds.reduce(f64::max);
+    }
+
     /// Says which choices are as good as the best, and the answer. `known_error`: half of predictions of
     /// such steps are off by less than this share.
     pub fn settle(&mut self, known_error: Option<f64>) {
@@ -152,6 +185,8 @@ pub struct Pruned {
 pub enum Reason {
     /// GPUs, heads, layers, experts or the batch do not divide by it.
     Division,
+    /// Another layout is the same job.
+    Same,
     /// It does not fit into the memory of its GPUs.
     Memory,
     /// Its step cannot be faster than what was found.
@@ -166,6 +201,7 @@ impl Reason {
     pub const fn text(self) -> &'static str {
         match self {
             Reason::Division => "do not divide the GPUs, heads, layers, experts or the batch",
+            Reason::Same => "are the same job as another one",
             Reason::Memory => "do not fit into memory",
             Reason::Bound => "cannot be faster, by a bound on their step",
             Reason::Refused => "cannot be run",

@@ -46,7 +46,7 @@ pub fn optimized_text(found: &Optimized, colour: bool) -> String {
         if let Some(share) = room.exposed_share {
             let cause = room.cause.as_deref().unwrap_or("kernels");
             out.plain(&format!(
-                "  {} of the step is communication that nothing hides; most of it is {cause}",
+                "  {} of the step is communication that nothing hides; most goes to {cause}",
                 percent(share)
             ));
         }
@@ -69,7 +69,7 @@ fn table(out: &mut Out, found: &Optimized, choices: &[Choice]) {
         **name != *found.objective && choices.iter().any(|c| c.metrics.number(name).is_some())
     };
     let names: Vec<&str> = names.into_iter().filter(has).collect();
-    let mut columns = vec![left("machine"), left("layout")];
+    let mut columns = vec![left("machine"), right("GPUs"), left("layout")];
     columns.push(right(label(&found.objective).to_owned()));
     columns.extend(names.iter().map(|name| right(label(name).to_owned())));
     columns.push(left(""));
@@ -80,6 +80,7 @@ fn table(out: &mut Out, found: &Optimized, choices: &[Choice]) {
         };
         let mut cells = vec![
             cell(choice.topology.clone()),
+            cell(choice.gpus.to_string()),
             cell(choice.layout.to_string()),
             match choice.tied {
                 true => styled(number(&found.objective), BEST),
