@@ -1,5 +1,6 @@
 //! What is compared: one job on several machines, earlier runs, machines by themselves.
 
+use super::bill;
 use super::collective::answer as collective_answer;
 pub use super::collective::find_better_choices;
 use super::concurrent;
@@ -13,8 +14,10 @@ use fabricsim_report::cards::{Card, Figure};
 use fabricsim_report::comparison::{best_collective, collective_difference};
 use fabricsim_report::training::{best, difference};
 use fabricsim_report::{JobResult, Summary, Variant};
+use fabricsim_topology::bill::Load;
 use fabricsim_topology::hardware::Sourced;
 use fabricsim_topology::{DeviceId, DeviceKind, LinkFamily, Topology};
+use fabricsim_units::Power;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -171,10 +174,13 @@ pub fn card(topology: &Topology) -> Card {
     let gpus: Vec<DeviceId> = topology.gpus().collect();
     let first = gpus.first().copied();
     let model = first.and_then(|gpu| topology.gpu_model(gpu));
-    let number = |sourced: &Sourced<f64>| Figure {
-        value: sourced.value,
-        source: sourced.source.clone(),
+    let number = |sourced: &Sourced<f64>| bill::figure(sourced, |value| value);
+    let draws = model.and_then(|model| model.power.as_ref());
+    let watts = |figure: &Option<Sourced<Power>>| {
+        let figure = figure.as_ref()?;
+        Some(bill::figure(figure, Power::watts))
     };
+    let parts = topology.bill();
     let out_of = |device: DeviceId, family: LinkFamily| -> f64 {
         let links = topology.links_out_of(device);
         let links = links.filter(|&(link, _)| topology.family(link) == family);
@@ -210,8 +216,12 @@ pub fn card(topology: &Topology) -> Card {
         nvlink_gbs_per_gpu: nvlink.filter(|rate| *rate > 0.0),
         network_gbs_per_gpu: (network > 0.0 && all > 0).then(|| network / f64::from(all)),
         nvlink_domain_gpus: nvlink_domain(topology),
-        gpu_watts: model.and_then(|model| model.max_watts.as_ref().map(number)),
-        usd_per_gpu_hour: None,
+        gpu_watts: draws.and_then(|draws| watts(&draws.busy)),
+        gpu_idle_watts: draws.and_then(|draws| watts(&draws.idle)),
+        busy_kw: bill::power(&parts, Load::BUSY, 1.0),
+        idle_kw: bill::power(&parts, Load::IDLE, 1.0),
+        usd: bill::price(&parts),
+        usd_per_gpu_hour: bill::hourly(topology),
     }
 }
 

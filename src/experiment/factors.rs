@@ -5,7 +5,13 @@ use std::collections::BTreeSet;
 
 /// What is said of the machine itself is one thing: another machine has other nodes, another
 /// price.
-const MACHINE: [&str; 4] = ["topology", "nodes", "gpus_per_node", "dollars_per_gpu_hour"];
+const MACHINE: [&str; 5] = [
+    "topology",
+    "nodes",
+    "gpus_per_node",
+    "dollars_per_gpu_hour",
+    "pue",
+];
 
 /// What makes no difference to a step.
 const WITHOUT_EFFECT: [&str; 8] = [

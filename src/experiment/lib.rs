@@ -5,6 +5,7 @@
 //! machines, [`run()`] the [`Results`](fabricsim_report::Results). Only reading touches files.
 //! [`catalogue`] has the shipped scenarios.
 
+pub mod bill;
 pub mod catalogue;
 mod collective;
 pub mod compare;
@@ -22,6 +23,7 @@ mod run;
 mod site;
 mod spec;
 pub mod sweep;
+mod tariff;
 mod training;
 mod valid;
 mod watch;
@@ -39,6 +41,7 @@ pub use spec::{
     CollectiveSpec, ConcurrentSpec, EnvValue, JobSpec, ScenarioSpec, SizesSpec, TopologyRef,
     VariantSpec, scenario_schema,
 };
+pub use tariff::{Tariff, not_a_pue};
 pub use training::{ValidTraining, memory};
 pub use valid::{ValidExperiment, ValidJob, ValidVariant, validate, validate_on};
 pub use watch::{Silent, Step, Watch};

@@ -65,6 +65,9 @@ pub fn run(
                 ran.recorded
             }
         };
+        if let Some(ran) = summary.variants.last_mut() {
+            variant.tariff.add_to(ran, variant.topology());
+        }
         let record = |recorded| Record {
             variant: variant.name.clone(),
             recorded,

@@ -63,9 +63,14 @@ pub struct ScenarioSpec {
     /// A long run with failures and checkpoints around the step, of a job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub long_run: Option<LongRunSpec>,
-    /// What the machine costs: dollars per GPU and hour, for comparisons of jobs.
+    /// What the machine costs: dollars per GPU and hour, for comparisons of jobs. If absent, what the
+    /// models of its GPUs say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dollars_per_gpu_hour: Option<f64>,
+    /// Power usage effectiveness of the building: what it draws for each watt of the machine, cooling
+    /// included. 1 if absent: the machine alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pue: Option<f64>,
     /// The scenario is run once for each of these, and the results are compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<VariantSpec>,
@@ -99,6 +104,7 @@ impl ScenarioSpec {
             faults: FaultSpec::default(),
             long_run: None,
             dollars_per_gpu_hour: None,
+            pue: None,
             variants: Vec::new(),
             baseline: None,
             seed: 0,

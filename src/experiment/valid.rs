@@ -7,9 +7,10 @@ use super::read::{Scenario, changed};
 use super::refusal::{fault, refusal, refuse};
 use super::site::{At, Machines};
 use super::spec::{JobSpec, ScenarioSpec};
+use super::tariff::Tariff;
 use super::training::{ValidTraining, training};
-use fabricsim_topology::Fault;
 use fabricsim_topology::error::nearest;
+use fabricsim_topology::{Fault, Topology};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,8 @@ pub struct ValidVariant {
     pub name: String,
     /// The job with its machine.
     pub job: ValidJob,
+    /// What running the machine takes.
+    pub tariff: Tariff,
 }
 
 /// A job that can be run.
@@ -53,6 +56,16 @@ pub enum ValidJob {
 }
 
 impl ValidVariant {
+    /// The machine.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        match &self.job {
+            ValidJob::Collective(job) => &job.topology,
+            ValidJob::Training(job) => &job.topology,
+            ValidJob::Concurrent(jobs) => &jobs.topology,
+        }
+    }
+
     /// Of a machine from a file of another program: what was assumed, left out or read otherwise
     /// than it looks.
     #[must_use]
@@ -205,12 +218,13 @@ fn title(spec: &ScenarioSpec, variants: &[ValidVariant]) -> String {
 
 /// One job with its machine.
 fn variant(spec: &ScenarioSpec, name: String, at: At<'_>) -> Result<ValidVariant, ScenarioError> {
+    let tariff = Tariff::of(spec, at.origin)?;
     let job = match &spec.job {
         JobSpec::Collective(job) => ValidJob::Collective(Box::new(collective(spec, job, at)?)),
         JobSpec::Training(job) => ValidJob::Training(Box::new(training(spec, job, at)?)),
         JobSpec::Concurrent(jobs) => ValidJob::Concurrent(Box::new(concurrent(spec, jobs, at)?)),
     };
-    Ok(ValidVariant { name, job })
+    Ok(ValidVariant { name, job, tariff })
 }
 
 /// Variants have the same kind of job: others have nothing to be compared by.

@@ -1,6 +1,7 @@
 //! Machines beside each other: what their cards and networks are made of.
 
 use super::ReportError;
+use super::bill::{Sum, dollars};
 use super::lines::Line;
 use super::numbers::three_digits;
 use super::numeric::FORMAT;
@@ -52,8 +53,16 @@ pub struct Card {
     pub nvlink_domain_gpus: Option<u32>,
     /// Most that a GPU draws, watts.
     pub gpu_watts: Option<Figure>,
+    /// What it draws without work, watts.
+    pub gpu_idle_watts: Option<Figure>,
+    /// What the whole machine draws at full load, kW.
+    pub busy_kw: Sum,
+    /// The same without work.
+    pub idle_kw: Sum,
+    /// What the whole machine costs, dollars.
+    pub usd: Sum,
     /// Dollars per GPU and hour.
-    pub usd_per_gpu_hour: Option<f64>,
+    pub usd_per_gpu_hour: Option<Figure>,
 }
 
 #[derive(Serialize)]
@@ -110,7 +119,7 @@ pub fn cards_text(cards: &[Card], colour: bool) -> String {
     out.text
 }
 
-fn figures(card: &Card) -> [(&'static str, &Option<Figure>); 6] {
+fn figures(card: &Card) -> [(&'static str, &Option<Figure>); 8] {
     [
         ("memory", &card.memory_gib),
         ("memory rate", &card.memory_gbs),
@@ -118,6 +127,8 @@ fn figures(card: &Card) -> [(&'static str, &Option<Figure>); 6] {
         ("FP8", &card.fp8_tflops),
         ("FP4", &card.fp4_tflops),
         ("power", &card.gpu_watts),
+        ("power without work", &card.gpu_idle_watts),
+        ("price of an hour", &card.usd_per_gpu_hour),
     ]
 }
 
@@ -132,6 +143,10 @@ fn lines(cards: &[Card]) -> Vec<Line> {
     let figure = |figure: &Option<Figure>, unit: &str| {
         let value = figure.as_ref().map(|figure| figure.value)?;
         Some(format!("{} {unit}", three_digits(value)))
+    };
+    let kw = |value: f64| format!("{} kW", three_digits(value));
+    let sum = |sum: &Sum, number: &dyn Fn(f64) -> String, missing: &str| {
+        (sum.known > 0.0).then(|| sum.text(number, missing))
     };
     let rate = |rate: Option<f64>| rate.map(|rate| format!("{} GB/s", three_digits(rate)));
     vec![
@@ -155,8 +170,13 @@ fn lines(cards: &[Card]) -> Vec<Line> {
             rate(c.network_gbs_per_gpu).or_else(|| Some("none".to_owned()))
         }),
         line("power of a GPU", &|c| figure(&c.gpu_watts, "W")),
+        line("without work", &|c| figure(&c.gpu_idle_watts, "W")),
+        line("power of the machine", &|c| sum(&c.busy_kw, &kw, "watts")),
+        line("without work", &|c| sum(&c.idle_kw, &kw, "watts")),
+        line("price of the machine", &|c| sum(&c.usd, &dollars, "price")),
         line("$ per GPU and hour", &|c| {
-            c.usd_per_gpu_hour.map(three_digits)
+            let hour = c.usd_per_gpu_hour.as_ref();
+            hour.map(|hour| three_digits(hour.value))
         }),
     ]
 }

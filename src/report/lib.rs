@@ -5,6 +5,7 @@
 //! [`write_validation`](validation::write_validation) make a whole folder and [`write_file`] a
 //! single file; the other functions make one thing each, as text.
 
+pub mod bill;
 mod bins;
 mod blocks;
 pub mod cards;
@@ -53,7 +54,7 @@ pub use file::write_file;
 pub use folder::{FolderKind, check_folder, write_folder};
 pub use lines::{EQUAL, ended, fits};
 pub use links_csv::write_links_csv;
-pub use metrics::{Metrics, is_less_better};
+pub use metrics::{Known, Metrics, is_less_better};
 pub use numeric::FORMAT;
 pub use outputs::{Output, Outputs};
 pub use plot::bandwidth_svg;

@@ -6,9 +6,17 @@ use super::numbers::{count, micros, percent, size, three_digits};
 use super::record::{CollectiveResult, Row};
 use super::training::{StepResult, TrainingResult};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-/// Numbers of a variant. What does not apply to its job is absent. Of a collective they are those
+/// A number that may be unknown: absent if it does not apply, `null` if it does and is not known.
+pub type Known = Option<Option<f64>>;
+
+/// Keeps `null` apart from a field that is not there.
+fn null_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Known, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// Numbers of a variant. What does not apply to its job is absent, what is not known `null`. Of a collective they are those
 /// of the size that is traced, else of the largest.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -61,9 +69,42 @@ pub struct Metrics {
     /// The name of what takes most of the time, or of the fault that costs most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+    /// What the whole machine draws at full load, kW.
+    #[serde(
+        deserialize_with = "null_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub kw: Known,
+    /// Energy of the whole machine in a job's last step, kWh.
+    #[serde(
+        deserialize_with = "null_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub kwh_per_step: Known,
+    /// The same per million tokens.
+    #[serde(
+        deserialize_with = "null_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub kwh_per_mtok: Known,
+    /// Dollars per GPU and hour.
+    #[serde(
+        deserialize_with = "null_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub usd_per_gpu_hour: Known,
+    /// Dollars of a job's last step.
+    #[serde(
+        deserialize_with = "null_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub usd_per_step: Known,
     /// Dollars per million tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usd_per_mtok: Option<f64>,
+    #[serde(
+        deserialize_with = "null_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub usd_per_mtok: Known,
     /// The part of a long run's time in steps that were not lost, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goodput: Option<f64>,
@@ -134,16 +175,17 @@ impl Metrics {
             memory_capacity_gib: Some(gib(ran.memory.capacity.get())),
             fits: Some(ran.memory.fits),
             cause: largest.map(|part| part.cause.clone()),
-            usd_per_mtok: ran.dollars_per_million_tokens,
+            usd_per_mtok: Some(ran.dollars_per_million_tokens),
             goodput: ran.goodput.as_ref().map(|used| used.goodput),
             events: Some(ran.events),
             ..Metrics::default()
         }
     }
 
-    /// Its numbers by name, in the order of their declaration; `None` where one does not apply.
+    /// Its numbers by name, in the order of their declaration; `None` where one does not apply
+    /// or is not known.
     #[must_use]
-    pub fn numbers(&self) -> [(&'static str, Option<f64>); 16] {
+    pub fn numbers(&self) -> [(&'static str, Option<f64>); 21] {
         let whole = |value: Option<u64>| value.map(|value| value as f64);
         [
             ("bytes", whole(self.bytes)),
@@ -160,7 +202,12 @@ impl Metrics {
             ("memory_capacity_gib", self.memory_capacity_gib),
             ("bound_us", self.bound_us),
             ("bound_plain_us", self.bound_plain_us),
-            ("usd_per_mtok", self.usd_per_mtok),
+            ("kw", self.kw.flatten()),
+            ("kwh_per_step", self.kwh_per_step.flatten()),
+            ("kwh_per_mtok", self.kwh_per_mtok.flatten()),
+            ("usd_per_gpu_hour", self.usd_per_gpu_hour.flatten()),
+            ("usd_per_step", self.usd_per_step.flatten()),
+            ("usd_per_mtok", self.usd_per_mtok.flatten()),
             ("goodput", self.goodput),
         ]
     }

@@ -85,7 +85,16 @@ pub fn points_csv(summary: &Summary) -> Result<String, ReportError> {
 pub(crate) fn points_of(variant: &Variant) -> Vec<(Option<&str>, Metrics)> {
     match &variant.job {
         JobResult::Collective(result) => {
-            let rows = result.rows.iter().map(Metrics::of_row);
+            let Metrics {
+                kw,
+                usd_per_gpu_hour,
+                ..
+            } = variant.metrics;
+            let rows = result.rows.iter().map(|row| Metrics {
+                kw,
+                usd_per_gpu_hour,
+                ..Metrics::of_row(row)
+            });
             rows.map(|metrics| (None, metrics)).collect()
         }
         JobResult::Training(_) => vec![(None, variant.metrics.clone())],
@@ -93,6 +102,8 @@ pub(crate) fn points_of(variant: &Variant) -> Vec<(Option<&str>, Metrics)> {
             let jobs = result.jobs.iter().map(|job| {
                 let metrics = Metrics {
                     time_us: Some(job.time_us),
+                    kw: variant.metrics.kw,
+                    usd_per_gpu_hour: variant.metrics.usd_per_gpu_hour,
                     ..Metrics::default()
                 };
                 (Some(job.name.as_str()), metrics)

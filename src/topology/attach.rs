@@ -169,6 +169,7 @@ impl Machine {
             name: name.to_owned(),
             node: None,
             fabric: Some(self.fabrics.len() as u16),
+            price: None,
         });
         let first = self.graph.node_count() as u32;
         let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();

@@ -101,11 +101,16 @@ impl<'a> Builder<'a> {
     ) -> Option<Template> {
         let at = format!("components.{name}");
         check_component_names(component, &at, faults);
+        let price = match &component.price {
+            Some(price) => models.price(price, &format!("{at}.price"), faults),
+            None => None,
+        };
         let mut template = Template {
             spots: vec![Spot {
                 name: String::new(),
                 node: component.node.then_some(0),
                 inside: 0..u32::from(component.node),
+                price,
             }],
             nodes: u32::from(component.node),
             ..Template::default()

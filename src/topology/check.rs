@@ -309,6 +309,15 @@ pub(super) fn hardware(hardware: &Hardware, faults: &mut Vec<Fault>) {
     for (name, model) in &hardware.devices {
         device_model(name, model, faults);
     }
+    if let Some(overhead) = &hardware.server_overhead
+        && !(0.0..=1.0).contains(&overhead.value)
+    {
+        faults.push(Fault::new(
+            "hardware.server_overhead.value",
+            overhead.value.to_string(),
+            "a part from 0 to 1 of what a server's parts draw",
+        ));
+    }
 }
 
 /// Times that can be added up.
@@ -370,7 +379,6 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
                 ("fp8_tflops", m.fp8_tflops.as_ref().map(|f| f.value)),
                 ("fp4_tflops", m.fp4_tflops.as_ref().map(|f| f.value)),
                 ("sustained", m.sustained.as_ref().map(|f| f.value)),
-                ("max_watts", m.max_watts.as_ref().map(|f| f.value)),
                 ("sms", m.sms.as_ref().map(|n| f64::from(n.value))),
             ];
             for (field, value) in rates {

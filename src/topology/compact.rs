@@ -78,18 +78,21 @@ pub fn edited(text: &str, name: &str, changes: &Changes) -> Result<String, Topol
 
 /// The model of the shipped hardware that a path leads into, where the file has none of that name.
 fn model_of(text: &str, path: &str) -> Option<(String, String)> {
-    let mut names = path.split('.');
-    let (top, kind, name) = (names.next()?, names.next()?, names.next()?);
-    if top != "hardware" {
-        return None;
-    }
+    let names: Vec<&str> = path.split('.').collect();
+    // The one figure that is no model's is taken as a whole, too.
+    let place = match names.as_slice() {
+        ["hardware", "server_overhead", ..] => &names[1..2],
+        ["hardware", _, _, ..] => &names[1..3],
+        _ => return None,
+    };
+    let at = |top: &Value| place.iter().try_fold(top, |v, name| v.get(name)).cloned();
     let own: Value = serde_json::from_str(text).ok()?;
-    if own.get(top).and_then(|h| h.get(kind)?.get(name)).is_some() {
+    if own.get("hardware").and_then(at).is_some() {
         return None;
     }
     let shipped = serde_json::to_value(catalogue::hardware()).ok()?;
-    let model = shipped.get(kind)?.get(name)?;
-    Some((format!("{top}.{kind}.{name}"), model.to_string()))
+    let model = at(&shipped)?;
+    Some((format!("hardware.{}", place.join(".")), model.to_string()))
 }
 
 /// What `--set` takes.

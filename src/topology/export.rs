@@ -57,6 +57,7 @@ fn used_hardware(topology: &Topology) -> Hardware {
     let mut hardware = Hardware {
         architectures: topology.architectures.clone(),
         processors: topology.processors.clone(),
+        server_overhead: topology.server_overhead.clone(),
         ..Hardware::default()
     };
     for (_, device) in topology.devices() {
@@ -236,6 +237,10 @@ impl<'t> Tree<'t> {
         for (i, place) in self.topology.places.iter().enumerate() {
             let name = place.node.map(|n| &self.topology.nodes[n.index()].name);
             specs[i].node = name == Some(&place.name);
+            let price = place
+                .price
+                .and_then(|p| self.topology.prices.get(usize::from(p)));
+            specs[i].price = price.cloned();
         }
         for (_, device) in self.topology.devices() {
             if self.branch(device.place).is_none() {

@@ -5,10 +5,11 @@
 
 use super::architecture::Architecture;
 use super::hardware::{
-    CpuVendor, DeviceModel, GpuModel, LinkFamily, LinkModel, NicModel, ProcessorModel, SwitchModel,
+    CpuVendor, DeviceModel, GpuModel, LinkFamily, LinkModel, NicModel, ProcessorModel, Sourced,
+    SwitchModel,
 };
 use super::spec::RoutingPolicy;
-use fabricsim_units::{Bandwidth, Time};
+use fabricsim_units::{Bandwidth, Money, Time};
 use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -118,6 +119,8 @@ pub struct Place {
     pub node: Option<NodeId>,
     /// The fabric's index, if this is a fabric.
     pub fabric: Option<u16>,
+    /// The price of its component, an index into [`Topology::prices`].
+    pub price: Option<u16>,
 }
 
 /// One operating system's devices.
@@ -176,6 +179,10 @@ pub struct Topology {
     pub architectures: BTreeMap<String, Architecture>,
     /// What CPUs of each make have in common.
     pub processors: BTreeMap<CpuVendor, ProcessorModel>,
+    /// Prices of components that are sold as a whole.
+    pub prices: Vec<Sourced<Money>>,
+    /// What fans and power supplies of servers take, as a part of what all else in them draws.
+    pub server_overhead: Option<Sourced<f64>>,
     /// What links from and to storage devices carry at most: what those read and write.
     pub limits: BTreeMap<LinkId, Bandwidth>,
 }

@@ -5,7 +5,8 @@
 //! figure is a [`Sourced`] value: a number with a unit and where it comes from.
 
 use super::architecture::Architecture;
-use fabricsim_units::{Bandwidth, Bytes, Time};
+use super::power::{CableModel, PowerModel};
+use fabricsim_units::{Bandwidth, Bytes, Money, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,6 +47,9 @@ pub struct Hardware {
     /// Kinds of device, by name.
     #[serde(default)]
     pub devices: BTreeMap<String, DeviceModel>,
+    /// What a server's fans and power supplies take, as a part of what all else in it draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_overhead: Option<Sourced<f64>>,
 }
 
 /// What a link belongs to; decides which paths may use it.
@@ -106,6 +110,9 @@ pub struct LinkModel {
     /// From the first bit in at one end to the first bit out at the other, without
     /// the devices at the ends.
     pub latency: Sourced<Time>,
+    /// Of a network: the cables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cable: Option<CableModel>,
 }
 
 /// One physical loss on a link.
@@ -203,9 +210,15 @@ pub struct GpuModel {
     /// peak say, where it may draw more power at the same peak; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sustained: Option<Sourced<f64>>,
-    /// The most watts that it may draw; absent if that is not known.
+    /// What it draws.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_watts: Option<Sourced<f64>>,
+    pub power: Option<PowerModel>,
+    /// What one costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Sourced<Money>>,
+    /// What an hour of one costs with its share of the machine, as clouds rent it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price_per_hour: Option<Sourced<Money>>,
     /// How many streaming multiprocessors it has; absent if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sms: Option<Sourced<u32>>,
@@ -249,6 +262,12 @@ pub struct SwitchModel {
     /// direction; absent if it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduction: Option<Sourced<Bandwidth>>,
+    /// What it draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerModel>,
+    /// What one costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Sourced<Money>>,
 }
 
 impl SwitchModel {
@@ -315,6 +334,12 @@ pub struct CpuModel {
     pub memory_bandwidth: Sourced<Bandwidth>,
     /// Through the root complex, one way.
     pub latency: Sourced<Time>,
+    /// What it draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerModel>,
+    /// What one costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Sourced<Money>>,
 }
 
 /// What forwards PCIe traffic: not all of it is a switch, and `nvidia-smi` and NCCL name
@@ -356,6 +381,12 @@ pub struct PcieSwitchModel {
     pub role: PcieRole,
     /// Port to port.
     pub latency: Sourced<Time>,
+    /// What it draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerModel>,
+    /// What one costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Sourced<Money>>,
 }
 
 /// What a NIC speaks: which of NCCL's network plugins drives it.
@@ -413,6 +444,12 @@ pub struct NicModel {
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rails: Option<Sourced<u32>>,
+    /// What it draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerModel>,
+    /// What one costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Sourced<Money>>,
 }
 
 /// Small messages of a network interface, which travel in their descriptors.
@@ -461,4 +498,10 @@ pub struct StorageModel {
     pub write_rate: Sourced<Bandwidth>,
     /// From a request to the first byte that is read.
     pub latency: Sourced<Time>,
+    /// What it draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerModel>,
+    /// What one costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Sourced<Money>>,
 }

@@ -6,6 +6,7 @@
 
 pub mod architecture;
 mod attach;
+pub mod bill;
 mod builder;
 pub mod catalogue;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub mod load;
 mod machine;
 mod models;
 pub mod paths;
+pub mod power;
 pub mod route;
 pub mod schema;
 pub mod select;
@@ -40,6 +42,7 @@ mod template;
 mod tests;
 
 pub use architecture::{Architecture, KernelModel};
+pub use bill::Bill;
 pub use check::{Finding, Severity, check};
 pub use error::{Fault, TopologyError};
 pub use expand::{Overrides, expand, expand_and_check};
@@ -49,6 +52,7 @@ pub use graph::{
 pub use hardware::{DeviceModel, GpuModel, Hardware, LinkFamily, LinkModel, Sourced, StorageModel};
 pub use load::load;
 pub use paths::{PathMatrix, PathType};
+pub use power::{CableModel, Medium, PowerModel, TransceiverModel};
 pub use route::{Hop, Route, RouteError, Router, Share, Shift};
 pub use software::{ProcessModel, SocketModel, processes, sockets};
 pub use spec::TopologySpec;

@@ -80,6 +80,7 @@ impl Machine {
                 name: full,
                 node: spot.node.map(|n| NodeId(node_base + n)),
                 fabric: None,
+                price: spot.price,
             });
         }
         let mut kept = Vec::new();
@@ -202,6 +203,8 @@ impl Machine {
             link_models: tables.links,
             architectures: tables.architectures,
             processors: tables.processors,
+            prices: tables.prices,
+            server_overhead: tables.server_overhead,
             limits,
         }
     }

@@ -4,7 +4,8 @@ use super::architecture::Architecture;
 use super::check;
 use super::error::Fault;
 use super::graph::DeviceKind;
-use super::hardware::{CpuVendor, DeviceModel, Hardware, LinkModel, ProcessorModel};
+use super::hardware::{CpuVendor, DeviceModel, Hardware, LinkModel, ProcessorModel, Sourced};
+use fabricsim_units::Money;
 use std::collections::BTreeMap;
 
 /// Models and device names met so far, numbered in the order of first use.
@@ -15,6 +16,7 @@ pub(super) struct Models<'a> {
     links: Vec<(&'a str, &'a LinkModel)>,
     architectures: BTreeMap<String, Architecture>,
     processors: BTreeMap<CpuVendor, ProcessorModel>,
+    prices: Vec<&'a Sourced<Money>>,
     stems: Vec<String>,
     rdma: Vec<&'a [String]>,
     device_numbers: BTreeMap<&'a str, u16>,
@@ -28,6 +30,8 @@ pub(super) struct Tables {
     pub(super) links: Vec<(String, LinkModel)>,
     pub(super) architectures: BTreeMap<String, Architecture>,
     pub(super) processors: BTreeMap<CpuVendor, ProcessorModel>,
+    pub(super) prices: Vec<Sourced<Money>>,
+    pub(super) server_overhead: Option<Sourced<f64>>,
     pub(super) stems: Vec<String>,
     pub(super) rdma: Vec<Vec<String>>,
 }
@@ -42,6 +46,7 @@ impl<'a> Models<'a> {
             links: Vec::new(),
             architectures: BTreeMap::new(),
             processors: BTreeMap::new(),
+            prices: Vec::new(),
             stems: Vec::new(),
             rdma: Vec::new(),
             device_numbers: BTreeMap::new(),
@@ -160,6 +165,22 @@ impl<'a> Models<'a> {
         Some((number, model))
     }
 
+    /// The number of a component's price.
+    pub(super) fn price(
+        &mut self,
+        price: &'a Sourced<Money>,
+        path: &str,
+        faults: &mut Vec<Fault>,
+    ) -> Option<u16> {
+        let known = self.prices.iter().position(|known| *known == price);
+        let at = known.unwrap_or(self.prices.len());
+        let number = number(at, "prices", path, faults)?;
+        if known.is_none() {
+            self.prices.push(price);
+        }
+        Some(number)
+    }
+
     /// The number of a device name, and of the RDMA names of such devices, if they have any.
     pub(super) fn stem(
         &mut self,
@@ -186,11 +207,14 @@ impl<'a> Models<'a> {
 
     /// What has been used.
     pub(super) fn into_tables(self) -> Tables {
+        let own = self.own.and_then(|own| own.server_overhead.as_ref());
         Tables {
             devices: owned(self.devices),
             links: owned(self.links),
             architectures: self.architectures,
             processors: self.processors,
+            prices: self.prices.into_iter().cloned().collect(),
+            server_overhead: own.or(self.shipped.server_overhead.as_ref()).cloned(),
             stems: self.stems,
             rdma: self.rdma.into_iter().map(<[String]>::to_vec).collect(),
         }

@@ -17,7 +17,8 @@
 //! Instances of one name in one list share a numbering, so `rack` × 2 of one component and
 //! `rack` × 1 of another are `rack0`, `rack1` and `rack2`.
 
-use super::hardware::Hardware;
+use super::hardware::{Hardware, Sourced};
+use fabricsim_units::Money;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,6 +61,9 @@ pub struct ComponentSpec {
     /// True for the block that is one node (one operating system): `--nodes` counts these.
     #[serde(default)]
     pub node: bool,
+    /// What one costs, with all that is in it: a server, a rack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Sourced<Money>>,
     /// Devices, by name; GPUs are ranked in this order of names, then by index.
     #[serde(default)]
     pub devices: BTreeMap<String, DeviceSpec>,

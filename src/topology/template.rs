@@ -45,6 +45,8 @@ pub(super) struct Spot {
     pub(super) node: Option<u32>,
     /// The nodes inside it, counted within the template.
     pub(super) inside: Range<u32>,
+    /// The price of its component, by number.
+    pub(super) price: Option<u16>,
 }
 
 /// One copy of a component inside another.
@@ -307,6 +309,7 @@ impl Template {
                 } else {
                     spot.inside.start + node_base..spot.inside.end + node_base
                 },
+                price: spot.price,
             }));
             for (group, members) in &inner.ports {
                 self.ports

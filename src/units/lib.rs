@@ -1,15 +1,18 @@
-//! Quantities with units: [`Bytes`], [`Bandwidth`], [`Time`] and, for what lasts longer, [`Span`].
+//! Quantities with units: [`Bytes`], [`Bandwidth`], [`Time`] and, for what lasts longer, [`Span`];
+//! [`Power`] and [`Money`].
 //!
 //! All are integers, so that a simulation is exact and repeats bit for bit: bytes,
-//! bytes per second, picoseconds and nanoseconds. Files and flags hold them as
-//! people write them (`25MiB`, `450GB/s`, `400Gb/s`, `1.5us`); decimal prefixes
+//! bytes per second, picoseconds and nanoseconds, milliwatts and millionths of a dollar. Files and
+//! flags hold them as people write them (`25MiB`, `450GB/s`, `400Gb/s`, `1.5us`, `700W`, `2.69USD`); decimal prefixes
 //! (K, M, G, T) are powers of 1000, binary ones (Ki, Mi, Gi, Ti) powers of 1024,
 //! `b` is a bit and `B` a byte. The one exception is [`Bytes::parse_flag`], which
 //! reads sizes as nccl-tests does on its command line.
 
 mod bandwidth;
 mod bytes;
+mod money;
 mod parse;
+mod power;
 mod span;
 mod time;
 
@@ -17,7 +20,9 @@ pub mod text;
 
 pub use bandwidth::Bandwidth;
 pub use bytes::Bytes;
+pub use money::Money;
 pub use parse::UnitError;
+pub use power::Power;
 pub use span::Span;
 pub use time::Time;
 

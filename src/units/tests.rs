@@ -144,3 +144,38 @@ proptest! {
         let _ = (Bytes::parse(&text), Bytes::parse_flag(&text), Bandwidth::parse(&text), Time::parse(&text));
     }
 }
+
+#[test]
+fn powers_and_prices_are_exact() {
+    for (text, milliwatts) in [("700W", 700_000), ("10.2kW", 10_200_000), ("0.1 W", 100)] {
+        let power = Power::parse(text).unwrap();
+        assert_eq!(power.watts(), f64::from(milliwatts) / 1e3, "{text}");
+        assert_eq!(Power::parse(&power.to_string()), Ok(power), "{text}");
+    }
+    for (text, shown) in [
+        ("36000USD", "36000USD"),
+        ("2.690 USD", "2.69USD"),
+        ("0.000001USD", "0.000001USD"),
+        ("0USD", "0USD"),
+    ] {
+        let price = Money::parse(text).unwrap();
+        assert_eq!(price.to_string(), shown);
+        assert_eq!(Money::parse(shown), Ok(price));
+    }
+    assert_eq!(Money::from_dollars(3).dollars(), 3.0);
+    assert_eq!(Power::from_watts(1500).to_string(), "1.5kW");
+}
+
+#[test]
+fn what_is_no_power_and_no_price_is_told() {
+    let said = Power::parse("700").unwrap_err().to_string();
+    assert!(said.contains("no unit (one of mW W kW MW)"), "{said}");
+    let said = Money::parse("$5").unwrap_err().to_string();
+    assert!(said.contains("36000USD"), "{said}");
+    assert!(Money::parse("-1USD").is_err());
+    assert!(Money::parse("0.0000001USD").is_err());
+    assert_eq!(
+        Power::from_watts(u64::MAX).saturating_add(Power::from_watts(1)),
+        Power::from_watts(u64::MAX)
+    );
+}

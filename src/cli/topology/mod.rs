@@ -1,5 +1,6 @@
 //! `fabricsim topology`: machines to look at.
 
+mod cost;
 mod paths;
 mod show;
 
@@ -37,6 +38,12 @@ enum Command {
     List,
     /// Shows what a machine is made of: devices, links and their rates, fabrics
     Show(Machine),
+    /// Counts a machine's parts, with what they draw and cost
+    ///
+    /// Servers, switches, cables and transceivers, each with its watts and its price, their sources,
+    /// and the sums. What no file says is unknown: `topology new NAME --set …` writes a file in which
+    /// it can be put in.
+    Cost(cost::Cost),
     /// Checks a topology; exits with 2 if it is not a machine
     Check(Machine),
     /// Draws a machine
@@ -157,6 +164,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     match &args.command {
         Command::List => list(),
         Command::Show(machine) => Ok(terminal::print(&show::show(&machine.load(quiet)?))?),
+        Command::Cost(cost) => cost.run(quiet),
         Command::Check(machine) => check_machine(machine, quiet),
         Command::Draw {
             machine,

@@ -5,6 +5,7 @@ use crate::ScenarioError;
 use crate::refusal::{fault, refusal, refuse};
 use crate::site::{At, Site, environment};
 use crate::spec::ScenarioSpec;
+use crate::tariff::hourly_price;
 use fabricsim_fault::goodput::{Cluster, LongRunSpec};
 use fabricsim_fault::{FaultError, Faults};
 use fabricsim_nccl::Env;
@@ -52,12 +53,6 @@ pub(crate) fn training(
     let mut env = environment(spec, None, (folder, origin), &mut faults)?;
     // Each rank of a training job has a process of its own.
     env.ranks_per_process = spec.ranks_per_process.unwrap_or(1);
-    if let Some(price) = spec.dollars_per_gpu_hour
-        && !(price.is_finite() && price > 0.0)
-    {
-        let wrong = fault("dollars_per_gpu_hour", price.to_string(), "more than 0");
-        faults.push(wrong);
-    }
     refuse(origin, faults)?;
     let site = at
         .machines
@@ -79,13 +74,15 @@ pub(crate) fn training(
     Ok(ValidTraining {
         warnings: site.warnings,
         notes: site.notes,
+        price: spec
+            .dollars_per_gpu_hour
+            .or_else(|| hourly_price(&site.topology)),
         topology: site.topology,
         gpus: site.gpus,
         training,
         faults: site.faults,
         env: site.env,
         long_run: spec.long_run.clone(),
-        price: spec.dollars_per_gpu_hour,
     })
 }
 

@@ -151,8 +151,23 @@ pub(crate) fn lines(variants: &[&Variant], waterfalls: &[Waterfall], baseline: &
             Some(ran(v)?.model_tflops_per_gpu)
         }),
         table.line("MFU", Better::More, share, |v| v.metrics.mfu),
+        table.line("power, kW", Better::Neither, three_digits, |v| {
+            v.metrics.kw.flatten()
+        }),
+        table.line("kWh per step", step, three_digits, |v| {
+            v.metrics.kwh_per_step.flatten()
+        }),
+        table.line("kWh per M tokens", Better::Less, three_digits, |v| {
+            v.metrics.kwh_per_mtok.flatten()
+        }),
+        table.line("$ per GPU and hour", Better::Neither, three_digits, |v| {
+            v.metrics.usd_per_gpu_hour.flatten()
+        }),
+        table.line("$ per step", step, three_digits, |v| {
+            v.metrics.usd_per_step.flatten()
+        }),
         table.line("$ per M tokens", Better::Less, three_digits, |v| {
-            v.metrics.usd_per_mtok
+            v.metrics.usd_per_mtok.flatten()
         }),
         table.line("goodput", Better::More, share, |v| v.metrics.goodput),
         table.line("bubble", Better::Less, share, |v| v.metrics.bubble_share),

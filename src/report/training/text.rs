@@ -142,10 +142,7 @@ fn speed(variant: &Variant, result: &StepResult, out: &mut Out) {
             ),
         ],
     ];
-    if let Some(dollars) = result.dollars_per_million_tokens {
-        let price = format!("${}", three_digits(dollars));
-        rows.push(["cost".into(), price, "per million tokens".into()]);
-    }
+    rows.extend(running(variant));
     let shares = [
         (
             "bubble",
@@ -169,6 +166,44 @@ fn speed(variant: &Variant, result: &StepResult, out: &mut Out) {
         .map(|[what, value, note]| vec![cell(what), styled(value, STRONG), cell(note)])
         .collect();
     out.table(&[left(""), left(""), left("")], &rows);
+}
+
+/// What a step draws and costs, as far as that is known.
+fn running(variant: &Variant) -> Vec<[String; 3]> {
+    let metrics = &variant.metrics;
+    let mut rows = Vec::new();
+    if let Some(Some(dollars)) = metrics.usd_per_mtok {
+        let mut note = "per million tokens".to_owned();
+        if let (Some(Some(step)), Some(Some(hour))) =
+            (metrics.usd_per_step, metrics.usd_per_gpu_hour)
+        {
+            note += &format!(
+                ", ${} a step at ${} per GPU and hour",
+                three_digits(step),
+                three_digits(hour)
+            );
+        }
+        rows.push(["cost".into(), format!("${}", three_digits(dollars)), note]);
+    }
+    let Some(kw) = metrics.kw else { return rows };
+    let known = |value: Option<Option<f64>>| value.flatten().map(three_digits);
+    rows.push(match kw {
+        None => [
+            "power".into(),
+            "unknown".into(),
+            "`fabricsim topology cost` names the parts without known watts".into(),
+        ],
+        Some(kw) => [
+            "power".into(),
+            format!("{} kW", three_digits(kw)),
+            "of the whole machine at full load".into(),
+        ],
+    });
+    if let (Some(step), Some(tokens)) = (known(metrics.kwh_per_step), known(metrics.kwh_per_mtok)) {
+        let note = format!("a step, {tokens} kWh per million tokens");
+        rows.push(["energy".into(), format!("{step} kWh"), note]);
+    }
+    rows
 }
 
 fn whole(result: &StepResult) -> String {

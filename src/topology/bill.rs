@@ -1,0 +1,583 @@
+//! What a machine is made of, part by part, with what the parts draw and cost.
+//!
+//! Counted from the graph. What no file says is unknown and stays so: a sum says of how many parts it
+//! does not know.
+
+use super::graph::{DeviceKind, Place, Topology};
+use super::hardware::{DeviceModel, LinkFamily, PcieRole, Sourced};
+use super::power::{Medium, PowerModel};
+use fabricsim_units::{Money, Power};
+use std::collections::BTreeMap;
+
+/// A kind of part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// A component that is sold as a whole: a server, a rack.
+    Whole,
+    /// A device.
+    Device(DeviceKind),
+    /// A cable of the network, of a kind that its model may not say.
+    Cable(Option<Medium>),
+    /// One end of an optical cable.
+    Transceiver,
+}
+
+impl Part {
+    /// The name used in reports.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Part::Whole => "as a whole",
+            Part::Device(kind) => kind.label(),
+            Part::Cable(Some(medium)) => medium.label(),
+            Part::Cable(None) => "cable",
+            Part::Transceiver => "transceiver",
+        }
+    }
+}
+
+/// A figure of a part.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Figure<'t, T> {
+    /// Its value and source.
+    Known(&'t Sourced<T>),
+    /// It has none of its own: that of another line holds it.
+    Held,
+    /// No file says it.
+    Unknown,
+}
+
+impl<'t, T> Figure<'t, T> {
+    fn of(found: Option<&'t Sourced<T>>) -> Self {
+        found.map_or(Figure::Unknown, Figure::Known)
+    }
+
+    /// The figure with its source, if it is known.
+    #[must_use]
+    pub const fn known(&self) -> Option<&'t Sourced<T>> {
+        match self {
+            Figure::Known(sourced) => Some(sourced),
+            Figure::Held | Figure::Unknown => None,
+        }
+    }
+
+    /// Whether no file says it.
+    #[must_use]
+    pub const fn is_unknown(&self) -> bool {
+        matches!(self, Figure::Unknown)
+    }
+}
+
+/// Equal parts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line<'t> {
+    /// What they are.
+    pub part: Part,
+    /// The name of their model; of what is sold as a whole that of its instances.
+    pub model: &'t str,
+    /// What people call them.
+    pub title: &'t str,
+    /// How many there are.
+    pub count: u64,
+    /// Whether a server's fans cool them and its power supplies feed them.
+    pub in_server: bool,
+    /// What one draws without work.
+    pub idle: Figure<'t, Power>,
+    /// What one draws at full load.
+    pub busy: Figure<'t, Power>,
+    /// What one costs.
+    pub price: Figure<'t, Money>,
+}
+
+/// All parts of a machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bill<'t> {
+    /// The parts, by kind and model.
+    pub lines: Vec<Line<'t>>,
+    /// What fans and power supplies of servers take, as a part of what all else in them draws.
+    pub server_overhead: Option<&'t Sourced<f64>>,
+    /// Racks, where the machine is described by racks.
+    pub racks: Option<u64>,
+}
+
+/// A sum, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Total<T> {
+    /// Of those parts whose figures are known.
+    pub known: T,
+    /// How many parts it leaves out.
+    pub unknown: u64,
+}
+
+impl<T: Copy> Total<T> {
+    /// The sum, if it is of all parts.
+    #[must_use]
+    pub fn whole(&self) -> Option<T> {
+        (self.unknown == 0).then_some(self.known)
+    }
+}
+
+/// How much of the time parts work.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Load {
+    /// An average GPU, 0 to 1.
+    pub gpus: f64,
+    /// All else, 0 to 1.
+    pub rest: f64,
+}
+
+impl Load {
+    /// Nothing works.
+    pub const IDLE: Load = Load {
+        gpus: 0.0,
+        rest: 0.0,
+    };
+    /// All works all the time.
+    pub const BUSY: Load = Load {
+        gpus: 1.0,
+        rest: 1.0,
+    };
+}
+
+impl Line<'_> {
+    /// What one draws on average, working so much of the time; `None` if that is not known.
+    fn power(&self, share: f64) -> Option<Power> {
+        let of = |figure: &Figure<'_, Power>| match figure {
+            Figure::Known(sourced) => Some(sourced.value),
+            Figure::Held => Some(Power::ZERO),
+            Figure::Unknown => None,
+        };
+        if share <= 0.0 {
+            return of(&self.idle);
+        }
+        if share >= 1.0 {
+            return of(&self.busy);
+        }
+        let (idle, busy) = (of(&self.idle)?, of(&self.busy)?);
+        Some(idle.scaled(1.0 - share).saturating_add(busy.scaled(share)))
+    }
+}
+
+impl<T> Total<T> {
+    fn with(self, other: Total<T>, add: impl Fn(T, T) -> T) -> Total<T> {
+        Total {
+            known: add(self.known, other.known),
+            unknown: self.unknown + other.unknown,
+        }
+    }
+}
+
+impl Bill<'_> {
+    /// What the machine draws.
+    #[must_use]
+    pub fn power(&self, load: Load) -> Total<Power> {
+        let network = self.network_power(load);
+        self.server_power(load).with(network, Power::saturating_add)
+    }
+
+    /// What servers draw: their parts, and what fans and power supplies add.
+    #[must_use]
+    pub fn server_power(&self, load: Load) -> Total<Power> {
+        let parts = self.power_of(true, load);
+        let overhead = self.server_overhead.map(|overhead| overhead.value);
+        let unfed = overhead.is_none() && parts.known > Power::ZERO;
+        Total {
+            known: parts.known.scaled(1.0 + overhead.unwrap_or_default()),
+            unknown: parts.unknown + u64::from(unfed),
+        }
+    }
+
+    /// What switches of the network draw, fans and power supplies included, and transceivers.
+    #[must_use]
+    pub fn network_power(&self, load: Load) -> Total<Power> {
+        self.power_of(false, load)
+    }
+
+    fn power_of(&self, in_server: bool, load: Load) -> Total<Power> {
+        let mut total = Total::default();
+        for line in self.lines.iter().filter(|l| l.in_server == in_server) {
+            let share = match line.part {
+                Part::Device(DeviceKind::Gpu) => load.gpus,
+                _ => load.rest,
+            };
+            let lines = match line.power(share) {
+                Some(one) => Total {
+                    known: one.saturating_mul(line.count),
+                    unknown: 0,
+                },
+                None => Total {
+                    known: Power::ZERO,
+                    unknown: line.count,
+                },
+            };
+            total = total.with(lines, Power::saturating_add);
+        }
+        total
+    }
+
+    /// What all parts cost.
+    #[must_use]
+    pub fn price(&self) -> Total<Money> {
+        self.price_of(true)
+            .with(self.price_of(false), Money::saturating_add)
+    }
+
+    /// What servers cost, or the network.
+    #[must_use]
+    pub fn price_of(&self, in_server: bool) -> Total<Money> {
+        let mut total = Total::default();
+        for line in self.lines.iter().filter(|l| l.in_server == in_server) {
+            match line.price {
+                Figure::Known(one) => {
+                    let all: Money = one.value.saturating_mul(line.count);
+                    total.known = all.saturating_add(total.known);
+                }
+                Figure::Held => {}
+                Figure::Unknown => total.unknown += line.count,
+            }
+        }
+        total
+    }
+}
+
+impl Topology {
+    /// Its parts, with what they draw and cost.
+    #[must_use]
+    pub fn bill(&self) -> Bill<'_> {
+        let mut lines = self.wholes();
+        lines.extend(self.parts());
+        lines.extend(self.cables());
+        let racks = self.places.iter().filter(|place| is_rack(place)).count() as u64;
+        Bill {
+            lines,
+            server_overhead: self.server_overhead.as_ref(),
+            racks: (racks > 0).then_some(racks),
+        }
+    }
+
+    /// Components that are sold as a whole; those within others are held by them.
+    fn wholes(&self) -> Vec<Line<'_>> {
+        let sold = self.sold();
+        let mut counts: BTreeMap<(&str, u16), u64> = BTreeMap::new();
+        for (place, &sold) in self.places.iter().zip(&sold) {
+            if let (Some(price), Sold::Itself) = (place.price, sold) {
+                *counts.entry((stem(place), price)).or_default() += 1;
+            }
+        }
+        let line = |((name, price), count)| Line {
+            part: Part::Whole,
+            model: name,
+            title: "",
+            count,
+            in_server: true,
+            idle: Figure::Held,
+            busy: Figure::Held,
+            price: Figure::Known(&self.prices[usize::from(price)]),
+        };
+        counts.into_iter().map(line).collect()
+    }
+
+    /// The devices, but for what is only a part of another one.
+    fn parts(&self) -> Vec<Line<'_>> {
+        let sold = self.sold();
+        let mut counts: BTreeMap<(DeviceKind, u16, bool, bool), u64> = BTreeMap::new();
+        for (_, device) in self.devices() {
+            let model = &self.device_models[usize::from(device.model)].1;
+            if matches!(model, DeviceModel::PcieSwitch(m) if m.role != PcieRole::Switch) {
+                continue;
+            }
+            let place = device.place as usize;
+            let in_server = self.places[place].fabric.is_none();
+            let held = sold[place] != Sold::InParts;
+            let key = (device.kind, device.model, in_server, held);
+            *counts.entry(key).or_default() += 1;
+        }
+        let line = |((kind, model, in_server, held), count)| {
+            let (name, model) = &self.device_models[usize::from(model)];
+            let (idle, busy) = watts(model.power());
+            Line {
+                part: Part::Device(kind),
+                model: name,
+                title: model.title(),
+                count,
+                in_server,
+                idle,
+                busy,
+                price: match held {
+                    true => Figure::Held,
+                    false => Figure::of(model.price()),
+                },
+            }
+        };
+        counts.into_iter().map(line).collect()
+    }
+
+    /// The cables of networks, and the transceivers at their ends.
+    fn cables(&self) -> Vec<Line<'_>> {
+        let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
+        // Both directions of a cable follow each other.
+        for (id, link) in self.links().step_by(2) {
+            if self.family(id) == LinkFamily::Network {
+                *counts.entry(link.model).or_default() += u64::from(link.lanes);
+            }
+        }
+        let mut lines = Vec::new();
+        for (model, count) in counts {
+            let (name, model) = &self.link_models[usize::from(model)];
+            let cable = model.cable.as_ref();
+            let ends = cable.and_then(|cable| cable.transceiver.as_ref());
+            let medium = cable.map(|cable| cable.medium.value);
+            // Whether a cable of an unknown kind has transceivers, and what they draw, is unknown too.
+            let own = match (medium, ends) {
+                (Some(Medium::Copper), _) | (Some(Medium::Optical), Some(_)) => Figure::Held,
+                (Some(Medium::Optical), None) | (None, _) => Figure::Unknown,
+            };
+            let price = Figure::of(cable.and_then(|cable| cable.price.as_ref()));
+            lines.push(Line {
+                part: Part::Cable(medium),
+                model: name,
+                title: "",
+                count,
+                in_server: false,
+                idle: own,
+                busy: own,
+                price,
+            });
+            if let Some(end) = ends.filter(|_| medium == Some(Medium::Optical)) {
+                let (idle, busy) = watts(end.power.as_ref());
+                lines.push(Line {
+                    part: Part::Transceiver,
+                    model: name,
+                    title: &end.title,
+                    count: 2 * count,
+                    in_server: false,
+                    idle,
+                    busy,
+                    price: match (&end.price, price) {
+                        (None, Figure::Known(_)) => Figure::Held,
+                        (own, _) => Figure::of(own.as_ref()),
+                    },
+                });
+            }
+        }
+        lines
+    }
+
+    /// By place: how what is in it is sold.
+    fn sold(&self) -> Vec<Sold> {
+        let mut known: BTreeMap<&str, Sold> = BTreeMap::new();
+        let mut all = Vec::with_capacity(self.places.len());
+        for place in &self.places {
+            // An outer place always comes before those within it.
+            let outer = place.name.rsplit_once('/').map(|(outer, _)| outer);
+            let sold = match outer.and_then(|outer| known.get(outer)) {
+                Some(Sold::Itself | Sold::Within) => Sold::Within,
+                _ if place.price.is_some() => Sold::Itself,
+                _ => Sold::InParts,
+            };
+            known.insert(&place.name, sold);
+            all.push(sold);
+        }
+        all
+    }
+}
+
+/// How what is in a place is sold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sold {
+    /// Part by part.
+    InParts,
+    /// The place as a whole.
+    Itself,
+    /// With a place around it.
+    Within,
+}
+
+fn watts(model: Option<&PowerModel>) -> (Figure<'_, Power>, Figure<'_, Power>) {
+    let idle = model.and_then(|model| model.idle.as_ref());
+    let busy = model.and_then(|model| model.busy.as_ref());
+    (Figure::of(idle), Figure::of(busy))
+}
+
+/// Whether a place is called a rack: `rack0`, `pod1/rack3`.
+fn is_rack(place: &Place) -> bool {
+    place.fabric.is_none() && stem(place) == "rack"
+}
+
+/// The last part of a place's name, without its number.
+fn stem(place: &Place) -> &str {
+    let last = place.name.rsplit('/').next().unwrap_or_default();
+    last.trim_end_matches(|c: char| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compact::{Changes, compact};
+    use crate::{Overrides, catalogue, expand, export, load};
+
+    fn machine(name: &str, nodes: Option<u32>) -> Topology {
+        let spec = catalogue::find(name).unwrap();
+        expand(&spec, catalogue::hardware(), &Overrides { nodes }).unwrap()
+    }
+
+    fn changed(name: &str, set: &[&str]) -> Topology {
+        let changes = Changes {
+            set: set.iter().map(|&set| set.to_owned()).collect(),
+            ..Changes::default()
+        };
+        let text = compact(name, &changes).unwrap();
+        let spec = load::parse(&text, name).unwrap();
+        expand(&spec, catalogue::hardware(), &Overrides::default()).unwrap()
+    }
+
+    fn count(bill: &Bill<'_>, part: Part) -> u64 {
+        let lines = bill.lines.iter().filter(|line| line.part == part);
+        lines.map(|line| line.count).sum()
+    }
+
+    /// A unit of a SuperPOD, by hand: 32 servers of 8 NICs on 8 leaves, one a rail, whose 32 free
+    /// ports each go to 4 spines of 64 ports. The same 8 leaves, 4 spines and 256 cables to NICs are in
+    /// an order for 256 H100 (vitextech.com).
+    #[test]
+    fn a_superpods_network_is_as_counted_by_hand() {
+        let machine = machine("superpod-h100", Some(32));
+        let bill = machine.bill();
+        assert_eq!(count(&bill, Part::Device(DeviceKind::Gpu)), 256);
+        assert_eq!(count(&bill, Part::Device(DeviceKind::Cpu)), 64);
+        assert_eq!(count(&bill, Part::Device(DeviceKind::Nic)), 256);
+        assert_eq!(count(&bill, Part::Device(DeviceKind::NvSwitch)), 128);
+        assert_eq!(count(&bill, Part::Device(DeviceKind::Switch)), 8 + 4);
+        let cables = count(&bill, Part::Cable(Some(Medium::Optical)));
+        assert_eq!(cables, 256 + 256);
+        assert_eq!(count(&bill, Part::Transceiver), 2 * cables);
+        assert_eq!(count(&bill, Part::Whole), 32);
+        assert_eq!(bill.racks, None);
+    }
+
+    /// A rack, by hand: 18 trays of 4 GPUs, 2 Grace and 4 NICs, 9 switch trays of two chips; 4 rails
+    /// of 18 ports each, a leaf for each rail, whose 72 cables up fill two spines of 64.
+    #[test]
+    fn a_racks_parts_are_as_counted_by_hand() {
+        let machine = machine("gb200-nvl72", None);
+        let bill = machine.bill();
+        assert_eq!(count(&bill, Part::Device(DeviceKind::Gpu)), 72);
+        assert_eq!(count(&bill, Part::Device(DeviceKind::Cpu)), 36);
+        assert_eq!(count(&bill, Part::Device(DeviceKind::Nic)), 72);
+        assert_eq!(count(&bill, Part::Device(DeviceKind::NvSwitch)), 18);
+        assert_eq!(count(&bill, Part::Device(DeviceKind::Switch)), 4 + 2);
+        // NVLink's cables are the rack's.
+        assert_eq!(count(&bill, Part::Cable(Some(Medium::Optical))), 72 + 72);
+        assert_eq!(bill.racks, Some(1));
+        assert_eq!(count(&bill, Part::Whole), 1);
+    }
+
+    /// Measured at most: 8.4 kW in training near full use, 82 % of the 10.2 kW on the plate (Latif et
+    /// al., IEEE Access 13, arXiv 2412.08602). What the plate has more is no part's: fans at full
+    /// speed, drives, NICs for storage and management, and a margin.
+    #[test]
+    fn a_server_of_eight_h100_draws_what_was_measured() {
+        let machine = machine("dgx-h100", None);
+        let servers = machine.bill().server_power(Load::BUSY).whole().unwrap();
+        let kw = servers.kilowatts();
+        assert!((kw / 8.4 - 1.0).abs() < 0.05, "{kw} kW");
+        assert!(kw < 10.2, "{kw} kW");
+    }
+
+    /// About 120 kW, as NVIDIA said at GTC 2024.
+    #[test]
+    fn a_rack_of_72_draws_about_120_kw() {
+        let machine = machine("gb200-nvl72", None);
+        let bill = machine.bill();
+        let kw = bill.server_power(Load::BUSY).whole().unwrap().kilowatts();
+        assert!((kw / 120.0 - 1.0).abs() < 0.1, "{kw} kW");
+        // The network stands outside: 6 switches and 288 transceivers.
+        let network = bill.network_power(Load::BUSY).whole().unwrap();
+        assert_eq!(network, Power::from_watts(6 * 783 + 288 * 8));
+    }
+
+    #[test]
+    fn what_is_unknown_stays_unknown() {
+        let machine = machine("dgx-a100", None);
+        let bill = machine.bill();
+        let power = bill.power(Load::BUSY);
+        assert_eq!(power.whole(), None);
+        // 6 NVSwitches, 8 NUMA nodes, 4 PCIe switches, 8 NICs.
+        assert_eq!(power.unknown, 6 + 8 + 4 + 8);
+        let price = bill.price();
+        assert_eq!(price.whole(), None);
+        // 12 switches, 168 cables and their transceivers; the server has a price as a whole.
+        assert_eq!(price.unknown, 12 + 168 + 336);
+        assert_eq!(price.known, Money::from_dollars(200_000));
+        assert_eq!(bill.price_of(true).whole(), Some(price.known));
+    }
+
+    #[test]
+    fn a_file_of_ones_own_changes_watts_and_prices() {
+        let before = machine("dgx-h100", None);
+        let before = before.bill();
+        let after = changed(
+            "dgx-h100",
+            &[
+                "hardware.devices.h100-sxm.gpu.power.busy.value=500W",
+                "hardware.devices.quantum-2.switch.price.value=50000USD",
+                "hardware.links.ib-ndr400.cable.medium.value=copper",
+                "components.dgx-h100.price=null",
+            ],
+        );
+        let after = after.bill();
+        let less = 8.0 * 0.2 * 1.106;
+        let kw = |bill: &Bill<'_>| bill.server_power(Load::BUSY).known.kilowatts();
+        assert!((kw(&before) - kw(&after) - less).abs() < 1e-9);
+        assert_eq!(count(&after, Part::Transceiver), 0);
+        assert_eq!(count(&after, Part::Cable(Some(Medium::Copper))), 264);
+        let network = Money::from_dollars(12 * 50_000 + 264 * 1280);
+        assert_eq!(after.price_of(false).whole(), Some(network));
+        // Part by part now: GPUs have a price, 22 others in the server have none.
+        let servers = after.price_of(true);
+        assert_eq!(servers.known, Money::from_dollars(8 * 30_000));
+        assert_eq!(servers.unknown, 4 + 2 + 8 + 8);
+        let overhead = changed("dgx-h100", &["hardware.server_overhead.value=0"]);
+        let plain = overhead.bill().server_power(Load::IDLE).whole().unwrap();
+        let parts = 8.0 * 142.0 + 4.0 * 100.0 + 2.0 * 140.8 + 8.0 * (45.0 + 15.0);
+        assert!((plain.watts() - parts).abs() < 1e-9, "{plain}");
+    }
+
+    #[test]
+    fn between_idle_and_busy_it_goes_by_the_share_of_time() {
+        let machine = machine("dgx-h100", None);
+        let bill = machine.bill();
+        let of = |gpus| bill.power(Load { gpus, rest: 1.0 }).whole().unwrap();
+        let (none, half, all) = (of(0.0), of(0.5), of(1.0));
+        assert_eq!(all, bill.power(Load::BUSY).whole().unwrap());
+        let middle = (none.watts() + all.watts()) / 2.0;
+        assert!((half.watts() - middle).abs() < 0.01);
+        let difference = 8.0 * (700.0 - 142.0) * 1.106;
+        assert!((all.watts() - none.watts() - difference).abs() < 0.01);
+    }
+
+    #[test]
+    fn an_exported_machine_has_the_same_bill() {
+        for name in ["dgx-a100", "gb200-nvl72", "gh200-quad"] {
+            let machine = machine(name, None);
+            let text = export::to_json(&export::export(&machine));
+            let spec = load::parse(&text, name).unwrap();
+            let again = expand(&spec, catalogue::hardware(), &Overrides::default()).unwrap();
+            let (bill, again) = (machine.bill(), again.bill());
+            assert_eq!(bill.power(Load::BUSY), again.power(Load::BUSY), "{name}");
+            assert_eq!(bill.price(), again.price(), "{name}");
+            assert_eq!(bill.racks, again.racks, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_overhead_is_a_part() {
+        let changes = Changes {
+            set: vec!["hardware.server_overhead.value=1.5".to_owned()],
+            ..Changes::default()
+        };
+        let said = compact("dgx-h100", &changes).unwrap_err().to_string();
+        assert!(said.contains("hardware.server_overhead.value"), "{said}");
+        assert!(said.contains("from 0 to 1"), "{said}");
+    }
+}
