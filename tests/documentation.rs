@@ -185,6 +185,13 @@ fn nccl() {
     assert!(follow("docs/nccl.md", folder.path()) > 1);
 }
 
+#[test]
+fn money_and_power() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = "docs/money-and-power.md";
+    assert!(follow(page, folder.path()) > 8);
+}
+
 /// An all-reduce of two ranks: each sends all to the other and adds what comes.
 const RING: &str = r#"<algo name="exchange" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="allreduce" inplace="1">
   <gpu id="0" i_chunks="2" o_chunks="2" s_chunks="0">

@@ -12,11 +12,6 @@ use fabricsim_units::{Money, Power};
 pub fn bill(topology: &Topology, pue: f64) -> Bill {
     let bill = topology.bill();
     let overhead = bill.server_overhead;
-    let powers = |load| Split {
-        servers: kilowatts(bill.server_power(load), pue),
-        network: kilowatts(bill.network_power(load), pue),
-        all: power(&bill, load, pue),
-    };
     Bill {
         topology: topology.name.clone(),
         title: topology.title.clone(),
@@ -26,29 +21,30 @@ pub fn bill(topology: &Topology, pue: f64) -> Bill {
         lines: bill.lines.iter().map(line).collect(),
         server_overhead: overhead.map(|overhead| figure(overhead, |value| value)),
         pue,
-        idle_kw: powers(Load::IDLE),
-        busy_kw: powers(Load::BUSY),
-        usd: Split {
-            servers: sum(bill.price_of(true), Money::dollars),
-            network: sum(bill.price_of(false), Money::dollars),
-            all: price(&bill),
-        },
+        idle_kw: power(&bill, Load::IDLE, pue),
+        busy_kw: power(&bill, Load::BUSY, pue),
+        usd: price(&bill),
         usd_per_gpu_hour: hourly(topology),
     }
 }
 
 /// What it draws, kW.
-pub(crate) fn power(bill: &bill::Bill<'_>, load: Load, pue: f64) -> Sum {
-    kilowatts(bill.power(load), pue)
-}
-
-fn kilowatts(total: Total<Power>, pue: f64) -> Sum {
-    sum(total, |power: Power| power.kilowatts() * pue)
+pub(crate) fn power(bill: &bill::Bill<'_>, load: Load, pue: f64) -> Split {
+    let kilowatts = |total| sum(total, |power: Power| power.kilowatts() * pue);
+    Split {
+        servers: kilowatts(bill.server_power(load)),
+        network: kilowatts(bill.network_power(load)),
+        all: kilowatts(bill.power(load)),
+    }
 }
 
 /// What it costs, dollars.
-pub(crate) fn price(bill: &bill::Bill<'_>) -> Sum {
-    sum(bill.price(), Money::dollars)
+pub(crate) fn price(bill: &bill::Bill<'_>) -> Split {
+    Split {
+        servers: sum(bill.price_of(true), Money::dollars),
+        network: sum(bill.price_of(false), Money::dollars),
+        all: sum(bill.price(), Money::dollars),
+    }
 }
 
 fn sum<T: Copy>(total: Total<T>, number: impl Fn(T) -> f64) -> Sum {

@@ -7,6 +7,7 @@ use fabricsim_report::Variant;
 use fabricsim_report::training::{ShareKind, StepResult};
 use fabricsim_topology::Topology;
 use fabricsim_topology::bill::Load;
+use fabricsim_units::Money;
 
 /// What the scenario says of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -86,12 +87,12 @@ fn computing(ran: &StepResult) -> f64 {
 /// Dollars per GPU and hour by the models of the machine's GPUs, on average; nothing if one of them
 /// does not say it.
 pub(crate) fn hourly_price(topology: &Topology) -> Option<f64> {
-    let mut count = 0_u32;
-    let mut sum = 0.0;
+    let mut count = 0;
+    let mut sum = Money::ZERO;
     for gpu in topology.gpus() {
         let price = topology.gpu_model(gpu)?.price_per_hour.as_ref()?;
-        sum += price.value.dollars();
+        sum = sum.saturating_add(price.value);
         count += 1;
     }
-    (count > 0).then(|| sum / f64::from(count))
+    (count > 0).then(|| sum.divided(count).dollars())
 }

@@ -8,7 +8,7 @@ use super::summary_json::pretty;
 use super::table::{HEADER, STRONG};
 use super::text_table::{Cell, Column, Out, WARNING, cell, left, right, styled};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Equal parts. A figure is absent where that of another line holds it, and `null` where it is not
 /// known.
@@ -34,7 +34,7 @@ pub struct Line {
 }
 
 /// A sum over parts.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, serde::Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sum {
     /// Of all parts; `null` if one of them is not known.
     pub total: Option<f64>,
@@ -55,7 +55,7 @@ impl Sum {
 }
 
 /// A sum over servers, over the network that joins them, and over both.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Split {
     /// Nodes, and what stands in their racks.
     pub servers: Sum,

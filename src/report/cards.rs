@@ -1,7 +1,7 @@
 //! Machines beside each other: what their cards and networks are made of.
 
 use super::ReportError;
-use super::bill::{Sum, dollars};
+use super::bill::{Split, Sum, dollars};
 use super::lines::Line;
 use super::numbers::three_digits;
 use super::numeric::FORMAT;
@@ -56,11 +56,11 @@ pub struct Card {
     /// What it draws without work, watts.
     pub gpu_idle_watts: Option<Figure>,
     /// What the whole machine draws at full load, kW.
-    pub busy_kw: Sum,
+    pub busy_kw: Split,
     /// The same without work.
-    pub idle_kw: Sum,
+    pub idle_kw: Split,
     /// What the whole machine costs, dollars.
-    pub usd: Sum,
+    pub usd: Split,
     /// Dollars per GPU and hour.
     pub usd_per_gpu_hour: Option<Figure>,
 }
@@ -171,9 +171,20 @@ fn lines(cards: &[Card]) -> Vec<Line> {
         }),
         line("power of a GPU", &|c| figure(&c.gpu_watts, "W")),
         line("without work", &|c| figure(&c.gpu_idle_watts, "W")),
-        line("power of the machine", &|c| sum(&c.busy_kw, &kw, "watts")),
-        line("without work", &|c| sum(&c.idle_kw, &kw, "watts")),
-        line("price of the machine", &|c| sum(&c.usd, &dollars, "price")),
+        line("power of servers", &|c| {
+            sum(&c.busy_kw.servers, &kw, "watts")
+        }),
+        line("without work", &|c| sum(&c.idle_kw.servers, &kw, "watts")),
+        line("power of the network", &|c| {
+            sum(&c.busy_kw.network, &kw, "watts")
+        }),
+        line("without work", &|c| sum(&c.idle_kw.network, &kw, "watts")),
+        line("price of servers", &|c| {
+            sum(&c.usd.servers, &dollars, "a price")
+        }),
+        line("price of the network", &|c| {
+            sum(&c.usd.network, &dollars, "a price")
+        }),
         line("$ per GPU and hour", &|c| {
             let hour = c.usd_per_gpu_hour.as_ref();
             hour.map(|hour| three_digits(hour.value))

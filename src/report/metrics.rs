@@ -272,3 +272,34 @@ pub fn is_less_better(name: &str) -> bool {
         || name.starts_with("kwh_")
         || less.iter().any(|ending| name.ends_with(ending))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn unknown_is_null_and_what_does_not_apply_is_absent() {
+        let metrics = Metrics {
+            kw: Some(None),
+            usd_per_gpu_hour: Some(Some(2.5)),
+            ..Metrics::default()
+        };
+        let value = serde_json::to_value(&metrics).unwrap();
+        assert_eq!(value, json!({"kw": null, "usd_per_gpu_hour": 2.5}));
+        let again: Metrics = serde_json::from_value(value.clone()).unwrap();
+        assert_eq!(again, metrics);
+        let schema = schemars::schema_for!(Metrics);
+        let schema = jsonschema::validator_for(schema.as_value()).unwrap();
+        assert!(schema.is_valid(&value));
+        assert!(schema.is_valid(&json!({})));
+        assert!(!schema.is_valid(&json!({"kw": "12"})));
+        let numbers = metrics.numbers();
+        let of = |name: &str| numbers.iter().find(|number| number.0 == name);
+        assert_eq!(of("kw"), Some(&("kw", None)));
+        assert_eq!(
+            of("usd_per_gpu_hour"),
+            Some(&("usd_per_gpu_hour", Some(2.5)))
+        );
+    }
+}

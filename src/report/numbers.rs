@@ -41,6 +41,17 @@ pub fn three_digits(value: f64) -> String {
     format!("{value:.0$}", decimals(value))
 }
 
+/// As [`three_digits`], with three digits of small numbers too: `0.00234`; with an exponent where
+/// they stand far behind the point.
+#[must_use]
+pub fn three_digits_of_small(value: f64) -> String {
+    match value.abs() {
+        v if v >= 0.1 || v == 0.0 => three_digits(value),
+        v if v < 1e-6 => format!("{value:.2e}"),
+        v => format!("{value:.0$}", 2 + (-v.log10()).ceil() as usize),
+    }
+}
+
 /// How many decimals give `value` three digits.
 fn decimals(value: f64) -> usize {
     match value.abs() {
@@ -139,5 +150,24 @@ pub fn seconds(value: f64) -> String {
         v if v < 119.5 * 60.0 => format!("{} min", trimmed(value / 60.0, 1)),
         v if v < 47.5 * 3600.0 => format!("{} h", trimmed(value / 3600.0, 1)),
         _ => format!("{} days", trimmed(value / 86_400.0, 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_numbers_keep_their_digits() {
+        for (value, text) in [
+            (0.0, "0.000"),
+            (0.123_4, "0.123"),
+            (0.012_34, "0.0123"),
+            (0.000_234_4, "0.000234"),
+            (1.234e-9, "1.23e-9"),
+            (12.34, "12.3"),
+        ] {
+            assert_eq!(three_digits_of_small(value), text);
+        }
     }
 }

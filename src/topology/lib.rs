@@ -7,6 +7,8 @@
 pub mod architecture;
 mod attach;
 pub mod bill;
+#[cfg(test)]
+mod bill_tests;
 mod builder;
 pub mod catalogue;
 #[cfg(test)]

@@ -57,6 +57,15 @@ impl Money {
         Money(self.0.saturating_add(other.0))
     }
 
+    /// What one of so many costs, rounded down to a millionth of a dollar; nothing of none.
+    #[must_use]
+    pub const fn divided(self, count: u64) -> Self {
+        match self.0.checked_div(count) {
+            Some(one) => Money(one),
+            None => Money::ZERO,
+        }
+    }
+
     /// What so many cost; the largest if it does not fit.
     #[must_use]
     pub const fn saturating_mul(self, count: u64) -> Self {

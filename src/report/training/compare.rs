@@ -2,7 +2,7 @@
 
 use super::{Share, ShareKind, StepResult};
 use crate::lines::{Better, EQUAL, LEAST_SHARE, Line, Table, Whole, changes, fits};
-use crate::numbers::{count, percent, seconds, size, three_digits};
+use crate::numbers::{count, percent, seconds, size, three_digits, three_digits_of_small};
 use crate::{Part, Summary, Variant, Waterfall, scaled, waterfall};
 
 /// What a training step of a variant took, if it ran.
@@ -154,19 +154,22 @@ pub(crate) fn lines(variants: &[&Variant], waterfalls: &[Waterfall], baseline: &
         table.line("power, kW", Better::Neither, three_digits, |v| {
             v.metrics.kw.flatten()
         }),
-        table.line("kWh per step", step, three_digits, |v| {
+        table.line("kWh per step", step, three_digits_of_small, |v| {
             v.metrics.kwh_per_step.flatten()
         }),
-        table.line("kWh per M tokens", Better::Less, three_digits, |v| {
-            v.metrics.kwh_per_mtok.flatten()
-        }),
+        table.line(
+            "kWh per M tokens",
+            Better::Less,
+            three_digits_of_small,
+            |v| v.metrics.kwh_per_mtok.flatten(),
+        ),
         table.line("$ per GPU and hour", Better::Neither, three_digits, |v| {
             v.metrics.usd_per_gpu_hour.flatten()
         }),
-        table.line("$ per step", step, three_digits, |v| {
+        table.line("$ per step", step, three_digits_of_small, |v| {
             v.metrics.usd_per_step.flatten()
         }),
-        table.line("$ per M tokens", Better::Less, three_digits, |v| {
+        table.line("$ per M tokens", Better::Less, three_digits_of_small, |v| {
             v.metrics.usd_per_mtok.flatten()
         }),
         table.line("goodput", Better::More, share, |v| v.metrics.goodput),

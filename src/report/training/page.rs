@@ -10,7 +10,9 @@ use super::{
 };
 use crate::html::{drawing, tile};
 use crate::lines::LEAST_SHARE;
-use crate::numbers::{count, grouped, micros, percent, seconds, size, three_digits};
+use crate::numbers::{
+    count, grouped, micros, percent, seconds, size, three_digits, three_digits_of_small,
+};
 use crate::{ReportError, Variant};
 use maud::{Markup, html};
 
@@ -58,7 +60,7 @@ pub(crate) fn tiles(variant: &Variant, result: &StepResult) -> Markup {
             (tile("bubble", &percent(result.bubble), "waiting for other stages"))
             (tile("memory", &size(memory.total.get() as f64), &format!("of {}: {fits}", size(memory.capacity.get() as f64))))
             @if let Some(dollars) = result.dollars_per_million_tokens {
-                (tile("cost", &format!("${}", three_digits(dollars)), "per million tokens"))
+                (tile("cost", &format!("${}", three_digits_of_small(dollars)), "per million tokens"))
             }
             @if let Some(used) = &result.goodput {
                 (tile("goodput", &tenths(used.goodput), "over a long run with failures"))

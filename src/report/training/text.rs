@@ -6,7 +6,7 @@ use super::{
 };
 use crate::concurrent::{ConcurrentResult, rows as concurrent_rows};
 use crate::lines::LEAST_SHARE;
-use crate::numbers::{count, micros, percent, seconds, size, three_digits};
+use crate::numbers::{count, micros, percent, seconds, size, three_digits, three_digits_of_small};
 use crate::table::{BAR, HEADER, STRONG, bar};
 use crate::text_table::{Cell, ERROR, Out, WARNING, cell, left, right, styled};
 use crate::{Summary, Variant};
@@ -179,14 +179,18 @@ fn running(variant: &Variant) -> Vec<[String; 3]> {
         {
             note += &format!(
                 ", ${} a step at ${} per GPU and hour",
-                three_digits(step),
+                three_digits_of_small(step),
                 three_digits(hour)
             );
         }
-        rows.push(["cost".into(), format!("${}", three_digits(dollars)), note]);
+        rows.push([
+            "cost".into(),
+            format!("${}", three_digits_of_small(dollars)),
+            note,
+        ]);
     }
     let Some(kw) = metrics.kw else { return rows };
-    let known = |value: Option<Option<f64>>| value.flatten().map(three_digits);
+    let known = |value: Option<Option<f64>>| value.flatten().map(three_digits_of_small);
     rows.push(match kw {
         None => [
             "power".into(),
