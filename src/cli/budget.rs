@@ -23,6 +23,16 @@ pub(super) struct BudgetArgs {
 const PERCENT: u64 = 70;
 
 impl BudgetArgs {
+    /// Memory, if it was said.
+    pub(super) const fn memory(&self) -> Option<Bytes> {
+        self.memory
+    }
+
+    /// Threads, if they were said.
+    pub(super) const fn jobs(&self) -> Option<NonZeroUsize> {
+        self.jobs
+    }
+
     /// The budget of a command.
     pub(super) fn budget(&self, exact_full: bool) -> Budget {
         let own = || {

@@ -50,6 +50,9 @@ pub enum CliError {
         "none of the {0} tables could be predicted; what was skipped and why stands in the output"
     )]
     NothingPredicted(usize),
+    /// Slurm refuses, or tasks of a job array did not end well; all of it, for people.
+    #[error("{0}")]
+    Slurm(String),
     /// Standard output.
     #[error("cannot write to standard output: {0}")]
     Stdout(#[from] io::Error),
@@ -68,7 +71,7 @@ impl CliError {
     }
 
     /// 0 if only nobody reads on, 1 if the answer is a failure, 2 for bad usage or input, 3 for
-    /// output that cannot be written.
+    /// output that cannot be written, and for another program that fails.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -82,6 +85,7 @@ impl CliError {
             CliError::Report(error) if error.is_usage() => 2,
             CliError::Report(_)
             | CliError::Stdout(_)
+            | CliError::Slurm(_)
             | CliError::Scenario(ScenarioError::Output(_)) => 3,
             CliError::Scenario(_)
             | CliError::Explain(_)

@@ -1,9 +1,45 @@
 //! What an interrupted command leaves behind: nothing that is not whole.
 
 use fabricsim_report::remove_unfinished;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The exit status of a bug.
 const BUG: i32 = 101;
+
+type Last = Box<dyn Fn() + Send>;
+
+/// What is said when the program is interrupted.
+static LAST: Mutex<Option<Last>> = Mutex::new(None);
+
+fn last() -> MutexGuard<'static, Option<Last>> {
+    // A place for one value is never half changed.
+    LAST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As long as this lives, an interrupted program says something before it ends.
+pub(super) struct WhenInterrupted(());
+
+/// What a signal does first, until what is returned is dropped.
+pub(super) fn when_interrupted(say: impl Fn() + Send + 'static) -> WhenInterrupted {
+    *last() = Some(Box::new(say));
+    WhenInterrupted(())
+}
+
+impl Drop for WhenInterrupted {
+    fn drop(&mut self) {
+        *last() = None;
+    }
+}
+
+/// As long as this lives, no signal ends the program: it waits.
+pub(super) struct Held(
+    #[expect(dead_code, reason = "held, not read")] MutexGuard<'static, Option<Last>>,
+);
+
+/// What is done from now on, until this is dropped, is done wholly.
+pub(super) fn held() -> Held {
+    Held(last())
+}
 
 /// From now on a panic, after its message, removes what is half written and ends the program with
 /// status 101, in whichever thread it is: release builds do not unwind.
@@ -27,6 +63,10 @@ pub fn watch_signals() {
     };
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
+            let last = last();
+            if let Some(say) = &*last {
+                say();
+            }
             remove_unfinished();
             std::process::exit(128 + signal);
         }

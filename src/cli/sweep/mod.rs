@@ -1,6 +1,7 @@
 //! `fabricsim sweep`: many experiments that differ along axes.
 
 mod run;
+mod slurm;
 
 use super::{CliError, output, terminal};
 use clap::Subcommand;

@@ -1,6 +1,7 @@
 //! `fabricsim sweep run`.
 
 use super::say;
+use super::slurm::{self, Passed, SlurmArgs};
 use crate::cli::budget::BudgetArgs;
 use crate::cli::what_if::WhatIfArgs;
 use crate::cli::{CliError, output, terminal};
@@ -15,6 +16,7 @@ use fabricsim_report::sweep::{
 use fabricsim_topology::load;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -58,6 +60,8 @@ pub(super) struct Args {
     /// Prints one JSON document
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    slurm: SlurmArgs,
 }
 
 fn shard(text: &str) -> Result<Shard, String> {
@@ -76,12 +80,48 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let info = sweep.info(args.shard, &machines, &origin)?;
     let default = || Path::new("runs").join(format!("sweep-{}", info.name));
     let target = args.output.clone().unwrap_or_else(default);
+    let as_array = args.slurm.wanted()?;
     let growing = SweepFolder::open(&target, info.clone())?;
-    let left = growing.left();
-    let bar = bar(&info, left.len(), quiet || args.json);
+    let hidden = quiet || args.json;
+    let slowest = match as_array {
+        true => {
+            let passed = passed(args, hidden);
+            slurm::run(&args.slurm, &passed, (&target, &info, &growing))?;
+            Vec::new()
+        }
+        false => run_here(
+            args,
+            (&sweep, &machines),
+            &growing,
+            bar(&info, growing.left().len(), hidden),
+        )?,
+    };
+    let points = growing.finish()?;
+    if as_array {
+        slurm::tidy(&target)?;
+    }
+    if args.json {
+        terminal::print(&document(&info, &points))?;
+    } else if !quiet {
+        say(&sweep_text(&info, &points, terminal::colour()), &target)?;
+        say_slowest(&sweep, slowest);
+    }
+    match points.iter().any(|point| point.status == Status::Done) {
+        true => Ok(()),
+        false => Err(CliError::NoPointDone(points.len())),
+    }
+}
+
+/// Runs the points that a folder lacks; gives those that took longest.
+fn run_here(
+    args: &Args,
+    (sweep, machines): (&Sweep, &Machines),
+    growing: &SweepFolder,
+    bar: ProgressBar,
+) -> Result<Vec<(Duration, u32)>, CliError> {
     let slowest = Mutex::new(Vec::new());
     let budget = args.budget.budget(false);
-    run_points(&sweep, &left, (&budget, &machines), &|row, time| {
+    run_points(sweep, &growing.left(), (&budget, machines), &|row, time| {
         growing.add(&row)?;
         let mut slowest = slowest.lock().unwrap_or_else(PoisonError::into_inner);
         keep_slowest(&mut slowest, time, row.point);
@@ -89,17 +129,35 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         Ok(())
     })?;
     bar.finish_and_clear();
-    let points = growing.finish()?;
-    if args.json {
-        terminal::print(&document(&info, &points))?;
-    } else if !quiet {
-        say(&sweep_text(&info, &points, terminal::colour()), &target)?;
-        let slowest = slowest.into_inner().unwrap_or_else(PoisonError::into_inner);
-        say_slowest(&sweep, slowest);
+    Ok(slowest.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// What the tasks of a job array are given: all that says which sweep it is.
+fn passed(args: &Args, hidden: bool) -> Passed {
+    let many = [
+        ("over", &args.over),
+        ("what-if", &args.what_if),
+        ("set", &args.set),
+    ];
+    let mut words = Vec::new();
+    for (flag, values) in many {
+        words.extend(values.iter().map(|value| format!("--{flag}={value}")));
     }
-    match points.iter().any(|point| point.status == Status::Done) {
-        true => Ok(()),
-        false => Err(CliError::NoPointDone(points.len())),
+    words.extend(
+        args.objective
+            .iter()
+            .map(|name| format!("--objective={name}")),
+    );
+    words.push(format!("--max-points={}", args.max_points));
+    let memory = args.budget.memory();
+    words.extend(memory.map(|memory| format!("--memory={}", memory.get())));
+    words.push("--".to_owned());
+    let mut arguments: Vec<_> = words.into_iter().map(OsString::from).collect();
+    arguments.push(args.target.clone().into());
+    Passed {
+        arguments,
+        jobs: args.budget.jobs(),
+        hidden,
     }
 }
 

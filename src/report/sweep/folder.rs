@@ -75,7 +75,8 @@ impl SweepInfo {
     }
 
     /// What is other than in the info of an older folder.
-    fn differs(&self, old: &SweepInfo) -> Option<String> {
+    #[must_use]
+    pub fn differs(&self, old: &SweepInfo) -> Option<String> {
         let of = |shard: Option<Shard>| match shard {
             Some(Shard { index, of }) => format!("shard {index}/{of}"),
             None => "all points".to_owned(),
