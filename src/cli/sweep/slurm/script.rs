@@ -78,12 +78,14 @@ pub(super) fn options(
         "--nodes=1".into(),
         "--ntasks=1".into(),
         "--open-mode=truncate".into(),
-        // Relative to the folder, for `%` in a path would be read as a pattern.
-        format!("--output={}", Job::log_name("%a")).into(),
     ];
     let mut folder = OsString::from("--chdir=");
     folder.push(slurm);
     options.push(folder);
+    let mut log = OsString::from("--output=");
+    log.push(pattern(slurm));
+    log.push(format!("/{}", Job::log_name("%a")));
+    options.push(log);
     let mut add = |option: &str, value: Option<&str>| {
         options.extend(value.map(|value| format!("--{option}={value}").into()));
     };
@@ -94,6 +96,14 @@ pub(super) fn options(
     add("cpus-per-task", jobs.map(|n| n.to_string()).as_deref());
     options.extend(args.sbatch_arg.iter().map(OsString::from));
     options
+}
+
+/// A path where Slurm reads `%a` and its like; what is no text stays as it is.
+fn pattern(path: &Path) -> OsString {
+    match path.to_str() {
+        Some(text) => text.replace('%', "%%").into(),
+        None => path.into(),
+    }
 }
 
 /// Numbers in order as Slurm takes them: `1-3,7`.
