@@ -262,6 +262,15 @@ fn a_queue_that_cannot_be_read_leaves_the_array() {
     ] {
         assert!(lost.err.contains(part), "{}", lost.err);
     }
+    // Its tasks' folders say how far it is.
+    let mut status = Command::cargo_bin("fabricsim").unwrap();
+    status.current_dir(cluster.folder.path());
+    let status = done(status.args(["sweep", "status", "there"]));
+    assert!(
+        status.out.starts_with("mine: 12 of 12 points are over.\n"),
+        "{}",
+        status.out
+    );
     // It is not submitted again as long as nobody knows.
     assert_eq!(cluster.sweep(&["-o", "there", "--slurm"]).code, 3);
     // It ended long ago.

@@ -65,7 +65,7 @@ fn say(text: &str, folder: &Path) -> Result<(), CliError> {
 
 fn status(folder: &Path, as_json: bool) -> Result<(), CliError> {
     let info = read_info(folder)?;
-    let points = read_points(folder)?;
+    let points = slurm::with_tasks(folder, &info, read_points(folder)?)?;
     let wanted = info.numbers().count();
     if as_json {
         let SweepInfo { name, digest, .. } = &info;

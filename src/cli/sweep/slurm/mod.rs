@@ -14,10 +14,11 @@ mod script;
 
 use crate::cli::{CliError, signals, terminal};
 pub(super) use args::SlurmArgs;
-use fabricsim_report::sweep::{SweepFolder, SweepInfo};
+use fabricsim_report::sweep::{PointRow, Shard, SweepFolder, SweepInfo};
 use fabricsim_report::write_file;
 use job::{Job, io};
 use parts::Whole;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
@@ -96,6 +97,29 @@ pub(super) fn run(
     };
     let job = submit(args, passed, (&whole, of), &slurm)?;
     finish(&job, &mut whole, &slurm, passed.hidden)
+}
+
+/// The points of a sweep's folder, with those that the tasks of its job array have by now.
+///
+/// # Errors
+/// Files that cannot be read.
+pub(super) fn with_tasks(
+    path: &Path,
+    info: &SweepInfo,
+    points: Vec<PointRow>,
+) -> Result<Vec<PointRow>, CliError> {
+    let slurm = path.join(FOLDER);
+    let Some(job) = Job::read(&slurm)? else {
+        return Ok(points);
+    };
+    let mut all: BTreeMap<u32, PointRow> = points.into_iter().map(|p| (p.point, p)).collect();
+    for index in 1..=job.of {
+        let shard = Shard { index, of: job.of };
+        for point in parts::points_of(info, shard, &slurm)? {
+            all.entry(point.point).or_insert(point);
+        }
+    }
+    Ok(all.into_values().collect())
 }
 
 /// All is in the sweep's folder: that of its tasks goes.

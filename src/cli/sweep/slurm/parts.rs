@@ -3,7 +3,7 @@
 use super::job::{Job, io};
 use crate::cli::CliError;
 use fabricsim_report::ReportError;
-use fabricsim_report::sweep::{Shard, SweepFolder, SweepInfo, read_info, read_points};
+use fabricsim_report::sweep::{PointRow, Shard, SweepFolder, SweepInfo, read_info, read_points};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -24,21 +24,10 @@ impl Whole<'_> {
     pub(super) fn take(&mut self, slurm: &Path, of: u32) -> Result<(), CliError> {
         for index in 1..=of {
             let shard = Shard { index, of };
-            let path = folder_of(slurm, index);
-            if !self.left.iter().any(|&point| shard.has(point)) || !exists(&path)? {
+            if !self.left.iter().any(|&point| shard.has(point)) {
                 continue;
             }
-            let expected = SweepInfo {
-                shard: Some(shard),
-                ..self.info.clone()
-            };
-            let Some(found) = info_of(&path)? else {
-                continue;
-            };
-            if let Some(what) = expected.differs(&found) {
-                return Err(CliError::Report(ReportError::AnotherSweep { path, what }));
-            }
-            for point in read_points(&path)? {
+            for point in points_of(self.info, shard, slurm)? {
                 if self.left.remove(&point.point) {
                     self.folder.add(&point)?;
                 }
@@ -141,6 +130,35 @@ fn last_lines(log: &Path) -> Vec<String> {
     lines[skip..].iter().map(|&line| line.to_owned()).collect()
 }
 
+/// The points of a sweep that the folder of one of its parts has by now.
+///
+/// # Errors
+/// It is of another sweep; files that cannot be read.
+pub(super) fn points_of(
+    info: &SweepInfo,
+    shard: Shard,
+    slurm: &Path,
+) -> Result<Vec<PointRow>, CliError> {
+    let path = folder_of(slurm, shard.index);
+    if !exists(&path)? {
+        return Ok(Vec::new());
+    }
+    let expected = SweepInfo {
+        shard: Some(shard),
+        ..info.clone()
+    };
+    let found = match read_info(&path) {
+        Err(ReportError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            return Ok(Vec::new());
+        }
+        found => found?,
+    };
+    match expected.differs(&found) {
+        Some(what) => Err(CliError::Report(ReportError::AnotherSweep { path, what })),
+        None => Ok(read_points(&path)?),
+    }
+}
+
 fn folder_of(slurm: &Path, index: u32) -> PathBuf {
     slurm.join(format!("shard-{index}"))
 }
@@ -151,14 +169,6 @@ fn exists(path: &Path) -> Result<bool, CliError> {
         Ok(entries) => Ok(entries.count() > 0),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(source) => Err(io("read", path, source)),
-    }
-}
-
-fn info_of(path: &Path) -> Result<Option<SweepInfo>, CliError> {
-    match read_info(path) {
-        Ok(info) => Ok(Some(info)),
-        Err(ReportError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error.into()),
     }
 }
 

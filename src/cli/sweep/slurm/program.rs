@@ -83,13 +83,15 @@ pub(super) struct Queued {
 impl Queued {
     /// For people.
     pub(super) fn told(&self) -> String {
-        match (&self.reason, self.waiting) {
-            (Some(reason), 1..) => format!(
-                "{} tasks running, {} waiting ({reason})",
-                self.running, self.waiting
-            ),
-            _ => format!("{} tasks running", self.running),
+        let mut told = format!("tasks: {} running", self.running);
+        if self.waiting > 0 {
+            told += &format!(", {} waiting", self.waiting);
         }
+        // `None` until Slurm has looked at it.
+        if let Some(reason) = self.reason.as_ref().filter(|reason| *reason != "None") {
+            told += &format!(" ({reason})");
+        }
+        told
     }
 }
 
@@ -98,7 +100,15 @@ impl Queued {
 /// # Errors
 /// What squeue says.
 pub(super) fn queued(id: &str) -> Result<Option<Queued>, String> {
-    let options = ["--noheader", "--array", "--format=%T|%r", "--jobs", id];
+    // Jobs in partitions that are hidden, too.
+    let options = [
+        "--all",
+        "--noheader",
+        "--array",
+        "--format=%T|%r",
+        "--jobs",
+        id,
+    ];
     let told = output("squeue", &options.map(OsString::from)).map_err(|error| error.to_string())?;
     if told.status.success() {
         return Ok(read_queue(&String::from_utf8_lossy(&told.stdout)));
@@ -143,6 +153,12 @@ fn words(told: &Output) -> String {
 fn output(program: &str, options: &[OsString]) -> io::Result<Output> {
     let mut command = Command::new(program);
     command.args(options).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        // What the user likes to see of the queue is not all of it.
+        if name.as_encoded_bytes().starts_with(b"SQUEUE_") {
+            command.env_remove(name);
+        }
+    }
     // Ctrl-C is for this program alone: a submission is not to be cut in two.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -163,10 +179,10 @@ mod tests {
             read_queue("RUNNING|None\nPENDING|Resources\nPENDING|Priority\nCOMPLETING|None\n");
         let queue = queue.unwrap();
         assert_eq!((queue.running, queue.waiting), (2, 2));
-        assert_eq!(queue.told(), "2 tasks running, 2 waiting (Resources)");
+        assert_eq!(queue.told(), "tasks: 2 running, 2 waiting (Resources)");
         assert_eq!(
             read_queue("RUNNING|None\n").unwrap().told(),
-            "1 tasks running"
+            "tasks: 1 running"
         );
     }
 }
