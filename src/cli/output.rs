@@ -51,6 +51,17 @@ pub(super) fn ending(path: &Path) -> Option<String> {
     Some(ending.to_ascii_lowercase())
 }
 
+/// Where the file of a shipped thing goes: `NAME.json` here or in the folder that is named, or the file
+/// that is named.
+pub(super) fn copy_target(name: &str, output: Option<&Path>) -> PathBuf {
+    let file = format!("{name}.json");
+    match output {
+        None => PathBuf::from(file),
+        Some(path) if path.is_dir() || ending(path).as_deref() != Some("json") => path.join(file),
+        Some(path) => path.to_owned(),
+    }
+}
+
 /// Refuses a file that is there: somebody may have edited it. `force` allows it.
 pub(super) fn check_new(path: &Path, force: bool) -> Result<(), CliError> {
     if force || !path.is_file() {

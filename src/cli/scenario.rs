@@ -145,14 +145,7 @@ fn machines(machines: &[Machine]) -> String {
 
 fn copy(name: &str, output: Option<&Path>, force: bool, quiet: bool) -> Result<(), CliError> {
     let text = catalogue::text(name)?;
-    let file = format!("{name}.json");
-    let path = match output {
-        None => PathBuf::from(file),
-        Some(path) if path.is_dir() || output::ending(path).as_deref() != Some("json") => {
-            path.join(file)
-        }
-        Some(path) => path.to_owned(),
-    };
+    let path = output::copy_target(name, output);
     output::write_new(&path, text, force)?;
     said(&path, quiet)
 }

@@ -3,6 +3,7 @@
 use super::{CliError, terminal};
 use clap::ValueEnum;
 use fabricsim_experiment::scenario_schema;
+use fabricsim_experiment::sweep::sweep_schema;
 use fabricsim_report::summary_schema;
 use fabricsim_topology::schema::topology_schema;
 
@@ -19,6 +20,8 @@ enum Format {
     Topology,
     /// Scenario files
     Scenario,
+    /// Files of sweeps
+    Sweep,
     /// The summary.json of a run
     Summary,
     /// The same, under the name that it had for jobs
@@ -29,6 +32,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let schema = match args.format {
         Format::Topology => topology_schema(),
         Format::Scenario => scenario_schema(),
+        Format::Sweep => sweep_schema(),
         Format::Summary | Format::JobSummary => summary_schema(),
     };
     Ok(terminal::print(&format!("{:#}\n", schema.as_value()))?)

@@ -29,6 +29,17 @@ pub enum ScenarioError {
         /// Shipped names that could be meant.
         candidates: Vec<String>,
     },
+    /// No shipped sweep has that name.
+    #[error(
+        "there is no shipped sweep `{name}`{} (`fabricsim sweep list` shows all)",
+        did_you_mean_one_of(candidates)
+    )]
+    UnknownSweep {
+        /// What was asked for.
+        name: String,
+        /// Shipped names that could be meant.
+        candidates: Vec<String>,
+    },
     /// A new scenario's model is too large for the machine in every layout that was tried.
     #[error(
         "no layout of {model} that was tried fits the memory of {gpus} GPUs of {topology}; \

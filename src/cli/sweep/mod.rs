@@ -1,12 +1,14 @@
 //! `fabricsim sweep`: many experiments that differ along axes.
 
+mod plot;
 mod run;
+mod shipped;
 mod slurm;
 
 use super::{CliError, output, terminal};
 use clap::Subcommand;
 use fabricsim_report::sweep::{
-    SweepInfo, merge_sweeps, read_info, read_points, sweep_sentence, sweep_text,
+    PointRow, SweepInfo, merge_sweeps, read_info, read_points, sweep_sentence, sweep_text,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -22,6 +24,14 @@ pub(super) struct Args {
 enum Command {
     /// Runs the points of a sweep; one that was stopped goes on where it was
     Run(Box<run::Args>),
+    /// Lists the shipped sweeps, which `sweep run` takes by their names
+    List {
+        /// Prints one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Writes a shipped sweep's file, to be edited
+    Copy(shipped::CopyArgs),
     /// Says how far a sweep is
     Status {
         /// Its folder
@@ -31,6 +41,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Draws points of a sweep as SVG or PNG
+    Plot(plot::Args),
     /// Puts shards of one sweep together, as if it had been run in one
     Merge {
         /// The shards' folders
@@ -45,21 +57,24 @@ enum Command {
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     match &args.command {
         Command::Run(args) => run::run(args, quiet),
+        Command::List { json } => shipped::list(*json),
+        Command::Copy(args) => shipped::copy(args, quiet),
+        Command::Plot(args) => plot::run(args, quiet),
         Command::Status { folder, json } => status(folder, *json),
         Command::Merge { shards, output } => {
             let (info, points) = merge_sweeps(shards, output)?;
             if quiet {
                 return Ok(());
             }
-            let text = sweep_text(&info, &points, terminal::colour());
-            say(&text, output)
+            say(&info, &points, output)
         }
     }
 }
 
-/// The text of a sweep, and where its folder is.
-fn say(text: &str, folder: &Path) -> Result<(), CliError> {
-    let text = format!("{text}\nWritten to {}\n", folder.display());
+/// What a sweep says, and where its folder is.
+fn say(info: &SweepInfo, points: &[PointRow], folder: &Path) -> Result<(), CliError> {
+    let text = sweep_text(info, points, terminal::colour(), terminal::width());
+    let text = format!("{text}\nWritten to {}; see sweep.html\n", folder.display());
     Ok(terminal::print(&text)?)
 }
 

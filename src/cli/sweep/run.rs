@@ -8,11 +8,11 @@ use crate::cli::{CliError, output, terminal};
 use clap::{Command, FromArgMatches};
 use fabricsim_experiment::sweep::{
     AxisSpec, BaseRef, OptionSpec, Sweep, SweepSpec, parse_axis, parse_sweep, run_points,
+    sweep_names, sweep_text,
 };
 use fabricsim_experiment::{Machines, catalogue};
-use fabricsim_report::sweep::{
-    PointRow, Shard, Status, SweepFolder, SweepInfo, sweep_sentence, sweep_text,
-};
+use fabricsim_report::sweep::{PointRow, Shard, Status, SweepFolder, SweepInfo, sweep_sentence};
+use fabricsim_topology::error::{candidates, did_you_mean_one_of};
 use fabricsim_topology::load;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -28,7 +28,8 @@ use std::time::Duration;
 /// be run is a row with its reason.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A sweep's file, or the scenario that is to vary: its file or the name of a shipped one
+    /// A sweep's file, the name of a shipped sweep, or the scenario that is to vary: its file or the name
+    /// of a shipped one
     #[arg(value_name = "SWEEP|SCENARIO")]
     target: PathBuf,
     /// An axis: a place of the scenario and values, `nodes=1,2,4`, `size=1MiB..1GiB*4`, `gpus=8..64`,
@@ -103,7 +104,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     if args.json {
         terminal::print(&document(&info, &points))?;
     } else if !quiet {
-        say(&sweep_text(&info, &points, terminal::colour()), &target)?;
+        say(&info, &points, &target)?;
         say_slowest(&sweep, slowest);
     }
     match points.iter().any(|point| point.status == Status::Done) {
@@ -201,10 +202,17 @@ fn sweep_of(args: &Args) -> Result<(SweepSpec, PathBuf, String), CliError> {
     Ok((spec, folder, origin))
 }
 
-/// The sweep of a file; none if it is a scenario's, or no file.
+/// The sweep of a file, or a shipped one; none if it is a scenario's file or name.
 fn sweep_file(path: &Path, origin: &str) -> Result<Option<SweepSpec>, CliError> {
     if !path.is_file() {
-        return Ok(None);
+        let shipped = sweep_names().any(|name| name == origin);
+        return match shipped {
+            true => Ok(Some(parse_sweep(sweep_text(origin)?, origin)?)),
+            false if load::is_path(origin) || catalogue::names().any(|name| name == origin) => {
+                Ok(None)
+            }
+            false => Err(unknown(origin)),
+        };
     }
     let text = load::read_text(path)?;
     let value: Option<Value> = serde_json::from_str(&text).ok();
@@ -217,6 +225,17 @@ fn sweep_file(path: &Path, origin: &str) -> Result<Option<SweepSpec>, CliError> 
         return Ok(None);
     }
     Ok(Some(parse_sweep(&text, origin)?))
+}
+
+/// A name of neither a sweep nor a scenario.
+fn unknown(name: &str) -> CliError {
+    let both = sweep_names().chain(catalogue::names());
+    let near = candidates(name, both);
+    CliError::Usage(format!(
+        "there is no sweep or scenario `{name}`, neither a file nor a shipped one{}\n    \
+         `fabricsim sweep list` and `fabricsim scenario list` show those that are shipped",
+        did_you_mean_one_of(&near)
+    ))
 }
 
 /// The axis of what-ifs, if there are any.

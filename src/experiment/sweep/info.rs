@@ -16,7 +16,8 @@ impl Sweep {
     /// found before anything runs.
     ///
     /// # Errors
-    /// Values that have no place in their scenario, an objective that is no metric.
+    /// Values that have no place in their scenario, an objective that is no metric, a plot of what is no
+    /// axis or metric.
     pub fn info(
         &self,
         shard: Option<Shard>,
@@ -30,6 +31,17 @@ impl Sweep {
             let wrong = Fault {
                 nearest: nearest(name, Metrics::names()),
                 ..fault("objective", format!("`{name}`"), "the name of a metric")
+            };
+            return Err(refusal(origin, vec![wrong]));
+        }
+        if let Some(plot) = &spec.plot
+            && let Err(wrong) = plot.check(&self.axes)
+        {
+            let known = wrong.known.iter().map(String::as_str);
+            let found = format!("`{}`", wrong.name);
+            let wrong = Fault {
+                nearest: nearest(&wrong.name, known),
+                ..fault(&format!("plot.{}", wrong.part), found, wrong.expected)
             };
             return Err(refusal(origin, vec![wrong]));
         }

@@ -3,6 +3,7 @@
 //! [`read_sweep`] or the command line gives a [`SweepSpec`], [`Sweep::new`] its points in order,
 //! [`Sweep::digest`] refuses values without a place before anything runs, [`run_points`] runs them.
 
+mod catalogue;
 mod digest;
 mod info;
 mod place;
@@ -11,11 +12,12 @@ mod run;
 mod spec;
 mod values;
 
+pub use catalogue::{SweepEntry, sweep_entries, sweep_names, sweep_text};
 pub use points::{Point, Sweep};
 pub use run::run_points;
 pub use spec::{
-    AxisSpec, BaseRef, Bounds, Condition, OptionSpec, PartSpec, PlotSpec, RangeSpec, SweepSpec,
-    parse_sweep, read_sweep, sweep_schema,
+    AxisSpec, BaseRef, Bounds, Condition, OptionSpec, PartSpec, RangeSpec, SweepSpec, parse_sweep,
+    read_sweep, sweep_schema,
 };
 pub use values::parse_axis;
 

@@ -2,6 +2,7 @@
 
 use crate::error::ScenarioError;
 use crate::spec::ScenarioSpec;
+use fabricsim_report::sweep::PlotSpec;
 use fabricsim_topology::load::{from_json, read_text};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -172,22 +173,6 @@ pub struct Bounds {
     /// At most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<Value>,
-}
-
-/// A plot of a sweep's points.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PlotSpec {
-    /// An axis, or a metric.
-    pub x: String,
-    /// A metric; of a heat map an axis.
-    pub y: String,
-    /// An axis whose values are lines.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<String>,
-    /// The metric that colours a heat map.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub color: Option<String>,
 }
 
 impl SweepSpec {

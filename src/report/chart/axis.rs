@@ -3,6 +3,9 @@
 use crate::numbers;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
+/// A letter's part of the length of a horizontal axis, about.
+const LETTER: f64 = 0.0095;
+
 /// How values are laid out along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
@@ -67,6 +70,87 @@ impl Axis {
         let step = round_step(max);
         let steps = (max / step + 1e-9).floor().clamp(1.0, 100.0) as usize;
         Axis::steps(label, step, steps, max)
+    }
+
+    /// From a round number below `min` to one above `max`: what differs little is seen to differ.
+    #[must_use]
+    pub fn between(label: &str, min: f64, max: f64) -> Axis {
+        let step = round_step(max - min);
+        let first = (min / step + 1e-9).floor();
+        let steps = ((max / step - 1e-9).ceil() - first).clamp(1.0, 100.0) as usize;
+        let from_zero = Axis::steps(label, step, steps, step * steps as f64);
+        let decimals = (-step.log10().floor()).max(0.0) as usize + 1;
+        let at = |index: usize| step * (first + index as f64);
+        Axis {
+            range: (at(0), at(steps)),
+            ticks: (0..=steps)
+                .map(|index| (at(index), numbers::trimmed(at(index), decimals)))
+                .collect(),
+            ..from_zero
+        }
+    }
+
+    /// Labels at values, such as those that were tried; of labels that would meet the first stays.
+    #[must_use]
+    pub fn marked(label: &str, mut marks: Vec<(f64, String)>, scale: Scale) -> Axis {
+        if scale == Scale::Log {
+            marks.retain(|(value, _)| *value > 0.0);
+            for (value, _) in &mut marks {
+                *value = value.log2();
+            }
+        }
+        marks.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let first = marks.first().map_or(0.0, |mark| mark.0);
+        let last = marks.last().map_or(first, |mark| mark.0);
+        let margin = match last > first {
+            true => (last - first) * 0.04,
+            false => 1.0,
+        };
+        let range = (first - margin, last + margin);
+        let mut ticks: Vec<(f64, String)> = Vec::new();
+        let mut light = Vec::new();
+        let mut end = f64::NEG_INFINITY;
+        for (at, text) in marks {
+            let half = text.chars().count() as f64 * LETTER / 2.0 * (range.1 - range.0);
+            if at - half < end {
+                light.push(at);
+                continue;
+            }
+            end = at + half + 2.0 * LETTER * (range.1 - range.0);
+            ticks.push((at, text));
+        }
+        Axis {
+            label: label.to_owned(),
+            scale,
+            range,
+            ticks,
+            light,
+        }
+    }
+
+    /// Names side by side, at 0, 1, 2 and so on; long ones are cut where they would meet.
+    #[must_use]
+    pub fn named(label: &str, names: impl ExactSizeIterator<Item = String>) -> Axis {
+        let count = names.len().max(1);
+        let room = (1.0 / (count as f64 * LETTER) - 1.0).max(1.0) as usize;
+        let ticks = names.enumerate().map(|(at, name)| {
+            let cut = match name.chars().count() > room {
+                true => name
+                    .chars()
+                    .take(room.saturating_sub(1))
+                    .chain(['…'])
+                    .collect(),
+                false => name,
+            };
+            (at as f64, cut)
+        });
+        Axis {
+            label: label.to_owned(),
+            scale: Scale::Linear,
+            range: (-0.5, count as f64 - 0.5),
+            ticks: ticks.collect(),
+            light: Vec::new(),
+        }
     }
 
     fn steps(label: &str, step: f64, steps: usize, max: f64) -> Axis {

@@ -10,20 +10,27 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 /// Width and height of the SVG in user units; a PNG has twice as many pixels.
 pub(super) const SIZE: (u32, u32) = (960, 560);
 
-const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);
-const MUTED: RGBColor = RGBColor(0x57, 0x5D, 0x66);
+pub(super) const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);
+pub(super) const MUTED: RGBColor = RGBColor(0x57, 0x5D, 0x66);
 const GRID: RGBColor = RGBColor(0xD9, 0xDD, 0xE3);
-const FAINT: RGBColor = RGBColor(0xEE, 0xF0, 0xF3);
+pub(super) const FAINT: RGBColor = RGBColor(0xEE, 0xF0, 0xF3);
 
 /// `chart` as SVG text.
 ///
 /// # Errors
 /// What plotters gives.
 pub fn draw_svg(chart: &Chart) -> Result<String, ReportError> {
+    svg(|root| draw(chart, root, 1, 0))
+}
+
+/// What `draw` draws, as SVG text.
+pub(super) fn svg(
+    draw: impl FnOnce(&Area<'_, SVGBackend<'_>>) -> Result<(), ReportError>,
+) -> Result<String, ReportError> {
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        draw(chart, &root, 1, 0)?;
+        draw(&root)?;
         root.present().map_err(failed)?;
     }
     Ok(xml(&text).into_owned())
@@ -34,9 +41,9 @@ pub(super) fn failed(error: impl std::fmt::Display) -> ReportError {
     ReportError::Plot(error.to_string())
 }
 
-type Area<'a, B> = DrawingArea<B, Shift>;
+pub(super) type Area<'a, B> = DrawingArea<B, Shift>;
 
-fn style(size: i32, colour: RGBColor, scale: i32) -> TextStyle<'static> {
+pub(super) fn style(size: i32, colour: RGBColor, scale: i32) -> TextStyle<'static> {
     // plotters takes the height of a line, which is 1.24 of the size that CSS names.
     let size = f64::from(size * scale) * 1.24;
     (font::FAMILY, size).into_font().color(&colour)
@@ -48,23 +55,7 @@ pub(super) fn draw<B: DrawingBackend>(
     scale: i32,
     drop: i32,
 ) -> Result<(), ReportError> {
-    font::register()?;
-    root.fill(&WHITE).map_err(failed)?;
-    let (left, width) = (24 * scale, (SIZE.0 as i32 - 48) * scale);
-    line(
-        root,
-        &chart.title,
-        &style(20, INK, scale),
-        (left, 18 * scale),
-        width,
-    )?;
-    line(
-        root,
-        &chart.subtitle,
-        &style(13, MUTED, scale),
-        (left, 47 * scale),
-        width,
-    )?;
+    let (left, width) = heading(root, (&chart.title, &chart.subtitle), scale)?;
     let below = legend(chart, root, (left, 76 * scale), width, (scale, drop))?;
 
     let (x, y) = (&chart.x, &chart.y);
@@ -125,8 +116,25 @@ pub(super) fn draw<B: DrawingBackend>(
     Ok(())
 }
 
+/// The white ground with the headline and the line below it; returns where text begins and how much
+/// room it has.
+pub(super) fn heading<B: DrawingBackend>(
+    root: &Area<'_, B>,
+    (title, subtitle): (&str, &str),
+    scale: i32,
+) -> Result<(i32, i32), ReportError> {
+    font::register()?;
+    root.fill(&WHITE).map_err(failed)?;
+    let (left, width) = (24 * scale, (SIZE.0 as i32 - 48) * scale);
+    let large = style(20, INK, scale);
+    line(root, title, &large, (left, 18 * scale), width)?;
+    let small = style(13, MUTED, scale);
+    line(root, subtitle, &small, (left, 47 * scale), width)?;
+    Ok((left, width))
+}
+
 /// One line of text, shortened if it is wider than `width`.
-fn line<B: DrawingBackend>(
+pub(super) fn line<B: DrawingBackend>(
     root: &Area<'_, B>,
     text: &str,
     style: &TextStyle<'_>,

@@ -2,13 +2,15 @@
 
 mod axis;
 mod draw;
+mod map;
 #[cfg(feature = "png")]
 mod png;
 
 pub use axis::{Axis, Scale};
 pub use draw::draw_svg;
+pub use map::{HeatMap, Side, draw_map_svg};
 #[cfg(feature = "png")]
-pub use png::draw_png;
+pub use png::{draw_map_png, draw_png};
 
 use plotters::style::RGBColor;
 

@@ -1,7 +1,8 @@
 //! A chart as pixels.
 
-use super::Chart;
-use super::draw::{SIZE, draw, failed};
+use super::draw::{Area, SIZE, draw, failed};
+use super::map::draw_map;
+use super::{Chart, HeatMap};
 use crate::ReportError;
 use plotters::prelude::*;
 use std::path::Path;
@@ -16,14 +17,32 @@ const SMOOTHING: u32 = 2;
 /// # Errors
 /// What plotters, the encoder or the system gives; `path` may then hold part of a file.
 pub fn draw_png(chart: &Chart, path: &Path) -> Result<(), ReportError> {
+    png(path, |root, scale| draw(chart, root, scale, DROP * scale))
+}
+
+/// `map` as a PNG file at `path`.
+///
+/// # Errors
+/// As [`draw_png`].
+pub fn draw_map_png(map: &HeatMap, path: &Path) -> Result<(), ReportError> {
+    png(path, |root, scale| draw_map(map, root, scale, DROP * scale))
+}
+
+/// Bitmaps centre text by the line's box, which is higher than its letters.
+const DROP: i32 = 2;
+
+/// What `draw` draws at a scale, as a PNG file.
+fn png(
+    path: &Path,
+    draw: impl FnOnce(&Area<'_, BitMapBackend<'_>>, i32) -> Result<(), ReportError>,
+) -> Result<(), ReportError> {
     let (width, height) = (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE);
     let large = (width * SMOOTHING, height * SMOOTHING);
     let mut pixels = vec![0; (large.0 * large.1 * 3) as usize];
     {
         let root = BitMapBackend::with_buffer(&mut pixels, large).into_drawing_area();
         let scale = (PNG_SCALE * SMOOTHING) as i32;
-        // Bitmaps centre text by the line's box, which is higher than its letters.
-        draw(chart, &root, scale, 2 * scale)?;
+        draw(&root, scale)?;
         root.present().map_err(failed)?;
     }
     let pixels = averaged(&pixels, (width, height));

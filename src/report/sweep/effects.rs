@@ -1,9 +1,9 @@
 //! What matters in a sweep: how much the objective changes along each axis, all others held.
 
+use super::levels::{Axis, JOB, Level};
 use super::row::{PointRow, ResultRow};
 use super::table::text;
 use crate::metrics::is_less_better;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A row of a sweep with its place on the axes.
@@ -15,33 +15,45 @@ pub(crate) struct Placed<'p> {
 }
 
 /// How much an axis changes the objective.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Effect {
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Effect {
     /// The axis.
-    pub axis: String,
+    pub(crate) axis: String,
     /// Its value that the others are set beside: the first one.
-    pub from: String,
+    pub(crate) from: Level,
     /// Each other value, and how many times as large the objective is: the geometric mean over all
     /// points that differ in nothing else.
-    pub levels: Vec<(String, f64)>,
+    pub(crate) levels: Vec<(Level, f64)>,
 }
 
 impl Effect {
     /// By how much it can change the objective, up or down: the largest distance from 1, as a
     /// logarithm.
-    #[must_use]
-    pub fn weight(&self) -> f64 {
+    pub(crate) fn weight(&self) -> f64 {
         let ratios = self.levels.iter().map(|(_, ratio)| ratio.ln().abs());
         ratios.fold(0.0, f64::max)
     }
 
     /// The level that changes most.
-    #[must_use]
-    pub fn largest(&self) -> Option<&(String, f64)> {
-        let weight = |level: &&(String, f64)| level.1.ln().abs();
+    pub(crate) fn largest(&self) -> Option<&(Level, f64)> {
+        let weight = |level: &&(Level, f64)| level.1.ln().abs();
         self.levels
             .iter()
             .max_by(|a, b| weight(a).total_cmp(&weight(b)))
+    }
+
+    /// The levels with the least and the largest objective; the one that others are set beside is 1.
+    pub(crate) fn ends(&self) -> [(&Level, f64); 2] {
+        let levels = || {
+            let others = self.levels.iter().map(|(level, ratio)| (level, *ratio));
+            std::iter::once((&self.from, 1.0)).chain(others)
+        };
+        let by = |a: &(&Level, f64), b: &(&Level, f64)| a.1.total_cmp(&b.1);
+        let own = (&self.from, 1.0);
+        [
+            levels().min_by(by).unwrap_or(own),
+            levels().max_by(by).unwrap_or(own),
+        ]
     }
 }
 
@@ -65,60 +77,49 @@ pub(crate) fn ranked<'p>(points: &'p [PointRow], objective: &str) -> Vec<Placed<
     rows
 }
 
-/// What each axis does to the objective, what matters most first. Axes along which no two points differ
-/// in nothing else have none.
-#[must_use]
-pub fn effects(axes: &[String], points: &[PointRow], objective: &str) -> Vec<Effect> {
+/// What each axis does to the objective, what matters most first; what does not fit into memory has no
+/// say. Axes along which no two points differ in nothing else have none.
+pub(crate) fn effects(axes: &[String], points: &[PointRow], objective: &str) -> Vec<Effect> {
     let rows = ranked(points, objective);
-    let rows: Vec<&Placed<'_>> = rows.iter().filter(|p| p.value > 0.0).collect();
-    let mut effects: Vec<Effect> = axes
-        .iter()
-        .filter_map(|axis| effect(axis, &rows, points))
-        .collect();
+    let counts =
+        |placed: &&Placed<'_>| placed.value > 0.0 && placed.row.metrics.fits != Some(false);
+    let rows: Vec<&Placed<'_>> = rows.iter().filter(counts).collect();
+    let axes = Axis::all(axes, points);
+    let effects = axes.iter().filter(|axis| axis.varies());
+    let mut effects: Vec<Effect> = effects.filter_map(|axis| effect(axis, &rows)).collect();
     effects.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
     effects
 }
 
-fn effect(axis: &str, rows: &[&Placed<'_>], points: &[PointRow]) -> Option<Effect> {
-    let level = |point: &PointRow| point.values.get(axis).map(text);
-    // In the order of the axis, which is that of the points.
-    let mut levels: Vec<String> = Vec::new();
-    for found in points.iter().filter_map(level) {
-        if !levels.contains(&found) {
-            levels.push(found);
-        }
-    }
-    let mut groups: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+fn effect(axis: &Axis, rows: &[&Placed<'_>]) -> Option<Effect> {
+    // By all else that a row is of, the value at each level.
+    let mut groups: BTreeMap<String, BTreeMap<usize, f64>> = BTreeMap::new();
     for placed in rows {
-        let others = placed.point.values.iter().filter(|(name, _)| *name != axis);
+        let (point, row) = (placed.point, placed.row);
+        let others = point.values.iter().filter(|(name, _)| **name != axis.name);
         let others: Vec<String> = others.map(|(_, value)| text(value)).collect();
-        let bytes = placed
-            .row
-            .metrics
-            .bytes
-            .filter(|_| placed.point.rows.len() > 1);
-        let key = format!("{others:?} {:?} {bytes:?}", placed.row.job);
-        if let Some(level) = level(placed.point) {
+        let job = row.job.as_ref().filter(|_| axis.name != JOB);
+        let bytes = row.metrics.bytes.filter(|_| point.rows.len() > 1);
+        let key = format!("{others:?} {job:?} {bytes:?}");
+        if let Some(level) = axis.level_of(point, row) {
             groups.entry(key).or_default().insert(level, placed.value);
         }
     }
-    let from = levels.first()?;
-    let mean = |level: &String| {
+    let mean = |level: usize| {
         let ratios = groups.values().filter_map(|group| {
-            let (from, to) = (group.get(from)?, group.get(level)?);
+            let (from, to) = (group.get(&0)?, group.get(&level)?);
             Some((to / from).ln())
         });
         let ratios: Vec<f64> = ratios.collect();
         let count = ratios.len() as f64;
         (count > 0.0).then(|| (ratios.iter().sum::<f64>() / count).exp())
     };
-    let others = levels.iter().skip(1);
-    let levels: Vec<(String, f64)> = others
-        .filter_map(|level| Some((level.clone(), mean(level)?)))
-        .collect();
+    let levels = axis.levels.iter().enumerate().skip(1);
+    let levels = levels.filter_map(|(index, level)| Some((level.clone(), mean(index)?)));
+    let levels: Vec<(Level, f64)> = levels.collect();
     (!levels.is_empty()).then(|| Effect {
-        axis: axis.to_owned(),
-        from: from.clone(),
+        axis: axis.name.clone(),
+        from: axis.levels[0].clone(),
         levels,
     })
 }
@@ -165,7 +166,7 @@ mod tests {
         // nodes: 3 and 12 times, in the mean 6; algo: 2 and 8 times, in the mean 4.
         assert_eq!(found[0].axis, "nodes");
         assert!((found[0].levels[0].1 - 6.0).abs() < 1e-9, "{found:?}");
-        assert_eq!(found[1].levels[0].0, "tree");
+        assert_eq!(found[1].levels[0].0.text, "tree");
         assert!((found[1].levels[0].1 - 4.0).abs() < 1e-9, "{found:?}");
         let best = ranked(&points, "time_us");
         assert_eq!(best[0].point.point, 0);

@@ -6,6 +6,8 @@
 //! was killed goes on where it was. A lock keeps a second process out.
 
 use super::journal::{self, Journal};
+use super::page::sweep_page;
+use super::plot::{PlotSpec, chosen_plot, sweep_plot};
 use super::row::PointRow;
 use super::table::{sweep_csv, sweep_jsonl};
 use crate::ReportError;
@@ -22,6 +24,10 @@ const INFO: &str = "sweep.json";
 const JOURNAL: &str = "journal.jsonl";
 const POINTS: &str = "points.jsonl";
 const TABLE: &str = "points.csv";
+const PAGE: &str = "sweep.html";
+const PLOT: &str = "plot.svg";
+#[cfg(feature = "png")]
+const PLOT_PNG: &str = "plot.png";
 const LOCK: &str = ".lock";
 
 /// Which sweep a folder is of.
@@ -72,6 +78,12 @@ impl SweepInfo {
     pub fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
         let mine = |point: &u32| self.shard.is_none_or(|shard| shard.has(*point));
         (0..self.points).filter(mine)
+    }
+
+    /// The plot that the sweep's file asks for.
+    #[must_use]
+    pub fn plot(&self) -> Option<PlotSpec> {
+        PlotSpec::deserialize(self.spec.get("plot")?).ok()
     }
 
     /// What is other than in the info of an older folder.
@@ -130,6 +142,10 @@ impl SweepFolder {
                         path: path.to_owned(),
                         what,
                     });
+                }
+                // Points stay what they are if they are judged or drawn in another way.
+                if old != info {
+                    write_info(path, &info)?;
                 }
             }
             Err(ReportError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
@@ -201,8 +217,24 @@ fn write_info(path: &Path, info: &SweepInfo) -> Result<(), ReportError> {
 
 fn write_points(path: &Path, info: &SweepInfo, points: &[PointRow]) -> Result<(), ReportError> {
     write_file(&path.join(TABLE), sweep_csv(&info.axes, points)?.as_bytes())?;
+    write_plot(path, info, points)?;
+    write_file(&path.join(PAGE), sweep_page(info, points)?.as_bytes())?;
     // Last, for it says that the folder is whole.
     write_file(&path.join(POINTS), sweep_jsonl(points)?.as_bytes())
+}
+
+/// The plot that the page shows; what an older one showed goes if there is none.
+fn write_plot(path: &Path, info: &SweepInfo, points: &[PointRow]) -> Result<(), ReportError> {
+    let spec = chosen_plot(info, points);
+    let plot = sweep_plot(info, points, &spec, &[]).unwrap_or(None);
+    let Some(plot) = plot else {
+        #[cfg(feature = "png")]
+        remove(&path.join(PLOT_PNG))?;
+        return remove(&path.join(PLOT));
+    };
+    #[cfg(feature = "png")]
+    plot.png(&path.join(PLOT_PNG))?;
+    write_file(&path.join(PLOT), plot.svg()?.as_bytes())
 }
 
 /// Which sweep a folder is of.
@@ -310,7 +342,7 @@ fn ranges(numbers: &[u32]) -> String {
 /// Nothing is in the folder that is not a sweep's.
 fn check_contents(path: &Path) -> Result<(), ReportError> {
     let own = |name: &str| {
-        [INFO, JOURNAL, POINTS, TABLE, LOCK, "sweep.html", "slurm"].contains(&name)
+        [INFO, JOURNAL, POINTS, TABLE, LOCK, PAGE, "slurm"].contains(&name)
             || name.starts_with("plot")
             || name.starts_with(".fabricsim-")
     };

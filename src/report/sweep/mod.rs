@@ -3,12 +3,21 @@
 mod effects;
 mod folder;
 mod journal;
+mod levels;
+mod listing;
+mod page;
+mod plot;
 mod row;
+mod sentence;
 mod table;
 mod text;
+mod winners;
 
-pub use effects::{Effect, effects};
 pub use folder::{Shard, SweepFolder, SweepInfo, merge_sweeps, read_info, read_points};
+pub use levels::axis_values;
+pub use page::sweep_page;
+pub use plot::{Plot, PlotSpec, WrongName, chosen_plot, sweep_plot};
 pub use row::{PointRow, ResultRow, Status, rows_of};
+pub use sentence::sweep_sentence;
 pub use table::{sweep_csv, sweep_jsonl};
-pub use text::{sweep_sentence, sweep_text};
+pub use text::sweep_text;

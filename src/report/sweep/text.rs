@@ -2,141 +2,148 @@
 
 use super::effects::{Effect, Placed, effects, ranked};
 use super::folder::SweepInfo;
+use super::levels::Axis;
+use super::listing::Listing;
 use super::row::{PointRow, Status};
-use super::table::text;
-use crate::metrics::{is_less_better, label, shown};
+use super::sentence::sweep_sentence;
+use crate::metrics::label;
+use crate::numbers::three_digits;
 use crate::text_table::{Column, ERROR, Out, cell, left, right};
 
 /// So many points are listed.
 const SHOWN: usize = 10;
 /// So many that have no results are named.
 const NAMED: usize = 5;
+/// A cause cut to less says nothing.
+const LEAST_CAUSE: usize = 14;
 
-/// One sentence: the best point, the worst, and what matters most.
+/// All of it, in lines of at most `width` characters where columns that can go are enough for that.
 #[must_use]
-pub fn sweep_sentence(info: &SweepInfo, points: &[PointRow]) -> String {
-    let objective = &info.objective;
-    let all = ranked(points, objective);
-    let fit = all.iter().filter(|p| p.row.metrics.fits != Some(false));
-    let fit: Vec<&Placed<'_>> = fit.collect();
-    let (Some(best), Some(worst)) = (fit.first(), fit.last()) else {
-        return match all.is_empty() {
-            true => format!("None of {} points has results.", points.len()),
-            false => format!("None of {} points fits into memory.", points.len()),
-        };
-    };
-    let what = label(objective);
-    let mut sentence = format!(
-        "{} has the {} {what}, {}",
-        place(info, best),
-        if is_less_better(objective) {
-            "least"
-        } else {
-            "most"
-        },
-        shown(objective, best.value)
-    );
-    if fit.len() > 1 {
-        let times = (best.value / worst.value).max(worst.value / best.value);
-        sentence += &format!(
-            ", {times:.2} × better than {} ({})",
-            place(info, worst),
-            shown(objective, worst.value)
-        );
-    }
-    sentence.push('.');
-    let effects = effects(&info.axes, points, objective);
-    if let Some((axis, (level, ratio))) = effects.first().and_then(|e| Some((e, e.largest()?))) {
-        sentence += &format!(
-            " What matters most is {}: {} in place of {} makes it {}.",
-            axis.axis,
-            level,
-            axis.from,
-            change(*ratio)
-        );
-    }
-    sentence
-}
-
-/// All of it.
-#[must_use]
-pub fn sweep_text(info: &SweepInfo, points: &[PointRow], colour: bool) -> String {
+pub fn sweep_text(
+    info: &SweepInfo,
+    points: &[PointRow],
+    colour: bool,
+    width: Option<usize>,
+) -> String {
     let mut out = Out::new(colour);
-    out.plain(&format!(
-        "# fabricsim {}: {}, {} points over {}",
-        info.version,
-        info.title,
-        points.len(),
-        info.axes.join(", ")
-    ));
     let rows = ranked(points, &info.objective);
+    let listing = Listing::of(info, points, &rows);
+    let names: Vec<&str> = listing.axes.iter().map(|axis| axis.name.as_str()).collect();
+    out.plain(&format!("# fabricsim {}: {}", info.version, info.title));
+    let over = match names.is_empty() {
+        true => String::new(),
+        false => format!(" over {}", names.join(", ")),
+    };
+    let same = match listing.same.is_empty() {
+        true => String::new(),
+        false => format!("; in all: {}", listing.same.join(", ")),
+    };
+    out.plain(&format!("# {} points{over}{same}", points.len()));
     if !rows.is_empty() {
         out.plain("");
-        best(&mut out, info, &rows);
+        best(&mut out, &listing, &rows, width);
     }
     let effects = effects(&info.axes, points, &info.objective);
     if !effects.is_empty() {
         out.heading(&format!("what matters, for {}", label(&info.objective)));
         tornado(&mut out, &effects);
     }
-    failures(&mut out, info, points);
+    failures(&mut out, &listing.axes, points);
     out.plain("");
     out.plain(&sweep_sentence(info, points));
     out.text
 }
 
-/// A point by its axes.
-fn place(info: &SweepInfo, placed: &Placed<'_>) -> String {
-    let named = info.axes.iter().filter_map(|axis| {
-        let value = placed.point.values.get(axis)?;
-        Some(format!("{axis} {}", text(value)))
-    });
-    let mut place: Vec<String> = named.collect();
-    place.extend(placed.row.job.clone());
-    place.join(", ")
+/// A column of the list of points, with its cells.
+struct Cells {
+    name: String,
+    right: bool,
+    cells: Vec<String>,
+    /// Where it may go if a line is too long: what has the largest number goes first.
+    leaves: usize,
 }
 
-fn best(out: &mut Out, info: &SweepInfo, rows: &[Placed<'_>]) {
-    let mut columns: Vec<Column> = info.axes.iter().map(|axis| left(axis.clone())).collect();
-    columns.push(right("GPUs"));
-    columns.push(right(label(&info.objective).to_owned()));
-    let also = [
-        "time_us",
-        "busbw_gbs",
-        "mfu",
-        "memory_gib",
-        "usd_per_mtok",
-        "kw",
-    ];
-    let has = |name: &&str| {
-        **name != info.objective && rows.iter().any(|r| r.row.metrics.number(name).is_some())
-    };
-    let also: Vec<&str> = also.into_iter().filter(has).collect();
-    columns.extend(also.iter().map(|name| right(label(name).to_owned())));
-    columns.push(left("limited by"));
-    let lines = rows.iter().take(SHOWN).map(|placed| {
-        let metrics = &placed.row.metrics;
-        let value = |axis| placed.point.values.get(axis).map_or_else(String::new, text);
-        let mut cells: Vec<String> = info.axes.iter().map(value).collect();
-        cells.push(placed.row.gpus.to_string());
-        cells.push(shown(&info.objective, placed.value));
-        let number = |name: &&str| {
-            metrics
-                .number(name)
-                .map_or_else(String::new, |n| shown(name, n))
-        };
-        cells.extend(also.iter().map(number));
-        cells.push(match metrics.fits {
-            Some(false) => "does not fit into memory".to_owned(),
-            _ => metrics.cause.clone().unwrap_or_default(),
-        });
-        cells.into_iter().map(cell).collect::<Vec<_>>()
-    });
-    out.table(&columns, &lines.collect::<Vec<_>>());
-    if rows.len() > SHOWN {
-        let rest = rows.len() - SHOWN;
-        out.plain(&format!("  … {rest} more rows in points.csv"));
+impl Cells {
+    fn width(&self) -> usize {
+        let cells = self.cells.iter().map(|cell| cell.chars().count());
+        cells.fold(self.name.chars().count(), usize::max)
     }
+}
+
+fn best(out: &mut Out, listing: &Listing<'_>, rows: &[Placed<'_>], width: Option<usize>) {
+    let shown = &rows[..rows.len().min(SHOWN)];
+    let column = |name: &str, right, leaves, cell: &dyn Fn(&Placed<'_>) -> String| Cells {
+        name: name.to_owned(),
+        right,
+        cells: shown.iter().map(cell).collect(),
+        leaves,
+    };
+    let axes = listing.axes.iter().map(|axis| {
+        let number = axis.kind().is_some();
+        column(&axis.name, number, 0, &|placed| {
+            Listing::level(axis, placed)
+        })
+    });
+    let mut all: Vec<Cells> = axes.collect();
+    if listing.gpus {
+        all.push(column("GPUs", true, 1, &|placed| {
+            placed.row.gpus.to_string()
+        }));
+    }
+    for (index, metric) in listing.metrics.iter().enumerate() {
+        // The objective stays; what stands behind goes first.
+        let leaves = if index == 0 { 0 } else { index + 1 };
+        let number = |placed: &Placed<'_>| Listing::number(metric, placed);
+        all.push(column(label(metric), true, leaves, &number));
+    }
+    all.push(column("limited by", false, 0, &Listing::cause));
+    let left_out = fit(&mut all, width);
+    let heads = all.iter().map(|cells| match cells.right {
+        true => right(cells.name.clone()),
+        false => left(cells.name.clone()),
+    });
+    let heads: Vec<Column> = heads.collect();
+    let lines = (0..shown.len()).map(|row| {
+        let cells = all.iter().map(|column| cell(column.cells[row].clone()));
+        cells.collect::<Vec<_>>()
+    });
+    out.table(&heads, &lines.collect::<Vec<_>>());
+    let mut more = Vec::new();
+    if rows.len() > SHOWN {
+        more.push(format!("{} more rows", rows.len() - SHOWN));
+    }
+    if !left_out.is_empty() {
+        more.push(left_out.join(", "));
+    }
+    if !more.is_empty() {
+        out.plain(&format!("  … {} in points.csv", more.join(" and ")));
+    }
+}
+
+/// Leaves out columns until lines fit, and cuts the last one; gives the names of those that went.
+fn fit(all: &mut Vec<Cells>, width: Option<usize>) -> Vec<String> {
+    let mut left_out = Vec::new();
+    let Some(width) = width else { return left_out };
+    let used = |all: &[Cells]| {
+        let before = all.split_last().map_or(&[][..], |(_, before)| before);
+        2 + before.iter().map(|cells| cells.width() + 2).sum::<usize>()
+    };
+    while used(all) + LEAST_CAUSE > width {
+        let leaving = all.iter().enumerate().filter(|(_, cells)| cells.leaves > 0);
+        let Some((index, _)) = leaving.max_by_key(|(_, cells)| cells.leaves) else {
+            break;
+        };
+        left_out.push(all.remove(index).name);
+    }
+    let room = width.saturating_sub(used(all)).max(LEAST_CAUSE);
+    if let Some(last) = all.last_mut() {
+        for text in &mut last.cells {
+            if text.chars().count() > room {
+                *text = text.chars().take(room - 1).chain(['…']).collect();
+            }
+        }
+    }
+    left_out
 }
 
 fn tornado(out: &mut Out, effects: &[Effect]) {
@@ -145,8 +152,8 @@ fn tornado(out: &mut Out, effects: &[Effect]) {
         let (level, ratio) = effect.largest()?;
         let cells = [
             effect.axis.clone(),
-            effect.from.clone(),
-            level.clone(),
+            effect.from.shown(),
+            level.shown(),
             change(*ratio),
         ];
         Some(cells.into_iter().map(cell).collect())
@@ -154,20 +161,22 @@ fn tornado(out: &mut Out, effects: &[Effect]) {
     out.table(&columns, &rows.collect::<Vec<_>>());
 }
 
-/// How much larger or smaller something becomes.
+/// How much larger or smaller something becomes: `+12.4 %`, `× 2.31`, `× 0.310`.
 pub(super) fn change(ratio: f64) -> String {
-    match ratio {
-        r if r >= 2.0 => format!("{r:.2} × as large"),
-        r if r >= 0.5 => {
-            let percent = (r - 1.0) * 100.0;
+    if !(0.5..2.0).contains(&ratio) {
+        return format!("× {}", three_digits(ratio));
+    }
+    let percent = (ratio - 1.0) * 100.0;
+    match percent.abs() < 0.05 {
+        true => "none".to_owned(),
+        false => {
             let sign = if percent < 0.0 { '−' } else { '+' };
             format!("{sign}{:.1} %", percent.abs())
         }
-        r => format!("{:.2} × smaller", 1.0 / r),
     }
 }
 
-fn failures(out: &mut Out, info: &SweepInfo, points: &[PointRow]) {
+fn failures(out: &mut Out, axes: &[Axis], points: &[PointRow]) {
     let without: Vec<&PointRow> = points.iter().filter(|p| p.status != Status::Done).collect();
     if without.is_empty() {
         return;
@@ -180,15 +189,27 @@ fn failures(out: &mut Out, info: &SweepInfo, points: &[PointRow]) {
     );
     out.line(&heading, ERROR);
     for point in without.iter().take(NAMED) {
-        let named = info.axes.iter().filter_map(|axis| {
-            let value = point.values.get(axis)?;
-            Some(format!("{axis} {}", text(value)))
-        });
-        let place: Vec<String> = named.collect();
-        let why = point.why.as_deref().unwrap_or_default();
-        out.plain(&format!("  {}: {why}", place.join(", ")));
+        let place = Listing::place(axes, point, None);
+        out.plain(&format!(
+            "  {place}: {}",
+            point.why.as_deref().unwrap_or_default()
+        ));
     }
     if without.len() > NAMED {
         out.plain(&format!("  … {} more in points.csv", without.len() - NAMED));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_percent_or_times() {
+        assert_eq!(change(0.555), "−44.5 %");
+        assert_eq!(change(1.162), "+16.2 %");
+        assert_eq!(change(5864.77), "× 5865");
+        assert_eq!(change(0.31), "× 0.310");
+        assert_eq!(change(1.0001), "none");
     }
 }
