@@ -139,6 +139,12 @@ fn readme() {
 }
 
 #[test]
+fn sweeps() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(follow("docs/sweeps.md", folder.path()) > 4);
+}
+
+#[test]
 fn guide() {
     let page = "docs/guide.md";
     let folder = tempfile::tempdir().unwrap();

@@ -236,6 +236,10 @@ fn base_of(base: &BaseRef, folder: &Path) -> Result<Base, ScenarioError> {
         map.remove("variants");
         map.remove("baseline");
     }
+    // A sweep records no timelines, and the size that is traced may be none of a point's.
+    if let Some(Value::Object(job)) = json.pointer_mut("/job/collective") {
+        job.remove("trace");
+    }
     Ok(Base {
         json,
         variants,

@@ -12,6 +12,7 @@ use super::row::PointRow;
 use super::table::{sweep_csv, sweep_jsonl};
 use crate::ReportError;
 use crate::file::write_file;
+use crate::unfinished::PREFIX;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -202,9 +203,22 @@ impl SweepFolder {
         let points: Vec<PointRow> = all.into_values().collect();
         write_points(&self.path, &self.info, &points)?;
         remove(&journal)?;
+        remove_unfinished(&self.path)?;
         remove(&self.path.join(LOCK))?;
         Ok(points)
     }
+}
+
+/// Removes what processes that were killed had begun to write. Only with the folder's lock.
+fn remove_unfinished(path: &Path) -> Result<(), ReportError> {
+    for entry in fs::read_dir(path).map_err(ReportError::io("read", path))? {
+        let entry = entry.map_err(ReportError::io("read", path))?;
+        let begun = |name: &str| name.starts_with(PREFIX);
+        if entry.file_name().to_str().is_some_and(begun) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn write_info(path: &Path, info: &SweepInfo) -> Result<(), ReportError> {
@@ -344,7 +358,7 @@ fn check_contents(path: &Path) -> Result<(), ReportError> {
     let own = |name: &str| {
         [INFO, JOURNAL, POINTS, TABLE, LOCK, PAGE, "slurm"].contains(&name)
             || name.starts_with("plot")
-            || name.starts_with(".fabricsim-")
+            || name.starts_with(PREFIX)
     };
     for entry in fs::read_dir(path).map_err(ReportError::io("read", path))? {
         let entry = entry.map_err(ReportError::io("read", path))?;

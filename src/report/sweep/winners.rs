@@ -233,10 +233,12 @@ impl Race<'_> {
                 None => groups.push((said, vec![place])),
             }
         }
-        let told = groups.iter().map(|(said, places)| match places.as_slice() {
-            [""] => said.clone(),
-            places => format!("{}: {said}", listed(places)),
-        });
+        // What is true everywhere needs no places.
+        if let [(said, _)] = groups.as_slice() {
+            return said.clone();
+        }
+        let told = groups.iter();
+        let told = told.map(|(said, places)| format!("{}: {said}", listed(places)));
         told.collect::<Vec<_>>().join("; ")
     }
 
@@ -322,4 +324,97 @@ fn most<'a>(heats: impl Iterator<Item = &'a BTreeSet<usize>>) -> (usize, usize) 
     // Of two that win as often the first.
     let most = counts.into_iter().rev().max_by_key(|&(_, count)| count);
     most.unwrap_or((0, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Metrics;
+    use crate::sweep::{ResultRow, Status, sweep_sentence};
+    use serde_json::json;
+
+    /// A point of an algorithm at a size on a machine.
+    fn point((machine, algorithm): (&str, &str), bytes: u64, time_us: f64) -> PointRow {
+        let metrics = Metrics {
+            bytes: Some(bytes),
+            time_us: Some(time_us),
+            ..Metrics::default()
+        };
+        let values = [
+            ("machine", json!(machine)),
+            ("algorithm", json!(algorithm)),
+            ("size", json!(format!("{bytes}B"))),
+        ];
+        PointRow {
+            point: 0,
+            values: values.map(|(name, value)| (name.to_owned(), value)).into(),
+            status: Status::Done,
+            why: None,
+            rows: vec![ResultRow {
+                job: None,
+                topology: machine.to_owned(),
+                nodes: 1,
+                gpus: 8,
+                metrics,
+            }],
+        }
+    }
+
+    fn info() -> SweepInfo {
+        SweepInfo {
+            format: 2,
+            version: String::new(),
+            name: "s".to_owned(),
+            title: "s".to_owned(),
+            digest: String::new(),
+            points: 0,
+            axes: ["machine", "algorithm", "size"].map(str::to_owned).into(),
+            objective: "time_us".to_owned(),
+            shard: None,
+            spec: json!({}),
+        }
+    }
+
+    fn points(machine: &str, times: &[(&str, [f64; 3])]) -> Vec<PointRow> {
+        let sizes = [1 << 10, 1 << 20, 1 << 30];
+        let each = times.iter().flat_map(|(algorithm, times)| {
+            let times = sizes.into_iter().zip(*times);
+            times.map(|(bytes, time)| point((machine, algorithm), bytes, time))
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn the_crossover_is_said() {
+        let one = points(
+            "a",
+            &[("ring", [1.0, 5.0, 90.0]), ("nvls", [3.0, 4.0, 60.0])],
+        );
+        assert_eq!(
+            sweep_sentence(&info(), &one),
+            "nvls is fastest from 1 MiB on, ring below (to 3 %)."
+        );
+        let mut two = one;
+        two.extend(points(
+            "b",
+            &[("ring", [1.0, 2.0, 3.0]), ("nvls", [2.0, 3.0, 4.0])],
+        ));
+        assert_eq!(
+            sweep_sentence(&info(), &two),
+            "a: nvls is fastest from 1 MiB on, ring below; b: ring is fastest at every size (to 3 %)."
+        );
+    }
+
+    #[test]
+    fn a_choice_that_is_always_one_of_the_others_is_set_beside_the_best() {
+        let all = [
+            ("NCCL", [1.0, 5.0, 60.0]),
+            ("ring", [1.0, 5.0, 90.0]),
+            ("nvls", [3.0, 4.0, 60.0]),
+        ];
+        assert_eq!(
+            sweep_sentence(&info(), &points("a", &all)),
+            "nvls is fastest from 1 MiB on, ring below (to 3 %). NCCL is at most 25 % behind."
+        );
+    }
 }

@@ -93,9 +93,10 @@ pub(super) fn lines(view: &View<'_>, spec: &PlotSpec) -> Option<Chart> {
         shown.extend(view.axes.iter().map(|axis| axis.name.as_str()));
     }
     let mut notes: Vec<String> = Vec::new();
+    let drawn = if across.is_line() { "lines" } else { "marks" };
     notes.extend(
         by.filter(|_| several)
-            .map(|axis| format!("lines: {}", axis.name)),
+            .map(|axis| format!("{drawn}: {}", axis.name)),
     );
     if left_out > 0 {
         notes.push(format!("{left_out} more not shown"));
