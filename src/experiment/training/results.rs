@@ -10,10 +10,11 @@ use fabricsim_budget::threads;
 use fabricsim_engine::job::{JobError, JobOutcome, Ledger, Rehearsed};
 use fabricsim_fault::FaultError;
 use fabricsim_fault::goodput::{self, Goodput, LongRunSpec};
+use fabricsim_fault::published::Component;
 use fabricsim_plan::job::{GroupRole, Job, StreamRole};
 use fabricsim_report::training::{
-    CollectiveUse, Culprit, Disturbance, GoodputUse, JobTimeline, RankUse, Share, ShareKind,
-    StepResult, TrainingOutcome,
+    CollectiveUse, ComponentLoss, Culprit, Disturbance, GoodputUse, JobTimeline, RankUse, Share,
+    ShareKind, StepResult, TrainingOutcome,
 };
 use fabricsim_units::{Span, Time};
 use fabricsim_workload::model::ScoreCount;
@@ -364,6 +365,7 @@ fn long_run(
             .map_err(|FaultError { problems }| refusal("long_run", problems))
     };
     let own = run(&spec)?;
+    let components = component_losses((&cluster, &spec), &own, seed)?;
     let mut intervals = Vec::new();
     for (name, interval) in [
         ("Young", goodput::IntervalSpec::Young),
@@ -397,6 +399,10 @@ fn long_run(
     let all: f64 = named.iter().map(|(_, _, s)| s).sum();
     Ok(Some(GoodputUse {
         goodput: own.mean,
+        p10: own.quantile(0.1),
+        p50: own.quantile(0.5),
+        p90: own.quantile(0.9),
+        components,
         interval_s: own.work.seconds(),
         failures: own.mean_of(|replica| replica.failure_count() as f64),
         time: named
@@ -412,4 +418,29 @@ fn long_run(
             .collect(),
         intervals,
     }))
+}
+
+/// What failures of each kind of part cost, what costs most first.
+fn component_losses(
+    (cluster, spec): (&goodput::Cluster, &LongRunSpec),
+    own: &Goodput,
+    seed: u64,
+) -> Result<Vec<ComponentLoss>, ScenarioError> {
+    let how = (own.interval, seed);
+    let without = goodput::without_each(cluster, spec, how, threads::processors())
+        .map_err(|FaultError { problems }| refusal("long_run", problems))?;
+    let failures = |component: Component| {
+        let place = Component::ALL.iter().position(|&known| known == component);
+        own.mean_of(|replica| place.map_or(0.0, |place| replica.failures[place] as f64))
+    };
+    let mut losses: Vec<ComponentLoss> = without
+        .into_iter()
+        .map(|(component, mean)| ComponentLoss {
+            component: component.label().to_owned(),
+            failures: failures(component),
+            lost: mean - own.mean,
+        })
+        .collect();
+    losses.sort_by(|a, b| b.lost.total_cmp(&a.lost));
+    Ok(losses)
 }

@@ -338,3 +338,30 @@ proptest! {
         prop_assert!(formulas::exact(cost, mtbf) <= formulas::young(cost, mtbf));
     }
 }
+
+#[test]
+fn runs_are_spread_and_kinds_of_parts_have_their_price() {
+    let own = goodput(&meta(), &llama(r#""daly""#), 3, 2).unwrap();
+    let all = own.replicas.len() as f64;
+    // By nearest rank so many reach it.
+    for share in [0.1, 0.5, 0.9] {
+        let at = own.quantile(share);
+        let below = own.replicas.iter().filter(|r| r.goodput() < at).count() as f64;
+        let not_above = own.replicas.iter().filter(|r| r.goodput() <= at).count() as f64;
+        assert!(below < share * all && not_above >= share * all, "{share}");
+    }
+    assert!(own.quantile(0.1) < own.mean && own.mean < own.quantile(0.9));
+    // Each kind that fails costs something, and all together about what is lost to failures.
+    let how = (own.interval, 3);
+    let without = without_each(&meta(), &llama(r#""daly""#), how, 2).unwrap();
+    assert!(without.len() > 3, "{without:?}");
+    assert!(
+        without.iter().all(|&(_, mean)| mean > own.mean),
+        "{without:?}"
+    );
+    let none = spec(
+        r#"{"duration": "54d", "rates": "none", "checkpoint": {"interval": "daly",
+            "cost": {"blocking": "3s"}}, "replicas": 1}"#,
+    );
+    assert!(without_each(&meta(), &none, (1, 3), 2).unwrap().is_empty());
+}

@@ -2,9 +2,9 @@
 
 use crate::Part;
 use crate::training::{
-    CollectiveUse, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline, MemoryPart, MemoryUse,
-    RankUse, Share, ShareKind, SpanKind, StepResult, TrainingOutcome, TrainingResult, best,
-    difference,
+    CollectiveUse, ComponentLoss, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline,
+    MemoryPart, MemoryUse, RankUse, Share, ShareKind, SpanKind, StepResult, TrainingOutcome,
+    TrainingResult, best, difference,
 };
 use crate::{JobResult, Metrics, Summary, Variant};
 use fabricsim_units::{Bytes, Time};
@@ -396,6 +396,14 @@ pub(crate) fn pipeline() -> (Summary, JobTimeline) {
     let mut result = result(2.41);
     result.goodput = Some(GoodputUse {
         goodput: 0.931,
+        p10: 0.918,
+        p50: 0.932,
+        p90: 0.944,
+        components: vec![ComponentLoss {
+            component: "GPU".into(),
+            failures: 30.0,
+            lost: 0.04,
+        }],
         interval_s: 2710.0,
         failures: 41.5,
         time: shares(&[

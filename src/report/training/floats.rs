@@ -89,11 +89,25 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
 fn goodput_floats(used: &GoodputUse, floats: &mut Vec<(String, f64)>) {
     let GoodputUse {
         goodput,
+        p10,
+        p50,
+        p90,
         interval_s,
         failures,
         time,
         intervals,
+        components,
     } = used;
+    for (name, share) in [("p10", p10), ("p50", p50), ("p90", p90)] {
+        floats.push((format!("goodput.{name}"), *share));
+    }
+    for (index, loss) in components.iter().enumerate() {
+        floats.push((
+            format!("goodput.components[{index}].failures"),
+            loss.failures,
+        ));
+        floats.push((format!("goodput.components[{index}].lost"), loss.lost));
+    }
     floats.push(("goodput.goodput".to_owned(), *goodput));
     floats.push(("goodput.interval_s".to_owned(), *interval_s));
     floats.push(("goodput.failures".to_owned(), *failures));

@@ -27,8 +27,8 @@ pub use published::{
 };
 pub use published_memory::{MemoryErrors, MemoryRow, MemoryTable, memory_json, memory_text};
 pub use record::{
-    CollectiveUse, Culprit, Disturbance, FaultPrices, GoodputUse, MemoryPart, MemoryUse, RankUse,
-    Share, ShareKind, StepKind, StepResult, TrainingOutcome, TrainingResult,
+    CollectiveUse, ComponentLoss, Culprit, Disturbance, FaultPrices, GoodputUse, MemoryPart,
+    MemoryUse, RankUse, Share, ShareKind, StepKind, StepResult, TrainingOutcome, TrainingResult,
 };
 pub(crate) use text::{alone, described};
 pub(crate) use timeline::rank_name;

@@ -2,7 +2,7 @@
 
 use super::compare::{self, effort, ran};
 use super::share_bars::{Bar, Colours, bars};
-use super::text::{by_time, period, slowed, tenths};
+use super::text::{by_time, period, slowed, spread, tenths};
 use super::timeline_svg::job_timeline_svg;
 use super::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobTimeline, MemoryUse, RankUse, Share,
@@ -364,7 +364,17 @@ fn goodput(used: &GoodputUse) -> Markup {
     let colours = Colours::of(&parts);
     html! {
         p {
-            "A checkpoint every " (seconds(used.interval_s)) " of work, " (count(used.failures)) " failures on average."
+            "A checkpoint every " (seconds(used.interval_s)) " of work, " (count(used.failures)) " failures on average; " (spread(used)) "."
+        }
+        @if !used.components.is_empty() {
+            table.kinds {
+                thead { tr { th { "what fails" } th.number { "failures" } th.number { "costs" } } }
+                tbody {
+                    @for loss in &used.components {
+                        tr { td { (loss.component) } td.number { (count(loss.failures)) } td.number { (tenths(loss.lost)) } }
+                    }
+                }
+            }
         }
         @if !used.time.is_empty() {
             (bars(&[Bar { name: "a long run".into(), note: String::new(), parts: &used.time, length: 1.0 }], &colours, true))

@@ -369,6 +369,15 @@ impl Disturbance {
 pub struct GoodputUse {
     /// The part of the time that steps took which were not lost, 0 to 1.
     pub goodput: f64,
+    /// What one run in ten does not reach.
+    #[serde(default)]
+    pub p10: f64,
+    /// What half of the runs reach.
+    #[serde(default)]
+    pub p50: f64,
+    /// What one run in ten is above.
+    #[serde(default)]
+    pub p90: f64,
     /// Seconds of work between two checkpoints.
     pub interval_s: f64,
     /// Failures in the run, on average.
@@ -377,4 +386,18 @@ pub struct GoodputUse {
     pub time: Vec<Share>,
     /// Intervals for comparison: name, seconds, goodput.
     pub intervals: Vec<(String, f64, f64)>,
+    /// Kinds of parts that fail, and what they cost; what costs most first.
+    #[serde(default)]
+    pub components: Vec<ComponentLoss>,
+}
+
+/// What failures of one kind of part cost a long run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ComponentLoss {
+    /// The kind.
+    pub component: String,
+    /// Its failures in the run, on average.
+    pub failures: f64,
+    /// The goodput that there would be more, if it never failed.
+    pub lost: f64,
 }

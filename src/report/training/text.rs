@@ -412,6 +412,25 @@ fn goodput(used: &GoodputUse, out: &mut Out) {
     if used.time.is_empty() {
         out.heading(&heading);
     }
+    out.plain(&format!("  {}", spread(used)));
+    let rows: Vec<Vec<Cell>> = used
+        .components
+        .iter()
+        .map(|loss| {
+            let lost = tenths(loss.lost);
+            vec![
+                cell(loss.component.as_str()),
+                cell(count(loss.failures)),
+                cell(lost),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        out.table(
+            &[left("what fails"), right("failures"), right("costs")],
+            &rows,
+        );
+    }
     if used.intervals.is_empty() {
         return;
     }
@@ -424,4 +443,14 @@ fn goodput(used: &GoodputUse, out: &mut Out) {
         .collect();
     let columns = [left("interval"), right("work between"), right("goodput")];
     out.table(&columns, &rows);
+}
+
+/// How far runs differ.
+pub(super) fn spread(used: &GoodputUse) -> String {
+    format!(
+        "nine runs in ten reach {}, half of them {}, one in ten {}",
+        tenths(used.p10),
+        tenths(used.p50),
+        tenths(used.p90)
+    )
 }
