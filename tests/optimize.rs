@@ -222,3 +222,48 @@ fn what_cannot_be_searched_is_refused_with_the_nearest_name() {
     ]);
     assert!(code == 1 && out.contains("the nearest lacks"), "{out}");
 }
+
+/// Layouts of Llama 3 70B that people would write by hand, as the shipped sweep has them.
+#[test]
+fn the_search_is_no_worse_than_layouts_made_by_hand() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("hand");
+    let run = ["sweep", "run", "layouts-llama3-70b", "--json", "-o"];
+    let (code, out, err) = fabricsim(&[&run[..], &[target.to_str().unwrap()]].concat());
+    assert_eq!(code, 0, "{err}");
+    let sweep: Value = serde_json::from_str(&out).unwrap();
+    let (code, out, err) = fabricsim(&[
+        "optimize",
+        "nvl72-vs-dgx-h100-llama3-70b",
+        "-t",
+        "dgx-h100",
+        "-t",
+        "gb200-nvl72",
+        "--gpus",
+        "72",
+        "--over",
+        "tp=2,4,8",
+        "--over",
+        "virtual_stages=1",
+        "--over",
+        "micro_batch=1",
+        "--top",
+        "1",
+        "--json",
+    ]);
+    assert_eq!(code, 0, "{err}");
+    let found: Value = serde_json::from_str(&out).unwrap();
+    let rate = |row: &Value| row["tokens_per_s_per_gpu"].as_f64().unwrap_or(0.0);
+    for best in found["best"].as_array().unwrap() {
+        let mut compared = 0;
+        for point in sweep["points"].as_array().unwrap() {
+            for row in point["rows"].as_array().into_iter().flatten() {
+                if row["topology"] == best["topology"] && row["fits"] == true {
+                    assert!(rate(&best["metrics"]) >= rate(row), "{best} {row}");
+                    compared += 1;
+                }
+            }
+        }
+        assert!(compared > 0, "{best}");
+    }
+}
