@@ -1,10 +1,11 @@
 //! `fabricsim optimize`: the best layout of a training job.
 
 use super::budget::BudgetArgs;
+use super::collective::machine;
 use super::{CliError, output, terminal};
 use fabricsim_experiment::optimize::{Ask, Progress, fewest_gpus, optimize};
 use fabricsim_experiment::sweep::{AxisSpec, parse_axis};
-use fabricsim_experiment::{Machines, Scenario, ScenarioError, TopologyRef, catalogue, parse};
+use fabricsim_experiment::{Machines, Scenario, ScenarioError, catalogue, parse};
 use fabricsim_report::optimize::{Optimized, optimized_text};
 use fabricsim_report::{Metrics, ReportError, write_file};
 use fabricsim_topology::error::nearest;
@@ -222,13 +223,6 @@ fn job_of(args: &Args) -> Result<(Scenario, PathBuf), CliError> {
                 false => Ok(catalogue::find(&args.job, &set)?),
             }
         }
-    }
-}
-
-fn machine(text: &str) -> TopologyRef {
-    match text.contains('/') || text.ends_with(".json") {
-        true => TopologyRef::Path(text.to_owned()),
-        false => TopologyRef::Name(text.to_owned()),
     }
 }
 

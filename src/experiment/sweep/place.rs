@@ -66,7 +66,7 @@ impl Edits {
         match (place, text) {
             // A name or a file's path.
             ("topology", Some(machine)) => {
-                let kind = match machine.contains('/') || machine.ends_with(".json") {
+                let kind = match load::is_path(machine) {
                     true => "path",
                     false => "name",
                 };

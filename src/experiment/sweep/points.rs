@@ -8,6 +8,7 @@ use crate::error::ScenarioError;
 use crate::read::Scenario;
 use crate::refusal::{fault, refusal, refuse};
 use crate::site::Machines;
+use fabricsim_report::sweep::value_text;
 use fabricsim_topology::Fault;
 use fabricsim_topology::error::nearest;
 use serde_json::{Value, json};
@@ -169,17 +170,9 @@ impl Sweep {
     #[must_use]
     pub fn told(&self, point: &Point) -> String {
         let named = self.axes.iter().zip(&point.values);
-        let told =
-            named.filter_map(|(name, value)| Some(format!("{name}={}", text(value.as_ref()?))));
+        let told = named
+            .filter_map(|(name, value)| Some(format!("{name}={}", value_text(value.as_ref()?))));
         told.collect::<Vec<_>>().join(" ")
-    }
-}
-
-/// A value as it stands in a table.
-fn text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::levels::{Axis, JOB, Level};
 use super::row::{PointRow, ResultRow};
-use super::table::text;
+use super::table::value_text;
 use crate::metrics::is_less_better;
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ fn effect(axis: &Axis, rows: &[&Placed<'_>]) -> Option<Effect> {
     for placed in rows {
         let (point, row) = (placed.point, placed.row);
         let others = point.values.iter().filter(|(name, _)| **name != axis.name);
-        let others: Vec<String> = others.map(|(_, value)| text(value)).collect();
+        let others: Vec<String> = others.map(|(_, value)| value_text(value)).collect();
         let job = row.job.as_ref().filter(|_| axis.name != JOB);
         let bytes = row.metrics.bytes.filter(|_| point.rows.len() > 1);
         let key = format!("{others:?} {job:?} {bytes:?}");

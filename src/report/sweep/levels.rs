@@ -2,7 +2,7 @@
 
 use super::folder::SweepInfo;
 use super::row::{PointRow, ResultRow};
-use super::table::text;
+use super::table::value_text;
 use fabricsim_units::{Bytes, Span};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl Level {
     pub(crate) fn of(value: &Value) -> Self {
         Level {
             number: number(value),
-            text: text(value),
+            text: value_text(value),
         }
     }
 
@@ -137,7 +137,7 @@ impl Axis {
     /// Which of its levels a row has.
     pub(crate) fn level_of(&self, point: &PointRow, row: &ResultRow) -> Option<usize> {
         let found = match (point.values.get(&self.name), &row.job) {
-            (Some(value), _) => text(value),
+            (Some(value), _) => value_text(value),
             (None, Some(job)) if self.name == JOB => job.clone(),
             (None, _) => return None,
         };

@@ -19,5 +19,5 @@ pub use page::sweep_page;
 pub use plot::{Plot, PlotSpec, WrongName, chosen_plot, sweep_plot};
 pub use row::{PointRow, ResultRow, Status, rows_of};
 pub use sentence::sweep_sentence;
-pub use table::{sweep_csv, sweep_jsonl};
+pub use table::{sweep_csv, sweep_jsonl, value_text};
 pub use text::sweep_text;

@@ -7,7 +7,7 @@ use super::listing::Listing;
 use super::plot::{chosen_plot, sweep_plot};
 use super::row::{PointRow, Status};
 use super::sentence::sweep_sentence;
-use super::table::text;
+use super::table::value_text;
 use super::text::change;
 use crate::ReportError;
 use crate::html::{drawing, page};
@@ -114,7 +114,7 @@ fn sorts(text: &str, number: Option<f64>) -> Markup {
 }
 
 fn axis_cell(axis: &Axis, value: Option<&serde_json::Value>, shown: &str) -> Markup {
-    let level = value.and_then(|value| axis.levels.iter().find(|l| l.text == text(value)));
+    let level = value.and_then(|value| axis.levels.iter().find(|l| l.text == value_text(value)));
     sorts(
         shown,
         level.and_then(|level| level.number).map(|number| number.1),

@@ -30,7 +30,7 @@ pub fn sweep_csv(axes: &[String], points: &[PointRow]) -> Result<String, ReportE
     csv.write_record(head).map_err(failed)?;
     for point in points {
         let mut keys = vec![point.point.to_string()];
-        let value = |axis: &String| point.values.get(axis).map_or_else(String::new, text);
+        let value = |axis: &String| point.values.get(axis).map_or_else(String::new, value_text);
         keys.extend(axes.iter().map(value));
         keys.push(point.status.name().to_owned());
         keys.push(point.why.clone().unwrap_or_default());
@@ -79,7 +79,8 @@ fn cells(row: Option<&ResultRow>, jobs: bool, columns: &[usize]) -> Vec<String> 
 }
 
 /// A value of an axis as it stands in a table.
-pub(super) fn text(value: &Value) -> String {
+#[must_use]
+pub fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
