@@ -19,6 +19,10 @@ use std::path::{Path, PathBuf};
 /// Tensor, pipeline, context and expert parallelism, virtual stages, micro-batches, recomputation and
 /// sharding are tried in every combination. What does not divide or does not fit is left out; the rest
 /// is simulated in the order of a bound on its step, until no bound is below what was found.
+///
+/// Tried are tensor parallelism inside an NVLink domain, context parallelism of sequences from 16,384
+/// tokens on, micro-batches up to 8 sequences, up to 8 virtual stages, and buckets as the scenario has
+/// them; --over tries other values.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A training scenario, its file or the name of a shipped one; or a model, such as llama3-70b
