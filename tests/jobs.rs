@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use fabricsim::budget::Budget;
-use fabricsim::calibration::{predict_steps, read_steps};
+use fabricsim::calibration::{PublishedSteps, predict_steps};
 use fabricsim::engine::job::{JobOptions, Rehearsed, Unseen, run_job};
 use fabricsim::experiment::{self, Silent, parse, validate};
 use fabricsim::plan::job::{
@@ -414,7 +414,7 @@ fn folded_jobs_take_as_long_as_full_ones() {
 /// The published steps that take no long simulation.
 #[test]
 fn published_steps_are_predicted_as_well_as_before() {
-    let steps = read_steps(Path::new("validation/training.json")).unwrap();
+    let steps = PublishedSteps::read(Path::new("validation/training.json")).unwrap();
     let only = [
         "22B",
         "175B-seqsel",

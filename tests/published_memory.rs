@@ -1,7 +1,7 @@
 //! What jobs are expected to take of their GPUs' memory, against what was published.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use fabricsim::calibration::{PublishedMemory, predict_memory, read_memory};
+use fabricsim::calibration::{PublishedMemory, predict_memory};
 use fabricsim::report::training::{MemoryErrors, MemoryPart, MemoryRow, MemoryTable};
 use serde_json::{Value, json};
 use std::fs;
@@ -31,7 +31,7 @@ fn made_up(tables: Value) -> PublishedMemory {
 /// Figures of docs/fidelity.md, by source.
 #[test]
 fn published_memory_is_predicted_as_well_as_before() {
-    let published = read_memory(&root().join("validation/memory.json")).unwrap();
+    let published = PublishedMemory::read(&root().join("validation/memory.json")).unwrap();
     let tables = predicted(&published);
     let most = [5.6, 4.9, 5.4, 3.4, 4.4, 0.6, 8.2, 3.4];
     assert_eq!(tables.len(), most.len());
@@ -69,7 +69,7 @@ fn jobs_whose_steps_are_published_fit() {
 /// Every byte is told: parts are all there is, and what does not fit is more than there is.
 #[test]
 fn parts_are_the_whole() {
-    let published = read_memory(&root().join("validation/memory.json")).unwrap();
+    let published = PublishedMemory::read(&root().join("validation/memory.json")).unwrap();
     for row in predicted(&published).iter().flat_map(|table| &table.rows) {
         let MemoryRow { memory, name, .. } = row;
         let sum: u64 = memory.parts.iter().map(|(_, bytes)| bytes.get()).sum();

@@ -11,6 +11,7 @@ mod measurement;
 mod memory;
 mod models;
 mod predict;
+mod published;
 mod steps;
 mod summary;
 
@@ -20,8 +21,9 @@ pub use known::{KindError, KnownErrors, known_error};
 pub use measurement::{
     MeasuredRow, Measurement, Model, Software, Source, parse_measurements, read_measurements,
 };
-pub use memory::{PublishedMemory, predict_memory, read_memory};
+pub use memory::{PublishedMemory, predict_memory};
 pub use models::{Modelled, Models};
 pub use predict::{Group, Machines, PredictedRow, PredictedSet, Skip, predict};
-pub use steps::{PublishedSteps, predict_steps, read_steps};
+pub use published::Published;
+pub use steps::{PublishedSteps, predict_steps};
 pub use summary::{Band, Pick, baseline, group_errors, over_groups, over_rows, simulated};

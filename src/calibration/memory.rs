@@ -1,29 +1,15 @@
 //! Published memory of training jobs, and what is expected of them.
 
+use crate::published::{Published, wanted};
 use crate::steps::training_job;
 use fabricsim_experiment::{ScenarioError, memory};
 use fabricsim_report::training::{MemoryRow, MemoryTable};
-use fabricsim_topology::load::{from_json, read_text};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 /// A file of published memory.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PublishedMemory {
-    /// Free text.
-    pub comment: String,
-    /// Tables, each of one source.
-    pub tables: Vec<PublishedMemoryTable>,
-    /// Where the file is: relative paths in it start there.
-    #[serde(skip)]
-    pub folder: PathBuf,
-    /// The file, in messages.
-    #[serde(skip)]
-    pub origin: String,
-}
+pub type PublishedMemory = Published<PublishedMemoryTable>;
 
 /// One source's table.
 #[derive(Debug, Clone, Deserialize)]
@@ -69,18 +55,6 @@ pub struct PublishedMemoryRow {
     pub ran_out: bool,
 }
 
-/// Reads a file of published memory.
-///
-/// # Errors
-/// A file that cannot be read or is not of the format.
-pub fn read_memory(path: &Path) -> Result<PublishedMemory, ScenarioError> {
-    let origin = path.display().to_string();
-    let mut published: PublishedMemory = from_json(&read_text(path)?, &origin)?;
-    published.origin = origin;
-    published.folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    Ok(published)
-}
-
 /// What is expected of the rows whose table or name holds one of `only` (all if there is none).
 ///
 /// # Errors
@@ -92,10 +66,7 @@ pub fn predict_memory(
 ) -> Result<Vec<MemoryTable>, ScenarioError> {
     let mut tables = Vec::new();
     for table in &published.tables {
-        let wanted = |row: &&PublishedMemoryRow| {
-            let holds = |text: &String| row.name.contains(text) || table.source.contains(text);
-            only.is_empty() || only.iter().any(holds)
-        };
+        let wanted = |row: &&PublishedMemoryRow| wanted(only, &table.source, &row.name);
         let mut rows = Vec::new();
         for row in table.rows.iter().filter(wanted) {
             rows.push(predict(published, table, row)?);

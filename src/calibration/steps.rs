@@ -1,5 +1,6 @@
 //! Published steps of training jobs, and what is predicted for them.
 
+use crate::published::{Published, wanted};
 use fabricsim_budget::Budget;
 use fabricsim_budget::threads;
 use fabricsim_experiment::{
@@ -7,31 +8,17 @@ use fabricsim_experiment::{
 };
 use fabricsim_report::Outputs;
 use fabricsim_report::training::{PublishedRow, PublishedTable, TrainingOutcome};
-use fabricsim_topology::load::{from_json, read_text};
 use fabricsim_topology::{Fault, TopologyError};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The kind of job that published steps are of.
 const TRAINING: &str = "training";
 
 /// A file of published steps.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PublishedSteps {
-    /// Free text.
-    pub comment: String,
-    /// Tables, each of one source.
-    pub tables: Vec<StepTable>,
-    /// Where the file is: relative paths in it start there.
-    #[serde(skip)]
-    pub folder: PathBuf,
-    /// The file, in messages.
-    #[serde(skip)]
-    pub origin: String,
-}
+pub type PublishedSteps = Published<StepTable>;
 
 /// One source's table.
 #[derive(Debug, Clone, Deserialize)]
@@ -72,18 +59,6 @@ fn one() -> f64 {
     1.0
 }
 
-/// Reads a file of published steps.
-///
-/// # Errors
-/// A file that cannot be read or is not of the format.
-pub fn read_steps(path: &Path) -> Result<PublishedSteps, ScenarioError> {
-    let origin = path.display().to_string();
-    let mut steps: PublishedSteps = from_json(&read_text(path)?, &origin)?;
-    steps.origin = origin;
-    steps.folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    Ok(steps)
-}
-
 /// Predicts the rows whose table or name holds one of `only` (all if there is none), on all
 /// processors; the same for any number of them.
 ///
@@ -95,16 +70,15 @@ pub fn predict_steps(
     budget: &Budget,
     done: &(dyn Fn() + Sync),
 ) -> Result<Vec<PublishedTable>, ScenarioError> {
-    let wanted = |table: &StepTable, row: &StepRow| {
-        let holds = |text: &String| row.name.contains(text) || table.source.contains(text);
-        only.is_empty() || only.iter().any(holds)
-    };
     let work: Vec<(usize, &StepRow)> = steps
         .tables
         .iter()
         .enumerate()
         .flat_map(|(t, table)| {
-            let rows = table.rows.iter().filter(move |r| wanted(table, r));
+            let rows = table
+                .rows
+                .iter()
+                .filter(|r| wanted(only, &table.source, &r.name));
             rows.map(move |r| (t, r))
         })
         .collect();

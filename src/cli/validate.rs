@@ -3,8 +3,8 @@
 use super::budget::BudgetArgs;
 use super::{CliError, output, terminal};
 use fabricsim_calibration::{
-    KnownErrors, Measurement, Models, predict_memory, predict_steps, read_measurements,
-    read_memory, read_steps, validate,
+    KnownErrors, Measurement, Models, PublishedMemory, PublishedSteps, predict_memory,
+    predict_steps, read_measurements, validate,
 };
 use fabricsim_report::training::{memory_json, memory_text, published_json, published_text};
 use fabricsim_report::validation::{
@@ -103,7 +103,7 @@ fn hardware(path: &Path) -> Result<Hardware, CliError> {
 
 /// Steps of training jobs.
 fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
-    let steps = read_steps(path)?;
+    let steps = PublishedSteps::read(path)?;
     let bar = bar(steps.tables.iter().map(|t| t.rows.len()).sum(), quiet);
     let tables = predict_steps(&steps, &args.only, &args.budget.budget(false), &|| {
         bar.inc(1)
@@ -117,30 +117,38 @@ fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
         })?;
         write_file(path, format!("{text}\n").as_bytes())?;
     }
-    let text = if quiet && !args.json {
-        return Ok(());
-    } else if args.json {
-        published_json(&tables)?
-    } else {
-        published_text(&tables, terminal::colour())
-    };
-    Ok(terminal::print(&text)?)
+    show(
+        (args, quiet),
+        || published_json(&tables),
+        || published_text(&tables, terminal::colour()),
+    )
 }
 
 /// Memory of training jobs.
 fn run_memory(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
-    let published = read_memory(path)?;
+    let published = PublishedMemory::read(path)?;
     let bar = bar(published.tables.iter().map(|t| t.rows.len()).sum(), quiet);
     let tables = predict_memory(&published, &args.only, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    let text = if quiet && !args.json {
-        return Ok(());
-    } else if args.json {
-        memory_json(&tables)?
-    } else {
-        memory_text(&tables, terminal::colour())
-    };
-    Ok(terminal::print(&text)?)
+    show(
+        (args, quiet),
+        || memory_json(&tables),
+        || memory_text(&tables, terminal::colour()),
+    )
+}
+
+/// Prints the document or the text, or neither, as it is asked for.
+fn show(
+    (args, quiet): (&Args, bool),
+    json: impl FnOnce() -> Result<String, ReportError>,
+    text: impl FnOnce() -> String,
+) -> Result<(), CliError> {
+    match (args.json, quiet) {
+        (true, _) => terminal::print(&json()?)?,
+        (false, false) => terminal::print(&text())?,
+        (false, true) => {}
+    }
+    Ok(())
 }
 
 fn measurements(args: &Args) -> Result<Vec<Measurement>, CliError> {

@@ -10,7 +10,7 @@ use fabricsim_topology::{DeviceKind, LinkId, Topology};
 use fabricsim_units::Time;
 
 /// More faults than these are not told apart: each takes a simulation.
-const MOST_PRICED: usize = 16;
+const MAX_PRICED: usize = 16;
 
 /// A run that faults are priced against.
 pub(crate) trait Against {
@@ -51,7 +51,7 @@ pub(crate) fn fault_costs<A: Against>(
             reason: free.map(|against| why_free(fault, against)),
         })
     };
-    faults.places().take(MOST_PRICED).map(cost).collect()
+    faults.places().take(MAX_PRICED).map(cost).collect()
 }
 
 /// A link between two switches.

@@ -52,7 +52,7 @@ pub struct Machines {
 }
 
 /// So many machines are kept: large ones take much memory.
-const MOST_MACHINES: usize = 8;
+const MAX_MACHINES: usize = 8;
 
 impl Machines {
     /// That of a scenario.
@@ -84,7 +84,7 @@ impl Machines {
         }
         let machine = Arc::new(machine(&spec.topology, spec.nodes, folder, origin)?);
         let mut built = built();
-        if built.len() >= MOST_MACHINES {
+        if built.len() >= MAX_MACHINES {
             built.remove(0);
         }
         built.push((key, Arc::clone(&machine)));

@@ -29,13 +29,7 @@ pub fn points_csv(summary: &Summary) -> Result<String, ReportError> {
         })
         .collect();
     let places = places(&summary.spec);
-    let used = |column: &usize| {
-        points
-            .iter()
-            .any(|(_, _, metrics)| metrics.numbers()[*column].1.is_some())
-    };
-    let names = Metrics::default().numbers().map(|(name, _)| name);
-    let columns: Vec<usize> = (0..names.len()).filter(used).collect();
+    let columns = Columns::of(points.iter().map(|(_, _, metrics)| metrics));
     let mut csv = csv::Writer::from_writer(Vec::new());
     let jobs = points.iter().any(|(_, job, _)| job.is_some());
     let mut head = vec!["variant", "topology", "nodes", "gpus"];
@@ -43,8 +37,7 @@ pub fn points_csv(summary: &Summary) -> Result<String, ReportError> {
         head.insert(1, "job");
     }
     head.extend(places.iter().map(String::as_str));
-    head.extend(["fits", "cause"]);
-    head.extend(columns.iter().map(|&column| names[column]));
+    head.extend(columns.names());
     csv.write_record(head).map_err(failed)?;
     for (variant, job, metrics) in &points {
         let mut cells = vec![
@@ -60,24 +53,55 @@ pub fn points_csv(summary: &Summary) -> Result<String, ReportError> {
             .iter()
             .map(|place| set_value(&summary.spec, &variant.name, place));
         cells.extend(set);
-        cells.push(
-            metrics
-                .fits
-                .map_or_else(String::new, |fits| fits.to_string()),
-        );
-        cells.push(metrics.cause.clone().unwrap_or_default());
-        let numbers = metrics.numbers();
-        let cell = |&column: &usize| {
-            let value: Option<f64> = numbers[column].1;
-            value.map_or_else(String::new, |value| value.to_string())
-        };
-        cells.extend(columns.iter().map(cell));
+        cells.extend(columns.cells(metrics));
         csv.write_record(cells).map_err(failed)?;
     }
-    let bytes = csv
-        .into_inner()
-        .map_err(|error| failed(error.into_error().into()))?;
+    written(csv).map_err(failed)
+}
+
+/// The text of a table.
+pub(crate) fn written(csv: csv::Writer<Vec<u8>>) -> Result<String, csv::Error> {
+    let bytes = csv.into_inner().map_err(|error| error.into_error())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The columns of tables that have metrics: whether it fits, the cause, and the numbers that apply to
+/// at least one row.
+pub(crate) struct Columns {
+    /// By their places in [`Metrics::numbers`].
+    used: Vec<usize>,
+}
+
+impl Columns {
+    pub(crate) fn of<'m>(rows: impl Iterator<Item = &'m Metrics> + Clone) -> Self {
+        let all = 0..Metrics::names().count();
+        let used = |&place: &usize| rows.clone().any(|row| row.numbers()[place].1.is_some());
+        Columns {
+            used: all.filter(used).collect(),
+        }
+    }
+
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        let numbers = Metrics::default().numbers();
+        let mut names = vec!["fits", "cause"];
+        names.extend(self.used.iter().map(|&place| numbers[place].0));
+        names
+    }
+
+    /// A row's cells; what does not apply is empty.
+    pub(crate) fn cells(&self, row: &Metrics) -> Vec<String> {
+        let numbers = row.numbers();
+        let number = |&place: &usize| {
+            let value: Option<f64> = numbers[place].1;
+            value.map_or_else(String::new, |value| value.to_string())
+        };
+        let mut cells = vec![
+            row.fits.map_or_else(String::new, |fits| fits.to_string()),
+            row.cause.clone().unwrap_or_default(),
+        ];
+        cells.extend(self.used.iter().map(number));
+        cells
+    }
 }
 
 /// The numbers of a variant, of a collective those of each size, of jobs at once those of each job,

@@ -3,7 +3,7 @@
 use crate::{Fate, Verdict};
 use fabricsim::budget::{Budget, Memory};
 use fabricsim::calibration::{
-    FitSpec, Models, fit as fitted_to, parse_measurements, predict_steps, read_steps,
+    FitSpec, Models, PublishedSteps, fit as fitted_to, parse_measurements, predict_steps,
     validate as predicted,
 };
 use fabricsim::collective::{Collective, MscclAlgorithm};
@@ -372,7 +372,7 @@ pub(crate) fn steps(text: &str) -> Verdict {
     let folder = tempfile::tempdir().map_err(told)?;
     let path = folder.path().join("m.json");
     fs::write(&path, text).map_err(told)?;
-    let mut steps = read_steps(&path).map_err(told)?;
+    let mut steps = PublishedSteps::read(&path).map_err(told)?;
     steps.tables.truncate(MOST_VARIANTS);
     for table in &mut steps.tables {
         table.rows.truncate(MOST_VARIANTS);

@@ -302,7 +302,7 @@ fn say_slowest(sweep: &Sweep, mut slowest: Vec<(Duration, u32)>) {
             lines.push(format!(
                 "  {:6.2} s  {}",
                 time.as_secs_f64(),
-                sweep.told(point)
+                sweep.description(point)
             ));
         }
     }

@@ -18,7 +18,7 @@ use fabricsim_collective::Collective;
 use fabricsim_plan::{Cuts, Operation};
 use fabricsim_report::optimize::{Choice, Flip, Headroom, Optimized, Pruned, Reason, Rejected};
 use fabricsim_report::training::MemoryUse;
-use fabricsim_report::{FORMAT, Outputs, Summary, is_less_better};
+use fabricsim_report::{Outputs, Summary, is_less_better};
 use fabricsim_topology::DeviceId;
 use fabricsim_units::{Bytes, Time};
 use fabricsim_workload::model::presets;
@@ -97,24 +97,8 @@ pub fn optimize(
         );
         return Err(refusal(origin, vec![wrong]));
     };
-    let mut found = Optimized {
-        format: FORMAT,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        title: format!("layouts of {} on {} GPUs", scenario.spec.name, ask.gpus),
-        objective: ask.objective.to_owned(),
-        best: Vec::new(),
-        pareto: Vec::new(),
-        searched: 0,
-        pruned: Vec::new(),
-        simulated: 0,
-        rejected: Vec::new(),
-        flips: Vec::new(),
-        headroom: None,
-        tightest_bound: None,
-        known_error: None,
-        target: None,
-        answer: String::new(),
-    };
+    let title = format!("layouts of {} on {} GPUs", scenario.spec.name, ask.gpus);
+    let mut found = Optimized::new(title, ask.objective);
     let mut counts: BTreeMap<Reason, u64> = BTreeMap::new();
     let mut all: Vec<Choice> = Vec::new();
     let mut best_of: Vec<(Vec<Choice>, Option<Summary>, Option<Headroom>)> = Vec::new();
@@ -159,7 +143,7 @@ pub fn optimize(
         .collect();
     let bound = |rejected: &Rejected| rejected.step_bound_us.unwrap_or(f64::INFINITY);
     found.rejected.sort_by(|a, b| bound(a).total_cmp(&bound(b)));
-    found.rejected.truncate(MOST_REJECTED);
+    found.rejected.truncate(MAX_REJECTED);
     found.flips.extend(prices(
         &best_of.iter().map(|(best, _, _)| best).collect::<Vec<_>>(),
     ));
@@ -174,8 +158,8 @@ pub fn optimize(
     Ok((found, summary))
 }
 
-/// So many that were left out are told of each search.
-const MOST_REJECTED: usize = 20;
+/// So many that were left out are named.
+const MAX_REJECTED: usize = 20;
 
 /// A machine with the GPUs of a search.
 pub(super) struct Ground {

@@ -57,10 +57,10 @@ pub struct Space {
 const LONG: u64 = 16_384;
 
 /// Micro-batches of more sequences are not searched by default.
-const MOST_SEQUENCES: u32 = 8;
+const MAX_SEQUENCES: u32 = 8;
 
 /// More virtual stages than these are not searched by default.
-const MOST_VIRTUAL: u64 = 8;
+const MAX_VIRTUAL: u64 = 8;
 
 impl Space {
     /// What is searched where nothing else is asked for, for a model with sequences of so many tokens:
@@ -90,10 +90,10 @@ impl Space {
                     experts.is_multiple_of(n) && u64::from(gpus).is_multiple_of(n)
                 }),
                 numbers(model.layers.min(u64::from(gpus)), &stages),
-                numbers(MOST_VIRTUAL, &|n| {
+                numbers(MAX_VIRTUAL, &|n| {
                     model.layers.is_multiple_of(n) || (model.layers + 2).is_multiple_of(n)
                 }),
-                numbers(u64::from(MOST_SEQUENCES), &power),
+                numbers(u64::from(MAX_SEQUENCES), &power),
                 ["none", "selective", "full"].map(Value::from).to_vec(),
                 ["ddp", "zero", "fsdp"].map(Value::from).to_vec(),
                 vec![Value::Null],

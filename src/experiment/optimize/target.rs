@@ -24,7 +24,8 @@ pub fn fewest_gpus(
     how: (&Budget, &Machines),
     progress: &dyn Fn(Progress<'_>),
 ) -> Result<(Optimized, Option<Summary>), ScenarioError> {
-    let mut all: Option<Optimized> = None;
+    let title = format!("layouts of {} on up to {} GPUs", at.0.spec.name, ask.gpus);
+    let mut all = Optimized::new(title, ask.objective);
     let mut fewest: Option<(u32, Summary)> = None;
     let mut target = Target {
         tokens_per_s,
@@ -52,11 +53,9 @@ pub fn fewest_gpus(
                 found.best.clear();
                 found.pareto.clear();
                 found.flips.clear();
+                found.headroom = None;
             }
-            match &mut all {
-                None => all = Some(found),
-                Some(all) => all.absorb(found),
-            }
+            all.absorb(found);
             if let Some(best) = reached {
                 if let Some(summary) = summary
                     && fewest.as_ref().is_none_or(|(fewest, _)| gpus < *fewest)
@@ -68,13 +67,8 @@ pub fn fewest_gpus(
             }
         }
     }
-    // Optimize has at least one machine, or gives an error.
-    let mut found = match all {
-        Some(found) => found,
-        None => optimize(at, ask, how, progress)?.0,
-    };
-    found.best.sort_by_key(|choice| choice.gpus);
-    found.target = Some(target);
-    found.settle(None);
-    Ok((found, fewest.map(|(_, summary)| summary)))
+    all.best.sort_by_key(|choice| choice.gpus);
+    all.target = Some(target);
+    all.settle(None);
+    Ok((all, fewest.map(|(_, summary)| summary)))
 }

@@ -35,14 +35,14 @@ impl Sweep {
                 let files = files_of(&scenario, self.folder(point));
                 Ok(format!(
                     "{}\n{}\n{files}\n",
-                    self.told(point),
+                    self.description(point),
                     scenario.json
                 ))
             }
             Err(error @ (ScenarioError::Overridden { .. } | ScenarioError::Override { .. })) => {
                 Err(error)
             }
-            Err(error) => Ok(format!("{}\n{error}\n", self.told(point))),
+            Err(error) => Ok(format!("{}\n{error}\n", self.description(point))),
         }
     }
 }

@@ -108,7 +108,7 @@ impl Sweep {
                 .try_fold(1u64, |all, &n| all.checked_mul(n as u64));
             let product = product.filter(|&n| n <= u64::from(most.saturating_mul(16).max(most)));
             let Some(product) = product else {
-                return Err(too_many(origin, "more", most));
+                return Err(too_many(origin, most));
             };
             for place in 0..product {
                 let levels = levels_at(place, &groups, &sizes, axes);
@@ -128,7 +128,7 @@ impl Sweep {
                     continue;
                 }
                 if points.len() >= most as usize {
-                    return Err(too_many(origin, "more", most));
+                    return Err(too_many(origin, most));
                 }
                 points.push(Point {
                     number: points.len() as u32,
@@ -168,17 +168,17 @@ impl Sweep {
 
     /// What a point is called in messages: its axes with their values.
     #[must_use]
-    pub fn told(&self, point: &Point) -> String {
+    pub fn description(&self, point: &Point) -> String {
         let named = self.axes.iter().zip(&point.values);
-        let told = named
+        let axes = named
             .filter_map(|(name, value)| Some(format!("{name}={}", value_text(value.as_ref()?))));
-        told.collect::<Vec<_>>().join(" ")
+        axes.collect::<Vec<_>>().join(" ")
     }
 }
 
-fn too_many(origin: &str, found: &str, most: u32) -> ScenarioError {
+fn too_many(origin: &str, most: u32) -> ScenarioError {
     let expected = format!("at most {most} points (--max-points N takes more)");
-    refusal(origin, vec![fault("axes", found.to_owned(), expected)])
+    refusal(origin, vec![fault("axes", "more".to_owned(), expected)])
 }
 
 fn check_parts(spec: &SweepSpec, parts: &[PartSpec], origin: &str) -> Result<(), ScenarioError> {

@@ -7,7 +7,7 @@ use fabricsim_units::Bytes;
 use serde_json::Value;
 
 /// More values of one axis than anyone compares.
-const MOST_VALUES: usize = 100_000;
+const MAX_VALUES: usize = 100_000;
 
 /// A number of a range: with a unit, or without.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,8 +71,8 @@ pub(super) fn range(range: &RangeSpec, at: &str) -> Result<Vec<Value>, Fault> {
     let mut values = Vec::new();
     let mut count = Some(from.count());
     while let Some(present) = count.filter(|&present| present <= to.count()) {
-        if values.len() >= MOST_VALUES {
-            let expected = format!("at most {MOST_VALUES} values");
+        if values.len() >= MAX_VALUES {
+            let expected = format!("at most {MAX_VALUES} values");
             return Err(fault(at, "more".into(), expected));
         }
         values.push(match size {

@@ -6,7 +6,7 @@ use super::spans::Spans;
 use super::valid::{ValidTraining, cluster};
 use crate::ScenarioError;
 use crate::refusal::refusal;
-use fabricsim_budget::threads;
+use fabricsim_budget::Budget;
 use fabricsim_engine::job::{JobError, JobOutcome, Ledger, Rehearsed};
 use fabricsim_fault::FaultError;
 use fabricsim_fault::goodput::{self, Goodput, LongRunSpec};
@@ -26,7 +26,7 @@ use fabricsim_workload::training::lower::Lowered;
 use std::collections::BTreeMap;
 
 pub(super) fn results(
-    seed: u64,
+    how: (u64, &Budget),
     variant: &ValidTraining,
     lowered: &Lowered,
     rehearsed: &[Rehearsed],
@@ -115,7 +115,7 @@ pub(super) fn results(
         disturbances,
         events: outcome.events + rehearsed.iter().map(|r| r.events).sum::<u64>(),
         wall_ms: 0.0,
-        goodput: long_run(seed, variant, step_s)?,
+        goodput: long_run(how, variant, step_s)?,
     };
     Ok((result, timeline))
 }
@@ -349,7 +349,7 @@ fn disturbances(variant: &ValidTraining, end: Time) -> Vec<Disturbance> {
 }
 
 fn long_run(
-    seed: u64,
+    (seed, budget): (u64, &Budget),
     variant: &ValidTraining,
     step_s: f64,
 ) -> Result<Option<GoodputUse>, ScenarioError> {
@@ -361,11 +361,11 @@ fn long_run(
     let cluster = cluster(&variant.topology, gpus, step);
     let mut spec = long.clone();
     let run = |spec: &LongRunSpec| -> Result<Goodput, ScenarioError> {
-        goodput::goodput(&cluster, spec, seed, threads::processors())
+        goodput::goodput(&cluster, spec, seed, budget.threads)
             .map_err(|FaultError { problems }| refusal("long_run", problems))
     };
     let own = run(&spec)?;
-    let components = component_losses((&cluster, &spec), &own, seed)?;
+    let components = component_losses((&cluster, &spec), &own, (seed, budget))?;
     let mut intervals = Vec::new();
     for (name, interval) in [
         ("Young", goodput::IntervalSpec::Young),
@@ -424,10 +424,10 @@ fn long_run(
 fn component_losses(
     (cluster, spec): (&goodput::Cluster, &LongRunSpec),
     own: &Goodput,
-    seed: u64,
+    (seed, budget): (u64, &Budget),
 ) -> Result<Vec<ComponentLoss>, ScenarioError> {
     let how = (own.interval, seed);
-    let without = goodput::without_each(cluster, spec, how, threads::processors())
+    let without = goodput::without_each(cluster, spec, how, budget.threads)
         .map_err(|FaultError { problems }| refusal("long_run", problems))?;
     let failures = |component: Component| {
         let place = Component::ALL.iter().position(|&known| known == component);

@@ -218,7 +218,14 @@ fn run_variant(
         Err(error) => return Ok(VariantRun::failed(failed(&error, variant, &lowered))),
     };
     let wall_ms = began.elapsed().as_secs_f64() * 1e3;
-    let (mut result, timeline) = results(seed, variant, &lowered, &rehearsed, &outcome, spans)?;
+    let (mut result, timeline) = results(
+        (seed, budget),
+        variant,
+        &lowered,
+        &rehearsed,
+        &outcome,
+        spans,
+    )?;
     result.wall_ms = wall_ms;
     result.causes = causes(variant, &lowered.job, &rehearsed, &outcome);
     Ok(VariantRun {

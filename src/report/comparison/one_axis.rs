@@ -14,12 +14,12 @@ use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Lanes of all variants together, and at least of each.
-const MOST_LANES: usize = 48;
-const LEAST_LANES: usize = 6;
+const MAX_LANES: usize = 48;
+const MIN_LANES: usize = 6;
 /// Ranks of a variant.
-const MOST_RANKS: usize = 4;
+const MAX_RANKS: usize = 4;
 /// Blocks of the page: about a megabyte.
-const MOST_BLOCKS: usize = 30_000;
+const MAX_BLOCKS: usize = 30_000;
 /// Parts of the axis that are told apart where blocks have to be joined.
 const GRAINS: [u64; 4] = [20_000, 5_000, 2_000, 500];
 
@@ -40,7 +40,7 @@ struct Rank<'r> {
 /// The section; nothing if there are not two timelines.
 pub(super) fn timelines(summary: &Summary, results: &Results) -> Result<Markup, ReportError> {
     let records = &results.records;
-    let most = (MOST_LANES / records.len().max(1)).max(LEAST_LANES);
+    let most = (MAX_LANES / records.len().max(1)).max(MIN_LANES);
     let variants = order(&summary.variants).into_iter();
     let mut runs: Vec<(&str, Run<'_>)> = Vec::new();
     for variant in variants.map(|index| &summary.variants[index]) {
@@ -80,7 +80,7 @@ fn data<'r>(mut runs: Vec<(&str, Run<'r>)>) -> Data<'r> {
     let end = runs.iter().map(|(_, run)| run.length).max();
     let end = end.unwrap_or_default();
     for grain in GRAINS.map(|parts| Time::from_picos(end.picos() / parts)) {
-        if blocks(&runs).count() <= MOST_BLOCKS {
+        if blocks(&runs).count() <= MAX_BLOCKS {
             break;
         }
         let ranks = runs.iter_mut().flat_map(|(_, run)| &mut run.ranks);
@@ -172,7 +172,7 @@ fn some(length: Time, ranks: Vec<Rank<'_>>, most: usize) -> Run<'_> {
     let lanes = |chosen: &BTreeSet<usize>| -> usize {
         chosen.iter().map(|&rank| ranks[rank].lanes.len()).sum()
     };
-    let mut ways = (2..=all.min(MOST_RANKS)).rev().map(evenly);
+    let mut ways = (2..=all.min(MAX_RANKS)).rev().map(evenly);
     let chosen = ways.find(|chosen| lanes(chosen) <= most);
     let chosen = chosen.unwrap_or_else(|| BTreeSet::from([0]));
     let mut cut = chosen.len() < all;

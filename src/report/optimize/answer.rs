@@ -12,7 +12,7 @@ pub(super) fn of(found: &Optimized) -> String {
     let Some(best) = found.best.first() else {
         return nothing(found);
     };
-    let told = |choice: &Choice| {
+    let described = |choice: &Choice| {
         let value = choice.metrics.number(objective);
         let value = value.map_or_else(|| "–".to_owned(), |value| shown(objective, value));
         format!(
@@ -25,11 +25,11 @@ pub(super) fn of(found: &Optimized) -> String {
     let mut answer = format!(
         "The best of {} layouts is {}",
         grouped(found.searched),
-        told(best)
+        described(best)
     );
     let other = found.best.iter().find(|c| c.topology != best.topology);
     if let Some(other) = other {
-        answer += &format!("; the best of {}", told(other));
+        answer += &format!("; the best of {}", described(other));
         let values = best
             .metrics
             .number(objective)

@@ -4,6 +4,7 @@ mod answer;
 mod text;
 
 use crate::metrics::Metrics;
+use crate::numeric::FORMAT;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
@@ -62,6 +63,29 @@ pub struct Target {
 }
 
 impl Optimized {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(title: String, objective: &str) -> Self {
+        Optimized {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            title,
+            objective: objective.to_owned(),
+            best: Vec::new(),
+            pareto: Vec::new(),
+            searched: 0,
+            pruned: Vec::new(),
+            simulated: 0,
+            rejected: Vec::new(),
+            flips: Vec::new(),
+            headroom: None,
+            tightest_bound: None,
+            known_error: None,
+            target: None,
+            answer: String::new(),
+        }
+    }
+
     /// One more search, of another number of GPUs or another machine.
     pub fn absorb(&mut self, other: Optimized) {
         self.best.extend(other.best);

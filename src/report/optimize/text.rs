@@ -28,7 +28,7 @@ pub fn optimized_text(found: &Optimized, colour: bool) -> String {
     if !found.flips.is_empty() {
         out.heading("what would change the choice");
         for flip in &found.flips {
-            out.plain(&format!("  {}", told(flip)));
+            out.plain(&format!("  {}", sentence(flip)));
         }
     }
     if let Some(room) = &found.headroom {
@@ -121,7 +121,7 @@ fn ledger(out: &mut Out, found: &Optimized) {
     out.table(&columns, &rows.collect::<Vec<_>>());
 }
 
-fn told(flip: &Flip) -> String {
+fn sentence(flip: &Flip) -> String {
     match flip {
         Flip::Memory {
             topology,

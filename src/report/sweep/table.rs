@@ -3,6 +3,7 @@
 use super::row::{PointRow, ResultRow};
 use crate::ReportError;
 use crate::metrics::Metrics;
+use crate::points::{Columns, written};
 use serde_json::Value;
 
 /// One line for each row of each point. Key columns come first: the point's number, its value on each
@@ -16,17 +17,14 @@ pub fn sweep_csv(axes: &[String], points: &[PointRow]) -> Result<String, ReportE
         source,
     };
     let rows = || points.iter().flat_map(|point| &point.rows);
-    let names = Metrics::default().numbers().map(|(name, _)| name);
-    let used = |&column: &usize| rows().any(|row| row.metrics.numbers()[column].1.is_some());
-    let columns: Vec<usize> = (0..names.len()).filter(used).collect();
+    let columns = Columns::of(rows().map(|row| &row.metrics));
     let jobs = rows().any(|row| row.job.is_some());
     let mut csv = csv::Writer::from_writer(Vec::new());
     let mut head = vec!["point"];
     head.extend(axes.iter().map(String::as_str));
     head.extend(["status", "why", "topology", "nodes", "gpus"]);
     head.extend(jobs.then_some("job"));
-    head.extend(["fits", "cause"]);
-    head.extend(columns.iter().map(|&column| names[column]));
+    head.extend(columns.names());
     csv.write_record(head).map_err(failed)?;
     for point in points {
         let mut keys = vec![point.point.to_string()];
@@ -43,38 +41,24 @@ pub fn sweep_csv(axes: &[String], points: &[PointRow]) -> Result<String, ReportE
                 .map_err(failed)?;
         }
     }
-    let bytes = csv
-        .into_inner()
-        .map_err(|error| failed(error.into_error().into()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    written(csv).map_err(failed)
 }
 
-fn cells(row: Option<&ResultRow>, jobs: bool, columns: &[usize]) -> Vec<String> {
-    let Some(row) = row else {
-        return vec![String::new(); 5 + usize::from(jobs) + columns.len()];
+/// The cells behind a point's keys; empty, where it has no results.
+fn cells(row: Option<&ResultRow>, jobs: bool, columns: &Columns) -> Vec<String> {
+    let mut cells = match row {
+        Some(row) => vec![
+            row.topology.clone(),
+            row.nodes.to_string(),
+            row.gpus.to_string(),
+        ],
+        None => vec![String::new(); 3],
     };
-    let mut cells = vec![
-        row.topology.clone(),
-        row.nodes.to_string(),
-        row.gpus.to_string(),
-    ];
     if jobs {
-        cells.push(row.job.clone().unwrap_or_default());
+        cells.push(row.and_then(|row| row.job.clone()).unwrap_or_default());
     }
-    let metrics = &row.metrics;
-    cells.push(
-        metrics
-            .fits
-            .map_or_else(String::new, |fits| fits.to_string()),
-    );
-    cells.push(metrics.cause.clone().unwrap_or_default());
-    let numbers = metrics.numbers();
-    let number = |&column: &usize| {
-        numbers[column]
-            .1
-            .map_or_else(String::new, |n| n.to_string())
-    };
-    cells.extend(columns.iter().map(number));
+    let none = Metrics::default();
+    cells.extend(columns.cells(row.map_or(&none, |row| &row.metrics)));
     cells
 }
 

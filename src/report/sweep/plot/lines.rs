@@ -9,7 +9,7 @@ use crate::sweep::levels::{Axis, Kind};
 use std::collections::BTreeMap;
 
 /// More lines are a tangle.
-const MOST_LINES: usize = 14;
+const MAX_LINES: usize = 14;
 
 /// Marks of lines, so that colour is not needed to tell them apart.
 const MARKS: [Mark; 4] = [Mark::Circle, Mark::Triangle, Mark::Square, Mark::Cross];
@@ -47,8 +47,8 @@ pub(super) fn lines(view: &View<'_>, spec: &PlotSpec) -> Option<Chart> {
     };
     let by = spec.by.as_deref().and_then(|name| view.axis(name));
     let mut found = points(view, spec, (&across, by));
-    let left_out = found.len().saturating_sub(MOST_LINES);
-    while found.len() > MOST_LINES {
+    let left_out = found.len().saturating_sub(MAX_LINES);
+    while found.len() > MAX_LINES {
         found.pop_last();
     }
     let all = || found.values().flatten();
