@@ -2,10 +2,11 @@
 //!
 //! A [`model`] has kernels and memory; a [`pipeline`] an order of passes; a [`training`] job becomes tasks on the streams of GPUs,
 //! with its communications planned as NCCL would ([`exchanges`]), for one rank of each class of
-//! those that behave alike ([`classes`]).
+//! those that behave alike ([`classes`]). A [`serving`] job is a fleet of engines that decide what to compute while time passes.
 
 pub mod classes;
 pub mod exchanges;
 pub mod model;
 pub mod pipeline;
+pub mod serving;
 pub mod training;

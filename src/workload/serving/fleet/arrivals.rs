@@ -1,0 +1,124 @@
+//! Requests arrive, and are done.
+
+use super::{Arrivals, DRAIN, Fleet, Role};
+use crate::serving::scheduler::Live;
+use fabricsim_plan::job::{Batch, TimerId};
+use fabricsim_units::Time;
+
+impl Fleet<'_> {
+    /// The first requests.
+    pub(super) fn begin(&mut self, out: &mut Batch) {
+        match self.arrivals {
+            Arrivals::Open { .. } => {
+                self.arrive_until(Time::ZERO, out);
+            }
+            Arrivals::Closed { concurrency } => {
+                for _ in 0..concurrency {
+                    self.next_arrives(Time::ZERO);
+                }
+            }
+        }
+    }
+
+    /// The timer of a request has run out.
+    pub(super) fn arrive_at(&mut self, _: TimerId, now: Time, out: &mut Batch) {
+        self.arrive_until(now, out);
+    }
+
+    /// All that arrive until now; a timer for the next one, or for the end of time behind the last one.
+    fn arrive_until(&mut self, now: Time, out: &mut Batch) {
+        let Arrivals::Open { drain } = self.arrivals else {
+            return;
+        };
+        let before = self.next;
+        while let Some(request) = self.requests.get(self.next as usize) {
+            if request.arrival > now {
+                out.timers
+                    .push((request.arrival, TimerId(u64::from(self.next))));
+                self.timers += 1;
+                return;
+            }
+            self.next_arrives(now);
+        }
+        if self.next > before && self.open > 0 {
+            out.timers.push((now + drain, DRAIN));
+            self.timers += 1;
+        }
+    }
+
+    /// The next request arrives, if there is one; those that could never run are refused.
+    pub(super) fn next_arrives(&mut self, now: Time) {
+        while (self.next as usize) < self.requests.len() {
+            let request = self.next;
+            self.next += 1;
+            self.served.records[request as usize].arrived = Some(now);
+            if self.fits(request) {
+                self.arrive(request, now);
+                return;
+            }
+            self.served.records[request as usize].refused = true;
+            self.open -= 1;
+            if matches!(self.arrivals, Arrivals::Open { .. }) {
+                return;
+            }
+        }
+    }
+
+    /// Whether every engine has blocks enough for all tokens of a request, if it were alone.
+    fn fits(&self, request: u32) -> bool {
+        let request = &self.requests[request as usize];
+        self.workers.iter().all(|worker| {
+            let tokens = match worker.engine.role {
+                Role::Prefill => request.input,
+                // The last token is not fed back.
+                Role::Both | Role::Decode => request.input + request.output - 1,
+            };
+            let pools = worker.engine.parts.iter().map(|part| &part.pool);
+            let mut pools = pools;
+            pools.all(|pool| pool.blocks_for(tokens) <= pool.total())
+        })
+    }
+
+    /// A request is sent to the engine of its prompt; where the engine that generates has to have reserved
+    /// blocks before, to that one first.
+    fn arrive(&mut self, request: u32, now: Time) {
+        let (engine, part) = self.routing.prompt(request, &self.requests, &self.workers);
+        self.served.records[request as usize].engines[0] = Some(engine);
+        if self.workers[engine as usize].engine.role == Role::Prefill && self.handover.is_pushed() {
+            self.places[request as usize].prompt = Some((engine, part, u32::MAX));
+            self.is_to_come(request, now);
+        } else {
+            self.wait_for_prompt(request, (engine, part));
+        }
+    }
+
+    /// A request waits for its prompt to be computed.
+    pub(super) fn wait_for_prompt(&mut self, request: u32, (engine, part): (u32, u16)) {
+        let of = &self.requests[request as usize];
+        let worker = &mut self.workers[engine as usize];
+        let output = match worker.engine.role {
+            Role::Prefill => 1,
+            Role::Both | Role::Decode => of.output,
+        };
+        let scheduler = &mut worker.engine.parts[usize::from(part)];
+        let id = scheduler.add(Live {
+            request,
+            tokens: of.input,
+            prompt: of.input,
+            output,
+            ..Live::default()
+        });
+        scheduler.waiting.push_back(id);
+        self.places[request as usize].prompt = Some((engine, part, id));
+        self.touch(engine);
+    }
+
+    /// A request has all its tokens.
+    pub(super) fn is_done(&mut self, request: u32, now: Time) {
+        self.served.records[request as usize].finished = Some(now);
+        self.open -= 1;
+        if matches!(self.arrivals, Arrivals::Closed { .. }) {
+            self.next_arrives(now);
+        }
+    }
+}

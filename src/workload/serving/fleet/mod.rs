@@ -1,0 +1,316 @@
+//! Engines that serve requests, as a source of tasks: what is computed and handed over is decided
+//! while time passes.
+//!
+//! Requests arrive (`arrivals`), are sent to an engine (`routing`), take part in passes (`passes`); where
+//! prompts and generation have engines of their own, KV caches travel between them (`handover`).
+
+mod arrivals;
+mod handover;
+mod passes;
+mod routing;
+
+pub use handover::{Handover, HandoverOrder, Leg, LegWork};
+pub use routing::Routing;
+
+use super::pass_time::{PassCost, PassShape};
+use super::policy::PolicyKind;
+use super::record::{Gap, PassRecord, RequestRecord};
+use super::request::Request;
+use super::scheduler::{Pass, Scheduler};
+use fabricsim_plan::job::{ActorId, Batch, Ended, Task, TaskId, TaskSource, TimerId};
+use fabricsim_units::Time;
+use handover::Moving;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// What an engine is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Prompts and generation.
+    Both,
+    /// Prompts; their KV caches are handed over.
+    Prefill,
+    /// Generation from KV caches that are handed over.
+    Decode,
+}
+
+/// An engine: one copy of the model.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    /// What it is for.
+    pub role: Role,
+    /// How it batches.
+    pub policy: PolicyKind,
+    /// The actor of each pipeline stage, on whose main stream its passes run.
+    pub stages: Vec<ActorId>,
+    /// A scheduler for each part of data-parallel attention.
+    pub parts: Vec<Scheduler>,
+}
+
+/// How requests come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arrivals {
+    /// At their times, whatever became of those before; after the last one, requests have so long to be
+    /// done.
+    Open {
+        /// How long.
+        drain: Time,
+    },
+    /// So many are there at once: when one is done, the next arrives.
+    Closed {
+        /// How many.
+        concurrency: u32,
+    },
+}
+
+/// What serving came to.
+#[derive(Debug, Clone, Default)]
+pub struct Served {
+    /// Of each request.
+    pub records: Vec<RequestRecord>,
+    /// Times between tokens, of requests from the first that is counted on.
+    pub gaps: Vec<Gap>,
+    /// Passes, if they were to be kept.
+    pub passes: Vec<PassRecord>,
+    /// How many passes there were.
+    pub pass_count: u64,
+    /// Time that engines spent in passes, all together.
+    pub busy: Time,
+    /// Requests that waited or ran when time was up, or when nothing could go on.
+    pub unfinished: Vec<u32>,
+    /// Time was up: the load was above what engines can do.
+    pub is_overloaded: bool,
+    /// Nothing could go on.
+    pub is_stuck: bool,
+    /// The last thing that happened.
+    pub end: Time,
+}
+
+/// What [`Fleet::new`] takes.
+pub struct FleetPlan<'c> {
+    /// The engines.
+    pub engines: Vec<Engine>,
+    /// The requests, in order of arrival.
+    pub requests: Vec<Request>,
+    /// How they come.
+    pub arrivals: Arrivals,
+    /// Which engine gets them.
+    pub routing: Routing,
+    /// How KV caches travel, where engines have different roles.
+    pub handover: Handover,
+    /// What passes take.
+    pub cost: &'c mut dyn PassCost,
+    /// Times between tokens are counted from this request on.
+    pub counted_from: u32,
+    /// Whether passes are kept for a timeline.
+    pub keeps_passes: bool,
+    /// Actors of the job.
+    pub actors: usize,
+}
+
+/// What a task that ended was.
+#[derive(Debug, Clone, Copy)]
+enum Purpose {
+    /// A stage of a pass, by the pass's number on its engine.
+    Stage { engine: u32, stage: u16, pass: u32 },
+    /// A part of a hand-over.
+    Leg { moving: u32 },
+}
+
+/// A pass that is under way.
+#[derive(Debug, Default)]
+struct Flight {
+    /// Its number on its engine.
+    number: u32,
+    /// Of each part of data-parallel attention.
+    passes: Vec<Pass>,
+    begun: Time,
+    /// What each stage takes.
+    time: Time,
+}
+
+/// An engine at work.
+struct Worker {
+    engine: Engine,
+    flights: VecDeque<Flight>,
+    /// Passes that began.
+    begun: u32,
+    /// By part: requests whose KV cache is to come, in order, that have no blocks yet.
+    arriving: Vec<VecDeque<u32>>,
+    /// Something changed since it was last asked what to compute.
+    is_dirty: bool,
+}
+
+/// Where a request is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// The engine of its prompt, the part and its number there.
+    prompt: Option<(u32, u16, u32)>,
+    /// The engine that generates, likewise; the number comes with the reservation.
+    generates: Option<(u32, u16, Option<u32>)>,
+    /// When its last token came.
+    last_token: Time,
+    /// Tokens of its prompt that have been sent on.
+    sent: u32,
+    /// Parts of its hand-over that are under way.
+    legs: u32,
+}
+
+/// Engines, requests and what has become of them.
+pub struct Fleet<'c> {
+    workers: Vec<Worker>,
+    requests: Vec<Request>,
+    arrivals: Arrivals,
+    routing: routing::Router,
+    handover: Handover,
+    cost: &'c mut dyn PassCost,
+    counted_from: u32,
+    keeps_passes: bool,
+    places: Vec<Place>,
+    /// Tasks that were written, by actor.
+    written: Vec<u32>,
+    purposes: FxHashMap<(ActorId, TaskId), Purpose>,
+    moving: Vec<Moving>,
+    /// The next stream of each actor for transfers.
+    streams: Vec<u8>,
+    /// The next request to arrive.
+    next: u32,
+    open: u32,
+    under_way: u32,
+    timers: u32,
+    time_is_up: bool,
+    spare: Vec<Flight>,
+    shapes: Vec<PassShape>,
+    dirty: Vec<u32>,
+    done: Vec<u32>,
+    served: Served,
+}
+
+/// The timer of the end of time.
+const DRAIN: TimerId = TimerId(u64::MAX);
+
+impl<'c> Fleet<'c> {
+    /// Nothing has arrived.
+    #[must_use]
+    pub fn new(plan: FleetPlan<'c>) -> Self {
+        let of = |engine: Engine| Worker {
+            flights: VecDeque::new(),
+            begun: 0,
+            arriving: vec![VecDeque::new(); engine.parts.len()],
+            is_dirty: false,
+            engine,
+        };
+        let served = Served {
+            records: vec![RequestRecord::default(); plan.requests.len()],
+            ..Served::default()
+        };
+        Fleet {
+            routing: routing::Router::new(plan.routing, &plan.engines),
+            workers: plan.engines.into_iter().map(of).collect(),
+            places: vec![Place::default(); plan.requests.len()],
+            open: plan.requests.len() as u32,
+            requests: plan.requests,
+            arrivals: plan.arrivals,
+            handover: plan.handover,
+            cost: plan.cost,
+            counted_from: plan.counted_from,
+            keeps_passes: plan.keeps_passes,
+            written: vec![0; plan.actors],
+            purposes: FxHashMap::default(),
+            moving: Vec::new(),
+            streams: vec![0; plan.actors],
+            next: 0,
+            under_way: 0,
+            timers: 0,
+            time_is_up: false,
+            spare: Vec::new(),
+            shapes: Vec::new(),
+            dirty: Vec::new(),
+            done: Vec::new(),
+            served,
+        }
+    }
+
+    /// What it came to, once it has run.
+    #[must_use]
+    pub fn into_served(mut self) -> Served {
+        let open = self.served.records.iter().enumerate();
+        let open = open.filter(|(_, record)| record.finished.is_none() && !record.refused);
+        self.served.unfinished = open.map(|(request, _)| request as u32).collect();
+        self.served
+    }
+
+    /// Writes a task; what it is for is remembered if that matters.
+    fn write(&mut self, actor: ActorId, task: Task, purpose: Option<Purpose>, out: &mut Batch) {
+        let number = &mut self.written[actor.0 as usize];
+        if let Some(purpose) = purpose {
+            self.purposes.insert((actor, TaskId(*number)), purpose);
+            self.under_way += 1;
+        }
+        *number += 1;
+        out.tasks.push((actor, task));
+    }
+
+    /// An engine is to be asked what to compute.
+    fn touch(&mut self, engine: u32) {
+        let worker = &mut self.workers[engine as usize];
+        if !worker.is_dirty {
+            worker.is_dirty = true;
+            self.dirty.push(engine);
+        }
+    }
+
+    /// Asks all engines that something changed for.
+    fn decide(&mut self, now: Time, out: &mut Batch) {
+        self.dirty.sort_unstable();
+        while let Some(engine) = self.dirty.pop() {
+            self.workers[engine as usize].is_dirty = false;
+            self.reserve(engine, now, out);
+            self.launch(engine, now, out);
+        }
+        if self.under_way == 0 && self.timers == 0 && self.open > 0 {
+            self.served.is_stuck = true;
+        }
+    }
+}
+
+impl TaskSource for Fleet<'_> {
+    fn start(&mut self, out: &mut Batch) {
+        self.begin(out);
+        self.decide(Time::ZERO, out);
+    }
+
+    fn instant(&mut self, now: Time, ended: &[Ended], timers: &[TimerId], out: &mut Batch) {
+        self.served.end = now;
+        for ended in ended {
+            let Some(purpose) = self.purposes.remove(&(ended.actor, ended.task)) else {
+                continue;
+            };
+            self.under_way -= 1;
+            match purpose {
+                Purpose::Stage {
+                    engine,
+                    stage,
+                    pass,
+                } => self.stage_over((engine, stage, pass), now, out),
+                Purpose::Leg { moving } => self.leg_over(moving, now, out),
+            }
+        }
+        for &timer in timers {
+            self.timers -= 1;
+            if timer == DRAIN {
+                self.time_is_up = self.open > 0;
+                self.served.is_overloaded = self.time_is_up;
+            } else {
+                self.arrive_at(timer, now, out);
+            }
+        }
+        if !self.time_is_up {
+            self.decide(now, out);
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.open == 0 || self.time_is_up || self.served.is_stuck
+    }
+}

@@ -1,0 +1,1 @@
+//! Policies against slow, obvious ones, and by their invariants.

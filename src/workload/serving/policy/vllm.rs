@@ -1,0 +1,79 @@
+//! vLLM's v1 scheduler (`vllm/v1/core/sched/scheduler.py`, `schedule`), without speculative tokens.
+
+use super::super::request::Request;
+use super::super::scheduler::{Pass, Scheduler};
+use super::part;
+
+/// Requests that run get what they miss, in the order in which they were let in; one that lacks a
+/// block takes those of the last one, which is computed again later. Then, if nobody lost blocks,
+/// requests that wait are let in while the budget lasts, in order of arrival.
+pub(super) fn decide(scheduler: &mut Scheduler, requests: &[Request], pass: &mut Pass) {
+    let mut budget = scheduler.limits.token_budget;
+    let mut next = 0;
+    while next < scheduler.running.len() && budget > 0 {
+        let id = scheduler.running[next];
+        let live = scheduler.live(id);
+        if live.in_flight {
+            next += 1;
+            continue;
+        }
+        let tokens = live.missing().min(budget);
+        let needed = live.computed + tokens;
+        if !make_room(scheduler, (id, needed), pass) {
+            break;
+        }
+        pass.parts.push(part(scheduler, id, tokens));
+        budget -= tokens;
+        next += 1;
+    }
+    if pass.preempted.is_empty() {
+        admit(scheduler, requests, budget, pass);
+    }
+}
+
+/// Blocks for a request that runs, from the last ones that run if need be; `false` if it loses its own.
+fn make_room(scheduler: &mut Scheduler, (id, tokens): (u32, u32), pass: &mut Pass) -> bool {
+    while !scheduler.grow(id, tokens) {
+        // What a pass under way computes cannot be taken away.
+        let last = scheduler
+            .running
+            .iter()
+            .rposition(|&id| !scheduler.live(id).in_flight);
+        let Some(last) = last else { return false };
+        let victim = scheduler.running.remove(last);
+        scheduler.preempt(victim);
+        pass.preempted.push(victim);
+        if victim == id {
+            return false;
+        }
+    }
+    true
+}
+
+/// Lets requests in, while one after the other fits.
+fn admit(scheduler: &mut Scheduler, requests: &[Request], mut budget: u32, pass: &mut Pass) {
+    while budget > 0 && scheduler.running.len() < scheduler.limits.max_sequences as usize {
+        let Some(&id) = scheduler.waiting.front() else {
+            return;
+        };
+        let fresh = scheduler.live(id).held.count() == 0;
+        if fresh && scheduler.pool.keeps_prefixes() {
+            let request = &requests[scheduler.live(id).request as usize];
+            scheduler.take_prefix(id, request);
+        }
+        let missing = scheduler.live(id).missing();
+        let cut = missing > budget && !scheduler.limits.chunked_prefill;
+        let tokens = missing.min(budget);
+        let needed = scheduler.live(id).computed + tokens;
+        if cut || !scheduler.grow(id, needed) {
+            if fresh {
+                scheduler.give_back(id);
+            }
+            return;
+        }
+        scheduler.waiting.pop_front();
+        scheduler.running.push(id);
+        pass.parts.push(part(scheduler, id, tokens));
+        budget -= tokens;
+    }
+}
