@@ -6,8 +6,11 @@
 
 pub mod blocks;
 pub mod fleet;
+pub mod load;
 pub mod pass_time;
 pub mod policy;
 pub mod record;
 pub mod request;
 pub mod scheduler;
+pub mod spec;
+pub mod trace;

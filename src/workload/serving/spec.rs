@@ -1,0 +1,477 @@
+//! The serving job of a scenario file.
+
+use super::fleet::{HandoverOrder, Routing};
+use super::pass_time::MixedPass;
+use super::policy::PolicyKind;
+use crate::training::spec::ModelRef;
+use fabricsim_units::{Bandwidth, Bytes, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A serving job: a model that answers requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServingSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// The model.
+    pub model: ModelRef,
+    /// What weights and KV cache are stored in.
+    #[serde(default)]
+    pub precision: ServingPrecision,
+    /// The engine, the same on all GPUs.
+    #[serde(default)]
+    pub engine: EngineSpec,
+    /// Engines, on GPUs one after the other; if absent, as many that do both as the GPUs have room for,
+    /// with the least tensor parallelism that fits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<PoolSpec>,
+    /// How KV caches travel between pools for prompts and for generation.
+    #[serde(default)]
+    pub handover: HandoverSpec,
+    /// Which engine gets a request.
+    #[serde(default)]
+    pub routing: Routing,
+    /// How requests come.
+    pub load: LoadSpec,
+    /// How many requests; with a trace all of it if absent, else 200.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u32>,
+    /// Tokens of requests; those of the trace if absent there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lengths: Option<LengthsSpec>,
+    /// The first so many requests are left out of all percentiles.
+    #[serde(default)]
+    pub warm_up: u32,
+    /// What a request is to keep for it to count as good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slo: Option<SloSpec>,
+    /// How long requests have to be done after the last one has arrived; those that are not count as not
+    /// served. 10 minutes if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Time>,
+    /// Speculative decoding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speculative: Option<SpeculativeSpec>,
+}
+
+/// How numbers are stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NumberFormat {
+    /// 16 bits.
+    #[default]
+    Bf16,
+    /// 8 bits.
+    Fp8,
+    /// 4 bits with scales of blocks (NVFP4, MXFP4).
+    Fp4,
+}
+
+impl NumberFormat {
+    /// Bytes of an element, scales of blocks included: one of 8 bits for 16 elements of FP4.
+    #[must_use]
+    pub const fn bytes(self) -> f64 {
+        match self {
+            NumberFormat::Bf16 => 2.0,
+            NumberFormat::Fp8 => 1.0,
+            NumberFormat::Fp4 => 0.5625,
+        }
+    }
+}
+
+/// What a model is stored in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServingPrecision {
+    /// Weights of linear layers.
+    #[serde(default)]
+    pub weights: NumberFormat,
+    /// Weights of experts; as `weights` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experts: Option<NumberFormat>,
+    /// Keys and values.
+    #[serde(default)]
+    pub kv: NumberFormat,
+}
+
+/// An engine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EngineSpec {
+    /// Free text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Whose scheduler.
+    pub policy: PolicyKind,
+    /// Tokens that one pass computes at most.
+    pub token_budget: u32,
+    /// Requests that run at once at most.
+    pub max_sequences: u32,
+    /// Whether prompts may be computed in parts.
+    pub chunked_prefill: bool,
+    /// Tokens of a block of KV cache; the policy's own if absent: 16 (vLLM), 1 (SGLang), 32 (TensorRT-LLM).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_tokens: Option<u32>,
+    /// Blocks of KV cache that an engine has, as its log says; what memory leaves if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub num_gpu_blocks: Option<u32>,
+    /// The part of a GPU's memory that the engine takes (vLLM's `gpu_memory_utilization`).
+    pub memory_share: f64,
+    /// Whether blocks are kept for prompts that begin alike.
+    pub prefix_cache: bool,
+    /// What a pass takes that has parts of prompts and single tokens.
+    pub pass_cost: MixedPass,
+    /// What passes take: from kernels, or given.
+    pub pass_time: PassTimeSpec,
+    /// What the host takes for a pass, in which the GPU does nothing; the policy's own if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_per_pass: Option<Time>,
+    /// The same for each request of a pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_per_sequence: Option<Time>,
+}
+
+impl Default for EngineSpec {
+    fn default() -> Self {
+        EngineSpec {
+            comment: None,
+            policy: PolicyKind::default(),
+            token_budget: 8192,
+            max_sequences: 256,
+            chunked_prefill: true,
+            block_tokens: None,
+            num_gpu_blocks: None,
+            memory_share: 0.9,
+            prefix_cache: false,
+            pass_cost: MixedPass::default(),
+            pass_time: PassTimeSpec::default(),
+            host_per_pass: None,
+            host_per_sequence: None,
+        }
+    }
+}
+
+impl EngineSpec {
+    /// Tokens of a block of KV cache.
+    #[must_use]
+    pub fn block_tokens(&self) -> u32 {
+        self.block_tokens
+            .unwrap_or_else(|| self.policy.block_tokens())
+    }
+}
+
+/// What passes take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PassTimeSpec {
+    /// The sum of its kernels and communications on the machine.
+    Kernels(KernelTimeSpec),
+    /// Always the same.
+    Fixed(FixedTimeSpec),
+    /// Polynomials.
+    Polynomial(PolynomialTimeSpec),
+}
+
+impl Default for PassTimeSpec {
+    fn default() -> Self {
+        PassTimeSpec::Kernels(KernelTimeSpec::default())
+    }
+}
+
+/// Passes from kernels.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KernelTimeSpec {}
+
+/// Passes that take always the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FixedTimeSpec {
+    /// A pass with parts of prompts.
+    pub prefill: Time,
+    /// A pass in which requests get single tokens.
+    pub decode: Time,
+}
+
+/// Passes by polynomials, in milliseconds; coefficients from the constant one on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolynomialTimeSpec {
+    /// Of the tokens of prompts in a pass.
+    pub prefill: [f64; 3],
+    /// Of the share of the KV cache that is in use.
+    pub decode: [f64; 3],
+    /// Single tokens take no less.
+    #[serde(default)]
+    pub decode_min: f64,
+}
+
+/// Engines that are alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// What they are for.
+    #[serde(default)]
+    pub role: PoolRole,
+    /// How many there are; if absent, as many as the GPUs that are left have room for (in the last pool).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u32>,
+    /// How each is divided over GPUs.
+    #[serde(default)]
+    pub parallel: ServingParallelSpec,
+    /// Overrides of `engine` for these: requests that run at once at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_sequences: Option<u32>,
+    /// Overrides of `engine` for these: tokens of a pass at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_budget: Option<u32>,
+}
+
+/// What engines are for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolRole {
+    /// Prompts and generation.
+    #[default]
+    Both,
+    /// Prompts alone; their KV caches are handed over.
+    Prefill,
+    /// Generation alone.
+    Decode,
+}
+
+/// How an engine is divided over GPUs: `tp × pp × attention_dp` of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServingParallelSpec {
+    /// Heads and inner widths are split over so many GPUs.
+    pub tp: u32,
+    /// Layers are split over so many stages.
+    pub pp: u32,
+    /// So many parts of the engine have attention and requests of their own; experts are common to all.
+    pub attention_dp: u32,
+    /// Experts are split over so many GPUs, each whole; if absent over all of a stage with `attention_dp` above
+    /// 1, else each is split by `tp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ep: Option<u32>,
+}
+
+impl Default for ServingParallelSpec {
+    fn default() -> Self {
+        ServingParallelSpec {
+            tp: 1,
+            pp: 1,
+            attention_dp: 1,
+            ep: None,
+        }
+    }
+}
+
+impl ServingParallelSpec {
+    /// GPUs of an engine.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.tp
+            .saturating_mul(self.pp)
+            .saturating_mul(self.attention_dp)
+    }
+}
+
+/// How KV caches travel.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HandoverSpec {
+    /// Free text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Who begins: `pull` (vLLM) or `push` (SGLang); the policy's own if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<HandoverOrder>,
+    /// Each part of a prompt is sent as soon as it is computed; with `push`.
+    pub pipelined: bool,
+    /// What starting one takes the engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Time>,
+    /// What posting a descriptor takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub posting: Option<Time>,
+    /// Until the first byte is there, in place of what the links say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Time>,
+    /// Bytes of a piece are gathered in a buffer and go as one, in so many bytes at a time; without, each block of
+    /// each layer has descriptors of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub staging: Option<Bytes>,
+    /// Runs of blocks that lie next to each other in memory, on average; 1 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contiguous_blocks: Option<f64>,
+    /// At this rate for each GPU that sends, whatever else goes on, in place of the machine's links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Bandwidth>,
+    /// It takes no time.
+    pub free: bool,
+}
+
+/// How requests come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadSpec {
+    /// So many are there at once.
+    Closed(ClosedSpec),
+    /// At random times: a Poisson process.
+    Poisson(RateSpec),
+    /// At equal distances.
+    Constant(RateSpec),
+    /// In bursts: distances from a Gamma distribution.
+    Gamma(GammaSpec),
+    /// As they came once.
+    Trace(TraceSpec),
+}
+
+/// A number of requests at once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClosedSpec {
+    /// How many.
+    pub concurrency: u32,
+}
+
+/// A rate of requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateSpec {
+    /// Requests per second.
+    pub rate: f64,
+}
+
+/// Bursts of requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GammaSpec {
+    /// Requests per second, on average.
+    pub rate: f64,
+    /// Standard deviation of distances over their mean: 1 is a Poisson process, more is bursts.
+    pub cv: f64,
+}
+
+/// Requests from a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TraceSpec {
+    /// The file, relative to the scenario's: lines of JSON, or comma-separated values under a line of names.
+    pub file: String,
+    /// What its columns are called; those of known traces (Mooncake, Azure, BurstGPT) are found if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<TraceColumns>,
+    /// Time goes so many times as fast; 1 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
+    /// Tokens of a block that has a name; 512 (Mooncake's) if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix_block_tokens: Option<u32>,
+}
+
+/// The names of a trace's columns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TraceColumns {
+    /// When a request arrives.
+    pub arrival: String,
+    /// The unit of arrivals; of times of day with a date none is needed.
+    #[serde(default)]
+    pub unit: ArrivalUnit,
+    /// Tokens of its prompt.
+    pub input: String,
+    /// Tokens that it generates.
+    pub output: String,
+    /// Names of the blocks of its prompt, a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+}
+
+/// The unit of arrivals.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrivalUnit {
+    /// Seconds.
+    #[default]
+    Seconds,
+    /// Milliseconds.
+    Milliseconds,
+}
+
+/// Tokens of requests.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LengthsSpec {
+    /// Of prompts.
+    pub input: LengthSpec,
+    /// Of what is generated.
+    pub output: LengthSpec,
+}
+
+/// A number of tokens: always the same, or drawn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum LengthSpec {
+    /// Always so many.
+    Fixed(u32),
+    /// Drawn.
+    Drawn(DrawnLength),
+}
+
+/// A distribution of numbers of tokens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DrawnLength {
+    /// All from the first to the last alike.
+    Uniform([u32; 2]),
+    /// A log-normal one.
+    Lognormal(LognormalSpec),
+}
+
+/// A log-normal distribution of tokens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LognormalSpec {
+    /// The mean.
+    pub mean: f64,
+    /// Standard deviation over mean.
+    pub cv: f64,
+    /// No more than that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<u32>,
+}
+
+/// What a request is to keep.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SloSpec {
+    /// From its arrival to its first token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttft: Option<Time>,
+    /// From token to token, on average of a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tpot: Option<Time>,
+    /// From its arrival to its last token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub e2e: Option<Time>,
+}
+
+/// Speculative decoding: tokens are guessed and checked in one pass.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SpeculativeSpec {
+    /// Tokens that are guessed ahead for each request.
+    pub tokens: u32,
+    /// The chance that a guess is right if all before it were.
+    pub acceptance: f64,
+    /// What guessing a token takes, as a part of what a pass takes: 0.05 for a head of the model's own.
+    #[serde(default)]
+    pub draft_share: f64,
+}
