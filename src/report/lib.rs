@@ -35,6 +35,7 @@ mod points;
 pub mod record;
 mod recorded;
 mod results;
+pub mod serving;
 mod summary;
 mod summary_json;
 pub mod sweep;

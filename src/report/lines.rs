@@ -80,6 +80,7 @@ pub fn ended(variant: &Variant) -> bool {
         JobResult::Collective(result) => !result.rows.is_empty(),
         JobResult::Training(result) => result.ran().is_some(),
         JobResult::Concurrent(result) => result.failed.is_none(),
+        JobResult::Serving(result) => result.failed.is_none(),
     }
 }
 

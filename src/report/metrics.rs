@@ -4,6 +4,7 @@
 use super::concurrent::ConcurrentResult;
 use super::numbers::{count, micros, percent, size, three_digits};
 use super::record::{CollectiveResult, Row};
+use super::serving::ServingResult;
 use super::training::{StepResult, TrainingResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -108,9 +109,157 @@ pub struct Metrics {
     /// The part of a long run's time in steps that were not lost, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goodput: Option<f64>,
+    /// Of serving: what users see.
+    #[serde(flatten)]
+    pub serving: ServingMetrics,
     /// Events simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
+}
+
+/// Numbers of serving, over requests that are counted; percentiles by nearest rank.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ServingMetrics {
+    /// From arrival to the first token: the mean, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttft_ms_mean: Option<f64>,
+    /// From arrival to the first token: the median, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttft_ms_p50: Option<f64>,
+    /// From arrival to the first token: nine of ten are no more, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttft_ms_p90: Option<f64>,
+    /// From arrival to the first token: 99 of a hundred are no more, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttft_ms_p99: Option<f64>,
+    /// From token to token, the mean of each request: the mean, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tpot_ms_mean: Option<f64>,
+    /// From token to token, the mean of each request: the median, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tpot_ms_p50: Option<f64>,
+    /// From token to token, the mean of each request: nine of ten are no more, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tpot_ms_p90: Option<f64>,
+    /// From token to token, the mean of each request: 99 of a hundred are no more, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tpot_ms_p99: Option<f64>,
+    /// From token to token: the mean, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub itl_ms_mean: Option<f64>,
+    /// From token to token: the median, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub itl_ms_p50: Option<f64>,
+    /// From token to token: nine of ten are no more, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub itl_ms_p90: Option<f64>,
+    /// From token to token: 99 of a hundred are no more, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub itl_ms_p99: Option<f64>,
+    /// From arrival to the last token: the mean, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub e2e_ms_mean: Option<f64>,
+    /// From arrival to the last token: the median, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub e2e_ms_p50: Option<f64>,
+    /// From arrival to the last token: nine of ten are no more, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub e2e_ms_p90: Option<f64>,
+    /// From arrival to the last token: 99 of a hundred are no more, milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub e2e_ms_p99: Option<f64>,
+    /// Tokens generated per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens_per_s: Option<f64>,
+    /// The same for each GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens_per_s_per_gpu: Option<f64>,
+    /// Tokens per second that a user sees: the inverse of the median time per token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens_per_s_per_user: Option<f64>,
+    /// Requests done per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_s: Option<f64>,
+    /// Bytes that passes read over the memory's rate, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mbu: Option<f64>,
+    /// The part of requests that kept the SLO, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slo_share: Option<f64>,
+}
+
+impl ServingMetrics {
+    /// Its numbers by name, in the order of their declaration.
+    fn numbers(&self) -> [(&'static str, Option<f64>); 22] {
+        [
+            ("ttft_ms_mean", self.ttft_ms_mean),
+            ("ttft_ms_p50", self.ttft_ms_p50),
+            ("ttft_ms_p90", self.ttft_ms_p90),
+            ("ttft_ms_p99", self.ttft_ms_p99),
+            ("tpot_ms_mean", self.tpot_ms_mean),
+            ("tpot_ms_p50", self.tpot_ms_p50),
+            ("tpot_ms_p90", self.tpot_ms_p90),
+            ("tpot_ms_p99", self.tpot_ms_p99),
+            ("itl_ms_mean", self.itl_ms_mean),
+            ("itl_ms_p50", self.itl_ms_p50),
+            ("itl_ms_p90", self.itl_ms_p90),
+            ("itl_ms_p99", self.itl_ms_p99),
+            ("e2e_ms_mean", self.e2e_ms_mean),
+            ("e2e_ms_p50", self.e2e_ms_p50),
+            ("e2e_ms_p90", self.e2e_ms_p90),
+            ("e2e_ms_p99", self.e2e_ms_p99),
+            ("output_tokens_per_s", self.output_tokens_per_s),
+            (
+                "output_tokens_per_s_per_gpu",
+                self.output_tokens_per_s_per_gpu,
+            ),
+            (
+                "output_tokens_per_s_per_user",
+                self.output_tokens_per_s_per_user,
+            ),
+            ("requests_per_s", self.requests_per_s),
+            ("mbu", self.mbu),
+            ("slo_share", self.slo_share),
+        ]
+    }
+
+    /// Of a serving job on so many GPUs.
+    fn of(result: &ServingResult, gpus: u32) -> ServingMetrics {
+        let per_gpu = result.output_tokens_per_s / f64::from(gpus.max(1));
+        let ttft = result.ttft_ms.unwrap_or_default();
+        let has_ttft = result.ttft_ms.is_some();
+        let tpot = result.tpot_ms.unwrap_or_default();
+        let has_tpot = result.tpot_ms.is_some();
+        let itl = result.itl_ms.unwrap_or_default();
+        let has_itl = result.itl_ms.is_some();
+        let e2e = result.e2e_ms.unwrap_or_default();
+        let has_e2e = result.e2e_ms.is_some();
+        ServingMetrics {
+            ttft_ms_mean: has_ttft.then_some(ttft.mean),
+            ttft_ms_p50: has_ttft.then_some(ttft.p50),
+            ttft_ms_p90: has_ttft.then_some(ttft.p90),
+            ttft_ms_p99: has_ttft.then_some(ttft.p99),
+            tpot_ms_mean: has_tpot.then_some(tpot.mean),
+            tpot_ms_p50: has_tpot.then_some(tpot.p50),
+            tpot_ms_p90: has_tpot.then_some(tpot.p90),
+            tpot_ms_p99: has_tpot.then_some(tpot.p99),
+            itl_ms_mean: has_itl.then_some(itl.mean),
+            itl_ms_p50: has_itl.then_some(itl.p50),
+            itl_ms_p90: has_itl.then_some(itl.p90),
+            itl_ms_p99: has_itl.then_some(itl.p99),
+            e2e_ms_mean: has_e2e.then_some(e2e.mean),
+            e2e_ms_p50: has_e2e.then_some(e2e.p50),
+            e2e_ms_p90: has_e2e.then_some(e2e.p90),
+            e2e_ms_p99: has_e2e.then_some(e2e.p99),
+            output_tokens_per_s: Some(result.output_tokens_per_s),
+            output_tokens_per_s_per_gpu: Some(per_gpu),
+            output_tokens_per_s_per_user: result.output_tokens_per_s_per_user,
+            requests_per_s: Some(result.requests_per_s),
+            mbu: result.mbu,
+            slo_share: result.slo_share,
+        }
+    }
 }
 
 impl Metrics {
@@ -160,6 +309,22 @@ impl Metrics {
         }
     }
 
+    /// Of a serving job, which took so many events, on so many GPUs; of nothing, if it failed.
+    #[must_use]
+    pub fn of_serving(result: &ServingResult, gpus: u32, events: u64) -> Metrics {
+        if result.failed.is_some() {
+            return Metrics::default();
+        }
+        Metrics {
+            time_us: Some(result.duration_s * 1e6),
+            mfu: result.mfu,
+            cause: Some(result.limit.clone()).filter(|limit| !limit.is_empty()),
+            serving: ServingMetrics::of(result, gpus),
+            events: Some(events),
+            ..Metrics::default()
+        }
+    }
+
     fn of_step(ran: &StepResult, gpus: u32) -> Metrics {
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         let largest = ran.causes.iter().max_by_key(|part| part.time);
@@ -185,9 +350,9 @@ impl Metrics {
     /// Its numbers by name, in the order of their declaration; `None` where one does not apply
     /// or is not known.
     #[must_use]
-    pub fn numbers(&self) -> [(&'static str, Option<f64>); 21] {
+    pub fn numbers(&self) -> [(&'static str, Option<f64>); 43] {
         let whole = |value: Option<u64>| value.map(|value| value as f64);
-        [
+        let common = [
             ("bytes", whole(self.bytes)),
             ("time_us", self.time_us),
             ("algbw_gbs", self.algbw_gbs),
@@ -209,7 +374,11 @@ impl Metrics {
             ("usd_per_step", self.usd_per_step.flatten()),
             ("usd_per_mtok", self.usd_per_mtok.flatten()),
             ("goodput", self.goodput),
-        ]
+        ];
+        let mut all = [("", None); 43];
+        all[..21].copy_from_slice(&common);
+        all[21..].copy_from_slice(&self.serving.numbers());
+        all
     }
 
     /// One of its numbers by name.
@@ -245,6 +414,20 @@ pub(crate) fn label(name: &str) -> &str {
         "bound_us" => "bound",
         "bound_plain_us" => "bound without switches that add",
         "usd_per_mtok" => "$ per M tokens",
+        "output_tokens_per_s" => "output tokens/s",
+        "output_tokens_per_s_per_gpu" => "output tokens/s per GPU",
+        "output_tokens_per_s_per_user" => "output tokens/s per user",
+        "requests_per_s" => "requests/s",
+        "mbu" => "MBU",
+        "slo_share" => "within the SLO",
+        "ttft_ms_mean" => "TTFT",
+        "ttft_ms_p50" => "TTFT p50",
+        "ttft_ms_p90" => "TTFT p90",
+        "ttft_ms_p99" => "TTFT p99",
+        "tpot_ms_mean" => "TPOT",
+        "tpot_ms_p50" => "TPOT p50",
+        "tpot_ms_p90" => "TPOT p90",
+        "tpot_ms_p99" => "TPOT p99",
         other => other,
     }
 }
@@ -255,10 +438,11 @@ pub(crate) fn shown(name: &str, value: f64) -> String {
     match name {
         "bytes" => size(value),
         _ if name.ends_with("_us") => micros(value),
+        _ if name.contains("_ms_") => format!("{} ms", three_digits(value)),
         _ if name.ends_with("_gbs") => format!("{} GB/s", three_digits(value)),
         _ if name.ends_with("_gib") => format!("{} GiB", three_digits(value)),
         _ if name.ends_with("_share") => percent(value),
-        "mfu" | "hfu" | "goodput" => percent(value),
+        "mfu" | "hfu" | "mbu" | "goodput" => percent(value),
         _ if value >= 1e4 => count(value),
         _ => three_digits(value),
     }
@@ -267,8 +451,12 @@ pub(crate) fn shown(name: &str, value: f64) -> String {
 /// Whether less of it is better; of all others more is.
 #[must_use]
 pub fn is_less_better(name: &str) -> bool {
+    if name == "slo_share" {
+        return false;
+    }
     let less = ["_us", "_share", "_gib", "kw"];
-    name.starts_with("usd_")
+    name.contains("_ms_")
+        || name.starts_with("usd_")
         || name.starts_with("kwh_")
         || less.iter().any(|ending| name.ends_with(ending))
 }

@@ -121,7 +121,9 @@ pub(crate) fn points_of(variant: &Variant) -> Vec<(Option<&str>, Metrics)> {
             });
             rows.map(|metrics| (None, metrics)).collect()
         }
-        JobResult::Training(_) => vec![(None, variant.metrics.clone())],
+        JobResult::Training(_) | JobResult::Serving(_) => {
+            vec![(None, variant.metrics.clone())]
+        }
         JobResult::Concurrent(result) => {
             let jobs = result.jobs.iter().map(|job| {
                 let metrics = Metrics {

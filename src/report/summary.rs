@@ -7,6 +7,7 @@ use super::concurrent::ConcurrentResult;
 use super::metrics::Metrics;
 use super::numeric::first_format;
 use super::record::CollectiveResult;
+use super::serving::ServingResult;
 use super::training::{TrainingOutcome, TrainingResult};
 use super::{FORMAT, Waterfall};
 use schemars::JsonSchema;
@@ -101,6 +102,7 @@ impl Summary {
                 }
                 JobResult::Training(result) => result.forget_wall_time(),
                 JobResult::Concurrent(result) => result.forget_wall_time(),
+                JobResult::Serving(result) => result.forget_wall_time(),
             }
         }
         summary
@@ -113,6 +115,7 @@ impl Summary {
             JobResult::Collective(result) => result.rows.iter().map(|row| row.wall_ms).sum(),
             JobResult::Training(result) => result.ran().map_or(0.0, |ran| ran.wall_ms),
             JobResult::Concurrent(result) => result.wall_ms,
+            JobResult::Serving(result) => result.wall_ms,
         };
         self.variants.iter().map(of).sum()
     }
@@ -151,6 +154,8 @@ pub enum JobResult {
     Training(Box<TrainingResult>),
     /// Of several jobs at once.
     Concurrent(Box<ConcurrentResult>),
+    /// Of serving.
+    Serving(Box<ServingResult>),
 }
 
 impl JobResult {
@@ -159,7 +164,7 @@ impl JobResult {
     pub fn collective(&self) -> Option<&CollectiveResult> {
         match self {
             JobResult::Collective(result) => Some(result),
-            JobResult::Training(_) | JobResult::Concurrent(_) => None,
+            _ => None,
         }
     }
 
@@ -168,7 +173,7 @@ impl JobResult {
     pub fn training(&self) -> Option<&TrainingResult> {
         match self {
             JobResult::Training(result) => Some(result),
-            JobResult::Collective(_) | JobResult::Concurrent(_) => None,
+            _ => None,
         }
     }
 
@@ -177,7 +182,16 @@ impl JobResult {
     pub fn concurrent(&self) -> Option<&ConcurrentResult> {
         match self {
             JobResult::Concurrent(result) => Some(result),
-            JobResult::Collective(_) | JobResult::Training(_) => None,
+            _ => None,
+        }
+    }
+
+    /// What came of serving.
+    #[must_use]
+    pub fn serving(&self) -> Option<&ServingResult> {
+        match self {
+            JobResult::Serving(result) => Some(result),
+            _ => None,
         }
     }
 
@@ -191,6 +205,7 @@ impl JobResult {
                 TrainingOutcome::Failed(why) => Some(why),
             },
             JobResult::Concurrent(result) => result.failed.as_deref(),
+            JobResult::Serving(result) => result.failed.as_deref(),
         }
     }
 }

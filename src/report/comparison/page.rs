@@ -14,6 +14,7 @@ use crate::lines::{Line, Whole, ended, fits, order};
 use crate::numbers::seconds;
 use crate::plot;
 use crate::results::Results;
+use crate::serving;
 use crate::summary::{Summary, Variant};
 use crate::summary_json;
 use crate::training::share_bars::{Bar, Colours, bars};
@@ -51,6 +52,8 @@ pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, Rep
         let zoomed = best == Some(index) || summary.baseline.as_ref() == Some(&variant.name);
         details.push(if let Some(result) = variant.job.concurrent() {
             concurrent::details(result, several.then_some(&*variant.name), timeline)?
+        } else if let Some(result) = variant.job.serving() {
+            serving::details(result, several.then_some(&*variant.name))?
         } else if variant.job.collective().is_some() {
             collective_details(results, variant, best == Some(index))?
         } else if several {

@@ -6,6 +6,7 @@ use crate::concurrent;
 use crate::lines::{Line, Whole, ended, fits, order};
 use crate::numbers::{micros, size};
 use crate::record::Row;
+use crate::serving;
 use crate::summary::{JobResult, Summary, Variant};
 use crate::table::{HEADER, STRONG, attribution_table, links_table, table_footer, table_left_out};
 use crate::text_table::{BEST, ERROR, Out, WARNING, cell, left, right, styled};
@@ -132,6 +133,7 @@ pub(super) fn lines_of(
     match variants.first().map(|variant| &variant.job) {
         Some(JobResult::Collective(_)) => collectives::lines(variants, waterfalls, baseline),
         Some(JobResult::Concurrent(_)) => concurrent::lines(variants),
+        Some(JobResult::Serving(_)) => serving::lines(variants),
         _ => training::lines(variants, waterfalls, baseline),
     }
 }

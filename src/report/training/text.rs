@@ -7,6 +7,7 @@ use super::{
 use crate::concurrent::{ConcurrentResult, rows as concurrent_rows};
 use crate::lines::LEAST_SHARE;
 use crate::numbers::{count, micros, percent, seconds, size, three_digits, three_digits_of_small};
+use crate::serving::serving_text;
 use crate::table::{BAR, HEADER, STRONG, bar};
 use crate::text_table::{Cell, ERROR, Out, WARNING, cell, left, right, styled};
 use crate::{Summary, Variant};
@@ -51,6 +52,9 @@ pub(crate) fn alone(summary: &Summary, variant: &Variant, out: &mut Out) {
     }
     if let Some(result) = variant.job.concurrent() {
         concurrent(summary, result, out);
+    }
+    if let Some(result) = variant.job.serving() {
+        serving_text(summary, variant, result, out);
     }
     let Some(training) = variant.job.training() else {
         return;

@@ -1,0 +1,12 @@
+//! Results of serving: what requests saw, what engines did, where the time went.
+
+mod page;
+mod record;
+mod text;
+
+pub(crate) use page::details;
+pub use record::{
+    HandoverUse, KvUse, Part, Percentiles, Pool, Rejected, Sample, ServingResult, Slowest, Verdict,
+};
+pub(crate) use text::lines;
+pub(crate) use text::serving_text;

@@ -1,0 +1,104 @@
+//! Serving, as a part of a page.
+
+use super::record::{Part, Percentiles, ServingResult};
+use super::text::millis;
+use crate::ReportError;
+use crate::numbers::{count, percent, size, three_digits};
+use maud::{Markup, html};
+
+/// What users see, where their time goes, what engines do; under the variant's name, if there are several.
+pub(crate) fn details(result: &ServingResult, name: Option<&str>) -> Result<Markup, ReportError> {
+    let rows = [
+        ("Time to first token", result.ttft_ms),
+        ("Time per output token", result.tpot_ms),
+        ("Between tokens", result.itl_ms),
+        ("Whole request", result.e2e_ms),
+    ];
+    let rows: Vec<(&str, Percentiles)> = rows
+        .into_iter()
+        .filter_map(|(name, of)| Some((name, of?)))
+        .collect();
+    Ok(html! {
+        @if !rows.is_empty() {
+            section {
+                h2 { "What users see" @if let Some(name) = name { span.aside { (name) } } }
+                div.scroll tabindex="0" {
+                    table {
+                        thead { tr { th {} @for head in ["mean", "p50", "p90", "p99", "most"] { th.number { (head) } } } }
+                        tbody { @for (name, of) in &rows { tr { th { (name) } @for (_, value) in of.named() { td.number { (millis(value)) } } } } }
+                    }
+                }
+                p.note {
+                    (count(result.output_tokens_per_s)) " output tokens/s, " (three_digits(result.requests_per_s))
+                    " requests/s; " (result.completed) " of " (result.requests) " requests served"
+                    @if let Some(verdict) = result.verdict { ": " strong { (verdict.name()) } }
+                    "."
+                }
+            }
+        }
+        (waterfall("Where the time to the first token goes", "mean", &result.ttft_parts))
+        @if let Some(slowest) = &result.slowest {
+            (waterfall("The slowest first token", &format!("request {}, {} tokens", slowest.id, slowest.input_tokens), &slowest.parts))
+        }
+        (engines(result))
+    })
+}
+
+/// Parts of a time as bars below each other, each from where the one above ended.
+fn waterfall(title: &str, aside: &str, parts: &[Part]) -> Markup {
+    let sum: f64 = parts.iter().map(|part| part.us).sum();
+    let mut before = 0.0;
+    let bars = parts.iter().map(|part| {
+        let from = before;
+        before += part.us;
+        (part, from / sum * 100.0, part.us / sum * 100.0)
+    });
+    let bars: Vec<(&Part, f64, f64)> = bars.collect();
+    html! {
+        @if sum > 0.0 {
+            section {
+                h2 { (title) span.aside { (aside) } }
+                div.scroll tabindex="0" {
+                    table.steps {
+                        tbody { @for (part, from, long) in &bars { tr {
+                            th { (part.cause) }
+                            td.number { (millis(part.us / 1e3)) }
+                            td.track { svg viewBox="0 0 100 6" preserveAspectRatio="none" width="100%" height="14" role="img" aria-label=(format!("{} of it", percent(long / 100.0))) {
+                                rect x=(format!("{from:.3}")) y="0" width=(format!("{:.3}", long.max(0.15))) height="6" fill="currentColor" {}
+                            } }
+                        } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn engines(result: &ServingResult) -> Markup {
+    let gib =
+        |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |gib| format!("{gib:.1} GiB"));
+    html! {
+        section {
+            h2 { "Engines" }
+            div.scroll tabindex="0" {
+                table {
+                    thead { tr { th { "engines" } th { "each" } @for head in ["busy", "passes", "tokens a pass", "weights", "KV cache", "KV tokens"] { th.number { (head) } } } }
+                    tbody { @for pool in &result.pools { tr {
+                        th { (pool.engines) " × " (pool.role) } td { (pool.layout) }
+                        td.number { (percent(pool.busy_share)) } td.number { (count(pool.passes as f64)) }
+                        td.number { (three_digits(pool.tokens_per_pass)) } td.number { (gib(pool.weights_gib)) }
+                        td.number { (gib(pool.kv_gib)) } td.number { (count(pool.kv_tokens as f64)) }
+                    } } }
+                }
+            }
+            p.note { "A token takes " (size(result.kv.bytes_per_token as f64)) " of KV cache; at most " (percent(result.kv.peak_share)) " of it was taken; " (result.kv.preemptions) " preemptions." }
+            @if let Some(used) = &result.handover {
+                p.note {
+                    "Hand-over: " (millis(used.time_ms.mean)) " on average (p99 " (millis(used.time_ms.p99)) "), "
+                    (millis(used.alone_ms)) " with links for itself; limited by " strong { (used.binding) }
+                    @if let Some(link) = &used.link { " on " (link) } "."
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! What came of serving, for a terminal, and the lines that variants are compared by.
+
+use super::record::{Percentiles, ServingResult};
+use crate::lines::{Better, Line, Table};
+use crate::numbers::{count, percent, size, three_digits};
+use crate::summary::{Summary, Variant};
+use crate::table::{BAR, STRONG, bar};
+use crate::text_table::{Cell, ERROR, Out, cell, left, right, styled};
+
+/// Requests that were not served and are named.
+const MAX_NAMED: usize = 5;
+
+/// Milliseconds as people read them.
+pub(super) fn millis(ms: f64) -> String {
+    match ms {
+        ms if ms >= 10_000.0 => format!("{} s", three_digits(ms / 1e3)),
+        ms => format!("{} ms", three_digits(ms)),
+    }
+}
+
+/// One serving job: what users see, what engines do, where the time to the first token goes.
+pub(crate) fn serving_text(
+    summary: &Summary,
+    variant: &Variant,
+    result: &ServingResult,
+    out: &mut Out,
+) {
+    out.text.push('\n');
+    if !summary.answer.is_empty() {
+        out.line(&summary.answer, STRONG);
+    }
+    if let Some(error) = &result.failed {
+        out.line(&format!("failed: {error}"), ERROR);
+        return;
+    }
+    latencies(result, out);
+    rates(variant, result, out);
+    parts(result, out);
+    pools(result, out);
+    handover(result, out);
+    slowest(result, out);
+    rejected(result, out);
+}
+
+fn latencies(result: &ServingResult, out: &mut Out) {
+    let rows = [
+        ("time to first token", result.ttft_ms),
+        ("time per output token", result.tpot_ms),
+        ("between tokens", result.itl_ms),
+        ("whole request", result.e2e_ms),
+    ];
+    let row = |(name, of): (&str, Option<Percentiles>)| {
+        let of = of?;
+        let mut row = vec![cell(name)];
+        row.extend(of.named().map(|(_, value)| cell(millis(value))));
+        Some(row)
+    };
+    let rows: Vec<Vec<Cell>> = rows.into_iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return;
+    }
+    out.heading("What users see");
+    let columns = ["", "mean", "p50", "p90", "p99", "most"];
+    let columns: Vec<_> = (0..columns.len())
+        .map(|column| match column {
+            0 => left(columns[column]),
+            _ => right(columns[column]),
+        })
+        .collect();
+    out.table(&columns, &rows);
+}
+
+fn rates(variant: &Variant, result: &ServingResult, out: &mut Out) {
+    let per_gpu = result.output_tokens_per_s / f64::from(variant.gpus.max(1));
+    let mut rows = vec![
+        [
+            "output".to_owned(),
+            format!("{} tokens/s", count(result.output_tokens_per_s)),
+            format!(
+                "{} tokens/s per GPU, {} requests/s",
+                count(per_gpu),
+                three_digits(result.requests_per_s)
+            ),
+        ],
+        [
+            "prompts".to_owned(),
+            format!("{} tokens/s", count(result.input_tokens_per_s)),
+            String::new(),
+        ],
+    ];
+    if let Some(share) = result.slo_share {
+        let kept = result.goodput_requests_per_s.unwrap_or(0.0);
+        rows.push([
+            "within the SLO".to_owned(),
+            percent(share),
+            format!("{} requests/s", three_digits(kept)),
+        ]);
+    }
+    if let (Some(mbu), Some(mfu)) = (result.mbu, result.mfu) {
+        rows.push([
+            "use in passes".to_owned(),
+            format!("{} of memory's rate", percent(mbu)),
+            format!("{} of peak operations", percent(mfu)),
+        ]);
+    }
+    let metrics = &variant.metrics;
+    if let Some(usd) = metrics.usd_per_mtok.flatten() {
+        let kwh = metrics.kwh_per_mtok.flatten();
+        let energy = kwh.map_or_else(String::new, |kwh| format!("{} Wh", three_digits(kwh * 1e3)));
+        rows.push([
+            "per million output tokens".to_owned(),
+            format!("${}", three_digits(usd)),
+            energy,
+        ]);
+    }
+    let verdict = result.verdict.map_or("", |verdict| verdict.name());
+    rows.push([
+        "requests".to_owned(),
+        format!("{} of {}", result.completed, result.requests),
+        format!("{verdict} in {} s", three_digits(result.duration_s)),
+    ]);
+    out.heading("Throughput");
+    let rows: Vec<Vec<Cell>> = rows
+        .into_iter()
+        .map(|row| row.into_iter().map(cell).collect())
+        .collect();
+    out.table(&[left(""), right(""), left("")], &rows);
+}
+
+fn parts(result: &ServingResult, out: &mut Out) {
+    let sum: f64 = result.ttft_parts.iter().map(|part| part.us).sum();
+    if sum <= 0.0 {
+        return;
+    }
+    out.heading("Where the time to the first token goes (mean)");
+    let rows: Vec<Vec<Cell>> = result
+        .ttft_parts
+        .iter()
+        .map(|part| {
+            let share = part.us / sum;
+            vec![
+                cell(&part.cause),
+                cell(millis(part.us / 1e3)),
+                cell(percent(share)),
+                styled(bar(share), BAR),
+            ]
+        })
+        .collect();
+    out.table(&[left(""), right(""), right(""), left("")], &rows);
+}
+
+fn pools(result: &ServingResult, out: &mut Out) {
+    out.heading("Engines");
+    let memory = |value: Option<f64>| value.map_or_else(String::new, |gib| format!("{gib:.1} GiB"));
+    let rows: Vec<Vec<Cell>> = result
+        .pools
+        .iter()
+        .map(|pool| {
+            vec![
+                cell(format!("{} × {}", pool.engines, pool.role)),
+                cell(&pool.layout),
+                cell(percent(pool.busy_share)),
+                cell(count(pool.passes as f64)),
+                cell(three_digits(pool.tokens_per_pass)),
+                cell(memory(pool.weights_gib)),
+                cell(memory(pool.kv_gib)),
+                cell(count(pool.kv_tokens as f64)),
+            ]
+        })
+        .collect();
+    let columns = [
+        left("engines"),
+        left("each"),
+        right("busy"),
+        right("passes"),
+        right("tokens a pass"),
+        right("weights"),
+        right("KV cache"),
+        right("KV tokens"),
+    ];
+    out.table(&columns, &rows);
+    let kv = &result.kv;
+    let mut line = format!(
+        "KV cache: {} a token, at most {} taken, {} preemptions",
+        size(kv.bytes_per_token as f64),
+        percent(kv.peak_share),
+        kv.preemptions
+    );
+    if kv.hit_share > 0.0 {
+        line += &format!(", {} of prompts found in it", percent(kv.hit_share));
+    }
+    out.plain(&line);
+}
+
+fn handover(result: &ServingResult, out: &mut Out) {
+    let Some(used) = &result.handover else { return };
+    out.heading("Hand-over of KV caches");
+    let each = used.bytes as f64 / f64::from(used.count.max(1));
+    let rows = [
+        (
+            "time",
+            millis(used.time_ms.mean),
+            format!(
+                "p99 {}; with links for itself {}",
+                millis(used.time_ms.p99),
+                millis(used.alone_ms)
+            ),
+        ),
+        (
+            "size",
+            size(each),
+            format!("{} GB/s", three_digits(used.rate_gbs)),
+        ),
+        (
+            "wait for blocks",
+            millis(used.wait_ms.mean),
+            format!("p99 {}", millis(used.wait_ms.p99)),
+        ),
+        (
+            "limited by",
+            used.binding.clone(),
+            used.link.clone().unwrap_or_default(),
+        ),
+    ];
+    let rows: Vec<Vec<Cell>> = rows
+        .into_iter()
+        .map(|(name, value, more)| vec![cell(name), cell(value), cell(more)])
+        .collect();
+    out.table(&[left(""), right(""), left("")], &rows);
+}
+
+fn slowest(result: &ServingResult, out: &mut Out) {
+    let Some(slowest) = &result.slowest else {
+        return;
+    };
+    let title = format!(
+        "The slowest first token: request {}, {} tokens, {}",
+        slowest.id,
+        count(f64::from(slowest.input_tokens)),
+        millis(slowest.ttft_ms)
+    );
+    out.heading(&title);
+    let rows: Vec<Vec<Cell>> = slowest
+        .parts
+        .iter()
+        .map(|part| vec![cell(&part.cause), cell(millis(part.us / 1e3))])
+        .collect();
+    out.table(&[left(""), right("")], &rows);
+    if slowest.behind_count > 0 {
+        let named: Vec<String> = slowest.behind.iter().map(u32::to_string).collect();
+        out.plain(&format!(
+            "{} other requests were computed on its engine while it waited, the longest prompts: {}",
+            slowest.behind_count,
+            named.join(", ")
+        ));
+    }
+}
+
+fn rejected(result: &ServingResult, out: &mut Out) {
+    if result.rejected.is_empty() {
+        return;
+    }
+    let title = format!("{} requests were not served", result.rejected.len());
+    out.heading(&title);
+    for one in result.rejected.iter().take(MAX_NAMED) {
+        out.plain(&format!("request {}: {}", one.id, one.why));
+    }
+    let more = result.rejected.len().saturating_sub(MAX_NAMED);
+    if more > 0 {
+        out.plain(&format!("and {more} more: summary.json has all"));
+    }
+}
+
+/// What variants that serve are compared by.
+pub(crate) fn lines(variants: &[&Variant]) -> Vec<Line> {
+    let table = Table { variants };
+    let served = |variant: &Variant| {
+        let result = variant.job.serving()?;
+        result.failed.is_none().then(|| result.clone())
+    };
+    let of =
+        |what: &str, better, text: fn(f64) -> String, value: fn(&ServingResult) -> Option<f64>| {
+            table.line(what, better, text, |variant| value(&served(variant)?))
+        };
+    let metric = |what: &str, better, text: fn(f64) -> String, name: &'static str| {
+        table.line(what, better, text, |variant| variant.metrics.number(name))
+    };
+    let (less, more) = (Better::Less, Better::More);
+    vec![
+        Line::plain("GPUs", variants, |v| Some(v.gpus.to_string())),
+        Line::plain("verdict", variants, |v| {
+            let verdict = v.job.serving()?.verdict?;
+            Some(verdict.name().to_owned())
+        }),
+        of("TTFT p50", less, millis, |r| r.ttft_ms.map(|p| p.p50)),
+        of("TTFT p99", less, millis, |r| r.ttft_ms.map(|p| p.p99)),
+        of("TPOT p50", less, millis, |r| r.tpot_ms.map(|p| p.p50)),
+        of("TPOT p99", less, millis, |r| r.tpot_ms.map(|p| p.p99)),
+        of("output tokens/s", more, count, |r| {
+            Some(r.output_tokens_per_s)
+        }),
+        metric(
+            "output tokens/s per GPU",
+            more,
+            count,
+            "output_tokens_per_s_per_gpu",
+        ),
+        of("within the SLO", more, percent, |r| r.slo_share),
+        of("hand-over", less, millis, |r| {
+            r.handover.as_ref().map(|h| h.time_ms.mean)
+        }),
+        of("preemptions", less, count, |r| {
+            Some(r.kv.preemptions as f64)
+        }),
+        metric("$ per M output tokens", less, three_digits, "usd_per_mtok"),
+    ]
+}
