@@ -23,7 +23,8 @@ pub struct Fault {
 
 impl Fault {
     /// A fault without a suggestion.
-    pub(super) fn new(
+    #[must_use]
+    pub fn new(
         path: impl Into<String>,
         found: impl Into<String>,
         expected: impl Into<String>,
@@ -37,7 +38,8 @@ impl Fault {
     }
 
     /// A name that is none of `known`; `what` says in the plural what those are.
-    pub(super) fn unknown<'a>(
+    #[must_use]
+    pub fn unknown<'a>(
         path: impl Into<String>,
         what: &str,
         name: &str,

@@ -222,6 +222,10 @@ pub struct GpuModel {
     /// How many streaming multiprocessors it has; absent if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sms: Option<Sourced<u32>>,
+    /// Its second-level cache, which profiles of kernels find small buffers in again; absent if that
+    /// is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l2_cache: Option<Sourced<Bytes>>,
     /// Whether the driver lets GPUs of this kind reach each other's memory over PCIe.
     #[serde(default = "yes")]
     pub peer_to_peer: bool,

@@ -1,0 +1,297 @@
+//! What kernels take on a GPU, by shape and data type: one law a family, for training and serving.
+//!
+//! A law is a mechanism – tiles over SMs, bytes over the memory's rate, pipelines that fill – with a
+//! few parameters for each generation of GPUs and data type. They are in
+//! `topologies/hardware/kernels.json`, fitted by `fabricsim fit --kernels` to published profiles of
+//! kernels; none belongs to a size. A prediction is never below what the peaks allow.
+//!
+//! [`KernelLaw::time`] is the time in an engine's step, where a kernel reads from memory;
+//! [`KernelLaw::profiled`] that of a profile which repeats a kernel on the same buffers.
+//!
+//! Times grow with every dimension, but for waves: a product with a few rows more may fill the SMs
+//! better and take another tile, so that its time is the same or a little shorter.
+
+pub mod attention;
+pub mod custom_allreduce;
+pub mod data_type;
+pub mod device;
+pub mod gemm;
+pub mod mla;
+pub mod moe;
+pub mod parameters;
+pub mod routing;
+pub mod small;
+#[cfg(test)]
+mod tests;
+
+pub use attention::{AttentionDecode, AttentionPrefill};
+pub use custom_allreduce::CustomAllReduce;
+pub use data_type::{AttentionFormat, DataType, Format};
+pub use device::{Device, Residency};
+pub use gemm::Gemm;
+pub use mla::{MlaDecode, MlaPrefill, MlaWidths};
+pub use moe::Moe;
+pub use parameters::KernelParameters;
+pub use routing::{ExpertLoad, Routing, Skew};
+pub use small::{Small, SmallKind};
+
+use attention::Prompt;
+use fabricsim_topology::hardware::GpuModel;
+use fabricsim_units::Time;
+use parameters::Generation;
+use std::collections::BTreeMap;
+
+/// A kernel, by its shape.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kernel {
+    /// A matrix product.
+    Gemm(Gemm),
+    /// Attention over prompts.
+    AttentionPrefill(AttentionPrefill),
+    /// Attention of one new token a sequence.
+    AttentionDecode(AttentionDecode),
+    /// Latent attention over prompts.
+    MlaPrefill(MlaPrefill),
+    /// Latent attention of one new token a sequence.
+    MlaDecode(MlaDecode),
+    /// The experts of a layer.
+    Moe(Moe),
+    /// A kernel that reads and writes each value once.
+    Small(Small),
+    /// An all-reduce within a node that an engine writes itself.
+    AllReduce(CustomAllReduce),
+}
+
+/// What a kernel cannot be faster than.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Limits {
+    /// Seconds of its operations at the peak.
+    operations: f64,
+    /// Bytes that it moves at least.
+    bytes: f64,
+}
+
+/// What kernels take on one kind of GPU.
+#[derive(Debug, Clone)]
+pub struct KernelLaw<'p> {
+    device: Device,
+    parameters: &'p KernelParameters,
+    /// Its generation and those that it takes laws from.
+    line: Vec<(&'p str, &'p Generation)>,
+}
+
+/// Where an entry of a law is from.
+struct Found<'p, T> {
+    entry: &'p T,
+    generation: &'p str,
+}
+
+impl KernelLaw<'static> {
+    /// With the shipped parameters; `None` if the hardware files do not say how many SMs it has, or
+    /// there is no law for its generation.
+    #[must_use]
+    pub fn new(model: &GpuModel) -> Option<KernelLaw<'static>> {
+        KernelLaw::with(model, KernelParameters::shipped())
+    }
+}
+
+impl<'p> KernelLaw<'p> {
+    /// As [`Self::new`], with these parameters.
+    #[must_use]
+    pub fn with(model: &GpuModel, parameters: &'p KernelParameters) -> Option<KernelLaw<'p>> {
+        let line = parameters.line(&model.architecture);
+        let law = KernelLaw {
+            device: Device::new(model)?,
+            parameters,
+            line,
+        };
+        // Whatever it is asked for, there is an answer.
+        let whole = law.find(|g| &g.gemm, &[Format::Bf16]).is_some()
+            && law.find(|g| &g.prefill, &[AttentionFormat::Bf16]).is_some()
+            && law.find(|g| &g.decode, &[AttentionFormat::Bf16]).is_some()
+            && law
+                .find(|g| &g.mla_prefill, &[AttentionFormat::Bf16])
+                .is_some()
+            && law
+                .find(|g| &g.mla_decode, &[AttentionFormat::Bf16])
+                .is_some()
+            && law.find(|g| &g.moe, &[Format::Bf16]).is_some()
+            && law.one(|g| g.small.as_ref()).is_some()
+            && law.one(|g| g.all_reduce.as_ref()).is_some();
+        whole.then_some(law)
+    }
+
+    /// The peaks.
+    #[must_use]
+    pub const fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// What a kernel takes in a step.
+    #[must_use]
+    pub fn time(&self, kernel: &Kernel) -> Time {
+        time(self.seconds(kernel, Residency::Memory))
+    }
+
+    /// What a kernel takes in a profile, which repeats it on the same buffers: attention finds a small
+    /// cache of keys and values in the second-level cache again.
+    #[must_use]
+    pub fn profiled(&self, kernel: &Kernel) -> Time {
+        time(self.seconds(kernel, Residency::Repeated))
+    }
+
+    /// What no kernel of this shape can go below: its operations at the peak, its bytes at the
+    /// memory's rate.
+    #[must_use]
+    pub fn bound(&self, kernel: &Kernel) -> Time {
+        time(self.least(kernel, Residency::Memory))
+    }
+
+    /// The generation whose profiles a kernel's time is from, if that is not the GPU's own.
+    #[must_use]
+    pub fn borrowed(&self, kernel: &Kernel) -> Option<&'p str> {
+        let own = self.line.first().map(|(name, _)| *name);
+        let (_, generation) = self.law(kernel, Residency::Memory)?;
+        (Some(generation) != own).then_some(generation)
+    }
+
+    fn seconds(&self, kernel: &Kernel, residency: Residency) -> f64 {
+        let least = self.least(kernel, residency);
+        let law = self.law(kernel, residency);
+        law.map_or(least, |(seconds, _)| seconds.max(least))
+    }
+
+    /// Seconds as the law has them, and the generation that it is from.
+    fn law(&self, kernel: &Kernel, residency: Residency) -> Option<(f64, &'p str)> {
+        let (device, common) = (&self.device, &self.parameters.common);
+        let at = (device, residency);
+        Some(match kernel {
+            Kernel::Gemm(shape) => {
+                let format = DataType::product(shape.weights, shape.activations);
+                let found = self.format(|g| &g.gemm, format)?;
+                let peak = device.peak(found.1);
+                let seconds = gemm::time(shape, found.0.entry, common, (device, peak));
+                (seconds, found.0.generation)
+            }
+            Kernel::Moe(shape) => {
+                let format = DataType::product(shape.weights, shape.activations);
+                let found = self.format(|g| &g.moe, format)?;
+                let peak = device.peak(found.1);
+                let seconds = shape.time(found.0.entry, common, (device, peak));
+                (seconds, found.0.generation)
+            }
+            Kernel::AttentionPrefill(shape) => {
+                let found = self.attention(|g| &g.prefill, shape.format)?;
+                let seconds = Prompt::from(shape).time(found.entry, common, device);
+                (seconds, found.generation)
+            }
+            Kernel::MlaPrefill(shape) => {
+                let found = self.attention(|g| &g.mla_prefill, shape.format)?;
+                let seconds = Prompt::from(shape).time(found.entry, common, device);
+                (seconds, found.generation)
+            }
+            Kernel::AttentionDecode(shape) => {
+                let found = self.attention(|g| &g.decode, shape.format)?;
+                let seconds = shape.token(common, device).time(found.entry, common, at);
+                (seconds, found.generation)
+            }
+            Kernel::MlaDecode(shape) => {
+                let found = self.attention(|g| &g.mla_decode, shape.format)?;
+                let seconds = shape.token(common, device).time(found.entry, common, at);
+                (seconds, found.generation)
+            }
+            Kernel::Small(shape) => {
+                let found = self.one(|g| g.small.as_ref())?;
+                (shape.time(found.entry, device), found.generation)
+            }
+            Kernel::AllReduce(shape) => {
+                let found = self.one(|g| g.all_reduce.as_ref())?;
+                (shape.time(found.entry), found.generation)
+            }
+        })
+    }
+
+    /// Seconds that the peaks allow.
+    fn least(&self, kernel: &Kernel, residency: Residency) -> f64 {
+        let (device, common) = (&self.device, &self.parameters.common);
+        let token = |token: attention::Token| {
+            let cached = residency == Residency::Repeated && token.fits(common, device);
+            let bytes = if cached { 0.0 } else { token.limits().bytes };
+            Limits {
+                bytes,
+                ..token.limits()
+            }
+        };
+        let limits = match kernel {
+            Kernel::Gemm(shape) => shape.limits(device),
+            Kernel::AttentionPrefill(shape) => Prompt::from(shape).limits(device),
+            Kernel::MlaPrefill(shape) => Prompt::from(shape).limits(device),
+            Kernel::AttentionDecode(shape) => token(shape.token(common, device)),
+            Kernel::MlaDecode(shape) => token(shape.token(common, device)),
+            Kernel::Moe(shape) => shape.limits(device),
+            Kernel::Small(shape) => shape.limits(),
+            Kernel::AllReduce(shape) => shape.limits(),
+        };
+        limits.operations.max(limits.bytes / device.memory)
+    }
+
+    /// The entry of a format, or of the one most like it, in the nearest generation; with the format.
+    fn format<T: 'p>(
+        &self,
+        family: impl Fn(&'p Generation) -> &'p BTreeMap<Format, T>,
+        format: Format,
+    ) -> Option<(Found<'p, T>, Format)> {
+        let choices: Vec<Format> = [&[format], format.like()].concat();
+        // Another generation's FP8 says more of this one's than its own 16 bits do only where this
+        // one has FP8 at all.
+        choices.iter().find_map(|&choice| {
+            let has = choice == Format::Bf16 || self.device.peak(choice) > self.device.half;
+            let has = has || choice == Format::Mxfp4Bf16;
+            let found = self.find(&family, &[choice]).filter(|_| has)?;
+            Some((found, choice))
+        })
+    }
+
+    fn attention<T: 'p>(
+        &self,
+        family: impl Fn(&'p Generation) -> &'p BTreeMap<AttentionFormat, T>,
+        format: AttentionFormat,
+    ) -> Option<Found<'p, T>> {
+        let choices: Vec<AttentionFormat> = [&[format], format.like()].concat();
+        self.find(family, &choices)
+    }
+
+    /// The first of these that the nearest generation with such a family has.
+    fn find<F: Ord + 'p, T: 'p>(
+        &self,
+        family: impl Fn(&'p Generation) -> &'p BTreeMap<F, T>,
+        choices: &[F],
+    ) -> Option<Found<'p, T>> {
+        let entries = self.line.iter().find(|(_, g)| !family(g).is_empty());
+        let &(generation, entries) = entries?;
+        let entries = family(entries);
+        let entry = choices.iter().find_map(|choice| entries.get(choice))?;
+        Some(Found { entry, generation })
+    }
+
+    fn one<T>(&self, family: impl Fn(&'p Generation) -> Option<&'p T>) -> Option<Found<'p, T>> {
+        self.line.iter().find_map(|&(generation, g)| {
+            let entry = family(g)?;
+            Some(Found { entry, generation })
+        })
+    }
+}
+
+/// The time of two things that hide each other: the longer of both if `exponent` has no end.
+fn overlap(one: f64, other: f64, exponent: f64) -> f64 {
+    let longer = one.max(other);
+    if longer <= 0.0 {
+        return 0.0;
+    }
+    let shorter = one.min(other) / longer;
+    longer * (1.0 + shorter.powf(exponent)).powf(1.0 / exponent)
+}
+
+fn time(seconds: f64) -> Time {
+    Time::from_picos((seconds * 1e12).round() as u64)
+}

@@ -1,0 +1,100 @@
+//! Kernels that read and write each value once: norms, rope, activations, additions, tables.
+//!
+//! As fast as memory at a share of its rate, and no faster than one thread block moves one row.
+
+use super::Limits;
+use super::device::Device;
+use super::parameters::SmallParameters;
+
+/// What such a kernel does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SmallKind {
+    /// A norm of rows.
+    Norm,
+    /// Turning queries and keys.
+    Rope,
+    /// A gated activation: two values in, one out.
+    Activation,
+    /// An addition of two tensors.
+    Add,
+    /// Rows of a table; also sampling, which reads rows of logits.
+    Embedding,
+}
+
+/// Such a kernel, by what it moves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Small {
+    /// What it does.
+    pub kind: SmallKind,
+    /// Rows: tokens.
+    pub rows: u64,
+    /// Bytes of a row, in and out.
+    pub row: u64,
+}
+
+impl Small {
+    /// A norm of `tokens` × `hidden` values of 16 bits.
+    #[must_use]
+    pub const fn norm(tokens: u64, hidden: u64) -> Small {
+        Small::new(SmallKind::Norm, tokens, 4 * hidden)
+    }
+
+    /// Rope of so many heads, of queries and keys together.
+    #[must_use]
+    pub const fn rope(tokens: u64, heads: u64, head_dim: u64) -> Small {
+        Small::new(SmallKind::Rope, tokens, 4 * heads * head_dim)
+    }
+
+    /// A gated activation that leaves `width` values a token.
+    #[must_use]
+    pub const fn activation(tokens: u64, width: u64) -> Small {
+        Small::new(SmallKind::Activation, tokens, 6 * width)
+    }
+
+    /// The addition of a residual.
+    #[must_use]
+    pub const fn add(tokens: u64, hidden: u64) -> Small {
+        Small::new(SmallKind::Add, tokens, 6 * hidden)
+    }
+
+    /// Looking up tokens in a table.
+    #[must_use]
+    pub const fn embedding(tokens: u64, hidden: u64) -> Small {
+        Small::new(SmallKind::Embedding, tokens, 4 * hidden)
+    }
+
+    /// Choosing a token each from logits in 32 bits, which are read twice and written once.
+    #[must_use]
+    pub const fn sampling(tokens: u64, vocabulary: u64) -> Small {
+        Small::new(SmallKind::Embedding, tokens, 12 * vocabulary)
+    }
+
+    const fn new(kind: SmallKind, rows: u64, row: u64) -> Small {
+        Small { kind, rows, row }
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            operations: 0.0,
+            bytes: self.rows as f64 * self.row as f64,
+        }
+    }
+
+    /// Seconds.
+    pub(super) fn time(&self, entry: &SmallParameters, device: &Device) -> f64 {
+        let share = match self.kind {
+            SmallKind::Norm => &entry.norm,
+            SmallKind::Rope => &entry.rope,
+            SmallKind::Activation => &entry.activation,
+            SmallKind::Add => &entry.add,
+            SmallKind::Embedding => &entry.embedding,
+        };
+        let all = self.limits().bytes / (share.value * device.memory);
+        let one = if self.rows == 0 {
+            0.0
+        } else {
+            self.row as f64 / entry.row.value.bytes_per_sec() as f64
+        };
+        entry.launch.value.seconds() + all.max(one)
+    }
+}
