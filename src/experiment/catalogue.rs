@@ -157,6 +157,13 @@ fn entry(name: &'static str, text: &str) -> Result<Entry, ScenarioError> {
             ("training", None, model)
         }
         JobSpec::Concurrent(_) => ("concurrent", None, None),
+        JobSpec::Serving(job) => {
+            let model = match &job.model {
+                ModelRef::Preset(name) => Some(name.clone()),
+                ModelRef::Shape(_) => None,
+            };
+            ("serving", None, model)
+        }
     };
     Ok(Entry {
         name,

@@ -3,13 +3,13 @@
 use super::bill;
 use super::collective::answer as collective_answer;
 pub use super::collective::find_better_choices;
-use super::concurrent;
 use super::error::ScenarioError;
 use super::read::{Scenario, changed};
 use super::refusal::{fault, refusal};
 use super::site::machine_of;
 use super::spec::TopologyRef;
 use super::training::answer_of;
+use super::{concurrent, serving};
 use fabricsim_report::cards::{Card, Figure};
 use fabricsim_report::comparison::{best_collective, collective_difference};
 use fabricsim_report::training::{best, difference};
@@ -150,6 +150,7 @@ pub fn of_runs(runs: Vec<(String, Summary)>) -> Result<Summary, ScenarioError> {
             all.answer = answer_of(&all, 0, best);
         }
         JobResult::Concurrent(_) => concurrent::compare(&mut all),
+        JobResult::Serving(_) => serving::compare(&mut all),
     }
     Ok(all)
 }
@@ -161,7 +162,8 @@ fn same_kind(variants: &[Variant]) -> Result<(), ScenarioError> {
         None => Ok(()),
         Some(pair) => {
             let found = format!("{} and {}", pair[0].name, pair[1].name);
-            let expected = "runs of one kind of job: collectives, training or jobs at once";
+            let expected =
+                "runs of one kind of job: collectives, training, serving or jobs at once";
             Err(refusal("compare", vec![fault("runs", found, expected)]))
         }
     }

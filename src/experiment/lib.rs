@@ -20,6 +20,7 @@ mod prices;
 mod read;
 mod refusal;
 mod run;
+mod serving;
 mod site;
 mod spec;
 pub mod sweep;
@@ -36,6 +37,7 @@ pub use fabricsim_fault::FaultSpec;
 pub use fabricsim_fault::goodput::LongRunSpec;
 pub use read::{Scenario, changed, parse, read};
 pub use run::run;
+pub use serving::{ValidPool, ValidServing};
 pub use site::{Machines, machine_of};
 pub use spec::{
     CollectiveSpec, ConcurrentSpec, EnvValue, JobSpec, ScenarioSpec, SizesSpec, TopologyRef,

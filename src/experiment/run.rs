@@ -5,7 +5,7 @@ use super::error::ScenarioError;
 use super::training::{self, Ended};
 use super::valid::{ValidExperiment, ValidJob};
 use super::watch::Watch;
-use super::{collective, concurrent, factors};
+use super::{collective, concurrent, factors, serving};
 use fabricsim_budget::Budget;
 use fabricsim_report::{Outputs, Record, Results, Summary};
 
@@ -64,6 +64,14 @@ pub fn run(
                 ended.push(None);
                 ran.recorded
             }
+            ValidJob::Serving(job) => {
+                let how = (experiment.seed, budget);
+                let keeps_passes = outputs.need_record();
+                let ran = serving::run_serving((&variant.name, job), how, keeps_passes)?;
+                summary.variants.push(ran);
+                ended.push(None);
+                None
+            }
         };
         if let Some(ran) = summary.variants.last_mut() {
             variant.tariff.add_to(ran, variant.topology());
@@ -86,6 +94,7 @@ pub fn run(
         Some(ValidJob::Collective(_)) => collective::compare(experiment, &mut summary, budget),
         Some(ValidJob::Training(_)) => training::compare(experiment, &mut summary, &ended),
         Some(ValidJob::Concurrent(_)) => concurrent::compare(&mut summary),
+        Some(ValidJob::Serving(_)) => serving::compare(&mut summary),
         None => {}
     }
     Ok(Results { summary, records })

@@ -10,6 +10,7 @@ use fabricsim_nccl::{Algorithm, Registration};
 use fabricsim_plan::ProtocolKind;
 use fabricsim_topology::TopologySpec;
 use fabricsim_units::{Bytes, Time};
+use fabricsim_workload::serving::spec::ServingSpec;
 use fabricsim_workload::training::spec::TrainingSpec;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::de::{Deserializer, Error, Visitor};
@@ -135,6 +136,8 @@ pub enum JobSpec {
     Training(Box<TrainingSpec>),
     /// Several jobs at once, on GPUs of their own.
     Concurrent(Vec<ConcurrentSpec>),
+    /// A model that answers requests.
+    Serving(Box<ServingSpec>),
 }
 
 impl JobSpec {
@@ -145,6 +148,7 @@ impl JobSpec {
             JobSpec::Collective(_) => "collective",
             JobSpec::Training(_) => "training",
             JobSpec::Concurrent(_) => "concurrent",
+            JobSpec::Serving(_) => "serving",
         }
     }
 }

@@ -5,6 +5,7 @@ use super::concurrent::{ValidConcurrent, concurrent};
 use super::error::ScenarioError;
 use super::read::{Scenario, changed};
 use super::refusal::{fault, refusal, refuse};
+use super::serving::{ValidServing, serving};
 use super::site::{At, Machines};
 use super::spec::{JobSpec, ScenarioSpec};
 use super::tariff::Tariff;
@@ -53,6 +54,8 @@ pub enum ValidJob {
     Training(Box<ValidTraining>),
     /// Several jobs at once.
     Concurrent(Box<ValidConcurrent>),
+    /// A model that answers requests.
+    Serving(Box<ValidServing>),
 }
 
 impl ValidVariant {
@@ -63,6 +66,7 @@ impl ValidVariant {
             ValidJob::Collective(job) => &job.topology,
             ValidJob::Training(job) => &job.topology,
             ValidJob::Concurrent(jobs) => &jobs.topology,
+            ValidJob::Serving(job) => &job.topology,
         }
     }
 
@@ -74,6 +78,7 @@ impl ValidVariant {
             ValidJob::Collective(job) => &job.notes,
             ValidJob::Training(job) => &job.notes,
             ValidJob::Concurrent(job) => &job.notes,
+            ValidJob::Serving(job) => &job.notes,
         }
     }
 
@@ -84,6 +89,7 @@ impl ValidVariant {
             ValidJob::Collective(job) => &job.warnings,
             ValidJob::Training(job) => &job.warnings,
             ValidJob::Concurrent(job) => &job.warnings,
+            ValidJob::Serving(job) => &job.warnings,
         }
     }
 }
@@ -107,7 +113,7 @@ impl ValidExperiment {
         match self.variants.as_slice() {
             [only] => match &only.job {
                 ValidJob::Collective(job) => Some(job),
-                ValidJob::Training(_) | ValidJob::Concurrent(_) => None,
+                _ => None,
             },
             _ => None,
         }
@@ -223,6 +229,7 @@ fn variant(spec: &ScenarioSpec, name: String, at: At<'_>) -> Result<ValidVariant
         JobSpec::Collective(job) => ValidJob::Collective(Box::new(collective(spec, job, at)?)),
         JobSpec::Training(job) => ValidJob::Training(Box::new(training(spec, job, at)?)),
         JobSpec::Concurrent(jobs) => ValidJob::Concurrent(Box::new(concurrent(spec, jobs, at)?)),
+        JobSpec::Serving(job) => ValidJob::Serving(Box::new(serving(spec, job, at)?)),
     };
     Ok(ValidVariant { name, job, tariff })
 }

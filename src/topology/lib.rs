@@ -56,5 +56,8 @@ pub use load::load;
 pub use paths::{PathMatrix, PathType};
 pub use power::{CableModel, Medium, PowerModel, TransceiverModel};
 pub use route::{Hop, Route, RouteError, Router, Share, Shift};
-pub use software::{ProcessModel, SocketModel, processes, sockets};
+pub use software::{
+    EngineModel, HandoverModel, ProcessModel, ServingModel, SocketModel, processes, serving,
+    sockets,
+};
 pub use spec::TopologySpec;

@@ -5,6 +5,7 @@ use super::hardware::Sourced;
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// Processes that exchange data over sockets, without RDMA, and sum it on CPUs.
@@ -80,6 +81,58 @@ pub fn processes() -> &'static ProcessModel {
     })
 }
 
+/// What engines that serve models take beside their kernels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServingModel {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// By the name of their scheduler.
+    pub engines: BTreeMap<String, EngineModel>,
+    /// Handing a KV cache over.
+    pub handover: HandoverModel,
+}
+
+/// What one engine takes of the host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EngineModel {
+    /// For a pass, in which the GPU waits.
+    pub per_pass: Sourced<Time>,
+    /// The same for each request that gets a token in it.
+    pub per_sequence: Sourced<Time>,
+    /// For a request, before it is queued: the front end, tokens.
+    pub per_request: Sourced<Time>,
+}
+
+/// What it takes to hand a KV cache over, beside its bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HandoverModel {
+    /// Starting one.
+    pub setup: Sourced<Time>,
+    /// Posting a descriptor to a NIC.
+    pub posting: Sourced<Time>,
+    /// Posting one to a GPU's copy engine.
+    pub posting_nvlink: Sourced<Time>,
+    /// What a transfer reaches of its links' rate.
+    pub rate_share: Sourced<f64>,
+}
+
+/// The shipped figures.
+///
+/// # Panics
+/// If the file that the program carries with it is none; a test reads it.
+#[must_use]
+pub fn serving() -> &'static ServingModel {
+    static MODEL: OnceLock<ServingModel> = OnceLock::new();
+    MODEL.get_or_init(|| {
+        let text = include_str!("../../topologies/software/serving.json");
+        serde_json::from_str(text).expect("the shipped file is valid")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,5 +158,22 @@ mod tests {
         assert!(usual.source.len() > 10 && least.source.len() > 10);
         assert!(0.0 < least.value && least.value <= usual.value && usual.value < 1.0);
         assert!(model.taken() > model.driver.value);
+    }
+
+    #[test]
+    fn every_engine_has_its_figures() {
+        let model = serving();
+        for name in ["vllm", "sglang", "trtllm", "static"] {
+            let of = &model.engines[name];
+            let sources = [&of.per_pass, &of.per_sequence, &of.per_request];
+            assert!(
+                sources.iter().all(|figure| figure.source.len() > 10),
+                "{name}"
+            );
+        }
+        let handover = &model.handover;
+        assert!(handover.setup.value > Time::ZERO && handover.posting.value > Time::ZERO);
+        assert!(handover.posting_nvlink.value > Time::ZERO);
+        assert!(0.5 < handover.rate_share.value && handover.rate_share.value <= 1.0);
     }
 }

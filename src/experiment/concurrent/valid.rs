@@ -227,9 +227,10 @@ fn part(
             let training = resolved(asked, &at, origin, (&site.topology, &gpus))?;
             PartWork::Training(Box::new(training))
         }
-        // Refused before.
-        JobSpec::Concurrent(_) => {
-            let wrong = fault(at, "jobs at once".into(), "a collective or training");
+        // Jobs at once are refused before.
+        JobSpec::Concurrent(_) | JobSpec::Serving(_) => {
+            let found = format!("a job of the kind `{}`", job.job.kind());
+            let wrong = fault(at, found, "a collective or training");
             return Err(refusal(origin, vec![wrong]));
         }
     };

@@ -70,6 +70,7 @@ impl Sweep {
         match first.map(|scenario| scenario.spec.job) {
             Some(JobSpec::Training(_)) => "tokens_per_s_per_gpu",
             Some(JobSpec::Collective(_)) => "busbw_gbs",
+            Some(JobSpec::Serving(_)) => "output_tokens_per_s_per_gpu",
             Some(JobSpec::Concurrent(_)) | None => "time_us",
         }
     }

@@ -28,6 +28,8 @@ pub enum StreamRole {
     Embedding,
     /// Operations of a job that is a collective.
     Collective,
+    /// KV caches that are handed over.
+    KvTransfer,
 }
 
 impl StreamRole {
@@ -47,6 +49,7 @@ impl StreamRole {
             StreamRole::StepEnd => "end of the step",
             StreamRole::Embedding => "tied embeddings",
             StreamRole::Collective => "collective",
+            StreamRole::KvTransfer => "KV transfer",
         }
     }
 }

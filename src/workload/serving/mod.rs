@@ -7,6 +7,8 @@
 pub mod blocks;
 pub mod fleet;
 pub mod load;
+pub mod memory;
+pub mod model_cost;
 pub mod pass_time;
 pub mod policy;
 pub mod record;

@@ -3,6 +3,7 @@
 use super::fleet::{HandoverOrder, Routing};
 use super::pass_time::MixedPass;
 use super::policy::PolicyKind;
+use crate::kernel::{AttentionFormat, DataType};
 use crate::training::spec::ModelRef;
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
@@ -56,44 +57,53 @@ pub struct ServingSpec {
     pub speculative: Option<SpeculativeSpec>,
 }
 
-/// How numbers are stored.
+/// What a model is stored in.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServingPrecision {
+    /// Weights of linear layers.
+    pub weights: DataType,
+    /// Weights of experts; as `weights` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub experts: Option<DataType>,
+    /// Weights of attention's projections; as `weights` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention: Option<DataType>,
+    /// Keys and values.
+    pub kv: KvType,
+}
+
+impl Default for ServingPrecision {
+    fn default() -> Self {
+        ServingPrecision {
+            weights: DataType::Bf16,
+            experts: None,
+            attention: None,
+            kv: KvType::Bf16,
+        }
+    }
+}
+
+/// What keys and values are stored in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum NumberFormat {
+pub enum KvType {
     /// 16 bits.
     #[default]
     Bf16,
     /// 8 bits.
     Fp8,
-    /// 4 bits with scales of blocks (NVFP4, MXFP4).
-    Fp4,
 }
 
-impl NumberFormat {
-    /// Bytes of an element, scales of blocks included: one of 8 bits for 16 elements of FP4.
+impl KvType {
+    /// How attention reads them.
     #[must_use]
-    pub const fn bytes(self) -> f64 {
+    pub const fn attention(self) -> AttentionFormat {
         match self {
-            NumberFormat::Bf16 => 2.0,
-            NumberFormat::Fp8 => 1.0,
-            NumberFormat::Fp4 => 0.5625,
+            KvType::Bf16 => AttentionFormat::Bf16,
+            KvType::Fp8 => AttentionFormat::Bf16Fp8Cache,
         }
     }
-}
-
-/// What a model is stored in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ServingPrecision {
-    /// Weights of linear layers.
-    #[serde(default)]
-    pub weights: NumberFormat,
-    /// Weights of experts; as `weights` if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub experts: Option<NumberFormat>,
-    /// Keys and values.
-    #[serde(default)]
-    pub kv: NumberFormat,
 }
 
 /// An engine.
@@ -209,7 +219,7 @@ pub struct PolynomialTimeSpec {
 }
 
 /// Engines that are alike.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSpec {
     /// Free text.

@@ -82,6 +82,8 @@ pub struct Served {
     pub is_overloaded: bool,
     /// Nothing could go on.
     pub is_stuck: bool,
+    /// The most of a part's blocks that were taken, in thousandths.
+    pub peak_kv_permille: u16,
     /// The last thing that happened.
     pub end: Time,
 }

@@ -28,6 +28,10 @@ impl Fleet<'_> {
                 any |= !pass.parts.is_empty();
             }
             for (scheduler, pass) in worker.engine.parts.iter().zip(&flight.passes) {
+                let pool = &scheduler.pool;
+                let taken = u64::from(pool.total() - pool.free()) * 1000;
+                let share = (taken / u64::from(pool.total().max(1))) as u16;
+                self.served.peak_kv_permille = self.served.peak_kv_permille.max(share);
                 for part in &pass.parts {
                     let live = scheduler.live(part.live);
                     let record = &mut self.served.records[live.request as usize];

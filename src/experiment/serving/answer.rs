@@ -1,0 +1,112 @@
+//! What serving came to in a sentence; of several variants which is best, and why.
+
+use fabricsim_report::serving::{ServingResult, Verdict};
+use fabricsim_report::{Summary, Variant};
+
+/// Fills in what a summary says of serving.
+pub(crate) fn compare(summary: &mut Summary) {
+    summary.answer = match summary.variants.as_slice() {
+        [only] => alone(only),
+        several => {
+            let best = best(several);
+            summary.best = best.map(|index| several[index].name.clone());
+            best.map_or_else(
+                || "No variant serves all requests.".to_owned(),
+                |best| among(several, best),
+            )
+        }
+    };
+}
+
+/// One job: what users see, whether engines keep up.
+fn alone(variant: &Variant) -> String {
+    let Some(result) = variant.job.serving().filter(|r| r.failed.is_none()) else {
+        return String::new();
+    };
+    let per_gpu = result.output_tokens_per_s / f64::from(variant.gpus.max(1));
+    let (Some(ttft), Some(verdict)) = (result.ttft_ms, result.verdict) else {
+        return "No request was served.".to_owned();
+    };
+    let tpot = result.tpot_ms.map_or_else(String::new, |tpot| {
+        format!(", then {:.1} ms a token", tpot.p50)
+    });
+    let kept = match verdict {
+        Verdict::Stable => String::new(),
+        Verdict::Backlogged => {
+            " More and more requests wait: the load is above what the engines do.".to_owned()
+        }
+        Verdict::Overloaded => format!(
+            " Time was up before all were served: {} of {} were.",
+            result.completed, result.requests
+        ),
+    };
+    let largest = largest(result).map_or_else(String::new, |(cause, share)| {
+        format!(
+            " {:.0} % of the time to the first token is {cause}.",
+            share * 100.0
+        )
+    });
+    format!(
+        "Half of the requests see their first token within {:.0} ms{tpot}; {:.0} output tokens/s per GPU.{largest}{kept}",
+        ttft.p50, per_gpu
+    )
+}
+
+/// The largest part of the mean time to the first token, and its share.
+fn largest(result: &ServingResult) -> Option<(&str, f64)> {
+    let sum: f64 = result.ttft_parts.iter().map(|part| part.us).sum();
+    let largest = result
+        .ttft_parts
+        .iter()
+        .max_by(|a, b| a.us.total_cmp(&b.us))?;
+    (sum > 0.0).then(|| (largest.cause.as_str(), largest.us / sum))
+}
+
+/// What variants are judged by: those that serve all, within the SLO if there is one, by tokens per second and GPU.
+fn best(variants: &[Variant]) -> Option<usize> {
+    let worth = |variant: &Variant| {
+        let result = variant.job.serving()?;
+        let served = result.failed.is_none() && result.verdict == Some(Verdict::Stable);
+        let rate = variant.metrics.number("output_tokens_per_s_per_gpu")?;
+        served.then(|| rate * result.slo_share.unwrap_or(1.0))
+    };
+    let all = variants.iter().enumerate();
+    let all = all.filter_map(|(index, variant)| Some((index, worth(variant)?)));
+    let best = all.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
+    Some(best.0)
+}
+
+/// Several: the best beside the others.
+fn among(variants: &[Variant], best: usize) -> String {
+    let of = |index: usize| {
+        let variant = &variants[index];
+        let result = variant.job.serving()?;
+        let per_gpu = variant.metrics.number("output_tokens_per_s_per_gpu")?;
+        Some((
+            variant,
+            result.ttft_ms?.p50,
+            result.tpot_ms.map_or(0.0, |t| t.p50),
+            per_gpu,
+        ))
+    };
+    let Some((winner, ttft, tpot, rate)) = of(best) else {
+        return String::new();
+    };
+    let others = (0..variants.len()).filter(|&index| index != best);
+    let others = others.filter_map(of);
+    let closest = others.max_by(|a, b| a.3.total_cmp(&b.3));
+    let than = closest.map_or_else(String::new, |(other, first, each, other_rate)| {
+        let times = |a: f64, b: f64| if b > 0.0 { a / b } else { 1.0 };
+        format!(
+            "; {}: {:.2} × as many tokens per GPU, first token after {:.2} ×, {:.2} × a token",
+            other.name,
+            times(other_rate, rate),
+            times(first, ttft),
+            times(each, tpot)
+        )
+    });
+    format!(
+        "{} does most per GPU: {rate:.0} output tokens/s, first token after {ttft:.0} ms, {tpot:.1} ms a token (medians){than}.",
+        winner.name
+    )
+}

@@ -1,0 +1,16 @@
+//! A serving job: its checks, its engines on the machine, its run, its results.
+
+mod answer;
+mod handover;
+mod links;
+mod pools;
+mod requests;
+mod results;
+mod run;
+mod valid;
+
+pub use valid::{ValidPool, ValidServing};
+
+pub(crate) use answer::compare;
+pub(crate) use run::run_serving;
+pub(crate) use valid::serving;

@@ -1,0 +1,543 @@
+//! What serving came to, as a report has it.
+
+use super::handover::narrowest;
+use super::pools::{layout, peak};
+use super::valid::{ValidPool, ValidServing};
+use fabricsim_engine::job::JobOutcome;
+use fabricsim_plan::job::Job;
+use fabricsim_report::serving::{
+    HandoverUse, KvUse, Part, Percentiles, Pool, Rejected, Sample, ServingResult, Slowest, Verdict,
+};
+use fabricsim_topology::{LinkFamily, LinkId};
+use fabricsim_units::{Bytes, Time};
+use fabricsim_workload::serving::fleet::Served;
+use fabricsim_workload::serving::model_cost::PassWork;
+use fabricsim_workload::serving::record::RequestRecord;
+use fabricsim_workload::serving::spec::{LoadSpec, PoolRole, SloSpec};
+use std::collections::BTreeMap;
+
+/// Requests that have been served, and what that took.
+pub(super) struct Ran {
+    pub(super) served: Served,
+    pub(super) outcome: JobOutcome,
+    pub(super) job: Job,
+    /// By pool, of those whose passes are made of kernels.
+    pub(super) work: Vec<PassWork>,
+}
+
+/// Samples of what happened over time.
+const SAMPLES: usize = 200;
+/// Requests that are named beside the slowest.
+const MAX_BEHIND: usize = 5;
+
+/// The result, and events that were handled.
+pub(super) fn result(valid: &ValidServing, ran: &Ran) -> (ServingResult, u64) {
+    let served = &ran.served;
+    let done: Vec<(usize, Times)> = (0..)
+        .zip(&served.records)
+        .filter_map(|(id, record)| Some((id, Times::of(record)?)))
+        .collect();
+    let warm = valid.spec.warm_up as usize;
+    let counted: Vec<(usize, Times)> = done.iter().filter(|(id, _)| *id >= warm).copied().collect();
+    let last = done.iter().map(|(_, times)| times.finished).max();
+    let first = served
+        .records
+        .iter()
+        .filter_map(|record| record.arrived)
+        .min();
+    let duration = last
+        .unwrap_or(served.end)
+        .saturating_sub(first.unwrap_or(Time::ZERO));
+    let seconds = duration.seconds().max(f64::MIN_POSITIVE);
+    let per_second = |tokens: &dyn Fn(usize) -> u64| {
+        done.iter().map(|(id, _)| tokens(*id)).sum::<u64>() as f64 / seconds
+    };
+    let of = |value: &dyn Fn(&Times) -> Option<Time>| {
+        let values = counted.iter().filter_map(|(_, times)| value(times));
+        Percentiles::of(values.map(millis).collect())
+    };
+    let gaps = served
+        .gaps
+        .iter()
+        .map(|gap| (millis(gap.time), u64::from(gap.count)));
+    let tpot = of(&|times| times.per_token());
+    let slo = valid.spec.slo.as_ref().map(|slo| {
+        let kept = counted.iter().filter(|(_, times)| times.keeps(slo)).count();
+        (kept, kept as f64 / counted.len().max(1) as f64)
+    });
+    let (mfu, mbu) = use_of_peaks(valid, ran);
+    let mut result = ServingResult {
+        model: valid.model_name.clone(),
+        requests: served
+            .records
+            .iter()
+            .filter(|r| r.arrived.is_some())
+            .count() as u32,
+        completed: done.len() as u32,
+        counted: counted.len() as u32,
+        rejected: rejected(valid, served),
+        verdict: Some(verdict(valid, served)),
+        limit: String::new(),
+        duration_s: duration.seconds(),
+        requests_per_s: done.len() as f64 / seconds,
+        input_tokens_per_s: per_second(&|id| u64::from(valid.requests[id].input)),
+        output_tokens_per_s: per_second(&|id| u64::from(valid.requests[id].output)),
+        output_tokens_per_s_per_user: tpot
+            .map(|tpot| 1e3 / tpot.p50)
+            .filter(|rate| rate.is_finite()),
+        ttft_ms: of(&|times| Some(times.first.saturating_sub(times.arrived))),
+        tpot_ms: tpot,
+        itl_ms: Percentiles::of_counted(gaps.collect()),
+        e2e_ms: of(&|times| Some(times.finished.saturating_sub(times.arrived))),
+        slo_share: slo.map(|(_, share)| share),
+        goodput_requests_per_s: slo.map(|(kept, _)| kept as f64 / seconds),
+        mfu,
+        mbu,
+        pools: pools(valid, ran, duration),
+        kv: kv(valid, served),
+        handover: handover(valid, ran),
+        ttft_parts: mean_parts(valid, served, &counted),
+        slowest: slowest(valid, served, &counted),
+        series: series(served),
+        failed: None,
+        wall_ms: 0.0,
+    };
+    result.limit = limit(&result);
+    (result, ran.outcome.events)
+}
+
+fn millis(time: Time) -> f64 {
+    time.seconds() * 1e3
+}
+
+/// The times of a request that was served.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    arrived: Time,
+    first: Time,
+    finished: Time,
+    generated: u32,
+}
+
+impl Times {
+    fn of(record: &RequestRecord) -> Option<Times> {
+        Some(Times {
+            arrived: record.arrived?,
+            first: record.first_token?,
+            finished: record.finished?,
+            generated: record.generated,
+        })
+    }
+
+    /// The mean time from token to token; nothing of a single token.
+    fn per_token(&self) -> Option<Time> {
+        let tokens = u64::from(self.generated)
+            .checked_sub(1)
+            .filter(|&n| n > 0)?;
+        let all = self.finished.saturating_sub(self.first).picos();
+        Some(Time::from_picos(all / tokens))
+    }
+
+    fn keeps(&self, slo: &SloSpec) -> bool {
+        let within = |limit: Option<Time>, time: Time| limit.is_none_or(|limit| time <= limit);
+        within(slo.ttft, self.first.saturating_sub(self.arrived))
+            && within(slo.e2e, self.finished.saturating_sub(self.arrived))
+            && within(slo.tpot, self.per_token().unwrap_or(Time::ZERO))
+    }
+}
+
+/// Requests that were not served, and why.
+fn rejected(valid: &ValidServing, served: &Served) -> Vec<Rejected> {
+    let refused = |id: usize| {
+        let request = &valid.requests[id];
+        let tokens = u64::from(request.input) + u64::from(request.output) - 1;
+        let holds = valid
+            .pools
+            .iter()
+            .filter(|pool| pool.role != PoolRole::Prefill)
+            .map(|pool| u64::from(pool.blocks) * u64::from(valid.spec.engine.block_tokens()))
+            .min();
+        format!(
+            "its {tokens} tokens do not fit a KV cache of {}",
+            holds.unwrap_or(0)
+        )
+    };
+    let unfinished = |record: &RequestRecord| {
+        let what = match record {
+            RequestRecord { arrived: None, .. } => "it had not arrived",
+            RequestRecord {
+                scheduled: None, ..
+            } => "it waited for its prompt to be computed",
+            RequestRecord {
+                prefilled: None, ..
+            } => "its prompt was half computed",
+            RequestRecord {
+                first_token: None,
+                reserved: None,
+                ..
+            } if record.engines[1].is_some() => {
+                "it waited for KV blocks of the engine that was to generate"
+            }
+            RequestRecord {
+                first_token: None, ..
+            } => "its KV cache was on its way",
+            _ => "it was generating",
+        };
+        match served.is_stuck {
+            true => format!("nothing went on any more: {what}"),
+            false => format!("time was up: {what}"),
+        }
+    };
+    let all = (0u32..).zip(&served.records);
+    let found = all.filter_map(|(id, record)| {
+        let why = match record {
+            record if record.finished.is_some() => return None,
+            record if record.refused => refused(id as usize),
+            record => unfinished(record),
+        };
+        Some(Rejected { id, why })
+    });
+    found.collect()
+}
+
+/// Whether engines keep up. More and more requests wait if those that arrived in the last quarter waited twice as
+/// long as those of the second, and longer than a tenth of the run.
+fn verdict(valid: &ValidServing, served: &Served) -> Verdict {
+    if served.is_overloaded || served.is_stuck {
+        return Verdict::Overloaded;
+    }
+    if matches!(valid.spec.load, LoadSpec::Closed(_)) {
+        return Verdict::Stable;
+    }
+    let count = served.records.len();
+    let wait = |from: usize, to: usize| {
+        let waits = served.records[from..to].iter().filter_map(|record| {
+            let since = record.scheduled?.saturating_sub(record.arrived?);
+            Some(since.seconds())
+        });
+        let waits: Vec<f64> = waits.collect();
+        waits.iter().sum::<f64>() / waits.len().max(1) as f64
+    };
+    let (second, last) = (wait(count / 4, count / 2), wait(count * 3 / 4, count));
+    match last > 2.0 * second && last > 0.1 * served.end.seconds() {
+        true => Verdict::Backlogged,
+        false => Verdict::Stable,
+    }
+}
+
+/// Operations and bytes of passes over what GPUs could have done in their time.
+fn use_of_peaks(valid: &ValidServing, ran: &Ran) -> (Option<f64>, Option<f64>) {
+    let (mut operations, mut bytes, mut peaks, mut rates) = (0.0, 0.0, 0.0, 0.0);
+    for (pool, work) in valid.pools.iter().zip(&ran.work) {
+        let rank = pool.engines.first().and_then(|ranks| ranks.first());
+        let gpu = rank.map(|&rank| valid.gpus[rank as usize]);
+        let Some(gpu) = gpu.and_then(|gpu| valid.topology.gpu_model(gpu)) else {
+            return (None, None);
+        };
+        let gpus = f64::from(pool.gpus());
+        let busy = work.busy.seconds() * gpus;
+        operations += work.operations * gpus;
+        bytes += work.bytes * gpus;
+        peaks += peak(gpu, pool.shape.weights) * busy;
+        rates += gpu.memory_bandwidth.value.bytes_per_sec() as f64 * busy;
+    }
+    let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
+    (share(operations, peaks), share(bytes, rates))
+}
+
+fn pools(valid: &ValidServing, ran: &Ran, duration: Time) -> Vec<Pool> {
+    let gib = |bytes: Bytes| bytes.get() as f64 / f64::from(1 << 30);
+    let one = |(index, pool): (usize, &ValidPool)| {
+        let work = ran.work.get(index).copied();
+        let alone = valid.pools.len() == 1;
+        let passes = work.map_or(ran.served.pass_count, |work| work.passes);
+        let busy = match work {
+            Some(work) => work.busy,
+            None if alone => ran.served.busy,
+            None => Time::ZERO,
+        };
+        let engines = pool.engines.len() as u32;
+        let time = duration.seconds() * f64::from(engines);
+        let kv = pool.memory.and_then(|memory| memory.kv());
+        let block_tokens = u64::from(valid.spec.engine.block_tokens());
+        Pool {
+            role: role(pool.role).to_owned(),
+            engines,
+            gpus_per_engine: pool.gpus(),
+            layout: layout(&pool.parallel, &pool.shape),
+            blocks: pool.blocks,
+            kv_tokens: u64::from(pool.blocks) * block_tokens,
+            weights_gib: pool.memory.map(|memory| gib(memory.weights)),
+            kv_gib: kv.map(gib),
+            other_gib: pool
+                .memory
+                .map(|memory| gib(memory.activations) + gib(memory.other)),
+            passes,
+            busy_share: if time > 0.0 {
+                busy.seconds() / time
+            } else {
+                0.0
+            },
+            tokens_per_pass: work
+                .map_or(0.0, |work| work.tokens as f64 / work.passes.max(1) as f64),
+        }
+    };
+    valid.pools.iter().enumerate().map(one).collect()
+}
+
+const fn role(role: PoolRole) -> &'static str {
+    match role {
+        PoolRole::Both => "both",
+        PoolRole::Prefill => "prefill",
+        PoolRole::Decode => "decode",
+    }
+}
+
+fn kv(valid: &ValidServing, served: &Served) -> KvUse {
+    let bytes = valid.pools.first().map_or(0, |pool| {
+        let copies = if super::pools::copies_kv(&pool.shape) {
+            1
+        } else {
+            u64::from(pool.parallel.tp)
+        };
+        let stages = u64::from(pool.parallel.pp);
+        pool.shape.kv_bytes_per_token() * copies * stages
+    });
+    let prompts: u64 = valid
+        .requests
+        .iter()
+        .map(|request| u64::from(request.input))
+        .sum();
+    let cached: u64 = served
+        .records
+        .iter()
+        .map(|record| u64::from(record.cached))
+        .sum();
+    KvUse {
+        block_tokens: valid.spec.engine.block_tokens(),
+        bytes_per_token: bytes,
+        peak_share: f64::from(served.peak_kv_permille) / 1e3,
+        preemptions: served
+            .records
+            .iter()
+            .map(|record| u64::from(record.preemptions))
+            .sum(),
+        hit_share: cached as f64 / prompts.max(1) as f64,
+    }
+}
+
+/// Hand-overs: how long they took, and what limits them.
+fn handover(valid: &ValidServing, ran: &Ran) -> Option<HandoverUse> {
+    let moved = ran.served.records.iter().filter_map(|record| {
+        let from = match record.reserved? > record.prefilled? {
+            true => record.reserved?,
+            false => record.prefilled?,
+        };
+        let wait = record.reserved?.saturating_sub(record.prefilled?);
+        Some((record.handed_over?.saturating_sub(from), wait))
+    });
+    let moved: Vec<(Time, Time)> = moved.collect();
+    let time_ms = Percentiles::of(moved.iter().map(|(time, _)| millis(*time)).collect())?;
+    let wait_ms = Percentiles::of(moved.iter().map(|(_, wait)| millis(*wait)).collect())?;
+    let routes = &ran.outcome.transfers;
+    let bytes: u64 = routes.iter().map(|route| route.bytes.get()).sum();
+    let count = moved.len() as u32;
+    let sum = |of: fn(&fabricsim_engine::job::Traffic) -> f64| routes.iter().map(of).sum::<f64>();
+    let (time, alone) = (sum(|r| r.time.seconds()), sum(|r| r.alone.seconds()));
+    let slower = if alone > 0.0 { time / alone } else { 1.0 };
+    let (binding, link) = binding(valid, ran, (slower, &wait_ms, &time_ms));
+    let each = bytes as f64 / f64::from(count.max(1));
+    Some(HandoverUse {
+        count,
+        bytes,
+        alone_ms: time_ms.mean / slower.max(1.0),
+        rate_gbs: if time_ms.mean > 0.0 {
+            each / time_ms.mean / 1e6
+        } else {
+            0.0
+        },
+        time_ms,
+        wait_ms,
+        binding,
+        link,
+    })
+}
+
+/// What limits hand-overs: waiting for blocks, posting descriptors, or the link that they use longest.
+fn binding(
+    valid: &ValidServing,
+    ran: &Ran,
+    (slower, wait, time): (f64, &Percentiles, &Percentiles),
+) -> (String, Option<String>) {
+    let topology = &valid.topology;
+    let mut busy: BTreeMap<LinkId, f64> = BTreeMap::new();
+    let mut wire = 0.0;
+    let mut own = 0.0;
+    for (route, moved) in ran.job.transfer_routes.iter().zip(&ran.outcome.transfers) {
+        let bytes = moved.bytes.get() as f64;
+        for hop in &route.route.hops {
+            let rate = topology.rate(hop.link).bytes_per_sec() as f64;
+            *busy.entry(hop.link).or_default() += bytes * hop.share.as_f64() / rate;
+        }
+        wire += narrowest(topology, &route.route).map_or(0.0, |rate| bytes / rate);
+        own += moved.alone.seconds();
+    }
+    let busiest = busy
+        .iter()
+        .max_by(|a, b| a.1.total_cmp(b.1))
+        .map(|(link, _)| *link);
+    let name = busiest.map(|link| topology.link_name(link));
+    if wait.mean > time.mean {
+        return ("receiver pool".to_owned(), None);
+    }
+    // More of a transfer goes into posting and starting than into its bytes.
+    if slower < 1.2 && own > 2.0 * wire {
+        return ("posting".to_owned(), name);
+    }
+    let kind = match busiest.map(|link| topology.family(link)) {
+        Some(LinkFamily::Nvlink) => "nvlink",
+        Some(LinkFamily::Pcie) => "pcie",
+        Some(LinkFamily::C2c) => "c2c",
+        Some(LinkFamily::Socket) => "socket link",
+        Some(LinkFamily::Network) => "network",
+        None => "nothing",
+    };
+    (kind.to_owned(), name)
+}
+
+/// What happened to a request until its first token: in order, each with when it ended.
+fn steps(record: &RequestRecord, has_handover: bool) -> Vec<(&'static str, Time)> {
+    let mut steps = Vec::new();
+    let mut add = |name, at: Option<Time>| steps.extend(at.map(|at| (name, at)));
+    let pushed = record.reserved.is_some() && record.reserved < record.scheduled;
+    if pushed {
+        add("wait for KV blocks", record.reserved);
+    }
+    add("queue", record.scheduled);
+    add("prompt", record.prefilled);
+    if has_handover {
+        if !pushed {
+            add("wait for KV blocks", record.reserved);
+        }
+        add("hand-over", record.handed_over);
+        add("first token", record.first_token);
+    }
+    steps
+}
+
+/// How long each step took; the whole is the time to the first token, to the picosecond.
+fn parts(record: &RequestRecord, has_handover: bool) -> Vec<(&'static str, Time)> {
+    let mut before = record.arrived.unwrap_or(Time::ZERO);
+    let mut parts: Vec<(&'static str, Time)> = Vec::new();
+    for (name, at) in steps(record, has_handover) {
+        let took = at.saturating_sub(before);
+        before = before.max(at);
+        if name == "prompt" {
+            // Passes that computed it, and those of others between them.
+            let own = record.in_passes.min(took);
+            parts.push((name, own));
+            parts.push(("between its passes", took.saturating_sub(own)));
+        } else {
+            parts.push((name, took));
+        }
+    }
+    parts
+}
+
+fn has_handover(valid: &ValidServing) -> bool {
+    valid.pools.iter().any(|pool| pool.role == PoolRole::Decode)
+}
+
+fn told(parts: impl IntoIterator<Item = (&'static str, f64)>) -> Vec<Part> {
+    let parts = parts.into_iter().filter(|(_, us)| *us > 0.0);
+    parts
+        .map(|(cause, us)| Part {
+            cause: cause.to_owned(),
+            us,
+        })
+        .collect()
+}
+
+/// The parts of the mean time to the first token.
+fn mean_parts(valid: &ValidServing, served: &Served, counted: &[(usize, Times)]) -> Vec<Part> {
+    let mut sums: Vec<(&'static str, u128)> = Vec::new();
+    for (id, _) in counted {
+        for (name, took) in parts(&served.records[*id], has_handover(valid)) {
+            let took = u128::from(took.picos());
+            match sums.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum += took,
+                None => sums.push((name, took)),
+            }
+        }
+    }
+    let count = counted.len().max(1) as f64;
+    told(
+        sums.into_iter()
+            .map(|(name, sum)| (name, sum as f64 / 1e6 / count)),
+    )
+}
+
+/// The request that waited longest for its first token.
+fn slowest(valid: &ValidServing, served: &Served, counted: &[(usize, Times)]) -> Option<Slowest> {
+    let ttft = |times: &Times| times.first.saturating_sub(times.arrived);
+    let (id, times) = counted
+        .iter()
+        .max_by_key(|(id, times)| (ttft(times), std::cmp::Reverse(*id)))?;
+    let record = &served.records[*id];
+    let engine = record.engines[0];
+    let until = record.scheduled.unwrap_or(times.first);
+    let mut behind: Vec<u32> = (0u32..)
+        .zip(&served.records)
+        .filter(|(other, record)| {
+            let begun = record.scheduled.is_some_and(|at| at < until);
+            let goes_on = record.prefilled.is_none_or(|at| at > times.arrived);
+            *other as usize != *id && record.engines[0] == engine && begun && goes_on
+        })
+        .map(|(other, _)| other)
+        .collect();
+    behind.sort_by_key(|&other| {
+        (
+            std::cmp::Reverse(valid.requests[other as usize].input),
+            other,
+        )
+    });
+    let behind_count = behind.len() as u32;
+    behind.truncate(MAX_BEHIND);
+    let parts = parts(record, has_handover(valid));
+    Some(Slowest {
+        id: *id as u32,
+        input_tokens: valid.requests[*id].input,
+        arrived_s: times.arrived.seconds(),
+        ttft_ms: millis(ttft(times)),
+        parts: told(parts.into_iter().map(|(name, took)| (name, took.micros()))),
+        behind,
+        behind_count,
+    })
+}
+
+/// What happened over time, thinned to so many samples.
+fn series(served: &Served) -> Vec<Sample> {
+    let step = served.passes.len().div_ceil(SAMPLES).max(1);
+    let samples = served.passes.chunks(step).filter_map(|passes| {
+        let first = passes.first()?;
+        let most = |of: fn(&fabricsim_workload::serving::record::PassRecord) -> u32| {
+            passes.iter().map(of).max().unwrap_or(0)
+        };
+        Some(Sample {
+            at_s: first.begun.seconds(),
+            running: most(|pass| pass.decodes),
+            waiting: most(|pass| pass.waiting),
+            kv_share: f64::from(most(|pass| u32::from(pass.kv_permille))) / 1e3,
+        })
+    });
+    samples.collect()
+}
+
+/// What limits it, in a word or two: the largest part of the time to the first token, of what is more than the prompt.
+fn limit(result: &ServingResult) -> String {
+    let largest = result
+        .ttft_parts
+        .iter()
+        .max_by(|a, b| a.us.total_cmp(&b.us));
+    largest.map_or_else(String::new, |part| part.cause.clone())
+}

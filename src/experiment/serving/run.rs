@@ -1,0 +1,256 @@
+//! From a checked serving job to its results.
+
+use super::handover::{STREAMS, Ways, ways};
+use super::links::{Failure, PlannedLinks};
+use super::results::{Ran, result};
+use super::valid::ValidServing;
+use crate::error::ScenarioError;
+use crate::footprint::machine_footprint;
+use crate::training::Trouble;
+use fabricsim_budget::{Budget, Purpose};
+use fabricsim_engine::job::{JobError, JobOptions, JobOutcome, Unseen, run_source};
+use fabricsim_fault::Faults;
+use fabricsim_plan::job::{Actor, ActorId, Job, StreamRole};
+use fabricsim_report::serving::ServingResult;
+use fabricsim_report::{JobResult, Metrics, Variant};
+use fabricsim_topology::{LinkId, NodeId};
+use fabricsim_units::Time;
+use fabricsim_workload::kernel::KernelLaw;
+use fabricsim_workload::serving::blocks::BlockPool;
+use fabricsim_workload::serving::fleet::{Arrivals, Engine, Fleet, FleetPlan, Role};
+use fabricsim_workload::serving::model_cost::{ModelCost, PassWork, PoolCosts};
+use fabricsim_workload::serving::pass_time::{GivenCost, GivenTime, PassCost};
+use fabricsim_workload::serving::scheduler::Scheduler;
+use fabricsim_workload::serving::spec::{LoadSpec, PassTimeSpec, PoolRole};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// Serves all requests; of a job that does not come to its end the result says why.
+///
+/// # Errors
+/// What NCCL refuses, GPUs that no links join, more than the memory of the budget holds.
+pub(crate) fn run_serving(
+    (name, valid): (&str, &ValidServing),
+    (seed, budget): (u64, &Budget),
+    keeps_passes: bool,
+) -> Result<Variant, ScenarioError> {
+    let began = Instant::now();
+    let machine = machine_footprint(&valid.topology);
+    let _machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
+    let (mut result, events) = match served(valid, (seed, budget), keeps_passes)? {
+        Ok(ran) => result(valid, &ran),
+        Err(error) => {
+            let failed = ServingResult {
+                failed: Some(error.to_string()),
+                ..ServingResult::default()
+            };
+            (failed, 0)
+        }
+    };
+    result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
+    let ranks = valid
+        .pools
+        .iter()
+        .flat_map(|pool| pool.engines.iter().flatten());
+    let ranks: BTreeSet<u32> = ranks.copied().collect();
+    let nodes = ranks
+        .iter()
+        .filter_map(|&rank| valid.topology.node_of(valid.gpus[rank as usize]));
+    let nodes: BTreeSet<NodeId> = nodes.collect();
+    let gpus = ranks.len() as u32;
+    Ok(Variant {
+        name: name.to_owned(),
+        topology: valid.topology.name.clone(),
+        topology_title: valid.topology.title.clone(),
+        nodes: nodes.len() as u32,
+        gpus,
+        differs: Vec::new(),
+        no_effect: None,
+        metrics: Metrics::of_serving(&result, gpus, events),
+        job: JobResult::Serving(Box::new(result)),
+    })
+}
+
+/// Serves all requests; the inner error is one of the job.
+fn served(
+    valid: &ValidServing,
+    (seed, budget): (u64, &Budget),
+    keeps_passes: bool,
+) -> Result<Result<Ran, JobError>, ScenarioError> {
+    let mut ranks: Vec<u32> = valid
+        .pools
+        .iter()
+        .flat_map(|pool| pool.engines.iter().flatten().copied())
+        .collect();
+    ranks.sort_unstable();
+    let actors: FxHashMap<u32, ActorId> = ranks.iter().copied().zip((0..).map(ActorId)).collect();
+    let dead: Vec<LinkId> = valid.faults.gone_links().collect();
+    let Ways { handover, routes } = ways(valid, &actors, &dead, seed)?;
+    let job = Job {
+        streams: std::iter::once(StreamRole::Compute)
+            .chain((0..STREAMS).map(|_| StreamRole::KvTransfer))
+            .collect(),
+        names: vec!["pass".to_owned()],
+        actors: ranks.iter().map(|&rank| actor(rank)).collect(),
+        transfer_routes: routes,
+        ..Job::default()
+    };
+    let failure = Failure::default();
+    let mut cost = costs(valid, (seed, budget), &failure);
+    let mut fleet = Fleet::new(FleetPlan {
+        engines: engines(valid, &actors),
+        requests: valid.requests.clone(),
+        arrivals: arrivals(valid),
+        routing: valid.spec.routing,
+        handover,
+        cost: cost.as_dyn(),
+        counted_from: valid.spec.warm_up,
+        keeps_passes,
+        actors: job.actors.len(),
+    });
+    let outcome = run(valid, &job, &mut fleet);
+    let served = fleet.into_served();
+    if let Some(error) = failure.borrow_mut().take() {
+        return Err(error);
+    }
+    Ok(outcome.map(|outcome| Ran {
+        work: cost.work(),
+        served,
+        outcome,
+        job,
+    }))
+}
+
+fn run(valid: &ValidServing, job: &Job, fleet: &mut Fleet<'_>) -> Result<JobOutcome, JobError> {
+    let rate = |link| valid.topology.rate(link);
+    let faults: &Faults = &valid.faults;
+    let trouble = Trouble::new(faults, job);
+    let options = JobOptions::default();
+    run_source(job, fleet, &[], rate, &trouble, options, &mut Unseen)
+}
+
+/// A GPU, whose tasks come while time passes.
+fn actor(rank: u32) -> Actor {
+    Actor {
+        rank,
+        alike: 1,
+        script: None,
+        sms: 1,
+        launch: Time::ZERO,
+        groups: Vec::new(),
+    }
+}
+
+/// The engines of all pools, in order.
+fn engines(valid: &ValidServing, actors: &FxHashMap<u32, ActorId>) -> Vec<Engine> {
+    let engine = &valid.spec.engine;
+    let mut engines = Vec::new();
+    for pool in &valid.pools {
+        let role = match pool.role {
+            PoolRole::Both => Role::Both,
+            PoolRole::Prefill => Role::Prefill,
+            PoolRole::Decode => Role::Decode,
+        };
+        let stage = (pool.parallel.tp * pool.parallel.attention_dp) as usize;
+        for ranks in &pool.engines {
+            let blocks = BlockPool::new(pool.blocks, engine.block_tokens(), engine.prefix_cache);
+            let parts = pool.parallel.attention_dp as usize;
+            engines.push(Engine {
+                role,
+                policy: engine.policy,
+                stages: ranks
+                    .iter()
+                    .step_by(stage)
+                    .map(|rank| actors[rank])
+                    .collect(),
+                parts: vec![Scheduler::new(pool.limits, blocks); parts],
+            });
+        }
+    }
+    engines
+}
+
+fn arrivals(valid: &ValidServing) -> Arrivals {
+    match &valid.spec.load {
+        LoadSpec::Closed(load) => Arrivals::Closed {
+            concurrency: load.concurrency,
+        },
+        _ => Arrivals::Open {
+            drain: valid.spec.drain.unwrap_or(super::requests::DRAIN),
+        },
+    }
+}
+
+/// What passes take.
+enum Costs<'v> {
+    Given(GivenCost),
+    Kernels(PoolCosts<'v>),
+}
+
+impl Costs<'_> {
+    fn as_dyn(&mut self) -> &mut dyn PassCost {
+        match self {
+            Costs::Given(cost) => cost,
+            Costs::Kernels(costs) => costs,
+        }
+    }
+
+    /// What passes of each pool did; nothing where times are given.
+    fn work(&self) -> Vec<PassWork> {
+        match self {
+            Costs::Given(_) => Vec::new(),
+            Costs::Kernels(costs) => costs.pools.iter().map(|pool| pool.work).collect(),
+        }
+    }
+}
+
+fn costs<'v>(
+    valid: &'v ValidServing,
+    (seed, budget): (u64, &'v Budget),
+    failure: &Failure,
+) -> Costs<'v> {
+    let engine = &valid.spec.engine;
+    let given = |time| {
+        Costs::Given(GivenCost {
+            time,
+            mixed: engine.pass_cost,
+        })
+    };
+    match &engine.pass_time {
+        PassTimeSpec::Fixed(times) => given(GivenTime::Fixed {
+            prefill: times.prefill,
+            decode: times.decode,
+        }),
+        PassTimeSpec::Polynomial(times) => given(GivenTime::Polynomial {
+            prefill: times.prefill,
+            decode: times.decode,
+            least: times.decode_min,
+        }),
+        PassTimeSpec::Kernels(_) => {
+            let mut of_engine = Vec::new();
+            let mut pools = Vec::new();
+            for pool in &valid.pools {
+                let Some(first) = pool.engines.first() else {
+                    continue;
+                };
+                let gpu = first.first().map(|&rank| valid.gpus[rank as usize]);
+                let gpu = gpu.and_then(|gpu| valid.topology.gpu_model(gpu));
+                // Checked before.
+                let Some(law) = gpu.and_then(KernelLaw::new) else {
+                    continue;
+                };
+                of_engine.extend(pool.engines.iter().map(|_| pools.len()));
+                let stage = pool.parallel.tp * pool.parallel.attention_dp;
+                let links = PlannedLinks::new(
+                    valid,
+                    (first, pool.parallel.tp, stage),
+                    (seed, budget),
+                    failure.clone(),
+                );
+                pools.push(ModelCost::new(pool.shape.clone(), law, Box::new(links)));
+            }
+            Costs::Kernels(PoolCosts { pools, of_engine })
+        }
+    }
+}

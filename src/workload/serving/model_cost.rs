@@ -1,0 +1,537 @@
+//! What a pass takes on a GPU of an engine: its kernels by the law of their generation, what tensor and expert
+//! parallelism send, and what the host takes.
+//!
+//! Of data-parallel parts the slowest counts for attention; experts get the tokens of all. Engines pad passes of
+//! single tokens to the sizes that they have CUDA graphs of (vLLM: 1, 2, 4, and multiples of 8 up to 512), and so
+//! do we: of all else than attention a time is computed once for each size.
+
+use super::pass_time::{PassCost, PassShape};
+use crate::kernel::{
+    AttentionDecode, AttentionFormat, AttentionPrefill, DataType, ExpertLoad, Gemm, Kernel,
+    KernelLaw, MlaDecode, MlaPrefill, MlaWidths, Moe, Routing, Skew, Small,
+};
+use crate::model::{AttentionKind, ExpertSpec, MlaSpec, ModelSpec};
+use fabricsim_units::{Bytes, Time};
+use rustc_hash::FxHashMap;
+
+/// What engines of one pool are made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineShape {
+    /// The model.
+    pub model: ModelSpec,
+    /// What weights of linear layers are stored and multiplied in.
+    pub weights: DataType,
+    /// The same of experts.
+    pub experts: DataType,
+    /// The same of attention's projections.
+    pub attention: DataType,
+    /// What keys and values are stored in.
+    pub kv: AttentionFormat,
+    /// Tensor parallelism.
+    pub tp: u64,
+    /// Pipeline stages.
+    pub pp: u64,
+    /// Parts with attention of their own.
+    pub attention_dp: u64,
+    /// GPUs over which whole experts are spread; with 1 each is split by `tp`.
+    pub ep: u64,
+    /// How uneven the choice of experts is.
+    pub skew: Skew,
+    /// What the host takes for a pass, and for each request of it.
+    pub host: (Time, Time),
+    /// Tokens that are checked at once for each request that generates: 1 without speculation.
+    pub checked: u64,
+    /// What guessing them takes, as a part of the pass.
+    pub draft: f64,
+}
+
+/// What communications of an engine take.
+pub trait EngineLinks {
+    /// An all-reduce of so many bytes over the GPUs of tensor parallelism.
+    fn all_reduce(&mut self, bytes: Bytes) -> Time;
+    /// An all-to-all over the GPUs that experts are spread over: so many bytes from each GPU.
+    fn all_to_all(&mut self, bytes: Bytes) -> Time;
+    /// So many bytes to the next stage.
+    fn send(&mut self, bytes: Bytes) -> Time;
+}
+
+/// Communications that take no time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FreeLinks;
+
+impl EngineLinks for FreeLinks {
+    fn all_reduce(&mut self, _: Bytes) -> Time {
+        Time::ZERO
+    }
+    fn all_to_all(&mut self, _: Bytes) -> Time {
+        Time::ZERO
+    }
+    fn send(&mut self, _: Bytes) -> Time {
+        Time::ZERO
+    }
+}
+
+/// What passes of a pool's engines did, all together, of one GPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct PassWork {
+    /// Passes.
+    pub passes: u64,
+    /// Time in them, one stage each.
+    pub busy: Time,
+    /// Tokens that were computed, all parts together.
+    pub tokens: u64,
+    /// Operations on a GPU.
+    pub operations: f64,
+    /// Bytes of weights and KV cache that a GPU read.
+    pub bytes: f64,
+}
+
+/// The time of all of a pass but attention, for a number of tokens.
+#[derive(Debug, Clone, Copy, Default)]
+struct Dense {
+    time: Time,
+    operations: f64,
+    bytes: f64,
+}
+
+/// What passes take on engines of one pool.
+pub struct ModelCost<'l> {
+    shape: EngineShape,
+    law: KernelLaw<'static>,
+    links: Box<dyn EngineLinks + 'l>,
+    /// By tokens of the fullest part, tokens of all parts, and tokens that logits are computed of.
+    dense: FxHashMap<(u64, u64, u64), Dense>,
+    /// What passes did.
+    pub work: PassWork,
+}
+
+/// Sizes beyond which passes are not padded to those of graphs.
+const MAX_GRAPH: u64 = 512;
+
+/// Tokens of the graph that a pass of so many runs as.
+fn padded(tokens: u64) -> u64 {
+    match tokens {
+        0..=2 => tokens,
+        3..=4 => 4,
+        5..=MAX_GRAPH => tokens.next_multiple_of(8),
+        // Long prompts differ in every token: a step of 1 % at most.
+        _ => tokens.next_multiple_of(((tokens / 128).next_power_of_two()).max(8)),
+    }
+}
+
+impl<'l> ModelCost<'l> {
+    /// Engines of such a shape on such GPUs.
+    #[must_use]
+    pub fn new(
+        shape: EngineShape,
+        law: KernelLaw<'static>,
+        links: Box<dyn EngineLinks + 'l>,
+    ) -> Self {
+        ModelCost {
+            shape,
+            law,
+            links,
+            dense: FxHashMap::default(),
+            work: PassWork::default(),
+        }
+    }
+
+    /// What a pass takes on a stage.
+    #[must_use]
+    pub fn stage(&mut self, shapes: &[PassShape]) -> Time {
+        let checked = self.shape.checked;
+        let tokens = |shape: &PassShape| shape.prompt_tokens() + u64::from(shape.decodes) * checked;
+        let fullest = shapes.iter().map(tokens).max().unwrap_or(0);
+        let all: u64 = shapes.iter().map(tokens).sum();
+        let emits = shapes.iter().map(|s| u64::from(s.emits)).max().unwrap_or(0);
+        let stages = self.shape.pp;
+        let layers = self.shape.model.layers.div_ceil(stages);
+        let dense = self.dense(fullest, all, emits * checked);
+        let mut attention = Time::ZERO;
+        let (mut operations, mut bytes) = (0.0, 0.0);
+        for shape in shapes {
+            let (time, ops, read) = self.attention(shape);
+            attention = attention.max(time);
+            operations += ops;
+            bytes += read;
+        }
+        let parts = shapes.len().max(1) as f64;
+        let kernels = dense.time + attention.times(layers);
+        let drafted = (kernels.picos() as f64 * self.shape.draft * (checked - 1) as f64) as u64;
+        let sequences = shapes.iter().map(|s| u64::from(s.emits)).max().unwrap_or(0);
+        let host = self.shape.host.0 + self.shape.host.1.times(sequences);
+        let time = kernels + Time::from_picos(drafted) + host;
+        self.work.passes += 1;
+        self.work.busy += time;
+        self.work.tokens += all;
+        self.work.operations += dense.operations + operations * layers as f64 / parts;
+        self.work.bytes += dense.bytes + bytes * layers as f64 / parts;
+        time
+    }
+
+    /// All but attention, of a stage.
+    fn dense(&mut self, fullest: u64, all: u64, emits: u64) -> Dense {
+        let key = (padded(fullest), padded(all), padded(emits));
+        if let Some(&known) = self.dense.get(&key) {
+            return known;
+        }
+        let mut sum = Sum {
+            law: &self.law,
+            seconds: Time::ZERO,
+            operations: 0.0,
+            bytes: 0.0,
+        };
+        let shape = &self.shape;
+        let model = &shape.model;
+        let (tokens, all, logits) = key;
+        let layers = model.layers;
+        let with_experts = model
+            .experts
+            .map_or(0, |e| layers - e.first_dense_layers.min(layers));
+        let without = layers - with_experts;
+        // Of each kind of layer a stage has its share.
+        let share = |count: u64, sum: &Sum<'_>| sum.scaled(count as f64 / shape.pp as f64);
+        let mut total = Dense::default();
+        let mut add = |part: Dense| {
+            total.time += part.time;
+            total.operations += part.operations;
+            total.bytes += part.bytes;
+        };
+        projections(shape, tokens, &mut sum);
+        add(share(layers, &sum));
+        sum.clear();
+        mlp(shape, model.ffn, tokens, shape.weights, &mut sum);
+        add(share(without, &sum));
+        sum.clear();
+        if let Some(experts) = &model.experts {
+            mixture(shape, experts, (tokens, all), &mut sum);
+            add(share(with_experts, &sum));
+            sum.clear();
+        }
+        ends(shape, tokens, logits, &mut sum);
+        // Both ends are on different stages; passes wait for the slower one.
+        add(sum.scaled(1.0));
+        let messages = self.messages(tokens, with_experts);
+        total.time += messages;
+        self.dense.insert(key, total);
+        total
+    }
+
+    /// What a stage's communications take.
+    fn messages(&mut self, tokens: u64, with_experts: u64) -> Time {
+        let shape = &self.shape;
+        let model = &shape.model;
+        let row = tokens * model.hidden;
+        let share = |time: Time, count: u64| {
+            let picos = time.picos() as f64 * count as f64 / shape.pp as f64;
+            Time::from_picos(picos.round() as u64)
+        };
+        let mut time = Time::ZERO;
+        if tokens == 0 {
+            return time;
+        }
+        if shape.tp > 1 {
+            let once = self.links.all_reduce(Bytes::new(2 * row));
+            // Behind attention and behind the MLP; experts that are spread over GPUs bring their sums with them.
+            let spread = if shape.ep > 1 && shape.attention_dp > 1 {
+                with_experts
+            } else {
+                0
+            };
+            time += share(once, 2 * model.layers - spread);
+        }
+        if let Some(experts) = model.experts
+            && shape.ep > 1
+            && shape.attention_dp > 1
+        {
+            // A token goes once to each GPU that has one of its experts.
+            let ep = shape.ep as f64;
+            let copies = ep * (1.0 - (1.0 - 1.0 / ep).powi(experts.per_token as i32));
+            let bytes = |each: f64| Bytes::new((row as f64 * copies * each) as u64);
+            let dispatch = self.links.all_to_all(bytes(shape.experts.bytes().max(1.0)));
+            let combine = self.links.all_to_all(bytes(2.0));
+            time += share(dispatch + combine, with_experts);
+        }
+        if shape.pp > 1 {
+            time += self.links.send(Bytes::new(2 * row));
+        }
+        time
+    }
+
+    /// Attention of one layer: time, operations, bytes read.
+    fn attention(&self, pass: &PassShape) -> (Time, f64, f64) {
+        let (mut time, mut operations, mut bytes) = (Time::ZERO, 0.0, 0.0);
+        let shape = &self.shape;
+        let model = &shape.model;
+        let heads = (model.heads / shape.tp).max(1);
+        let kv_heads = (model.kv_heads() / shape.tp).max(1);
+        let widths = (model.qk_dim() + model.v_dim()) as f64;
+        if pass.decodes > 0 {
+            let sequences = u64::from(pass.decodes);
+            let kernel = match model.attention {
+                AttentionKind::Mla(mla) => Kernel::MlaDecode(MlaDecode {
+                    sequences: sequences * shape.checked,
+                    context: pass.decode_context * shape.checked,
+                    heads,
+                    widths: mla_widths(&mla),
+                    format: shape.kv,
+                }),
+                AttentionKind::MultiHead => Kernel::AttentionDecode(AttentionDecode {
+                    sequences,
+                    context: pass.decode_context,
+                    heads: heads * shape.checked,
+                    kv_heads,
+                    head_dim: model.qk_dim(),
+                    format: shape.kv,
+                }),
+            };
+            time += self.law.time(&kernel);
+            operations += 2.0 * pass.decode_context as f64 * heads as f64 * widths;
+            bytes += pass.decode_context as f64 * shape.kv_row();
+        }
+        if let Some((sequences, tokens, prefix)) = evened(pass) {
+            let kernel = match model.attention {
+                AttentionKind::Mla(mla) => Kernel::MlaPrefill(MlaPrefill {
+                    sequences,
+                    tokens,
+                    prefix,
+                    heads,
+                    widths: mla_widths(&mla),
+                    format: shape.kv,
+                }),
+                AttentionKind::MultiHead => Kernel::AttentionPrefill(AttentionPrefill {
+                    sequences,
+                    tokens,
+                    prefix,
+                    heads,
+                    kv_heads,
+                    head_dim: model.qk_dim(),
+                    format: shape.kv,
+                }),
+            };
+            time += self.law.time(&kernel);
+            let pairs = sequences as f64 * tokens as f64 * (prefix as f64 + tokens as f64 / 2.0);
+            operations += 2.0 * pairs * heads as f64 * widths;
+            bytes += sequences as f64 * (prefix + tokens) as f64 * shape.kv_row();
+        }
+        (time, operations, bytes)
+    }
+}
+
+/// Parts of prompts as so many of the same length and the same prefix, with the same tokens and as many pairs of
+/// tokens.
+fn evened(pass: &PassShape) -> Option<(u64, u64, u64)> {
+    let count = pass.prompts.len() as u64;
+    if let [only] = pass.prompts.as_slice() {
+        return Some((1, u64::from(only.tokens), u64::from(only.context)));
+    }
+    let tokens = pass.prompt_tokens().checked_div(count)?.max(1);
+    let pairs: f64 = pass
+        .prompts
+        .iter()
+        .map(|chunk| {
+            let tokens = f64::from(chunk.tokens);
+            tokens * (f64::from(chunk.context) + tokens / 2.0)
+        })
+        .sum();
+    let mean = tokens as f64;
+    let prefix = pairs / (count as f64 * mean) - mean / 2.0;
+    Some((count, tokens, prefix.round().max(0.0) as u64))
+}
+
+impl EngineShape {
+    /// Bytes of a token's keys and values in one layer of one GPU.
+    #[must_use]
+    pub fn kv_row(&self) -> f64 {
+        let model = &self.model;
+        let elements = match model.attention {
+            // Every GPU of tensor parallelism has all of it.
+            AttentionKind::Mla(mla) => mla.kv_lora + mla.rope_dim,
+            AttentionKind::MultiHead => {
+                let kv_heads = (model.kv_heads() / self.tp).max(1);
+                kv_heads * (model.qk_dim() + model.v_dim())
+            }
+        };
+        elements as f64 * self.kv.cache_bytes()
+    }
+
+    /// Bytes of a token's keys and values on one GPU of the largest stage.
+    #[must_use]
+    pub fn kv_bytes_per_token(&self) -> u64 {
+        let layers = self.model.layers.div_ceil(self.pp);
+        (self.kv_row() * layers as f64).ceil() as u64
+    }
+}
+
+fn mla_widths(mla: &MlaSpec) -> MlaWidths {
+    MlaWidths {
+        latent: mla.kv_lora,
+        rope: mla.rope_dim,
+        nope: mla.nope_dim,
+        value: mla.v_dim,
+    }
+}
+
+/// Kernels one after the other.
+struct Sum<'a> {
+    law: &'a KernelLaw<'static>,
+    seconds: Time,
+    operations: f64,
+    bytes: f64,
+}
+
+impl Sum<'_> {
+    fn clear(&mut self) {
+        (self.seconds, self.operations, self.bytes) = (Time::ZERO, 0.0, 0.0);
+    }
+
+    fn scaled(&self, factor: f64) -> Dense {
+        let picos = self.seconds.picos() as f64 * factor;
+        Dense {
+            time: Time::from_picos(picos.round() as u64),
+            operations: self.operations * factor,
+            bytes: self.bytes * factor,
+        }
+    }
+
+    /// A product of `m` rows with weights of `n` columns.
+    fn product(&mut self, (m, n, k): (u64, u64, u64), weights: DataType) {
+        if m == 0 || n == 0 || k == 0 {
+            return;
+        }
+        let activations = match weights {
+            DataType::Mxfp4 | DataType::Int4 => DataType::Bf16,
+            other => other,
+        };
+        let kernel = Kernel::Gemm(Gemm {
+            m,
+            n,
+            k,
+            weights,
+            activations,
+            quantise: false,
+        });
+        self.seconds += self.law.time(&kernel);
+        self.operations += 2.0 * m as f64 * n as f64 * k as f64;
+        self.bytes += n as f64 * k as f64 * weights.bytes();
+    }
+
+    fn small(&mut self, small: Small) {
+        if small.rows > 0 && small.row > 0 {
+            self.seconds += self.law.time(&Kernel::Small(small));
+        }
+    }
+}
+
+/// What stands around attention in a layer.
+fn projections(shape: &EngineShape, tokens: u64, sum: &mut Sum<'_>) {
+    let model = &shape.model;
+    let heads = (model.heads / shape.tp).max(1);
+    let format = shape.attention;
+    sum.small(Small::norm(tokens, model.hidden));
+    match model.attention {
+        AttentionKind::MultiHead => {
+            let kv_heads = (model.kv_heads() / shape.tp).max(1);
+            let columns = heads * model.qk_dim() + kv_heads * (model.qk_dim() + model.v_dim());
+            sum.product((tokens, columns, model.hidden), format);
+            sum.small(Small::rope(tokens, heads + kv_heads, model.qk_dim()));
+        }
+        AttentionKind::Mla(mla) => {
+            let entry = mla.q_lora.unwrap_or(0) + mla.kv_lora + mla.rope_dim;
+            sum.product((tokens, entry, model.hidden), format);
+            let from = mla.q_lora.unwrap_or(model.hidden);
+            sum.product(
+                (tokens, heads * (mla.nope_dim + mla.rope_dim), from),
+                format,
+            );
+            // Queries into the latent space, and what attention gives out of it: a product for each head.
+            sum.product((tokens, heads * mla.kv_lora, mla.nope_dim), DataType::Bf16);
+            sum.product((tokens, heads * mla.v_dim, mla.kv_lora), DataType::Bf16);
+            sum.small(Small::rope(tokens, heads + 1, mla.rope_dim));
+        }
+    }
+    sum.product((tokens, model.hidden, heads * model.v_dim()), format);
+    sum.small(Small::norm(tokens, model.hidden));
+}
+
+/// A dense MLP.
+fn mlp(shape: &EngineShape, width: u64, tokens: u64, format: DataType, sum: &mut Sum<'_>) {
+    let model = &shape.model;
+    let width = (width / shape.tp).max(1);
+    let first = if model.gated { 2 * width } else { width };
+    sum.product((tokens, first, model.hidden), format);
+    sum.small(Small::activation(tokens, width));
+    sum.product((tokens, model.hidden, width), format);
+}
+
+/// A layer's experts: those of one GPU get their tokens of all parts, if they are spread over GPUs.
+fn mixture(
+    shape: &EngineShape,
+    experts: &ExpertSpec,
+    (tokens, all): (u64, u64),
+    sum: &mut Sum<'_>,
+) {
+    let model = &shape.model;
+    sum.product((tokens, experts.count, model.hidden), DataType::Bf16);
+    if experts.shared > 0 {
+        mlp(
+            shape,
+            experts.shared * experts.ffn,
+            tokens,
+            shape.weights,
+            sum,
+        );
+    }
+    let (local, width) = match shape.ep {
+        1 => (experts.count, (experts.ffn / shape.tp).max(1)),
+        ep => (experts.count.div_ceil(ep), experts.ffn),
+    };
+    let load = ExpertLoad::of(&Routing {
+        tokens: all,
+        experts: experts.count,
+        local,
+        top_k: experts.per_token,
+        skew: shape.skew,
+    });
+    let (rows, read) = (load.tokens(), load.experts());
+    let activations = match shape.experts {
+        DataType::Mxfp4 | DataType::Int4 => DataType::Bf16,
+        other => other,
+    };
+    if rows > 0.0 {
+        sum.seconds += sum.law.time(&Kernel::Moe(Moe {
+            load,
+            hidden: model.hidden,
+            inter: width,
+            weights: shape.experts,
+            activations,
+        }));
+    }
+    let matrix = model.hidden as f64 * width as f64;
+    sum.operations += 2.0 * 3.0 * rows * matrix;
+    sum.bytes += 3.0 * read * matrix * shape.experts.bytes();
+}
+
+/// Before the first layer and behind the last.
+fn ends(shape: &EngineShape, tokens: u64, logits: u64, sum: &mut Sum<'_>) {
+    let model = &shape.model;
+    sum.small(Small::embedding(tokens, model.hidden));
+    sum.small(Small::norm(logits, model.hidden));
+    let columns = (model.vocabulary / shape.tp).max(1);
+    sum.product((logits, columns, model.hidden), DataType::Bf16);
+    sum.small(Small::sampling(logits, model.vocabulary));
+}
+
+/// Pools of engines, each with its own shape.
+pub struct PoolCosts<'l> {
+    /// Of each pool.
+    pub pools: Vec<ModelCost<'l>>,
+    /// The pool of each engine.
+    pub of_engine: Vec<usize>,
+}
+
+impl PassCost for PoolCosts<'_> {
+    fn time(&mut self, engine: usize, shapes: &[PassShape]) -> Time {
+        self.pools[self.of_engine[engine]].stage(shapes)
+    }
+}
