@@ -13,6 +13,7 @@ mod progress;
 mod run;
 mod scenario;
 mod schema;
+mod serve;
 mod signals;
 mod spelling;
 mod sweep;
@@ -46,6 +47,7 @@ enum Command {
     Scenario(scenario::Args),
     Collective(collective::Args),
     Compare(compare::Args),
+    Serve(serve::Args),
     Sweep(sweep::Args),
     Optimize(optimize::Args),
     Explain(explain::Args),
@@ -67,6 +69,7 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
         Command::Scenario(args) => scenario::run(&args, quiet),
         Command::Collective(args) => collective::run(&args, quiet),
         Command::Compare(args) => compare::run(&args, quiet),
+        Command::Serve(args) => serve::run(&args, quiet),
         Command::Sweep(args) => sweep::run(&args, quiet),
         Command::Optimize(args) => optimize::run(&args, quiet),
         Command::Explain(args) => explain::run(&args, quiet),

@@ -125,10 +125,10 @@ impl Made<'_, '_> {
                     continue;
                 }
                 self.split(
-                    (sender, &sends[(stage * sender.parallel.tp) as usize..]),
+                    (sender, &sends[(stage * sender.parallel.tp()) as usize..]),
                     (
                         receiver,
-                        &receives[(part * receiver.parallel.tp) as usize..],
+                        &receives[(part * receiver.parallel.tp()) as usize..],
                     ),
                     overlap,
                     &mut legs,
@@ -147,7 +147,7 @@ impl Made<'_, '_> {
         legs: &mut Vec<Leg>,
     ) -> Result<(), RouteError> {
         let model = &sender.shape.model;
-        let (from_tp, to_tp) = (sender.parallel.tp, receiver.parallel.tp);
+        let (from_tp, to_tp) = (sender.parallel.tp(), receiver.parallel.tp());
         let whole = match model.attention {
             AttentionKind::Mla(mla) => mla.kv_lora + mla.rope_dim,
             AttentionKind::MultiHead => model.kv_heads() * (model.qk_dim() + model.v_dim()),

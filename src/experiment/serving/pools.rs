@@ -60,7 +60,7 @@ impl Chosen<'_> {
     fn shape(&self, parallel: &ServingParallelSpec, engine: &EngineModel) -> EngineShape {
         let job = self.job;
         let precision = &job.precision;
-        let (tp, dp) = (u64::from(parallel.tp), u64::from(parallel.attention_dp));
+        let (tp, dp) = (u64::from(parallel.tp()), u64::from(parallel.attention_dp));
         let ep = match (parallel.ep, self.model.experts) {
             (Some(ep), Some(_)) => u64::from(ep),
             (None, Some(_)) if dp > 1 => tp * dp,
@@ -112,13 +112,13 @@ impl Chosen<'_> {
     }
 
     /// The least tensor parallelism that the weights fit with, among those that divide the model's heads.
-    fn smallest_tp(&self, engine: &EngineModel) -> Option<u32> {
+    fn smallest_tp(&self, parallel: &ServingParallelSpec, engine: &EngineModel) -> Option<u32> {
         let limits = self.limits(&PoolSpec::default());
         let mut all = (0..10).map(|power| 1 << power);
         all.find(|&tp| {
             let parallel = ServingParallelSpec {
-                tp,
-                ..ServingParallelSpec::default()
+                tp: Some(tp),
+                ..*parallel
             };
             let shape = self.shape(&parallel, engine);
             let memory = self.memory(&shape, &limits);
@@ -138,20 +138,22 @@ pub(super) fn pools(chosen: &Chosen<'_>) -> Result<Vec<ValidPool>, Vec<Fault>> {
     let job = chosen.job;
     let engine = &serving().engines[job.engine.policy.name()];
     let mut faults = Vec::new();
-    let made_up;
-    let specs: &[PoolSpec] = if job.pools.is_empty() {
-        let parallel = ServingParallelSpec {
-            tp: chosen.smallest_tp(engine).unwrap_or(1),
-            ..ServingParallelSpec::default()
-        };
-        made_up = [PoolSpec {
-            parallel,
-            ..PoolSpec::default()
-        }];
-        &made_up
-    } else {
-        &job.pools
+    let asked: &[PoolSpec] = match job.pools.as_slice() {
+        [] => &[PoolSpec::default()],
+        asked => asked,
     };
+    let resolved = asked.iter().map(|spec| PoolSpec {
+        parallel: ServingParallelSpec {
+            tp: spec
+                .parallel
+                .tp
+                .or_else(|| chosen.smallest_tp(&spec.parallel, engine)),
+            ..spec.parallel
+        },
+        ..spec.clone()
+    });
+    let specs: Vec<PoolSpec> = resolved.collect();
+    let specs = specs.as_slice();
     check_roles(specs, &mut faults);
     let mut free = chosen.gpus.len() as u32;
     let mut next = 0;
@@ -178,7 +180,9 @@ pub(super) fn pools(chosen: &Chosen<'_>) -> Result<Vec<ValidPool>, Vec<Fault>> {
         free -= replicas * each;
         let shape = chosen.shape(&spec.parallel, engine);
         let limits = chosen.limits(spec);
-        let Some((blocks, memory)) = blocks(chosen, (&shape, &limits), &at, &mut faults) else {
+        let Some((blocks, memory)) =
+            blocks(chosen, (&spec.parallel, &shape, &limits), &at, &mut faults)
+        else {
             continue;
         };
         let engines = (0..replicas).map(|_| {
@@ -240,7 +244,7 @@ fn check_parallel(
 ) {
     let model = chosen.model;
     for (field, value) in [
-        ("parallel.tp", parallel.tp),
+        ("parallel.tp", parallel.tp()),
         ("parallel.pp", parallel.pp),
         ("parallel.attention_dp", parallel.attention_dp),
         ("parallel.ep", parallel.ep.unwrap_or(1)),
@@ -249,7 +253,7 @@ fn check_parallel(
             faults.push(fault(&at(field), "0".into(), "1 or more"));
         }
     }
-    let tp = u64::from(parallel.tp.max(1));
+    let tp = u64::from(parallel.tp().max(1));
     if !model.heads.is_multiple_of(tp) {
         let divisors = (1..=model.heads).filter(|d| model.heads.is_multiple_of(*d));
         let divisors: Vec<String> = divisors.map(|d| d.to_string()).collect();
@@ -268,7 +272,7 @@ fn check_parallel(
     if let Some(ep) = parallel.ep
         && ep > 1
     {
-        let gpus = parallel.tp.saturating_mul(parallel.attention_dp);
+        let gpus = parallel.tp().saturating_mul(parallel.attention_dp);
         match &model.experts {
             None => {
                 let found = format!("{ep}, of a model without experts");
@@ -299,7 +303,7 @@ fn check_parallel(
 /// Blocks of KV cache of a part of an engine, and the memory they are in.
 fn blocks(
     chosen: &Chosen<'_>,
-    (shape, limits): (&EngineShape, &Limits),
+    (parallel, shape, limits): (&ServingParallelSpec, &EngineShape, &Limits),
     at: &dyn Fn(&str) -> String,
     faults: &mut Vec<Fault>,
 ) -> Option<(u32, Option<EngineMemory>)> {
@@ -320,7 +324,7 @@ fn blocks(
         if !needs_law {
             return Some((GIVEN_BLOCKS, None));
         }
-        faults.push(too_large(chosen, &memory, at));
+        faults.push(too_large(chosen, parallel, &memory, at));
         return None;
     };
     let block = u64::from(engine.block_tokens()) * shape.kv_bytes_per_token();
@@ -333,7 +337,12 @@ fn blocks(
 }
 
 /// Weights that do not fit: by how much, and what would do.
-fn too_large(chosen: &Chosen<'_>, memory: &EngineMemory, at: &dyn Fn(&str) -> String) -> Fault {
+fn too_large(
+    chosen: &Chosen<'_>,
+    parallel: &ServingParallelSpec,
+    memory: &EngineMemory,
+    at: &dyn Fn(&str) -> String,
+) -> Fault {
     let engine = &serving().engines[chosen.job.engine.policy.name()];
     let taken = memory.weights.get() + memory.activations.get() + memory.other.get();
     let over = Bytes::new(taken - memory.share.get());
@@ -346,7 +355,7 @@ fn too_large(chosen: &Chosen<'_>, memory: &EngineMemory, at: &dyn Fn(&str) -> St
         gib(over),
         gib(memory.share)
     );
-    let expected = match chosen.smallest_tp(engine) {
+    let expected = match chosen.smallest_tp(parallel, engine) {
         Some(tp) => format!("tp {tp} or more"),
         None => "weights of fewer bytes (`precision.weights`), or GPUs with more memory".to_owned(),
     };
@@ -380,7 +389,7 @@ fn check_requests(chosen: &Chosen<'_>, pools: &[ValidPool], faults: &mut Vec<Fau
 
 /// How a pool's engines are divided, for people.
 pub(super) fn layout(parallel: &ServingParallelSpec, shape: &EngineShape) -> String {
-    let mut parts = vec![format!("tp {}", parallel.tp)];
+    let mut parts = vec![format!("tp {}", parallel.tp())];
     for (name, value) in [
         ("pp", u64::from(parallel.pp)),
         ("attention dp", u64::from(parallel.attention_dp)),

@@ -298,7 +298,7 @@ fn kv(valid: &ValidServing, served: &Served) -> KvUse {
         let copies = if super::pools::copies_kv(&pool.shape) {
             1
         } else {
-            u64::from(pool.parallel.tp)
+            u64::from(pool.parallel.tp())
         };
         let stages = u64::from(pool.parallel.pp);
         pool.shape.kv_bytes_per_token() * copies * stages

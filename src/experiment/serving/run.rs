@@ -152,7 +152,7 @@ fn engines(valid: &ValidServing, actors: &FxHashMap<u32, ActorId>) -> Vec<Engine
             PoolRole::Prefill => Role::Prefill,
             PoolRole::Decode => Role::Decode,
         };
-        let stage = (pool.parallel.tp * pool.parallel.attention_dp) as usize;
+        let stage = (pool.parallel.tp() * pool.parallel.attention_dp) as usize;
         for ranks in &pool.engines {
             let blocks = BlockPool::new(pool.blocks, engine.block_tokens(), engine.prefix_cache);
             let parts = pool.parallel.attention_dp as usize;
@@ -241,10 +241,10 @@ fn costs<'v>(
                     continue;
                 };
                 of_engine.extend(pool.engines.iter().map(|_| pools.len()));
-                let stage = pool.parallel.tp * pool.parallel.attention_dp;
+                let stage = pool.parallel.tp() * pool.parallel.attention_dp;
                 let links = PlannedLinks::new(
                     valid,
-                    (first, pool.parallel.tp, stage),
+                    (first, pool.parallel.tp(), stage),
                     (seed, budget),
                     failure.clone(),
                 );

@@ -259,8 +259,9 @@ pub enum PoolRole {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServingParallelSpec {
-    /// Heads and inner widths are split over so many GPUs.
-    pub tp: u32,
+    /// Heads and inner widths are split over so many GPUs; if absent, the fewest whose memory the weights fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tp: Option<u32>,
     /// Layers are split over so many stages.
     pub pp: u32,
     /// So many parts of the engine have attention and requests of their own; experts are common to all.
@@ -274,7 +275,7 @@ pub struct ServingParallelSpec {
 impl Default for ServingParallelSpec {
     fn default() -> Self {
         ServingParallelSpec {
-            tp: 1,
+            tp: None,
             pp: 1,
             attention_dp: 1,
             ep: None,
@@ -283,10 +284,16 @@ impl Default for ServingParallelSpec {
 }
 
 impl ServingParallelSpec {
+    /// GPUs that heads are split over.
+    #[must_use]
+    pub fn tp(&self) -> u32 {
+        self.tp.unwrap_or(1)
+    }
+
     /// GPUs of an engine.
     #[must_use]
     pub fn gpus(&self) -> u32 {
-        self.tp
+        self.tp()
             .saturating_mul(self.pp)
             .saturating_mul(self.attention_dp)
     }

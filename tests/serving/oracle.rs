@@ -1,4 +1,4 @@
-//! Serving against closed forms and an independent scheduler: fleets of engines with given times of passes.
+//! One engine with given times of passes, beside an independent scheduler and in closed form.
 
 use fabricsim::engine::job::{JobOptions, Unseen, run_source};
 use fabricsim::plan::job::{Actor, ActorId, Job, StreamRole, Undisturbed};

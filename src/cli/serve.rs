@@ -1,0 +1,282 @@
+//! `fabricsim serve`: a model that answers requests, on one machine or several, without a file.
+
+use super::budget::BudgetArgs;
+use super::collective::machine;
+use super::progress::Show;
+use super::terminal::say_wall;
+use super::what_if::WhatIfArgs;
+use super::{CliError, output, terminal};
+use fabricsim_experiment::compare::filling;
+use fabricsim_experiment::{
+    Scenario, TopologyRef, changed, machine_of, parse, run as run_experiment, validate,
+};
+use fabricsim_report::comparison::variants_text;
+use fabricsim_report::{
+    Outputs, Results, check_target, page_of, points_csv, summary_json, write_file, write_results,
+};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Serves a model on each machine: first tokens, tokens per second, what limits them.
+///
+/// Requests come at a rate (a Poisson process) or so many at once. Engines have the scheduler of vLLM, SGLang or
+/// TensorRT-LLM; with `--split 2:1` two of three compute prompts and hand their KV caches over to one that
+/// generates. Several machines and splits are compared. `--set job.serving.…` changes anything else; a scenario's
+/// file can say more (`fabricsim schema scenario`).
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The model, a shipped one: `llama3-70b`
+    model: String,
+    /// A shipped topology or a topology file; once for each machine
+    #[arg(short, long, value_name = "NAME|FILE", required = true)]
+    topology: Vec<String>,
+    /// GPUs of each machine: whole nodes, or some of one [default: one node]
+    #[arg(long)]
+    gpus: Option<u32>,
+    /// Tokens of a prompt
+    #[arg(long, value_name = "TOKENS", default_value_t = 1024)]
+    input: u32,
+    /// Tokens that are generated
+    #[arg(long, value_name = "TOKENS", default_value_t = 256)]
+    output_tokens: u32,
+    /// Requests per second, on average
+    #[arg(long, value_name = "REQUESTS", conflicts_with = "concurrency")]
+    rate: Option<f64>,
+    /// So many requests are there at once [default: 32, without --rate]
+    #[arg(long, value_name = "REQUESTS")]
+    concurrency: Option<u32>,
+    /// How many requests [default: 200, or four times the concurrency]
+    #[arg(long, value_name = "REQUESTS")]
+    requests: Option<u32>,
+    /// GPUs that an engine is split over [default: the fewest that the weights fit]
+    #[arg(long)]
+    tp: Option<u32>,
+    /// Engines for prompts : engines that generate, such as `2:1`; several are compared, `none` is engines that do both
+    #[arg(long, value_name = "X:Y", value_delimiter = ',')]
+    split: Vec<String>,
+    /// Whose scheduler
+    #[arg(long, value_parser = ["vllm", "sglang", "trtllm", "static"], default_value = "vllm")]
+    engine: String,
+    /// What weights are stored in
+    #[arg(long, value_parser = ["bf16", "fp8", "fp8_block", "nvfp4", "mxfp4"], default_value = "bf16")]
+    weights: String,
+    /// What keys and values are stored in
+    #[arg(long, value_parser = ["bf16", "fp8"], default_value = "bf16")]
+    kv: String,
+    /// What a request is to keep: `ttft=1s,tpot=50ms`
+    #[arg(long, value_name = "LIMITS")]
+    slo: Option<String>,
+    #[command(flatten)]
+    what_if: WhatIfArgs,
+    /// Puts a value into the scenario, as `run` does; may be repeated
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// The seed of every random choice
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    budget: BudgetArgs,
+    /// Prints summary.json
+    #[arg(long)]
+    json: bool,
+    /// Also writes a page (.html), the document (.json), the points (.csv) or a folder of results
+    #[arg(short, long, value_name = "FILE|DIR", value_parser = output::file_ending_in(&["html", "json", "csv"]))]
+    output: Option<PathBuf>,
+}
+
+/// Where the scenario comes from, for messages.
+const COMMAND_LINE: &str = "the command line";
+
+pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
+    let scenario = args.what_if.apply(args.scenario()?)?;
+    let experiment = validate(scenario, Path::new(""))?;
+    if !quiet {
+        terminal::notes(&experiment.notes());
+    }
+    if let Some(path) = &args.output
+        && output::ending(path).is_none()
+    {
+        check_target(path)?;
+    }
+    let outputs = match &args.output {
+        Some(_) => Outputs::default(),
+        None => Outputs::of([]),
+    };
+    let budget = args.budget.budget(false);
+    let mut show = Show::new(false, quiet || args.json, true);
+    let results = run_experiment(&experiment, &budget, &outputs, &mut show)?;
+    show.finish();
+    if !quiet {
+        say_wall(results.summary.wall_ms());
+    }
+    finish(args, quiet, &results)
+}
+
+fn finish(args: &Args, quiet: bool, results: &Results) -> Result<(), CliError> {
+    let summary = &results.summary;
+    let json = || summary_json(&summary.reproducible());
+    if let Some(path) = &args.output {
+        match output::ending(path).as_deref() {
+            Some("html") => write_file(path, page_of(summary, results)?.as_bytes())?,
+            Some("json") => write_file(path, json()?.as_bytes())?,
+            Some("csv") => write_file(path, points_csv(summary)?.as_bytes())?,
+            _ => write_results(path, results, &Outputs::default())?,
+        }
+    }
+    if args.json {
+        terminal::print(&json()?)?;
+    } else if !quiet {
+        let text = variants_text(summary, terminal::width(), terminal::colour());
+        terminal::print(&text)?;
+        if let Some(path) = &args.output {
+            terminal::print(&format!("\nWritten to {}\n", path.display()))?;
+        }
+    }
+    let mut variants = summary.variants.iter();
+    match variants.find_map(|variant| Some((variant, variant.job.failure()?))) {
+        None => Ok(()),
+        Some((variant, why)) => Err(CliError::Found {
+            what: format!("the job `{}`", variant.name),
+            why: why.to_owned(),
+            results: args.output.clone().unwrap_or_default(),
+        }),
+    }
+}
+
+impl Args {
+    /// The scenario that these arguments stand for.
+    fn scenario(&self) -> Result<Scenario, CliError> {
+        let load = match (self.rate, self.concurrency) {
+            (Some(rate), _) => json!({ "poisson": { "rate": rate } }),
+            (None, concurrency) => {
+                json!({ "closed": { "concurrency": concurrency.unwrap_or(32) } })
+            }
+        };
+        let requests = match (self.requests, self.rate) {
+            (Some(requests), _) => requests,
+            (None, Some(_)) => 200,
+            (None, None) => self.concurrency.unwrap_or(32).saturating_mul(4),
+        };
+        let mut job = json!({
+            "model": { "preset": self.model },
+            "precision": { "weights": self.weights, "kv": self.kv },
+            "engine": { "policy": self.engine },
+            "load": load,
+            "requests": requests,
+            "lengths": { "input": self.input, "output": self.output_tokens },
+        });
+        if let Some(slo) = &self.slo {
+            job["slo"] = limits(slo)?;
+        }
+        let first = self.topology.first().map_or("", String::as_str);
+        let mut scenario = json!({
+            "name": "serve",
+            "title": format!("{} with {} in, {} out", self.model, self.input, self.output_tokens),
+            "topology": machine(first),
+            "job": { "serving": job },
+            "seed": self.seed,
+        });
+        let variants = self.variants()?;
+        if let [(_, only)] = variants.as_slice() {
+            let set: BTreeMap<String, Value> = only.clone().into_iter().collect();
+            return Ok(self.changed(&changed(&scenario, COMMAND_LINE, "flags", &set)?.json)?);
+        }
+        let variants = variants
+            .into_iter()
+            .map(|(name, set)| json!({ "name": name, "set": set }));
+        scenario["variants"] = variants.collect();
+        self.changed(&scenario)
+    }
+
+    /// The scenario with what `--set` says.
+    fn changed(&self, scenario: &Value) -> Result<Scenario, CliError> {
+        Ok(parse(&scenario.to_string(), COMMAND_LINE, &self.set)?)
+    }
+
+    /// Every machine with every split: a name, and what is different.
+    fn variants(&self) -> Result<Vec<(String, Map<String, Value>)>, CliError> {
+        let none = ["none".to_owned()];
+        let splits = match self.split.as_slice() {
+            [] => &none[..],
+            asked => asked,
+        };
+        let mut variants = Vec::new();
+        for name in &self.topology {
+            let topology = machine(name);
+            let (nodes, of_each) = self.size(&topology)?;
+            for split in splits {
+                let mut set = Map::new();
+                set.insert("topology".into(), json!(topology));
+                set.insert("nodes".into(), json!(nodes));
+                set.insert("gpus_per_node".into(), json!(of_each));
+                set.insert("job.serving.pools".into(), self.pools(split)?);
+                let stem = Path::new(name).file_stem().and_then(|stem| stem.to_str());
+                let stem = stem.unwrap_or(name);
+                let name = match (splits.len(), self.topology.len()) {
+                    (1, _) => stem.to_owned(),
+                    (_, 1) => split_name(split),
+                    _ => format!("{stem}-{}", split_name(split)),
+                };
+                variants.push((name, set));
+            }
+        }
+        Ok(variants)
+    }
+
+    /// Nodes, and GPUs of each.
+    fn size(&self, topology: &TopologyRef) -> Result<(u32, Option<u32>), CliError> {
+        let Some(gpus) = self.gpus else {
+            return Ok((1, None));
+        };
+        let machine = machine_of(topology, Path::new(""), COMMAND_LINE)?;
+        Ok(filling(&machine, gpus, COMMAND_LINE)?)
+    }
+
+    fn pools(&self, split: &str) -> Result<Value, CliError> {
+        let parallel = match self.tp {
+            Some(tp) => json!({ "tp": tp }),
+            None => json!({}),
+        };
+        if split == "none" {
+            return Ok(json!([{ "parallel": parallel }]));
+        }
+        let numbers = split.split_once(':').and_then(|(x, y)| {
+            let number = |text: &str| text.parse::<u32>().ok().filter(|&n| n > 0);
+            Some((number(x)?, number(y)?))
+        });
+        let Some((x, y)) = numbers else {
+            return Err(CliError::Usage(format!(
+                "--split {split}: expected engines for prompts and engines that generate, such as 2:1, or none"
+            )));
+        };
+        Ok(json!([
+            { "role": "prefill", "replicas": x, "parallel": parallel },
+            { "role": "decode", "replicas": y, "parallel": parallel },
+        ]))
+    }
+}
+
+/// A split as the name of a variant.
+fn split_name(split: &str) -> String {
+    match split.split_once(':') {
+        None => "both".to_owned(),
+        Some((x, y)) => format!("{x}p{y}d"),
+    }
+}
+
+/// `ttft=1s,tpot=50ms`.
+fn limits(text: &str) -> Result<Value, CliError> {
+    let mut limits = Map::new();
+    for part in text.split(',') {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let known = ["ttft", "tpot", "e2e"].contains(&name);
+        if !known || value.parse::<fabricsim_units::Time>().is_err() {
+            return Err(CliError::Usage(format!(
+                "--slo {text}: expected limits with units, such as ttft=1s,tpot=50ms (ttft, tpot, e2e)"
+            )));
+        }
+        limits.insert(name.to_owned(), value.into());
+    }
+    Ok(Value::Object(limits))
+}

@@ -1,0 +1,7 @@
+//! Serving: schedulers beside an independent one, hand-overs against closed forms, and how it ends badly.
+
+mod bad_ends;
+mod handover;
+mod oracle;
+mod policies;
+mod scenario;
