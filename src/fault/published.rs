@@ -17,7 +17,7 @@ pub enum Component {
     Gpu,
     /// NICs; counted per NIC.
     Nic,
-    /// NVSwitches; counted per NVSwitch.
+    /// NVSwitches; counted per NVSwitch. One that nodes share stops all of their domain.
     Nvswitch,
     /// The rest of a node, maintenance included; counted per node.
     Host,
@@ -25,17 +25,27 @@ pub enum Component {
     Network,
     /// Bugs, dependencies and what nobody explains; counted per node.
     Software,
+    /// Leaf switches, each of which stops all nodes with a NIC on it; counted per switch. No published rates
+    /// that also count `network` tell them apart from it.
+    Leaf,
+    /// Power or cooling of racks, which stops all nodes of one; counted per rack that the topology has.
+    Rack,
 }
 
 impl Component {
+    /// How many kinds there are.
+    pub const COUNT: usize = 8;
+
     /// All, in order.
-    pub const ALL: [Component; 6] = [
+    pub const ALL: [Component; Component::COUNT] = [
         Component::Gpu,
         Component::Nic,
         Component::Nvswitch,
         Component::Host,
         Component::Network,
         Component::Software,
+        Component::Leaf,
+        Component::Rack,
     ];
 
     /// The name used in reports.
@@ -48,19 +58,9 @@ impl Component {
             Component::Host => "host",
             Component::Network => "network",
             Component::Software => "software",
+            Component::Leaf => "leaf switch",
+            Component::Rack => "rack",
         }
-    }
-
-    /// How many there are in `nodes` nodes of `gpus`, `nics` and `nvswitches` each.
-    #[must_use]
-    pub fn count(self, nodes: u32, gpus: u32, nics: u32, nvswitches: u32) -> u64 {
-        let per_node = match self {
-            Component::Gpu => gpus,
-            Component::Nic => nics,
-            Component::Nvswitch => nvswitches,
-            Component::Host | Component::Network | Component::Software => 1,
-        };
-        u64::from(nodes) * u64::from(per_node)
     }
 }
 
@@ -84,6 +84,9 @@ pub struct PublishedRates {
     pub nics_per_node: u32,
     /// NVSwitches of each.
     pub nvswitches_per_node: u32,
+    /// Leaf switches that were watched.
+    #[serde(default)]
+    pub leaves: u32,
     /// For how many days.
     pub days: f64,
     /// How many failures there were.
@@ -95,12 +98,16 @@ impl PublishedRates {
     #[must_use]
     pub fn mtbf(&self, component: Component) -> Option<Span> {
         let failures = self.failures.get(&component).copied()?;
-        let parts = component.count(
-            self.nodes,
-            self.gpus_per_node,
-            self.nics_per_node,
-            self.nvswitches_per_node,
-        );
+        let per_node = |count: u32| u64::from(self.nodes) * u64::from(count);
+        let parts = match component {
+            Component::Gpu => per_node(self.gpus_per_node),
+            Component::Nic => per_node(self.nics_per_node),
+            Component::Nvswitch => per_node(self.nvswitches_per_node),
+            Component::Host | Component::Network | Component::Software => per_node(1),
+            Component::Leaf => u64::from(self.leaves),
+            // Nobody publishes them.
+            Component::Rack => return None,
+        };
         let seconds = self.days * 86_400.0 * parts as f64 / failures;
         (0.0 < failures).then(|| Span::from_seconds(seconds))
     }
@@ -116,6 +123,26 @@ pub struct Defaults {
     pub restart: Sourced<Span>,
     /// Share of failures that take a node out until it is repaired.
     pub drained: Sourced<f64>,
+    /// What a restart consists of, and how that grows.
+    pub restart_parts: RestartGrowth,
+}
+
+/// How the parts of a restart grow with the number of GPUs.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestartGrowth {
+    /// Processes and all that is not told apart, with no GPUs.
+    pub processes: Sourced<Span>,
+    /// What is added to that for each GPU.
+    pub processes_per_gpu: Sourced<Span>,
+    /// Communicators with `communicators_at` GPUs.
+    pub communicators: Sourced<Span>,
+    /// The number of GPUs that `communicators` is of.
+    pub communicators_at: Sourced<f64>,
+    /// Communicators grow with this power of the number of GPUs.
+    pub communicators_exponent: Sourced<f64>,
+    /// Communicators take no less.
+    pub communicators_least: Sourced<Span>,
 }
 
 /// All that is published.
@@ -152,7 +179,10 @@ mod tests {
         let per_second: f64 = Component::ALL
             .into_iter()
             .filter_map(|component| {
-                let parts = component.count(2048, 8, 8, 4) as f64;
+                let parts = match component {
+                    Component::Gpu | Component::Nic => 16_384.0,
+                    _ => 2048.0,
+                };
                 Some(parts / rates.mtbf(component)?.seconds())
             })
             .sum();

@@ -13,8 +13,8 @@ use fabricsim_fault::goodput::{self, Goodput, LongRunSpec};
 use fabricsim_fault::published::Component;
 use fabricsim_plan::job::{GroupRole, Job, StreamRole};
 use fabricsim_report::training::{
-    CollectiveUse, ComponentLoss, Culprit, Disturbance, GoodputUse, JobTimeline, RankUse, Share,
-    ShareKind, StepResult, TrainingOutcome,
+    CollectiveUse, ComponentLoss, Culprit, Disturbance, GoodputUse, JobTimeline, RankUse,
+    RestartUse, Share, ShareKind, StepResult, TrainingOutcome,
 };
 use fabricsim_units::{Span, Time};
 use fabricsim_workload::model::ScoreCount;
@@ -403,6 +403,11 @@ fn long_run(
         p50: own.quantile(0.5),
         p90: own.quantile(0.9),
         components,
+        restart: own.restart.map(|parts| RestartUse {
+            processes_s: parts.processes.seconds(),
+            communicators_s: parts.communicators.seconds(),
+            load_s: parts.load.seconds(),
+        }),
         interval_s: own.work.seconds(),
         failures: own.mean_of(|replica| replica.failure_count() as f64),
         time: named
@@ -439,6 +444,7 @@ fn component_losses(
             component: component.label().to_owned(),
             failures: failures(component),
             lost: mean - own.mean,
+            nodes: cluster.shared.nodes_stopped(component),
         })
         .collect();
     losses.sort_by(|a, b| b.lost.total_cmp(&a.lost));

@@ -6,10 +6,10 @@ use crate::refusal::{fault, refusal, refuse};
 use crate::site::{At, Site, environment};
 use crate::spec::ScenarioSpec;
 use crate::tariff::hourly_price;
-use fabricsim_fault::goodput::{Cluster, LongRunSpec};
+use fabricsim_fault::goodput::{Cluster, LongRunSpec, SharedParts, StorageTimes};
 use fabricsim_fault::{FaultError, Faults};
 use fabricsim_nccl::Env;
-use fabricsim_topology::{DeviceId, Topology};
+use fabricsim_topology::{DeviceId, DeviceKind, Topology};
 use fabricsim_units::Span;
 use fabricsim_workload::model::peak_memory;
 use fabricsim_workload::training::resolve::{Training, TrainingError, TrainingFault};
@@ -60,6 +60,7 @@ pub(crate) fn training(
         .with(spec, env, origin)?;
     let Site { topology, gpus, .. } = &site;
     let training = resolved(job, "job.training", origin, (topology, gpus))?;
+    let mut warnings = site.warnings.clone();
     if let Some(long) = &spec.long_run {
         // What is wrong with it is to be known before the step is simulated.
         let cluster = cluster(topology, gpus.len() as u32, Span::from_secs(1));
@@ -70,9 +71,17 @@ pub(crate) fn training(
             }
             refuse(origin, problems)?;
         }
+        let absent = long.mtbf.keys().filter(|&&part| cluster.count(part) == 0);
+        warnings.extend(absent.map(|part| {
+            let kind = part.label();
+            format!(
+                "long_run.mtbf: no {kind} is known of {}, so none fails",
+                topology.name
+            )
+        }));
     }
     Ok(ValidTraining {
-        warnings: site.warnings,
+        warnings,
         notes: site.notes,
         price: spec
             .dollars_per_gpu_hour
@@ -157,11 +166,15 @@ pub(super) fn cluster(topology: &Topology, gpus: u32, step: Span) -> Cluster {
     let nodes = topology.nodes.len() as u32;
     let gpus_per_node = gpus / nodes.max(1);
     let first = topology.nodes.first();
+    let nvswitches = topology.devices();
+    let nvswitches = nvswitches.filter(|(_, device)| device.kind == DeviceKind::NvSwitch);
     Cluster {
         nodes,
         gpus_per_node,
         nics_per_node: first.map_or(gpus_per_node, |node| node.nics.len() as u32),
-        nvswitches_per_node: 0,
+        nvswitches: nvswitches.count() as u32,
+        shared: SharedParts::of(topology),
         step,
+        storage: StorageTimes::default(),
     }
 }

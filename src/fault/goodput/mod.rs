@@ -3,20 +3,31 @@
 //! A [`LongRunSpec`] on a [`Cluster`] becomes a [`Job`]; [`goodput`] simulates many replicas of it, which
 //! differ in their failures only ([`replica`]), and [`formulas`] say what to expect.
 //!
-//! Left out: checkpoints written while training goes on (only the time that training stands
-//! still counts), reading older checkpoints after a corrupt one, going on with fewer nodes,
-//! and failures at a rate that changes.
+//! Some parts fail for several nodes at once ([`shared`]), and a restart takes longer with more GPUs
+//! ([`restart`]).
+//!
+//! Left out: reading older checkpoints after a corrupt one, going on with fewer nodes, failures at a rate
+//! that changes, and steps that a checkpoint slows down which is written beside them.
 
 pub mod formulas;
 pub mod replica;
+pub mod restart;
 pub mod search;
+pub mod shared;
+#[cfg(test)]
+mod shared_tests;
 pub mod spec;
 #[cfg(test)]
 mod tests;
 
 pub use replica::{Ledger, Replica};
+pub use restart::Restart;
 pub use search::{BestInterval, best_interval};
-pub use spec::{CheckpointSpec, Cluster, CostSpec, IntervalSpec, LongRunSpec};
+pub use shared::SharedParts;
+pub use spec::{
+    CheckpointSpec, Cluster, CostSpec, IntervalSpec, LongRunSpec, RestartSpec, StorageSpec,
+    StorageTimes,
+};
 
 use super::error::{FaultError, problem};
 use super::published::{Component, published};
@@ -29,17 +40,25 @@ use fabricsim_units::Span;
 pub struct Job {
     /// Failures per second of each kind of part, all of the kind together, in the order of
     /// [`Component::ALL`].
-    pub rates: [f64; 6],
+    pub rates: [f64; Component::COUNT],
+    /// What stops several nodes at once.
+    pub shared: SharedParts,
     /// Nodes that stand by.
     pub spares: u32,
+    /// Nodes that stand by inside each domain of several nodes.
+    pub spares_per_domain: u32,
     /// How long a step takes; above zero.
     pub step: Span,
-    /// How long training stands still for a checkpoint.
+    /// How long training stands still for a checkpoint, at least.
     pub cost: Span,
+    /// How long a checkpoint is written after that, beside the steps that follow.
+    pub write: Span,
     /// Until a failure is noticed.
     pub detection: Span,
     /// From having all nodes to the first step.
     pub restart: Span,
+    /// What of it grows with the number of GPUs, if that was asked for.
+    pub restart_parts: Option<Restart>,
     /// How long a drained node is out; no node is drained if `None`.
     pub repair: Option<Span>,
     /// Share of failures that drain a node.
@@ -66,6 +85,10 @@ pub struct Goodput {
     /// What the formula for endless runs without waiting for nodes gives
     /// ([`formulas::expected_goodput`]); `None` if nothing fails.
     pub expected: Option<f64>,
+    /// How long training stands still for a checkpoint.
+    pub blocked: Span,
+    /// What a restart consists of, if that was asked for.
+    pub restart: Option<Restart>,
     /// The search for the best interval, if there was one.
     pub search: Option<BestInterval>,
     /// Every run.
@@ -158,9 +181,9 @@ pub fn goodput(
         work,
         mean,
         deviation: (squares / (count - 1.0).max(1.0)).sqrt(),
-        expected: job.mtbf().map(|mtbf| {
-            formulas::expected_goodput(work, job.cost, job.detection, job.restart, mtbf)
-        }),
+        expected: job.expected(work),
+        blocked: job.blocked(work),
+        restart: job.restart_parts,
         search,
         replicas,
     })
@@ -217,24 +240,43 @@ impl Job {
             let expected = "also `repair`, how long a drained node is out";
             problems.push(problem("drained", drained.to_string(), expected));
         }
-        let cost = match spec.checkpoint.cost {
-            CostSpec::Blocking(cost) => cost,
+        let (cost, write, read) = match &spec.checkpoint.cost {
+            CostSpec::Blocking(cost) => (*cost, Span::ZERO, *cost),
             CostSpec::Write { size, rate } => {
                 if rate.bytes_per_sec() == 0 {
                     let found = rate.to_string();
                     problems.push(problem("checkpoint.cost.write.rate", found, "more than 0"));
                 }
-                formulas::write_time(size, rate)
+                let cost = formulas::write_time(*size, *rate);
+                (cost, Span::ZERO, cost)
+            }
+            CostSpec::Storage(storage) => {
+                let StorageTimes { copy, write, read } = cluster.storage;
+                match storage.asynchronous {
+                    true => (copy, write, read),
+                    false => (write, Span::ZERO, read),
+                }
             }
         };
+        if let (Some(restart), Some(_)) = (spec.restart, &spec.restart_parts) {
+            let expected = "either this or `restart_parts`, of which it is the sum";
+            problems.push(problem("restart", restart.to_string(), expected));
+        }
+        let restart_parts = spec.restart_parts.as_ref();
+        let restart_parts = restart_parts.map(|parts| Restart::of(parts, cluster.gpus(), read));
+        let restart = restart_parts.map(|parts| parts.total()).or(spec.restart);
         let rates = rates(cluster, spec, &mut problems);
         let job = Job {
             rates,
+            shared: cluster.shared.clone(),
             spares: spec.spares.unwrap_or(0),
+            spares_per_domain: spec.spares_per_domain.unwrap_or(0),
             step: cluster.step,
             cost,
+            write,
             detection: spec.detection.unwrap_or(defaults.detection.value),
-            restart: spec.restart.unwrap_or(defaults.restart.value),
+            restart: restart.unwrap_or(defaults.restart.value),
+            restart_parts,
             repair: spec.repair,
             drained,
             duration: spec.duration,
@@ -255,6 +297,24 @@ impl Job {
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.rates.iter().sum()
+    }
+
+    /// How long training stands still for a checkpoint after so much work: also for what is left of writing
+    /// the one before.
+    #[must_use]
+    pub fn blocked(&self, work: Span) -> Span {
+        self.cost.saturating_add(self.write.saturating_sub(work))
+    }
+
+    /// [`formulas::expected_goodput`] of this job; `None` if nothing fails. A checkpoint that is written
+    /// beside the next steps counts if nothing fails until then, just as if a restart took longer by that
+    /// without costing time.
+    fn expected(&self, work: Span) -> Option<f64> {
+        let mtbf = self.mtbf()?;
+        let restart = self.restart.saturating_add(self.write);
+        let cost = self.blocked(work);
+        let goodput = formulas::expected_goodput(work, cost, self.detection, restart, mtbf);
+        Some(goodput)
     }
 
     /// The mean time between failures of the whole job; `None` if nothing fails.
@@ -278,7 +338,11 @@ impl Job {
 }
 
 /// Failures per second of each kind of part.
-fn rates(cluster: &Cluster, spec: &LongRunSpec, problems: &mut Vec<Problem>) -> [f64; 6] {
+fn rates(
+    cluster: &Cluster,
+    spec: &LongRunSpec,
+    problems: &mut Vec<Problem>,
+) -> [f64; Component::COUNT] {
     const NONE: &str = "none";
     let shipped = &published().rates;
     let name = spec.rates.as_deref().unwrap_or(&shipped[0].name);
@@ -298,13 +362,7 @@ fn rates(cluster: &Cluster, spec: &LongRunSpec, problems: &mut Vec<Problem>) -> 
             problems.push(problem(path, "0ns", "more than 0"));
             return 0.0;
         }
-        let count = component.count(
-            cluster.nodes,
-            cluster.gpus_per_node,
-            cluster.nics_per_node,
-            cluster.nvswitches_per_node,
-        );
         let mtbf = own.or_else(|| base?.mtbf(component));
-        mtbf.map_or(0.0, |mtbf| count as f64 / mtbf.seconds())
+        mtbf.map_or(0.0, |mtbf| cluster.count(component) as f64 / mtbf.seconds())
     })
 }

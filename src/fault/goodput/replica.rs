@@ -7,10 +7,11 @@
 //! chance, and more spares are never worse.
 
 use super::Job;
+use super::shared::Outages;
 use crate::draw::Key;
+use crate::published::Component;
 use fabricsim_units::Span;
 use rand_distr::Distribution as _;
-use std::collections::VecDeque;
 
 /// What a run's time went to; its parts add up to the duration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub struct Ledger {
     pub productive: Span,
     /// Checkpoints, also those that a failure cut short.
     pub checkpointing: Span,
-    /// Work since the last checkpoint that a failure undid.
+    /// Work since the last checkpoint that was written, which a failure undid.
     pub lost_work: Span,
     /// Until failures were noticed.
     pub detection: Span,
@@ -53,9 +54,7 @@ pub struct Replica {
     /// Whole steps that were done and not lost.
     pub steps: u64,
     /// Failures of each kind of part, in the order of [`Component::ALL`].
-    ///
-    /// [`Component::ALL`]: crate::published::Component::ALL
-    pub failures: [u64; 6],
+    pub failures: [u64; Component::COUNT],
     /// Failures after which a node was out.
     pub drained: u64,
 }
@@ -85,6 +84,8 @@ struct Failure {
     /// Index into [`Component::ALL`](crate::published::Component::ALL).
     component: usize,
     drains: bool,
+    /// Which of the parts of its kind it is, 0 to 1.
+    which: f64,
 }
 
 impl Failure {
@@ -103,6 +104,7 @@ impl Failure {
         let mut share = || -> f64 { rand_distr::StandardUniform.sample(&mut generator) };
         let (part, drain) = (share(), share());
         let life: f64 = rand_distr::Exp1.sample(&mut generator);
+        let which = rand_distr::StandardUniform.sample(&mut generator);
         let mut left = part * job.rate();
         let last = job.rates.iter().rposition(|&rate| 0.0 < rate).unwrap_or(0);
         let component = job.rates.iter().position(|&rate| {
@@ -114,6 +116,7 @@ impl Failure {
             // Rounding may leave a little beyond the last.
             component: component.unwrap_or(last),
             drains: drain < job.drained,
+            which,
         }
     }
 }
@@ -122,11 +125,10 @@ impl Failure {
 pub(super) fn simulate(job: &Job, interval: u64, seed: u64, replica: u32) -> Replica {
     let mut run = Replica::default();
     let work = job.step.saturating_mul(interval);
-    let cycle = work.saturating_add(job.cost);
+    let cost = job.blocked(work);
+    let cycle = work.saturating_add(cost);
     let mut left = job.duration;
-    // When the nodes that are out come back, by what will be left of the run then. All
-    // repairs take equally long, so that the first out is the first back.
-    let mut out: VecDeque<Span> = VecDeque::new();
+    let mut outages = Outages::default();
     let mut restarting = false;
     for number in 0.. {
         let failure = (0.0 < job.rate()).then(|| Failure::draw(job, seed, replica, number));
@@ -144,7 +146,7 @@ pub(super) fn simulate(job: &Job, interval: u64, seed: u64, replica: u32) -> Rep
         let cycles = exposed.nanos() / cycle.nanos();
         let rest = Span::from_nanos(exposed.nanos() % cycle.nanos());
         let begun = rest.min(work);
-        run.ledger.checkpointing += job.cost.saturating_mul(cycles) + (rest - begun);
+        run.ledger.checkpointing += cost.saturating_mul(cycles) + (rest - begun);
         run.ledger.productive += work.saturating_mul(cycles);
         run.steps += cycles * interval;
         let Some(failure) = failure.filter(|_| fails) else {
@@ -153,27 +155,34 @@ pub(super) fn simulate(job: &Job, interval: u64, seed: u64, replica: u32) -> Rep
             break;
         };
         run.ledger.lost_work += begun;
+        if 0 < cycles && rest < job.write {
+            // The last checkpoint was not yet written.
+            run.ledger.productive = run.ledger.productive - work;
+            run.ledger.lost_work += work;
+            run.steps -= interval;
+        }
         run.failures[failure.component] += 1;
         restarting = true;
 
         let detection = job.detection.min(left);
         run.ledger.detection += detection;
         left = left - detection;
-        if let Some(repair) = job.repair
-            && failure.drains
-        {
-            run.drained += 1;
+        if let Some(repair) = job.repair {
             // One that comes back after the end comes back at the end.
-            out.push_back(left.saturating_sub(repair));
+            let back = left.saturating_sub(repair);
+            let component = Component::ALL[failure.component];
+            if let Some(domains) = job.shared.stopped_by(component, failure.which) {
+                run.drained += 1;
+                outages.domains(&job.shared, &domains, back);
+            } else if failure.drains {
+                run.drained += 1;
+                let which = (failure.which, job.spares_per_domain);
+                outages.node(&job.shared, which, (left, back));
+            }
         }
-        while out.front().is_some_and(|&back| left <= back) {
-            out.pop_front();
-        }
-        while (job.spares as usize) < out.len() {
-            let back = out.pop_front().unwrap_or(Span::ZERO);
-            run.ledger.waiting += left.saturating_sub(back);
-            left = left.min(back);
-        }
+        let ready = outages.wait(left, job.spares);
+        run.ledger.waiting += left - ready;
+        left = ready;
     }
     debug_assert_eq!(run.ledger.total(), job.duration);
     run

@@ -1,3 +1,4 @@
+use super::shared_tests::two_racks;
 use super::*;
 use proptest::prelude::*;
 
@@ -11,8 +12,8 @@ fn cluster(nodes: u32, gpus: u32, step: Span) -> Cluster {
         nodes,
         gpus_per_node: gpus,
         nics_per_node: gpus,
-        nvswitches_per_node: 0,
         step,
+        ..Cluster::default()
     }
 }
 
@@ -33,15 +34,24 @@ fn llama(interval: &str) -> LongRunSpec {
     ))
 }
 
+/// Failures per second of one kind alone.
+pub(super) fn of(component: Component, rate: f64) -> [f64; Component::COUNT] {
+    Component::ALL.map(|other| if other == component { rate } else { 0.0 })
+}
+
 /// A small job that fails every hour.
-fn hourly() -> Job {
+pub(super) fn hourly() -> Job {
     Job {
-        rates: [1.0 / 3600.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        rates: of(Component::Gpu, 1.0 / 3600.0),
+        shared: SharedParts::default(),
         spares: 0,
+        spares_per_domain: 0,
         step: Span::from_secs(1),
         cost: Span::from_secs(20),
+        write: Span::ZERO,
         detection: Span::from_secs(60),
         restart: Span::from_secs(120),
+        restart_parts: None,
         repair: None,
         drained: 0.0,
         duration: Span::parse("20d").unwrap(),
@@ -103,6 +113,68 @@ fn the_simulation_is_where_the_formula_says() {
 }
 
 #[test]
+fn a_checkpoint_that_is_not_yet_written_does_not_count() {
+    // Training stands still for 2 s, and what is copied is written for 50 s after that.
+    let job = Job {
+        cost: Span::from_secs(2),
+        write: Span::from_secs(50),
+        ..hourly()
+    };
+    for interval in [20, 60, 380] {
+        let work = Span::from_secs(interval);
+        let replicas = simulate(&job, interval, 3, 2);
+        let values: Vec<f64> = replicas.iter().map(Replica::goodput).collect();
+        let count = values.len() as f64;
+        let found = values.iter().sum::<f64>() / count;
+        let square = values.iter().map(|v| (v - found).powi(2)).sum::<f64>() / (count - 1.0);
+        // Periods of τ + C, and C + W − τ where the next checkpoint waits for the one before. After a
+        // restart of R the k-th of them counts if nothing fails for k periods and W more: the sum of
+        // exp(−(k T + W) / M) over all k is exp(−W / M) / (exp(T / M) − 1).
+        let blocked = if interval < 50 { 52 - interval } else { 2 };
+        assert_eq!(job.blocked(work), Span::from_secs(blocked));
+        let (m, period) = (3600.0_f64, (interval + blocked) as f64);
+        let counted = (-(120.0 + 50.0) / m).exp() / (period / m).exp_m1();
+        let expected = interval as f64 * counted / (m + 60.0);
+        assert!((job.expected(work).unwrap() - expected).abs() < 1e-12);
+        let allowed = 4.0 * (square / count).sqrt() + 1e-4;
+        assert!(
+            (found - expected).abs() < allowed,
+            "{interval}: {found} for {expected}"
+        );
+    }
+    // Writing beside the steps costs less than standing still for it.
+    let blocking = Job {
+        cost: Span::from_secs(52),
+        ..hourly()
+    };
+    assert!(mean(&blocking, 380) < mean(&job, 380));
+}
+
+#[test]
+fn a_restart_is_a_constant_or_its_parts() {
+    let restart = |text: &str| {
+        let text = format!(
+            r#"{{"duration": "1h", {text} "checkpoint": {{"interval": {{"steps": 10}},
+                "cost": {{"write": {{"size": "4TB", "rate": "1TB/s"}}}}}}}}"#
+        );
+        Job::new(&meta(), &spec(&text)).map(|job| job.restart)
+    };
+    assert_eq!(restart("").unwrap(), Span::from_secs(900));
+    assert_eq!(
+        restart(r#""restart": "5min","#).unwrap(),
+        Span::from_secs(300)
+    );
+    // 111 s + 16,384 × 6.04 ms, 17 s, and 4 s to read what takes as long to write.
+    let parts = restart(r#""restart_parts": {},"#).unwrap();
+    assert_eq!(
+        parts,
+        Span::from_nanos(132_000_000_000 + 16_384 * 6_040_000)
+    );
+    let both = restart(r#""restart": "5min", "restart_parts": {},"#).unwrap_err();
+    assert_eq!(both.problems[0].path, "restart");
+}
+
+#[test]
 fn young_and_daly_are_near_the_simulated_best() {
     for cost in [20, 120] {
         let job = Job {
@@ -132,7 +204,7 @@ fn young_and_daly_are_near_the_simulated_best() {
 #[test]
 fn a_run_without_failures_only_makes_checkpoints() {
     let job = Job {
-        rates: [0.0; 6],
+        rates: [0.0; Component::COUNT],
         duration: Span::from_secs(1000),
         ..hourly()
     };
@@ -282,7 +354,7 @@ fn the_schema_takes_what_is_written() {
 }
 
 fn job() -> impl Strategy<Value = Job> {
-    let rates = prop::array::uniform6(0.0..2e-4);
+    let rates = prop::array::uniform8(0.0..2e-4);
     let seconds = |most| (0u64..most).prop_map(Span::from_secs);
     let waits = (
         seconds(900),
@@ -290,19 +362,36 @@ fn job() -> impl Strategy<Value = Job> {
         seconds(3000),
         prop::option::of(seconds(40_000)),
     );
-    let numbers = (0u32..4, 1u64..100, 0.0..=1.0, 1u64..400_000);
-    (rates, waits, numbers).prop_map(|(rates, waits, (spares, step, drained, duration))| Job {
+    let numbers = (0u32..4, 1u64..100, 0.0..=1.0, 1u64..400_000, 0u64..2000);
+    let parts = prop_oneof![Just(SharedParts::default()), Just(two_racks())];
+    let more = (parts, 0u32..3);
+    (rates, waits, numbers, more).prop_map(|(rates, waits, numbers, (shared, own))| {
+        job_of(rates, waits, numbers, (shared, own))
+    })
+}
+
+fn job_of(
+    rates: [f64; Component::COUNT],
+    waits: (Span, Span, Span, Option<Span>),
+    (spares, step, drained, duration, write): (u32, u64, f64, u64, u64),
+    (shared, spares_per_domain): (SharedParts, u32),
+) -> Job {
+    Job {
         rates,
+        shared,
         spares,
+        spares_per_domain,
         step: Span::from_secs(step),
         cost: waits.0,
+        write: Span::from_secs(write),
         detection: waits.1,
         restart: waits.2,
+        restart_parts: None,
         repair: waits.3,
         drained,
         duration: Span::from_secs(duration),
         replicas: 3,
-    })
+    }
 }
 
 proptest! {
@@ -322,8 +411,9 @@ proptest! {
         let (few, many) = (simulate(&job, interval, seed, 1), simulate(&more, interval, seed, 1));
         for (few, many) in few.iter().zip(&many) {
             // Work of an unfinished period counts as productive at the end, so a run that stops
-            // just before a failure may look better by up to one period.
-            let slack = job.step.saturating_mul(interval);
+            // just before a failure may look better by up to one period, or two if a checkpoint was
+            // not yet written.
+            let slack = job.step.saturating_mul(2 * interval);
             prop_assert!(few.ledger.productive <= many.ledger.productive.saturating_add(slack));
             prop_assert!(many.ledger.waiting.nanos() == 0 || few.ledger.waiting.nanos() != 0);
         }

@@ -403,7 +403,9 @@ pub(crate) fn pipeline() -> (Summary, JobTimeline) {
             component: "GPU".into(),
             failures: 30.0,
             lost: 0.04,
+            nodes: None,
         }],
+        restart: None,
         interval_s: 2710.0,
         failures: 41.5,
         time: shares(&[

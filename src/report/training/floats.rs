@@ -1,8 +1,8 @@
 //! The numbers of a training job, to be checked before they are written.
 
 use super::{
-    CollectiveUse, Culprit, Disturbance, GoodputUse, Share, StepResult, TrainingOutcome,
-    TrainingResult,
+    CollectiveUse, Culprit, Disturbance, GoodputUse, RestartUse, Share, StepResult,
+    TrainingOutcome, TrainingResult,
 };
 
 /// All numbers of a training job's result.
@@ -97,7 +97,22 @@ fn goodput_floats(used: &GoodputUse, floats: &mut Vec<(String, f64)>) {
         time,
         intervals,
         components,
+        restart,
     } = used;
+    if let Some(restart) = restart {
+        let RestartUse {
+            processes_s,
+            communicators_s,
+            load_s,
+        } = restart;
+        for (name, seconds) in [
+            ("processes", processes_s),
+            ("communicators", communicators_s),
+            ("load", load_s),
+        ] {
+            floats.push((format!("goodput.restart.{name}_s"), *seconds));
+        }
+    }
     for (name, share) in [("p10", p10), ("p50", p50), ("p90", p90)] {
         floats.push((format!("goodput.{name}"), *share));
     }
@@ -107,6 +122,9 @@ fn goodput_floats(used: &GoodputUse, floats: &mut Vec<(String, f64)>) {
             loss.failures,
         ));
         floats.push((format!("goodput.components[{index}].lost"), loss.lost));
+        if let Some(nodes) = loss.nodes {
+            floats.push((format!("goodput.components[{index}].nodes"), nodes));
+        }
     }
     floats.push(("goodput.goodput".to_owned(), *goodput));
     floats.push(("goodput.interval_s".to_owned(), *interval_s));

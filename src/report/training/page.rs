@@ -2,7 +2,7 @@
 
 use super::compare::{self, effort, ran};
 use super::share_bars::{Bar, Colours, bars};
-use super::text::{by_time, period, slowed, spread, tenths};
+use super::text::{by_time, failing, period, restart, slowed, spread, tenths};
 use super::timeline_svg::job_timeline_svg;
 use super::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobTimeline, MemoryUse, RankUse, Share,
@@ -364,14 +364,16 @@ fn goodput(used: &GoodputUse) -> Markup {
     let colours = Colours::of(&parts);
     html! {
         p {
-            "A checkpoint every " (seconds(used.interval_s)) " of work, " (count(used.failures)) " failures on average; " (spread(used)) "."
+            "A checkpoint every " (seconds(used.interval_s)) " of work, " (count(used.failures)) " failures on average; " (spread(used))
+            @if let Some(parts) = &used.restart { "; " (restart(parts)) }
+            "."
         }
         @if !used.components.is_empty() {
             table.kinds {
                 thead { tr { th { "what fails" } th.number { "failures" } th.number { "costs" } } }
                 tbody {
                     @for loss in &used.components {
-                        tr { td { (loss.component) } td.number { (count(loss.failures)) } td.number { (tenths(loss.lost)) } }
+                        tr { td { (failing(loss)) } td.number { (count(loss.failures)) } td.number { (tenths(loss.lost)) } }
                     }
                 }
             }

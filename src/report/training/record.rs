@@ -389,6 +389,20 @@ pub struct GoodputUse {
     /// Kinds of parts that fail, and what they cost; what costs most first.
     #[serde(default)]
     pub components: Vec<ComponentLoss>,
+    /// What a restart consists of, if the scenario asks for its parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<RestartUse>,
+}
+
+/// What a restart consists of, one part after the other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RestartUse {
+    /// Starting processes, and all else that is not below; in seconds.
+    pub processes_s: f64,
+    /// Making communicators.
+    pub communicators_s: f64,
+    /// Reading the checkpoint.
+    pub load_s: f64,
 }
 
 /// What failures of one kind of part cost a long run.
@@ -400,4 +414,7 @@ pub struct ComponentLoss {
     pub failures: f64,
     /// The goodput that there would be more, if it never failed.
     pub lost: f64,
+    /// Of parts that nodes share: how many nodes a failure stops, on average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<f64>,
 }

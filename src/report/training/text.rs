@@ -2,7 +2,8 @@
 
 use super::compare::effort;
 use super::{
-    CollectiveUse, Culprit, Disturbance, GoodputUse, MemoryUse, Share, StepResult, TrainingOutcome,
+    CollectiveUse, ComponentLoss, Culprit, Disturbance, GoodputUse, MemoryUse, RestartUse, Share,
+    StepResult, TrainingOutcome,
 };
 use crate::concurrent::{ConcurrentResult, rows as concurrent_rows};
 use crate::lines::LEAST_SHARE;
@@ -417,16 +418,15 @@ fn goodput(used: &GoodputUse, out: &mut Out) {
         out.heading(&heading);
     }
     out.plain(&format!("  {}", spread(used)));
+    if let Some(parts) = &used.restart {
+        out.plain(&format!("  {}", restart(parts)));
+    }
     let rows: Vec<Vec<Cell>> = used
         .components
         .iter()
         .map(|loss| {
             let lost = tenths(loss.lost);
-            vec![
-                cell(loss.component.as_str()),
-                cell(count(loss.failures)),
-                cell(lost),
-            ]
+            vec![cell(failing(loss)), cell(count(loss.failures)), cell(lost)]
         })
         .collect();
     if !rows.is_empty() {
@@ -447,6 +447,25 @@ fn goodput(used: &GoodputUse, out: &mut Out) {
         .collect();
     let columns = [left("interval"), right("work between"), right("goodput")];
     out.table(&columns, &rows);
+}
+
+/// A kind of part, with how many nodes one takes along if nodes share it.
+pub(super) fn failing(loss: &ComponentLoss) -> String {
+    match loss.nodes {
+        Some(nodes) => format!("{} ({} nodes each)", loss.component, count(nodes)),
+        None => loss.component.clone(),
+    }
+}
+
+/// What a restart consists of.
+pub(super) fn restart(parts: &RestartUse) -> String {
+    format!(
+        "a restart takes {}: processes {}, communicators {}, reading the checkpoint {}",
+        seconds(parts.processes_s + parts.communicators_s + parts.load_s),
+        seconds(parts.processes_s),
+        seconds(parts.communicators_s),
+        seconds(parts.load_s)
+    )
 }
 
 /// How far runs differ.
