@@ -7,6 +7,7 @@
 
 use super::graph::{Device, DeviceId, DeviceKind, Link, LinkId, Topology};
 use super::hardware::{DeviceModel, LinkFamily, StorageModel};
+use super::route::{Hop, Route, RouteError, Router};
 use fabricsim_units::Bandwidth;
 use petgraph::graph::DiGraph;
 use std::collections::BTreeMap;
@@ -19,6 +20,109 @@ impl Topology {
             DeviceModel::Storage(model) => Some(model),
             _ => None,
         }
+    }
+}
+
+impl Router<'_> {
+    /// The interfaces between which bytes cross a network from a device to another one: the nearest to
+    /// `from` that a fabric joins to any of `to`, and of these the nearest, or as many further as `turn`
+    /// says, in turns; the nearest of all if no fabric joins any two. `None` if either has none.
+    #[must_use]
+    pub fn interfaces(
+        &self,
+        (from, to): (DeviceId, DeviceId),
+        turn: usize,
+    ) -> Option<(DeviceId, DeviceId)> {
+        let topology = self.topology();
+        let nics = |id| match topology.device(id).kind {
+            DeviceKind::Gpu | DeviceKind::Storage => self.nic_candidates(id),
+            _ => vec![id],
+        };
+        let (outs, intos) = (nics(from), nics(to));
+        let joined = |out: DeviceId, into: DeviceId| {
+            let mut fabrics = topology.fabrics.iter();
+            fabrics.any(|fabric| fabric.ports.contains(&out) && fabric.ports.contains(&into))
+        };
+        for &out in &outs {
+            let there: Vec<DeviceId> = intos.iter().copied().filter(|&i| joined(out, i)).collect();
+            if !there.is_empty() {
+                return Some((out, there[turn % there.len()]));
+            }
+        }
+        outs.first().copied().zip(intos.first().copied())
+    }
+
+    /// The way of bytes between a GPU, or the memory of its host, and a storage device: over PCIe where
+    /// that joins them, else through the interfaces of both ([`Router::interfaces`], of which each `flow`
+    /// takes the next). From the GPU's side those nearest to the GPU are taken even if the bytes come from its
+    /// host.
+    ///
+    /// # Errors
+    /// No links lead there.
+    pub fn to_storage(
+        &mut self,
+        (gpu, storage): (DeviceId, DeviceId),
+        from_host: bool,
+        flow: u64,
+    ) -> Result<Route, RouteError> {
+        let source = match from_host {
+            true => self.cpu_of(gpu).unwrap_or(gpu),
+            false => gpu,
+        };
+        if let Ok(route) = self.local(source, storage) {
+            return Ok(route);
+        }
+        let (out, into) = self
+            .interfaces((gpu, storage), flow as usize)
+            .ok_or_else(|| RouteError::NoSharedFabric {
+                from: self.topology().device_name(gpu),
+                to: self.topology().device_name(storage),
+            })?;
+        let legs = [
+            self.local(source, out)?,
+            self.network(out, into, flow)?,
+            self.local(into, storage)?,
+        ];
+        Ok(joined(legs))
+    }
+
+    /// [`Router::to_storage`] the other way, to the GPU.
+    ///
+    /// # Errors
+    /// No links lead there.
+    pub fn from_storage(
+        &mut self,
+        (storage, gpu): (DeviceId, DeviceId),
+        flow: u64,
+    ) -> Result<Route, RouteError> {
+        if let Ok(route) = self.local(storage, gpu) {
+            return Ok(route);
+        }
+        let (out, into) = self
+            .interfaces((gpu, storage), flow as usize)
+            .ok_or_else(|| RouteError::NoSharedFabric {
+                from: self.topology().device_name(storage),
+                to: self.topology().device_name(gpu),
+            })?;
+        let legs = [
+            self.local(storage, into)?,
+            self.network(into, out, flow)?,
+            self.local(out, gpu)?,
+        ];
+        Ok(joined(legs))
+    }
+}
+
+/// One way after the other. Links of a way that takes more of them than others do count as many times.
+fn joined(legs: [Route; 3]) -> Route {
+    let latency = legs.iter().map(|leg| leg.latency).sum();
+    let load = legs.iter().map(|leg| leg.load);
+    let load = load.max_by(|a, b| a.as_f64().total_cmp(&b.as_f64()));
+    let hops: Vec<Hop> = legs.into_iter().flat_map(|leg| leg.hops).collect();
+    Route {
+        hops,
+        latency,
+        load: load.unwrap_or_default(),
     }
 }
 

@@ -103,28 +103,11 @@ fn legs(
     {
         return Ok(vec![(format!("{} to {}", name(a), name(b)), route)]);
     }
-    let nics = |router: &Router<'_>, id| match kind(id) {
-        DeviceKind::Gpu | DeviceKind::Storage => router.nic_candidates(id),
-        _ => vec![id],
-    };
     let no_fabric = || RouteError::NoSharedFabric {
         from: name(a),
         to: name(b),
     };
-    let (outs, intos) = (nics(router, a), nics(router, b));
-    let joined = |out: DeviceId, into: DeviceId| {
-        let mut fabrics = topology.fabrics.iter();
-        fabrics.any(|fabric| fabric.ports.contains(&out) && fabric.ports.contains(&into))
-    };
-    // The nearest two that one fabric has; the nearest of all, where none does, for the error.
-    let pairs = || {
-        outs.iter()
-            .flat_map(|&o| intos.iter().map(move |&i| (o, i)))
-    };
-    let (out, into) = pairs()
-        .find(|&(out, into)| joined(out, into))
-        .or_else(|| pairs().next())
-        .ok_or_else(no_fabric)?;
+    let (out, into) = router.interfaces((a, b), 0).ok_or_else(no_fabric)?;
     let mut legs = Vec::new();
     if out != a {
         let title = format!("{} to {}", name(a), name(out));

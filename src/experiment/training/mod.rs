@@ -11,6 +11,7 @@ mod prices;
 mod results;
 mod run;
 mod spans;
+mod storage;
 mod traced;
 mod valid;
 

@@ -5,7 +5,7 @@ use super::memory::memory;
 use super::spans::Spans;
 use super::valid::{ValidTraining, cluster};
 use crate::ScenarioError;
-use crate::refusal::refusal;
+use crate::refusal::{fault, refusal};
 use fabricsim_budget::Budget;
 use fabricsim_engine::job::{JobError, JobOutcome, Ledger, Rehearsed};
 use fabricsim_fault::FaultError;
@@ -358,7 +358,19 @@ fn long_run(
     };
     let gpus = variant.gpus.len() as u32;
     let step = Span::from_seconds(step_s);
-    let cluster = cluster(&variant.topology, gpus, step);
+    let mut cluster = cluster(&variant.topology, gpus, step);
+    let storage = variant.checkpoint.as_ref();
+    let storage = storage.map(|checkpoint| checkpoint.times(&variant.topology));
+    let storage = storage.transpose().map_err(|error| {
+        let path = "long_run.checkpoint.cost.storage";
+        refusal(
+            "long_run",
+            vec![fault(path, error.to_string(), "less to write")],
+        )
+    })?;
+    if let Some(storage) = &storage {
+        cluster.storage = storage.times();
+    }
     let mut spec = long.clone();
     let run = |spec: &LongRunSpec| -> Result<Goodput, ScenarioError> {
         goodput::goodput(&cluster, spec, seed, budget.threads)
@@ -403,6 +415,7 @@ fn long_run(
         p50: own.quantile(0.5),
         p90: own.quantile(0.9),
         components,
+        checkpoint: storage.map(|storage| storage.told(own.blocked)),
         restart: own.restart.map(|parts| RestartUse {
             processes_s: parts.processes.seconds(),
             communicators_s: parts.communicators.seconds(),

@@ -1,12 +1,13 @@
 //! A training job whose every part has been checked, ready to run.
 
 use super::memory::{capacity, memory_plan};
+use super::storage::Checkpoint;
 use crate::ScenarioError;
 use crate::refusal::{fault, refusal, refuse};
 use crate::site::{At, Site, environment};
 use crate::spec::ScenarioSpec;
 use crate::tariff::hourly_price;
-use fabricsim_fault::goodput::{Cluster, LongRunSpec, SharedParts, StorageTimes};
+use fabricsim_fault::goodput::{Cluster, CostSpec, LongRunSpec, SharedParts, StorageTimes};
 use fabricsim_fault::{FaultError, Faults};
 use fabricsim_nccl::Env;
 use fabricsim_topology::{DeviceId, DeviceKind, Topology};
@@ -35,6 +36,8 @@ pub struct ValidTraining {
     pub env: Env,
     /// A long run around the step.
     pub long_run: Option<LongRunSpec>,
+    /// Its checkpoints, if they go to the machine's storage.
+    pub(super) checkpoint: Option<Checkpoint>,
     /// Dollars per GPU and hour.
     pub price: Option<f64>,
 }
@@ -61,6 +64,7 @@ pub(crate) fn training(
     let Site { topology, gpus, .. } = &site;
     let training = resolved(job, "job.training", origin, (topology, gpus))?;
     let mut warnings = site.warnings.clone();
+    let mut checkpoint = None;
     if let Some(long) = &spec.long_run {
         // What is wrong with it is to be known before the step is simulated.
         let cluster = cluster(topology, gpus.len() as u32, Span::from_secs(1));
@@ -70,6 +74,10 @@ pub(crate) fn training(
                 problem.path = format!("long_run.{}", problem.path);
             }
             refuse(origin, problems)?;
+        }
+        if let CostSpec::Storage(storage) = &long.checkpoint.cost {
+            let machine = (&**topology, gpus.as_slice());
+            checkpoint = Some(Checkpoint::new(storage, &training, machine, origin)?);
         }
         let absent = long.mtbf.keys().filter(|&&part| cluster.count(part) == 0);
         warnings.extend(absent.map(|part| {
@@ -92,6 +100,7 @@ pub(crate) fn training(
         faults: site.faults,
         env: site.env,
         long_run: spec.long_run.clone(),
+        checkpoint,
     })
 }
 

@@ -406,6 +406,7 @@ pub(crate) fn pipeline() -> (Summary, JobTimeline) {
             nodes: None,
         }],
         restart: None,
+        checkpoint: None,
         interval_s: 2710.0,
         failures: 41.5,
         time: shares(&[

@@ -98,7 +98,17 @@ fn goodput_floats(used: &GoodputUse, floats: &mut Vec<(String, f64)>) {
         intervals,
         components,
         restart,
+        checkpoint,
     } = used;
+    if let Some(checkpoint) = checkpoint {
+        let of = |name: &str| format!("goodput.checkpoint.{name}");
+        floats.push((of("blocked_s"), checkpoint.blocked_s));
+        let moves = [("write", &checkpoint.write), ("read", &checkpoint.read)];
+        let copy = checkpoint.copy.iter().map(|copy| ("copy", copy));
+        for (name, moved) in copy.chain(moves) {
+            floats.push((of(&format!("{name}.time_s")), moved.time_s));
+        }
+    }
     if let Some(restart) = restart {
         let RestartUse {
             processes_s,

@@ -2,7 +2,7 @@
 
 use super::compare::{self, effort, ran};
 use super::share_bars::{Bar, Colours, bars};
-use super::text::{by_time, failing, period, restart, slowed, spread, tenths};
+use super::text::{by_time, checkpoint, failing, period, restart, slowed, spread, tenths};
 use super::timeline_svg::job_timeline_svg;
 use super::{
     CollectiveUse, Culprit, Disturbance, GoodputUse, JobTimeline, MemoryUse, RankUse, Share,
@@ -367,6 +367,9 @@ fn goodput(used: &GoodputUse) -> Markup {
             "A checkpoint every " (seconds(used.interval_s)) " of work, " (count(used.failures)) " failures on average; " (spread(used))
             @if let Some(parts) = &used.restart { "; " (restart(parts)) }
             "."
+        }
+        @if let Some(used) = &used.checkpoint {
+            @for line in checkpoint(used) { p.note { (line) } }
         }
         @if !used.components.is_empty() {
             table.kinds {

@@ -392,6 +392,56 @@ pub struct GoodputUse {
     /// What a restart consists of, if the scenario asks for its parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<RestartUse>,
+    /// What a checkpoint takes on the machine's storage, if it goes there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<CheckpointUse>,
+}
+
+/// A checkpoint on the machine's storage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckpointUse {
+    /// Its size, bytes.
+    #[serde(with = "bytes")]
+    #[schemars(with = "u64")]
+    pub bytes: Bytes,
+    /// GPUs that write.
+    pub writers: u32,
+    /// Storage devices that they write to.
+    pub devices: u32,
+    /// For how long training stands still, in seconds.
+    pub blocked_s: f64,
+    /// Copying it to the hosts' memory, if it is written from there while training goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<StorageMove>,
+    /// Writing it.
+    pub write: StorageMove,
+    /// Reading it, by all GPUs.
+    pub read: StorageMove,
+}
+
+/// What it takes to move a checkpoint.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StorageMove {
+    /// In seconds.
+    pub time_s: f64,
+    /// What takes longest.
+    pub limit: StorageLimit,
+    /// The link that takes longest, of equals one.
+    pub link: String,
+}
+
+/// What holds up checkpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StorageLimit {
+    /// What storage devices read or write.
+    Storage,
+    /// A network interface, at either of its ends.
+    Nic,
+    /// Cables between switches.
+    Switches,
+    /// Other links inside a server.
+    Host,
 }
 
 /// What a restart consists of, one part after the other.

@@ -2,8 +2,8 @@
 
 use super::compare::effort;
 use super::{
-    CollectiveUse, ComponentLoss, Culprit, Disturbance, GoodputUse, MemoryUse, RestartUse, Share,
-    StepResult, TrainingOutcome,
+    CheckpointUse, CollectiveUse, ComponentLoss, Culprit, Disturbance, GoodputUse, MemoryUse,
+    RestartUse, Share, StepResult, StorageLimit, StorageMove, TrainingOutcome,
 };
 use crate::concurrent::{ConcurrentResult, rows as concurrent_rows};
 use crate::lines::LEAST_SHARE;
@@ -418,6 +418,11 @@ fn goodput(used: &GoodputUse, out: &mut Out) {
         out.heading(&heading);
     }
     out.plain(&format!("  {}", spread(used)));
+    if let Some(used) = &used.checkpoint {
+        for line in checkpoint(used) {
+            out.plain(&format!("  {line}"));
+        }
+    }
     if let Some(parts) = &used.restart {
         out.plain(&format!("  {}", restart(parts)));
     }
@@ -455,6 +460,37 @@ pub(super) fn failing(loss: &ComponentLoss) -> String {
         Some(nodes) => format!("{} ({} nodes each)", loss.component, count(nodes)),
         None => loss.component.clone(),
     }
+}
+
+/// What a checkpoint takes on the machine's storage, in sentences.
+pub(super) fn checkpoint(used: &CheckpointUse) -> Vec<String> {
+    let moved = |what: &str, moved: &StorageMove| {
+        let limit = match moved.limit {
+            StorageLimit::Storage => "storage",
+            StorageLimit::Nic => "a NIC",
+            StorageLimit::Switches => "cables between switches",
+            StorageLimit::Host => "links inside a server",
+        };
+        let time = seconds(moved.time_s);
+        format!("{what} takes {time}, limited by {limit} ({})", moved.link)
+    };
+    let many = |count: u32, what: &str| match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    };
+    let mut lines = vec![format!(
+        "a checkpoint of {}, from {} to {}, stops training for {}",
+        size(used.bytes.get() as f64),
+        many(used.writers, "GPU"),
+        many(used.devices, "storage device"),
+        seconds(used.blocked_s)
+    )];
+    if let Some(copy) = &used.copy {
+        lines.push(moved("copying it to the hosts", copy));
+    }
+    lines.push(moved("writing it", &used.write));
+    lines.push(moved("reading it, by all GPUs,", &used.read));
+    lines
 }
 
 /// What a restart consists of.

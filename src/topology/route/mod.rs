@@ -184,6 +184,11 @@ impl<'t> Router<'t> {
         }
     }
 
+    /// The machine that it finds routes through.
+    pub(super) fn topology(&self) -> &'t Topology {
+        self.topology
+    }
+
     /// The same router, but around these links (of the same topology; others are ignored).
     #[must_use]
     pub fn avoiding(self, links: impl IntoIterator<Item = LinkId>) -> Self {

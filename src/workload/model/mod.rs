@@ -10,6 +10,7 @@
 
 pub mod activations;
 mod attention;
+pub mod checkpoint;
 #[cfg(test)]
 mod count_tests;
 pub mod ends;
@@ -34,6 +35,7 @@ mod transients;
 mod work;
 
 pub use activations::{kv_cache_per_token, layer_activations};
+pub use checkpoint::{SavedState, saved_state};
 pub use ends::{
     StateWidths, embedding_kernels, gradient_accumulation, gradient_cast, head_kernels,
     optimiser_kernels,

@@ -2,6 +2,7 @@
 
 pub mod bound;
 pub mod buckets;
+pub mod checkpoint;
 pub mod communicators;
 pub mod compute;
 mod costs;
