@@ -68,6 +68,12 @@ fn the_table_of_one_variant_has_the_answer_first_and_aligned_rows() {
         "Memory of the fullest GPU, stage 0: 61 GiB of 80 GiB, fits, 19 GiB free",
         "slow GPU, 0.8 ×  node1/gpu0  from 100 ms to the end",
         "Goodput over a long run: 93.1 %",
+        "  a checkpoint of 1 TiB, from 16 GPUs to 1 storage device, stops training for 1.20 s",
+        "  copying it to the hosts takes 1.20 s, limited by links inside a server (node0/gpu0 > ",
+        "  writing it takes 84.6 s, limited by storage (server0/nic0 > server0/pool0)",
+        "  reading it, by all GPUs, takes 22.0 s, limited by a NIC (server0/nic0 > compute/leaf0)",
+        "  a restart takes 117 s: processes 112 s, communicators 2.46 s, reading the checkpoint 3.00 s",
+        "  leaf switch (18 nodes each)",
         "# warning: the optimiser's time",
     ] {
         assert!(text.contains(expected), "{expected}\n{text}");

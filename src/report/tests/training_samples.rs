@@ -2,9 +2,9 @@
 
 use crate::Part;
 use crate::training::{
-    CollectiveUse, ComponentLoss, Culprit, Disturbance, GoodputUse, JobSpan, JobTimeline,
-    MemoryPart, MemoryUse, RankUse, Share, ShareKind, SpanKind, StepResult, TrainingOutcome,
-    TrainingResult, best, difference,
+    CheckpointUse, CollectiveUse, ComponentLoss, Culprit, Disturbance, GoodputUse, JobSpan,
+    JobTimeline, MemoryPart, MemoryUse, RankUse, RestartUse, Share, ShareKind, SpanKind,
+    StepResult, StorageLimit, StorageMove, TrainingOutcome, TrainingResult, best, difference,
 };
 use crate::{JobResult, Metrics, Summary, Variant};
 use fabricsim_units::{Bytes, Time};
@@ -391,6 +391,14 @@ pub(crate) fn summary(variants: Vec<Variant>, answer: &str) -> Summary {
     }
 }
 
+fn moved(time_s: f64, limit: StorageLimit, link: &str) -> StorageMove {
+    StorageMove {
+        time_s,
+        limit,
+        link: link.into(),
+    }
+}
+
 /// One variant: a pipeline of two stages.
 pub(crate) fn pipeline() -> (Summary, JobTimeline) {
     let mut result = result(2.41);
@@ -400,13 +408,25 @@ pub(crate) fn pipeline() -> (Summary, JobTimeline) {
         p50: 0.932,
         p90: 0.944,
         components: vec![ComponentLoss {
-            component: "GPU".into(),
+            component: "leaf switch".into(),
             failures: 30.0,
             lost: 0.04,
-            nodes: None,
+            nodes: Some(18.0),
         }],
-        restart: None,
-        checkpoint: None,
+        restart: Some(RestartUse {
+            processes_s: 112.0,
+            communicators_s: 2.46,
+            load_s: 3.0,
+        }),
+        checkpoint: Some(CheckpointUse {
+            bytes: Bytes::new(1 << 40),
+            writers: 16,
+            devices: 1,
+            blocked_s: 1.2,
+            copy: Some(moved(1.2, StorageLimit::Host, "node0/gpu0 > node0/cpu0")),
+            write: moved(84.6, StorageLimit::Storage, "server0/nic0 > server0/pool0"),
+            read: moved(22.0, StorageLimit::Nic, "server0/nic0 > compute/leaf0"),
+        }),
         interval_s: 2710.0,
         failures: 41.5,
         time: shares(&[

@@ -1,11 +1,13 @@
 //! Memory against the papers' formulas and figures.
 
 use super::activations::{kv_cache_per_token, layer_activations};
+use super::checkpoint::saved_state;
 use super::ends::StateWidths;
 use super::flops::Recompute;
 use super::kernel::{AttentionKernel, MicroBatch, Sharding, Style};
 use super::layout::{Batch, Layout};
 use super::memory::*;
+use super::parameters::parameters;
 use super::presets::find;
 use super::spec::ModelSpec;
 use crate::pipeline::Schedule;
@@ -535,4 +537,49 @@ fn free_blocks_take_what_is_left_but_not_less_than_stays() {
     assert_eq!(at(1_200_000), ([200_000, 0, 0], 1_200_000, true));
     assert_eq!(at(1_111_111), ([111_111, 0, 0], 1_111_111, true));
     assert_eq!(at(1_000_000), ([111_111, 0, 111_111], 1_111_111, false));
+}
+
+#[test]
+fn a_checkpoint_has_each_parameter_once() {
+    let model = model("mixtral-8x7b");
+    let parameters = parameters(&model).total();
+    let batch = Batch {
+        global: 32,
+        micro: 1,
+        sequence: 2048,
+    };
+    for (cp, ep, shards) in [
+        (1, 1, 0),
+        (2, 1, 0),
+        (1, 4, 0),
+        (2, 8, 0),
+        (1, 2, 4),
+        (2, 8, 4),
+    ] {
+        for zero in [Zero::None, Zero::Optimiser, Zero::Weights] {
+            let layout = Layout {
+                cp,
+                ep,
+                dp: 8,
+                ..Layout::default()
+            };
+            let plan = MemoryPlan {
+                zero,
+                shards,
+                ..plan(layout, batch, Style::MODERN)
+            };
+            let states = (0..8 * cp).map(|copy| saved_state(&model, &plan, 0, copy));
+            let written: u64 = states.clone().map(|state| state.written.get()).sum();
+            // 2 and 12 bytes of each; parts are rounded up to whole bytes.
+            let most = 14 * parameters + 64;
+            assert!(
+                (14 * parameters..=most).contains(&written),
+                "{cp} {ep} {shards} {zero:?}: {written} of {parameters}"
+            );
+            let memory = stage_memory(&model, &plan, 0).unwrap();
+            let held = memory.weights.get() + memory.optimiser.get();
+            let read: Vec<u64> = states.map(|state| state.read.get()).collect();
+            assert!(read.iter().all(|&read| read.abs_diff(held) <= 2));
+        }
+    }
 }
