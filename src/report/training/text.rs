@@ -403,7 +403,12 @@ fn disturbances(disturbances: &[Disturbance], out: &mut Out) {
 
 /// A percentage with one decimal: intervals differ by little.
 pub(super) fn tenths(part: f64) -> String {
-    format!("{:.1} %", part * 100.0)
+    let text = format!("{:.1} %", part * 100.0);
+    // Less than nothing, by chance.
+    match text.strip_prefix("-0.0") {
+        Some(unit) => format!("0.0{unit}"),
+        None => text,
+    }
 }
 
 fn goodput(used: &GoodputUse, out: &mut Out) {
