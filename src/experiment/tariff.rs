@@ -53,6 +53,24 @@ impl Tariff {
         let metrics = &mut variant.metrics;
         metrics.kw = Some(kilowatts(Load::BUSY));
         metrics.usd_per_gpu_hour = Some(price);
+        if let Some(served) = variant.job.serving() {
+            let gpus = f64::from(variant.gpus);
+            let tokens = served.output_tokens_per_s * 3600.0;
+            let busy: f64 = served
+                .pools
+                .iter()
+                .map(|pool| pool.busy_share * f64::from(pool.engines * pool.gpus_per_engine))
+                .sum();
+            let all = topology.gpus().count().max(1) as f64;
+            let load = Load {
+                gpus: busy / all,
+                rest: 1.0,
+            };
+            let per_mtok = |hourly: f64| (tokens > 0.0).then(|| hourly / tokens * 1e6);
+            metrics.kwh_per_mtok = Some(kilowatts(load).and_then(per_mtok));
+            metrics.usd_per_mtok = Some(price.and_then(|price| per_mtok(price * gpus)));
+            return;
+        }
         let Some(ran) = variant.job.training().and_then(|job| job.ran()) else {
             return;
         };

@@ -30,7 +30,7 @@ fn what_cannot_be_is_told_with_its_place() {
             &[
                 "131.4 GiB of weights",
                 "more than the",
-                "expected: tp 4 or more",
+                "expected: tp 2 or more",
             ][..],
         ),
         (

@@ -64,6 +64,7 @@ fn serve(case: Case, policy: PolicyKind) -> Served {
         arrivals: case.arrivals,
         routing: Routing::LeastLoaded,
         handover: Handover::default(),
+        front_end: Time::ZERO,
         cost: &mut cost,
         counted_from: 0,
         keeps_passes: false,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// A small model: 4 layers, 8 heads of 128 for queries, keys and values; 16 KiB of KV cache a token.
-pub fn model() -> Value {
+pub(crate) fn model() -> Value {
     json!({ "shape": {
         "layers": 4, "hidden": 1024, "heads": 8, "head_dim": 128, "ffn": 4096, "gated": true,
         "vocabulary": 32000, "sequence": 32768
@@ -16,7 +16,7 @@ pub fn model() -> Value {
 }
 
 /// A scenario of a job on DGX H100, with what else it says.
-pub fn scenario(job: &Value, more: &Value) -> Value {
+pub(crate) fn scenario(job: &Value, more: &Value) -> Value {
     let mut scenario = json!({
         "name": "s", "topology": { "name": "dgx-h100" }, "job": { "serving": job }
     });
@@ -28,7 +28,7 @@ pub fn scenario(job: &Value, more: &Value) -> Value {
 }
 
 /// All of its results.
-pub fn results(scenario: &Value) -> Result<Results, ScenarioError> {
+pub(crate) fn results(scenario: &Value) -> Result<Results, ScenarioError> {
     let scenario = parse(&scenario.to_string(), "test", &[])?;
     let experiment = validate(scenario, Path::new(env!("CARGO_MANIFEST_DIR")))?;
     let budget = Budget::default();
@@ -36,14 +36,14 @@ pub fn results(scenario: &Value) -> Result<Results, ScenarioError> {
 }
 
 /// What its only variant came to.
-pub fn serve(scenario: &Value) -> ServingResult {
+pub(crate) fn serve(scenario: &Value) -> ServingResult {
     let results = results(scenario).unwrap_or_else(|error| panic!("{error}"));
     let variant = &results.summary.variants[0];
     variant.job.serving().expect("it serves").clone()
 }
 
 /// Why it is refused.
-pub fn refused(scenario: &Value) -> String {
+pub(crate) fn refused(scenario: &Value) -> String {
     match results(scenario) {
         Ok(_) => panic!("it runs"),
         Err(error) => error.to_string(),

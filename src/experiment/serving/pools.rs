@@ -111,8 +111,26 @@ impl Chosen<'_> {
         Some(engine_memory(shape, limits, share, other))
     }
 
+    /// The least tensor parallelism that leaves a good part of the memory for keys and values; else the least that
+    /// the weights fit with. Of those that divide the model's heads.
+    fn usual_tp(&self, parallel: &ServingParallelSpec, engine: &EngineModel) -> Option<u32> {
+        let roomy = |kv: Bytes, memory: &EngineMemory| kv.get() >= memory.share.get() / 4;
+        self.least_tp(parallel, engine, roomy)
+            .or_else(|| self.smallest_tp(parallel, engine))
+    }
+
     /// The least tensor parallelism that the weights fit with, among those that divide the model's heads.
     fn smallest_tp(&self, parallel: &ServingParallelSpec, engine: &EngineModel) -> Option<u32> {
+        self.least_tp(parallel, engine, |kv, _| kv > Bytes::ZERO)
+    }
+
+    /// The least tensor parallelism whose memory is good enough.
+    fn least_tp(
+        &self,
+        parallel: &ServingParallelSpec,
+        engine: &EngineModel,
+        is_enough: impl Fn(Bytes, &EngineMemory) -> bool,
+    ) -> Option<u32> {
         let limits = self.limits(&PoolSpec::default());
         let mut all = (0..10).map(|power| 1 << power);
         all.find(|&tp| {
@@ -120,12 +138,10 @@ impl Chosen<'_> {
                 tp: Some(tp),
                 ..*parallel
             };
-            let shape = self.shape(&parallel, engine);
-            let memory = self.memory(&shape, &limits);
+            let memory = self.memory(&self.shape(&parallel, engine), &limits);
+            let fits = memory.and_then(|memory| Some((memory.kv()?, memory)));
             self.model.heads.is_multiple_of(u64::from(tp))
-                && memory
-                    .and_then(|memory| memory.kv())
-                    .is_some_and(|kv| kv > Bytes::ZERO)
+                && fits.is_some_and(|(kv, memory)| is_enough(kv, &memory))
         })
     }
 }
@@ -147,7 +163,7 @@ pub(super) fn pools(chosen: &Chosen<'_>) -> Result<Vec<ValidPool>, Vec<Fault>> {
             tp: spec
                 .parallel
                 .tp
-                .or_else(|| chosen.smallest_tp(&spec.parallel, engine)),
+                .or_else(|| chosen.usual_tp(&spec.parallel, engine)),
             ..spec.parallel
         },
         ..spec.clone()

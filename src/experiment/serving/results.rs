@@ -410,6 +410,7 @@ fn steps(record: &RequestRecord, has_handover: bool) -> Vec<(&'static str, Time)
     let mut steps = Vec::new();
     let mut add = |name, at: Option<Time>| steps.extend(at.map(|at| (name, at)));
     let pushed = record.reserved.is_some() && record.reserved < record.scheduled;
+    add("front end", record.queued);
     if pushed {
         add("wait for KV blocks", record.reserved);
     }

@@ -13,7 +13,7 @@ use fabricsim_fault::Faults;
 use fabricsim_plan::job::{Actor, ActorId, Job, StreamRole};
 use fabricsim_report::serving::ServingResult;
 use fabricsim_report::{JobResult, Metrics, Variant};
-use fabricsim_topology::{LinkId, NodeId};
+use fabricsim_topology::{LinkId, NodeId, serving};
 use fabricsim_units::Time;
 use fabricsim_workload::kernel::KernelLaw;
 use fabricsim_workload::serving::blocks::BlockPool;
@@ -104,6 +104,7 @@ fn served(
         arrivals: arrivals(valid),
         routing: valid.spec.routing,
         handover,
+        front_end: front_end(valid),
         cost: cost.as_dyn(),
         counted_from: valid.spec.warm_up,
         keeps_passes,
@@ -179,6 +180,19 @@ fn arrivals(valid: &ValidServing) -> Arrivals {
         _ => Arrivals::Open {
             drain: valid.spec.drain.unwrap_or(super::requests::DRAIN),
         },
+    }
+}
+
+/// What a request takes before it is queued; nothing where times are given.
+fn front_end(valid: &ValidServing) -> Time {
+    let engine = &valid.spec.engine;
+    match engine.pass_time {
+        PassTimeSpec::Kernels(_) => engine
+            .front_end
+            .unwrap_or(serving().engines[engine.policy.name()].per_request.value),
+        PassTimeSpec::Fixed(_) | PassTimeSpec::Polynomial(_) => {
+            engine.front_end.unwrap_or(Time::ZERO)
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use fabricsim_units::Time;
 pub struct RequestRecord {
     /// It arrived.
     pub arrived: Option<Time>,
+    /// It was through the front end.
+    pub queued: Option<Time>,
     /// The engine that computed its prompt, and the one that generated.
     pub engines: [Option<u32>; 2],
     /// The first pass with a part of its prompt began.

@@ -141,6 +141,9 @@ pub struct EngineSpec {
     /// The same for each request of a pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_per_sequence: Option<Time>,
+    /// From a request's arrival until it is queued: the front end, tokens; the policy's own if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub front_end: Option<Time>,
 }
 
 impl Default for EngineSpec {
@@ -159,6 +162,7 @@ impl Default for EngineSpec {
             pass_time: PassTimeSpec::default(),
             host_per_pass: None,
             host_per_sequence: None,
+            front_end: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Requests arrive, and are done.
 
-use super::{Arrivals, DRAIN, Fleet, Role};
+use super::{Arrivals, DRAIN, Fleet, QUEUED, Role};
 use crate::serving::scheduler::Live;
 use fabricsim_plan::job::{Batch, TimerId};
 use fabricsim_units::Time;
@@ -14,19 +14,14 @@ impl Fleet<'_> {
             }
             Arrivals::Closed { concurrency } => {
                 for _ in 0..concurrency {
-                    self.next_arrives(Time::ZERO);
+                    self.next_arrives(Time::ZERO, out);
                 }
             }
         }
     }
 
-    /// The timer of a request has run out.
-    pub(super) fn arrive_at(&mut self, _: TimerId, now: Time, out: &mut Batch) {
-        self.arrive_until(now, out);
-    }
-
     /// All that arrive until now; a timer for the next one, or for the end of time behind the last one.
-    fn arrive_until(&mut self, now: Time, out: &mut Batch) {
+    pub(super) fn arrive_until(&mut self, now: Time, out: &mut Batch) {
         let Arrivals::Open { drain } = self.arrivals else {
             return;
         };
@@ -38,7 +33,7 @@ impl Fleet<'_> {
                 self.timers += 1;
                 return;
             }
-            self.next_arrives(now);
+            self.next_arrives(now, out);
         }
         if self.next > before && self.open > 0 {
             out.timers.push((now + drain, DRAIN));
@@ -47,13 +42,19 @@ impl Fleet<'_> {
     }
 
     /// The next request arrives, if there is one; those that could never run are refused.
-    pub(super) fn next_arrives(&mut self, now: Time) {
+    pub(super) fn next_arrives(&mut self, now: Time, out: &mut Batch) {
         while (self.next as usize) < self.requests.len() {
             let request = self.next;
             self.next += 1;
             self.served.records[request as usize].arrived = Some(now);
             if self.fits(request) {
-                self.arrive(request, now);
+                if self.front_end > Time::ZERO {
+                    let queued = TimerId(QUEUED + u64::from(request));
+                    out.timers.push((now + self.front_end, queued));
+                    self.timers += 1;
+                } else {
+                    self.is_queued(request, now);
+                }
                 return;
             }
             self.served.records[request as usize].refused = true;
@@ -79,9 +80,10 @@ impl Fleet<'_> {
         })
     }
 
-    /// A request is sent to the engine of its prompt; where the engine that generates has to have reserved
+    /// A request is through the front end: it is sent to the engine of its prompt; where the engine that generates has to have reserved
     /// blocks before, to that one first.
-    fn arrive(&mut self, request: u32, now: Time) {
+    pub(super) fn is_queued(&mut self, request: u32, now: Time) {
+        self.served.records[request as usize].queued = Some(now);
         let (engine, part) = self.routing.prompt(request, &self.requests, &self.workers);
         self.served.records[request as usize].engines[0] = Some(engine);
         if self.workers[engine as usize].engine.role == Role::Prefill && self.handover.is_pushed() {
@@ -114,11 +116,11 @@ impl Fleet<'_> {
     }
 
     /// A request has all its tokens.
-    pub(super) fn is_done(&mut self, request: u32, now: Time) {
+    pub(super) fn is_done(&mut self, request: u32, now: Time, out: &mut Batch) {
         self.served.records[request as usize].finished = Some(now);
         self.open -= 1;
         if matches!(self.arrivals, Arrivals::Closed { .. }) {
-            self.next_arrives(now);
+            self.next_arrives(now, out);
         }
     }
 }

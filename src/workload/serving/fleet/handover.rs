@@ -181,7 +181,7 @@ impl Fleet<'_> {
         let all = self.requests[request as usize].input;
         self.send(request, all, now, out);
         if self.places[request as usize].legs == 0 {
-            self.is_handed_over(request, now);
+            self.is_handed_over(request, now, out);
         }
     }
 
@@ -195,6 +195,7 @@ impl Fleet<'_> {
         };
         let pool = &self.workers[to as usize].engine.parts[usize::from(part)].pool;
         let blocks = pool.blocks_for(tokens);
+        let block_tokens = u64::from(pool.block_tokens());
         let legs = self.handover.legs.get(&(from, to)).cloned();
         let legs = legs.unwrap_or_default();
         if legs.is_empty() || tokens == 0 {
@@ -206,7 +207,6 @@ impl Fleet<'_> {
             request,
             legs: legs.len() as u32,
         });
-        let block_tokens = u64::from(pool_tokens(self, to, part));
         for leg in legs {
             let bytes = u64::from(blocks) * block_tokens * leg.bytes_per_token;
             self.send_leg(leg, bytes, blocks, moving, out);
@@ -243,7 +243,7 @@ impl Fleet<'_> {
     }
 
     /// A part of a hand-over has arrived.
-    pub(super) fn leg_over(&mut self, moving: u32, now: Time, _: &mut Batch) {
+    pub(super) fn leg_over(&mut self, moving: u32, now: Time, out: &mut Batch) {
         let one = &mut self.moving[moving as usize];
         one.legs -= 1;
         let request = one.request;
@@ -255,12 +255,12 @@ impl Fleet<'_> {
         let all_sent = place.sent >= self.requests[request as usize].input;
         let computed = self.served.records[request as usize].prefilled.is_some();
         if place.legs == 0 && all_sent && computed {
-            self.is_handed_over(request, now);
+            self.is_handed_over(request, now, out);
         }
     }
 
     /// A KV cache is where it is needed: the engine of the prompt lets go of it, the other one goes on.
-    fn is_handed_over(&mut self, request: u32, now: Time) {
+    fn is_handed_over(&mut self, request: u32, now: Time, out: &mut Batch) {
         self.served.records[request as usize].handed_over = Some(now);
         let place = self.places[request as usize];
         if let Some((engine, part, id)) = place.prompt {
@@ -286,21 +286,12 @@ impl Fleet<'_> {
             record.generated = 1;
             self.places[request as usize].last_token = now;
             if self.requests[request as usize].output == 1 {
-                scheduler_remove(self, engine, part, id);
-                self.is_done(request, now);
+                self.workers[engine as usize].engine.parts[usize::from(part)].remove(id);
+                self.is_done(request, now, out);
                 return;
             }
         }
         let scheduler = &mut self.workers[engine as usize].engine.parts[usize::from(part)];
         scheduler.waiting.push_back(id);
     }
-}
-
-fn pool_tokens(fleet: &Fleet<'_>, engine: u32, part: u16) -> u32 {
-    let parts = &fleet.workers[engine as usize].engine.parts;
-    parts[usize::from(part)].pool.block_tokens()
-}
-
-fn scheduler_remove(fleet: &mut Fleet<'_>, engine: u32, part: u16, id: u32) {
-    fleet.workers[engine as usize].engine.parts[usize::from(part)].remove(id);
 }

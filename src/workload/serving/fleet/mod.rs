@@ -100,6 +100,8 @@ pub struct FleetPlan<'c> {
     pub routing: Routing,
     /// How KV caches travel, where engines have different roles.
     pub handover: Handover,
+    /// From a request's arrival until it is queued: the front end.
+    pub front_end: Time,
     /// What passes take.
     pub cost: &'c mut dyn PassCost,
     /// Times between tokens are counted from this request on.
@@ -165,6 +167,7 @@ pub struct Fleet<'c> {
     arrivals: Arrivals,
     routing: routing::Router,
     handover: Handover,
+    front_end: Time,
     cost: &'c mut dyn PassCost,
     counted_from: u32,
     keeps_passes: bool,
@@ -191,6 +194,9 @@ pub struct Fleet<'c> {
 /// The timer of the end of time.
 const DRAIN: TimerId = TimerId(u64::MAX);
 
+/// Timers of requests that are through the front end: this and their number.
+const QUEUED: u64 = 1 << 32;
+
 impl<'c> Fleet<'c> {
     /// Nothing has arrived.
     #[must_use]
@@ -214,6 +220,7 @@ impl<'c> Fleet<'c> {
             requests: plan.requests,
             arrivals: plan.arrivals,
             handover: plan.handover,
+            front_end: plan.front_end,
             cost: plan.cost,
             counted_from: plan.counted_from,
             keeps_passes: plan.keeps_passes,
@@ -303,8 +310,10 @@ impl TaskSource for Fleet<'_> {
             if timer == DRAIN {
                 self.time_is_up = self.open > 0;
                 self.served.is_overloaded = self.time_is_up;
+            } else if timer.0 >= QUEUED {
+                self.is_queued((timer.0 - QUEUED) as u32, now);
             } else {
-                self.arrive_at(timer, now, out);
+                self.arrive_until(now, out);
             }
         }
         if !self.time_is_up {

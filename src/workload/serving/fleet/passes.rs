@@ -191,7 +191,7 @@ impl Fleet<'_> {
                 self.prompt_is_done(request, now, out);
             } else {
                 scheduler.remove(id);
-                self.is_done(request, now);
+                self.is_done(request, now, out);
             }
         }
         done.clear();

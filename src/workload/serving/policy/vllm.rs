@@ -69,6 +69,9 @@ fn admit(scheduler: &mut Scheduler, requests: &[Request], mut budget: u32, pass:
             if fresh {
                 scheduler.give_back(id);
             }
+            if let_pass(scheduler, pass) {
+                continue;
+            }
             return;
         }
         scheduler.waiting.pop_front();
@@ -76,4 +79,26 @@ fn admit(scheduler: &mut Scheduler, requests: &[Request], mut budget: u32, pass:
         pass.parts.push(part(scheduler, id, tokens));
         budget -= tokens;
     }
+}
+
+/// Where nothing runs and the first one lacks blocks, requests behind it may hold them: their KV caches have come from
+/// elsewhere. One of these goes first, or nothing would go on.
+fn let_pass(scheduler: &mut Scheduler, pass: &Pass) -> bool {
+    if !(scheduler.running.is_empty() && pass.parts.is_empty()) {
+        return false;
+    }
+    let holds = |id: &u32| scheduler.live(*id).held.count() > 0;
+    let Some(place) = scheduler
+        .waiting
+        .iter()
+        .position(holds)
+        .filter(|&place| place > 0)
+    else {
+        return false;
+    };
+    let Some(id) = scheduler.waiting.remove(place) else {
+        return false;
+    };
+    scheduler.waiting.push_front(id);
+    true
 }
