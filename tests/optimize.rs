@@ -3,7 +3,7 @@
 
 use assert_cmd::Command;
 use fabricsim::budget::Budget;
-use fabricsim::experiment::optimize::{Ask, optimize};
+use fabricsim::experiment::optimize::{Ask, Size, optimize};
 use fabricsim::experiment::sweep::{AxisSpec, parse_axis};
 use fabricsim::experiment::{Machines, Scenario, TopologyRef, parse};
 use fabricsim::report::optimize::{Optimized, Reason};
@@ -97,7 +97,9 @@ fn found(space: &Small, exhaustive: bool) -> Optimized {
         .collect();
     let ask = Ask {
         machines: &machines,
-        gpus: space.gpus,
+        sizes: &[Size::Gpus(space.gpus)],
+        oversubscription: &[],
+        limits: &[],
         objective: "tokens_per_s_per_gpu",
         top: 3,
         over: &over,
@@ -266,4 +268,113 @@ fn the_search_is_no_worse_than_layouts_made_by_hand() {
         }
         assert!(compared > 0, "{best}");
     }
+}
+
+/// GPT-2 on one or two servers, with little to search.
+fn gpt2(more: &[&str]) -> (i32, String, String) {
+    let job = ["optimize", "gpt2-124m", "--global-batch", "64", "--json"];
+    let less = [
+        "--over",
+        "tp=1",
+        "--over",
+        "pp=1",
+        "--over",
+        "micro_batch=1,2",
+    ];
+    fabricsim(&[&job[..], &less, more].concat())
+}
+
+fn document(more: &[&str]) -> Value {
+    let (code, out, err) = gpt2(more);
+    assert_eq!(code, 0, "{err}");
+    serde_json::from_str(&out).unwrap()
+}
+
+#[test]
+fn numbers_of_gpus_and_networks_are_searched_as_if_each_were_asked_for() {
+    let at = ["-t", "superpod-h100"];
+    let both = ["--nodes", "1,2", "--oversubscription", "1,4"];
+    let found = document(&[&at[..], &both].concat());
+    let clusters = found["clusters"].as_array().unwrap();
+    let gpus: Vec<u64> = clusters
+        .iter()
+        .map(|c| c["gpus"].as_u64().unwrap())
+        .collect();
+    assert_eq!(gpus, [8, 16, 8, 16]);
+    for cluster in clusters {
+        let (gpus, ratio) = (&cluster["gpus"], &cluster["oversubscription"]);
+        let (gpus, ratio) = (gpus.to_string(), ratio.to_string());
+        let one = ["--gpus", &gpus, "--oversubscription", &ratio];
+        let one = document(&[&at[..], &one].concat());
+        assert!(one.get("clusters").is_none());
+        assert_eq!(one["best"][0]["metrics"], cluster["metrics"]);
+        assert_eq!(one["best"][0]["layout"], cluster["layout"]);
+    }
+    // A narrower network is a smaller one.
+    let network = |index: usize| clusters[index]["network_usd"].as_f64().unwrap();
+    assert!(network(2) < network(0), "{clusters:?}");
+    let rate = |best: &Value| best["metrics"]["tokens_per_s_per_gpu"].as_f64().unwrap();
+    let best = found["best"].as_array().unwrap();
+    assert_eq!(best.len(), 4);
+    assert!(best.windows(2).all(|two| rate(&two[0]) >= rate(&two[1])));
+    let answer = found["answer"].as_str().unwrap();
+    for part in [
+        "16 GPUs give",
+        "per M tokens",
+        "Beside 1, oversubscription 4 costs",
+    ] {
+        assert!(answer.contains(part), "{part}: {answer}");
+    }
+}
+
+#[test]
+fn a_budget_leaves_out_what_is_above_it_or_says_how_many_gpus_there_are() {
+    // 2.50 dollars a GPU-hour: 20 for one server, 40 for two.
+    let at = ["-t", "dgx-h100", "--set", "dollars_per_gpu_hour=2.5"];
+    let with = |more: &[&'static str]| [&at[..], more].concat();
+    let found = document(&with(&["--gpus", "8,16", "--budget", "usd_per_hour=30"]));
+    assert_eq!(found["best"].as_array().unwrap().len(), 1);
+    assert_eq!(found["best"][0]["gpus"], 8);
+    let over = &found["clusters"][1];
+    assert_eq!(over["why"], "budget");
+    let expected = json!([{ "what": "usd_per_hour", "needs": 40.0, "budget": 30.0 }]);
+    assert_eq!(over["over"], expected);
+    let pruned = found["pruned"].as_array().unwrap();
+    let by = |reason: &str| pruned.iter().find(|p| p["by"] == reason).unwrap()["count"].clone();
+    // Half of what is searched is on the machine that is left out.
+    let count = by("budget").as_u64().unwrap();
+    assert_eq!(found["searched"].as_u64(), Some(2 * count));
+
+    // Seven servers are paid, of which four divide the batch; the most tokens per second are asked for.
+    let found = document(&with(&[
+        "--budget",
+        "usd_per_hour=150",
+        "--budget",
+        "kw=80",
+    ]));
+    assert_eq!(found["objective"], "tokens_per_s");
+    assert_eq!(
+        found["budget"],
+        json!({ "kw": 80.0, "usd_per_hour": 150.0 })
+    );
+    let clusters = found["clusters"].as_array().unwrap();
+    let nodes: Vec<u64> = clusters
+        .iter()
+        .map(|c| c["nodes"].as_u64().unwrap())
+        .collect();
+    assert_eq!(nodes, [7, 6, 5, 4, 2, 1]);
+    assert!(clusters.iter().all(|c| c.get("over").is_none()));
+    assert_eq!(clusters[0]["why"], "division");
+    assert_eq!(found["best"][0]["gpus"], 32);
+    let answer = found["answer"].as_str().unwrap();
+    let pays = "The budget pays 56 GPUs of dgx-h100, of which layouts can use 32.";
+    assert!(answer.contains(pays), "{answer}");
+
+    let (code, out, _) = gpt2(&with(&["--budget", "kw=1"]));
+    assert!(code == 1 && out.contains("no GPUs of dgx-h100"), "{out}");
+    // What is not known is asked for.
+    let unknown = ["-t", "dgx-a100", "--gpus", "8", "--budget", "kw=100"];
+    let (code, _, err) = gpt2(&unknown);
+    let place = "--set 'hardware.devices.nvswitch2.nvswitch.power.busy=";
+    assert!(code == 2 && err.contains(place), "{err}");
 }

@@ -42,6 +42,9 @@ pub enum CliError {
     /// A job that fits into no GPU's memory as it is divided.
     #[error("nothing fits into the memory of its GPUs; the results say what it needs")]
     NothingFits,
+    /// A search without one layout that can be run.
+    #[error("no layout can be run; the ledger says why")]
+    NoLayout,
     /// A sweep of which no point has results; how many there are.
     #[error("none of the {0} points has results; points.csv says why")]
     NoPointDone(usize),
@@ -80,6 +83,7 @@ impl CliError {
             | CliError::Explain(ExplainError::Simulation(_))
             | CliError::Found { .. }
             | CliError::NothingFits
+            | CliError::NoLayout
             | CliError::NoPointDone(_)
             | CliError::NothingPredicted(_) => 1,
             CliError::Report(error) if error.is_usage() => 2,

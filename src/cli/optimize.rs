@@ -3,7 +3,7 @@
 use super::budget::BudgetArgs;
 use super::collective::machine;
 use super::{CliError, output, terminal};
-use fabricsim_experiment::optimize::{Ask, Progress, fewest_gpus, optimize};
+use fabricsim_experiment::optimize::{Ask, Limit, Progress, Size, fewest_gpus, optimize};
 use fabricsim_experiment::sweep::{AxisSpec, parse_axis};
 use fabricsim_experiment::{Machines, Scenario, ScenarioError, catalogue, parse};
 use fabricsim_report::optimize::{Optimized, optimized_text};
@@ -31,9 +31,26 @@ pub(super) struct Args {
     /// A machine, in place of the scenario's; several are compared
     #[arg(short, long, value_name = "NAME|FILE")]
     topology: Vec<String>,
-    /// GPUs that take part, of each machine; with --target the most that are tried
-    #[arg(long)]
-    gpus: u32,
+    /// GPUs that take part, of each machine; several are compared (`64,128,256`). With --target the most
+    /// that are tried; with --budget they may be left out
+    #[arg(long, value_name = "COUNT,…", value_delimiter = ',')]
+    gpus: Vec<u32>,
+    /// Nodes of each machine, in place of GPUs; several are compared (`8,16,32`)
+    #[arg(
+        short,
+        long,
+        value_name = "COUNT,…",
+        value_delimiter = ',',
+        conflicts_with = "gpus"
+    )]
+    nodes: Vec<u32>,
+    /// Ports down : up of leaves; several are compared (`1,2,4`)
+    #[arg(long, value_name = "RATIO,…", value_delimiter = ',')]
+    oversubscription: Vec<f64>,
+    /// What a machine must not be above: `usd_per_hour=500` for its GPUs, `kw=200` at full load; may be
+    /// repeated. Without --gpus and --nodes: the most GPUs that it pays, up to 1,024, and powers of two below
+    #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
+    budget: Vec<Limit>,
     /// The fewest GPUs for a rate, in place of a number of GPUs: `tokens/s=2M`, `tokens/day=1e11`, or with
     /// --tokens `days=30`
     #[arg(long, value_name = "RATE", value_parser = rate)]
@@ -47,12 +64,14 @@ pub(super) struct Args {
     /// Of a model: tokens of a sequence
     #[arg(long, value_name = "TOKENS")]
     sequence: Option<u64>,
-    /// The metric that is to be best, such as usd_per_mtok
-    #[arg(long, value_name = "METRIC", default_value = "tokens_per_s_per_gpu")]
-    objective: String,
-    /// So many layouts of each machine
-    #[arg(long, value_name = "COUNT", default_value_t = 3)]
-    top: usize,
+    /// The metric that is to be best, such as usd_per_mtok [default: tokens_per_s_per_gpu; tokens_per_s where
+    /// the budget says how many GPUs there are]
+    #[arg(long, value_name = "METRIC")]
+    objective: Option<String>,
+    /// So many layouts of each machine [default: 3; 1 where several numbers of GPUs or networks are
+    /// compared]
+    #[arg(long, value_name = "COUNT")]
+    top: Option<usize>,
     /// Values of a knob, in place of those that are tried: `tp=4,8`, `pp=1..16`, `recompute=full`,
     /// `sharding=zero,fsdp`, `bucket=25MiB,100MiB`; may be repeated
     #[arg(long, value_name = "KNOB=VALUES")]
@@ -64,7 +83,7 @@ pub(super) struct Args {
     #[arg(long)]
     exhaustive: bool,
     #[command(flatten)]
-    budget: BudgetArgs,
+    resources: BudgetArgs,
     /// Also writes a folder: optimized.json, and the scenario of each of the best
     #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
     output: Option<PathBuf>,
@@ -89,6 +108,45 @@ fn rate(text: &str) -> Result<Rate, String> {
         "tokens/day" => Ok(Rate::TokensPerSecond(value / 86_400.0)),
         "days" => Ok(Rate::Days(value)),
         _ => Err(expected()),
+    }
+}
+
+fn limit(text: &str) -> Result<Limit, String> {
+    let expected = || "expected usd_per_hour=500 or kw=200".to_owned();
+    let (what, value) = text.split_once('=').ok_or_else(expected)?;
+    let value = many(value).map_err(|_| expected())?;
+    match what {
+        "usd_per_hour" => Ok(Limit::UsdPerHour(value)),
+        "kw" => Ok(Limit::Kw(value)),
+        _ => Err(expected()),
+    }
+}
+
+/// Numbers of GPUs; none if a budget says them.
+fn sizes(args: &Args) -> Result<Vec<Size>, CliError> {
+    let nodes = args.nodes.iter().copied().map(Size::Nodes);
+    let gpus = args.gpus.iter().copied().map(Size::Gpus);
+    let mut sizes: Vec<Size> = Vec::new();
+    for size in nodes.chain(gpus) {
+        if !sizes.contains(&size) {
+            sizes.push(size);
+        }
+    }
+    if sizes.is_empty() && args.budget.is_empty() {
+        return Err(CliError::Usage(
+            "expected --gpus, --nodes, or a --budget that says how many there may be".to_owned(),
+        ));
+    }
+    Ok(sizes)
+}
+
+/// The most GPUs that are tried for a target.
+fn most(sizes: &[Size]) -> Result<u32, CliError> {
+    match sizes {
+        [Size::Gpus(most)] => Ok(*most),
+        _ => Err(CliError::Usage(
+            "--target: expected one --gpus with it, the most that are tried".to_owned(),
+        )),
     }
 }
 
@@ -128,10 +186,15 @@ fn target(args: &Args) -> Result<Option<f64>, CliError> {
 }
 
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
-    if !Metrics::names().any(|name| name == args.objective) {
-        let near = nearest(&args.objective, Metrics::names());
+    let sizes = sizes(args)?;
+    let by_default = match sizes.as_slice() {
+        [] => "tokens_per_s",
+        _ => "tokens_per_s_per_gpu",
+    };
+    let objective = args.objective.as_deref().unwrap_or(by_default);
+    if !Metrics::names().any(|name| name == objective) {
+        let near = nearest(objective, Metrics::names());
         let near = near.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
-        let objective = &args.objective;
         return Err(CliError::Usage(format!(
             "--objective {objective}: expected the name of a metric{near}"
         )));
@@ -143,26 +206,29 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     };
     let axes = args.over.iter().map(|text| parse_axis(text));
     let axes: Vec<AxisSpec> = axes.collect::<Result<_, _>>().map_err(CliError::Usage)?;
+    let several = sizes.len() != 1 || args.oversubscription.len() > 1;
     let ask = Ask {
         machines: &machines,
-        gpus: args.gpus,
-        objective: &args.objective,
-        top: args.top.max(1),
+        sizes: &sizes,
+        oversubscription: &args.oversubscription,
+        limits: &args.budget,
+        objective,
+        top: args.top.unwrap_or(if several { 1 } else { 3 }).max(1),
         over: &axes,
         exhaustive: args.exhaustive,
     };
-    let budget = args.budget.budget(false);
+    let budget = args.resources.budget(false);
     let bar = bar(quiet || args.json);
     let watch = |at: Progress<'_>| {
         bar.set_length(at.simulated + at.left);
         bar.set_position(at.simulated);
-        bar.set_message(format!("layouts on {}", at.machine));
+        bar.set_message(format!("layouts on {} GPUs of {}", at.gpus, at.machine));
     };
     let built = Machines::default();
     let at = (&scenario, folder.as_path());
     let (mut found, summary) = match target(args)? {
         None => optimize(at, ask, (&budget, &built), &watch)?,
-        Some(target) => fewest_gpus(at, (ask, target), (&budget, &built), &watch)?,
+        Some(rate) => fewest_gpus(at, (ask, rate, most(&sizes)?), (&budget, &built), &watch)?,
     };
     bar.finish_and_clear();
     let known = summary.and_then(|mut best| fabricsim_calibration::known_error(&mut best));
@@ -180,7 +246,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         terminal::print(&text)?;
     }
     match found.best.is_empty() {
-        true => Err(CliError::NothingFits),
+        true => Err(CliError::NoLayout),
         false => Ok(()),
     }
 }

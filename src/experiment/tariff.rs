@@ -6,7 +6,7 @@ use super::spec::ScenarioSpec;
 use fabricsim_report::Variant;
 use fabricsim_report::training::{ShareKind, StepResult};
 use fabricsim_topology::Topology;
-use fabricsim_topology::bill::Load;
+use fabricsim_topology::bill::{Bill, Load};
 use fabricsim_units::Money;
 
 /// What the scenario says of it.
@@ -42,14 +42,26 @@ impl Tariff {
         })
     }
 
+    fn kilowatts(&self, bill: &Bill<'_>, load: Load) -> Option<f64> {
+        let power = bill.power(load).whole()?;
+        Some(power.kilowatts() * self.pue)
+    }
+
+    /// What a machine draws at full load, kW; `None` if that is not known.
+    pub(crate) fn busy_kw(&self, topology: &Topology) -> Option<f64> {
+        self.kilowatts(&topology.bill(), Load::BUSY)
+    }
+
+    /// Dollars per GPU and hour of a machine; `None` if they are not known.
+    pub(crate) fn gpu_hour(&self, topology: &Topology) -> Option<f64> {
+        self.usd_per_gpu_hour.or_else(|| hourly_price(topology))
+    }
+
     /// Adds to a variant's row what its machine draws and costs, and its last step.
     pub(crate) fn add_to(&self, variant: &mut Variant, topology: &Topology) {
         let bill = topology.bill();
-        let kilowatts = |load| {
-            let power = bill.power(load).whole()?;
-            Some(power.kilowatts() * self.pue)
-        };
-        let price = self.usd_per_gpu_hour.or_else(|| hourly_price(topology));
+        let kilowatts = |load| self.kilowatts(&bill, load);
+        let price = self.gpu_hour(topology);
         let metrics = &mut variant.metrics;
         metrics.kw = Some(kilowatts(Load::BUSY));
         metrics.usd_per_gpu_hour = Some(price);

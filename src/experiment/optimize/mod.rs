@@ -1,14 +1,21 @@
-//! The search for the best layout of a training job on some machines.
+//! The search for the best layout of a training job on some machines, numbers of GPUs and networks.
 //!
 //! Layouts are every combination of the values of a [`Space`]. Those that do not divide or do not fit
 //! are left out; the others are simulated in the order of a bound on their step, until no bound is
 //! below what was found: nothing is left out by a guess.
 
+mod ask;
+mod bounds;
+mod budget;
+mod front;
+mod ground;
+mod ledger;
 mod room;
 mod search;
 mod space;
 mod target;
 
-pub use search::{Ask, Progress, optimize};
+pub use ask::{Ask, Limit, Progress, Size};
+pub use search::optimize;
 pub use space::{Knob, Space};
 pub use target::fewest_gpus;

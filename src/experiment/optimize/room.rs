@@ -1,6 +1,6 @@
 //! How far a layout can grow on its GPUs.
 
-use super::search::Ground;
+use super::ground::Ground;
 use crate::error::ScenarioError;
 use fabricsim_report::optimize::{Choice, Headroom};
 use fabricsim_workload::training::resolve::Training;

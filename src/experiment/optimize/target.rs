@@ -1,6 +1,7 @@
 //! How many GPUs a rate takes.
 
-use super::search::{Ask, Progress, optimize};
+use super::ask::{Ask, Progress, Size};
+use super::search::optimize;
 use crate::error::ScenarioError;
 use crate::read::Scenario;
 use crate::site::Machines;
@@ -14,32 +15,32 @@ use std::path::Path;
 const FEWEST: u32 = 8;
 
 /// The fewest GPUs of each machine on which the best layout reaches `tokens_per_s`, twice as many each
-/// time, up to those that `ask` has; with the summary of the best layout on the fewest.
+/// time, up to `most`; with the summary of the best layout on the fewest.
 ///
 /// # Errors
 /// As [`optimize`].
 pub fn fewest_gpus(
     at: (&Scenario, &Path),
-    (ask, tokens_per_s): (Ask<'_>, f64),
+    (ask, tokens_per_s, most): (Ask<'_>, f64, u32),
     how: (&Budget, &Machines),
     progress: &dyn Fn(Progress<'_>),
 ) -> Result<(Optimized, Option<Summary>), ScenarioError> {
-    let title = format!("layouts of {} on up to {} GPUs", at.0.spec.name, ask.gpus);
+    let title = format!("layouts of {} on up to {} GPUs", at.0.spec.name, most);
     let mut all = Optimized::new(title, ask.objective);
     let mut fewest: Option<(u32, Summary)> = None;
     let mut target = Target {
         tokens_per_s,
-        most_gpus: ask.gpus,
+        most_gpus: most,
         reached: Vec::new(),
     };
     for machine in ask.machines {
         let machines: &[TopologyRef] = std::slice::from_ref(machine);
         let doubled = std::iter::successors(Some(FEWEST), |gpus| gpus.checked_mul(2));
-        let counts = doubled.take_while(|&gpus| gpus < ask.gpus);
-        for gpus in counts.chain([ask.gpus]) {
+        let counts = doubled.take_while(|&gpus| gpus < most);
+        for gpus in counts.chain([most]) {
             let ask = Ask {
                 machines,
-                gpus,
+                sizes: &[Size::Gpus(gpus)],
                 top: 1,
                 ..ask
             };

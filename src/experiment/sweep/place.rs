@@ -110,7 +110,7 @@ fn machine_place(path: &str) -> Option<&str> {
 ///
 /// # Errors
 /// A value without a place, or one that does not belong there.
-pub(super) fn with_values(
+pub(crate) fn with_values(
     base: &Value,
     origin: &str,
     set: &[(String, Value)],

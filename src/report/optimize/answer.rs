@@ -1,8 +1,9 @@
 //! A search's result in a sentence or two.
 
-use super::{Choice, Optimized, Reason, Target};
+use super::{Choice, Cluster, Optimized, Target};
+use crate::bill::dollars;
 use crate::metrics::{label, shown};
-use crate::numbers::grouped;
+use crate::numbers::{grouped, three_digits};
 
 pub(super) fn of(found: &Optimized) -> String {
     if let Some(target) = &found.target {
@@ -16,8 +17,9 @@ pub(super) fn of(found: &Optimized) -> String {
         let value = choice.metrics.number(objective);
         let value = value.map_or_else(|| "–".to_owned(), |value| shown(objective, value));
         format!(
-            "{} with {}: {value} {}",
+            "{}{} with {}: {value} {}",
             choice.topology,
+            beside(found, choice),
             choice.layout,
             label(objective)
         )
@@ -39,6 +41,9 @@ pub(super) fn of(found: &Optimized) -> String {
         }
     }
     answer.push('.');
+    for more in [pays(found), sizes(found, best), networks(found, best)] {
+        answer += &more;
+    }
     let as_good: Vec<&Choice> = found.best.iter().filter(|choice| choice.tied).collect();
     if let (Some(first), Some(error)) = (as_good.first(), found.known_error) {
         let more = match as_good.len() {
@@ -46,26 +51,159 @@ pub(super) fn of(found: &Optimized) -> String {
             n => format!(" and {} more", n - 1),
         };
         answer += &format!(
-            " {} on {}{more} is as good: half of such predictions are off by {:.0} %.",
+            " {} on {}{}{more} is as good: half of such predictions are off by {:.0} %.",
             first.layout,
             first.topology,
+            beside(found, first),
             error * 100.0
         );
     }
     answer
 }
 
-fn nothing(found: &Optimized) -> String {
-    let count = |reason| {
-        let found = found.pruned.iter().find(|pruned| pruned.by == reason);
-        found.map_or(0, |pruned| pruned.count)
+/// GPUs and network of a choice, where several are compared.
+fn beside(found: &Optimized, choice: &Choice) -> String {
+    let gpus = found.clusters.iter().any(|c| c.gpus != choice.gpus);
+    let mut more = Vec::new();
+    if gpus {
+        more.push(format!("{} GPUs", grouped(u64::from(choice.gpus))));
+    }
+    if let Some(ratio) = choice.oversubscription {
+        more.push(format!("oversubscription {ratio}"));
+    }
+    match more.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", more.join(", ")),
+    }
+}
+
+/// How many GPUs the budget pays, and how many of them layouts can use.
+fn pays(found: &Optimized) -> String {
+    if found.budget.is_empty() {
+        return String::new();
+    }
+    let mut named: Vec<&str> = Vec::new();
+    let mut paid = Vec::new();
+    for cluster in &found.clusters {
+        let machine = cluster.topology.as_str();
+        if named.contains(&machine) {
+            continue;
+        }
+        named.push(machine);
+        let own = found.clusters.iter().filter(|c| c.topology == machine);
+        let most = |used: bool| {
+            let own = own.clone().filter(|c| c.over.is_empty());
+            own.filter(|c| !used || c.layout.is_some())
+                .map(|c| c.gpus)
+                .max()
+        };
+        let gpus = |count: u32| grouped(u64::from(count));
+        paid.push(match (most(false), most(true)) {
+            (None, _) => format!("no GPUs of {machine}"),
+            (Some(all), Some(used)) if used == all => format!("{} GPUs of {machine}", gpus(all)),
+            (Some(all), Some(used)) => format!(
+                "{} GPUs of {machine}, of which layouts can use {}",
+                gpus(all),
+                gpus(used)
+            ),
+            (Some(all), None) => format!("{} GPUs of {machine}, with no layout", gpus(all)),
+        });
+    }
+    format!(" The budget pays {}.", paid.join("; "))
+}
+
+/// The clusters that differ from that of the best in one thing alone.
+fn others<'f>(
+    found: &'f Optimized,
+    best: &Choice,
+    same: impl Fn(&Cluster) -> bool,
+) -> Option<(&'f Cluster, Vec<&'f Cluster>)> {
+    let of_machine = found
+        .clusters
+        .iter()
+        .filter(|c| c.topology == best.topology);
+    let (own, others): (Vec<_>, Vec<_>) = of_machine
+        .filter(|cluster| cluster.layout.is_some() && same(cluster))
+        .partition(|c| c.gpus == best.gpus && c.oversubscription == best.oversubscription);
+    let own = own.first().copied()?;
+    (!others.is_empty()).then_some((own, others))
+}
+
+/// So many other numbers of GPUs are named; the table has all.
+const SIZES: usize = 3;
+
+/// What other numbers of GPUs give.
+fn sizes(found: &Optimized, best: &Choice) -> String {
+    let same = |c: &Cluster| c.oversubscription == best.oversubscription;
+    let Some((own, others)) = others(found, best, same) else {
+        return String::new();
     };
-    let (memory, division) = (count(Reason::Memory), count(Reason::Division));
+    let with = |cluster: &Cluster| {
+        let value = cluster
+            .number("usd_per_mtok")
+            .map_or_else(String::new, |usd| {
+                format!(" at ${} per M tokens", three_digits(usd))
+            });
+        let rate = cluster.number("tokens_per_s").unwrap_or(0.0);
+        let gpus = grouped(u64::from(cluster.gpus));
+        format!(
+            "{gpus} GPUs give {} tokens/s{value}",
+            shown("tokens_per_s", rate)
+        )
+    };
+    let named: Vec<String> = others.into_iter().take(SIZES).map(with).collect();
+    format!(" {}, {}.", with(own), named.join(", "))
+}
+
+/// What smaller networks cost in speed, and save.
+fn networks(found: &Optimized, best: &Choice) -> String {
+    let ratio = |c: &Cluster| c.oversubscription.unwrap_or(1.0);
+    let all = found.clusters.iter().filter(|c| {
+        c.topology == best.topology && c.gpus == best.gpus && c.oversubscription.is_some()
+    });
+    let all: Vec<&Cluster> = all.filter(|c| c.layout.is_some()).collect();
+    let Some(widest) = all.iter().min_by(|a, b| ratio(a).total_cmp(&ratio(b))) else {
+        return String::new();
+    };
+    let against = all
+        .iter()
+        .filter(|c| ratio(c) > ratio(widest))
+        .filter_map(|cluster| {
+            let speed = cluster.number("tokens_per_s")? / widest.number("tokens_per_s")?;
+            let lost = (1.0 - speed) * 100.0;
+            let slower = match lost {
+                lost if lost.abs() < 0.05 => "no speed".to_owned(),
+                lost if lost < 0.0 => format!("−{:.1} % of the speed", -lost),
+                lost => format!("{lost:.1} % of the speed"),
+            };
+            let saved = cluster.network_usd.zip(widest.network_usd);
+            let saved = saved.map_or_else(String::new, |(own, wide)| {
+                format!(
+                    " and saves {} of a network of {}",
+                    dollars(wide - own),
+                    dollars(wide)
+                )
+            });
+            Some(format!(
+                "oversubscription {} costs {slower}{saved}",
+                ratio(cluster)
+            ))
+        });
+    let against: Vec<String> = against.collect();
+    match against.is_empty() {
+        true => String::new(),
+        false => format!(" Beside {}, {}.", ratio(widest), against.join("; ")),
+    }
+}
+
+fn nothing(found: &Optimized) -> String {
+    let pruned = found.pruned.iter().filter(|pruned| pruned.count > 0);
+    let why = pruned.map(|pruned| format!("{} {}", grouped(pruned.count), pruned.by.text()));
+    let why: Vec<String> = why.collect();
     let mut answer = format!(
-        "None of {} layouts can be run: {} do not divide, {} do not fit into memory",
+        "None of {} layouts can be run: {}",
         grouped(found.searched),
-        grouped(division),
-        grouped(memory)
+        why.join(", ")
     );
     let lacks = found.rejected.iter().filter_map(|rejected| {
         let lacks = rejected.memory_gib? - rejected.memory_capacity_gib?;
@@ -77,7 +215,7 @@ fn nothing(found: &Optimized) -> String {
             nearest.layout, nearest.topology
         );
     }
-    answer + "."
+    answer + "." + &pays(found)
 }
 
 /// How many GPUs a rate takes.

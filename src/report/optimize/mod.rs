@@ -1,14 +1,17 @@
 //! The result of a search over layouts: the best, the front, and the ledger of what was left out.
 
 mod answer;
+mod cluster;
 mod text;
 
 use crate::metrics::Metrics;
 use crate::numeric::FORMAT;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 
+pub use cluster::{Cluster, Over};
 pub use text::optimized_text;
 
 /// What a search found.
@@ -22,7 +25,7 @@ pub struct Optimized {
     pub title: String,
     /// The metric that is best.
     pub objective: String,
-    /// The best of each machine, the best machine first; of each so many as were asked for.
+    /// The best of each cluster, the best cluster first; of each so many as were asked for.
     pub best: Vec<Choice>,
     /// Of all that were simulated and fit, those that no other one beats in tokens/s per GPU, dollars,
     /// memory and power at once.
@@ -44,6 +47,13 @@ pub struct Optimized {
     /// Half of predictions of such steps are off by less than this share; what is nearer to the best is
     /// as good.
     pub known_error: Option<f64>,
+    /// Machines with their numbers of GPUs and networks, in the order in which they were searched, if there
+    /// are several of a machine, or a budget.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<Cluster>,
+    /// The budget, by its names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub budget: BTreeMap<String, f64>,
     /// The rate that was asked for, and the GPUs that it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
@@ -81,6 +91,8 @@ impl Optimized {
             headroom: None,
             tightest_bound: None,
             known_error: None,
+            clusters: Vec::new(),
+            budget: BTreeMap::new(),
             target: None,
             answer: String::new(),
         }
@@ -93,16 +105,23 @@ impl Optimized {
         self.searched += other.searched;
         self.simulated += other.simulated;
         for pruned in other.pruned {
-            match self.pruned.iter_mut().find(|known| known.by == pruned.by) {
-                Some(known) => known.count += pruned.count,
-                None => self.pruned.push(pruned),
-            }
+            self.prune(pruned.by, pruned.count);
         }
         self.rejected.extend(other.rejected);
+        self.clusters.extend(other.clusters);
+        self.budget.extend(other.budget);
         self.flips.extend(other.flips);
         self.headroom = self.headroom.take().or(other.headroom);
         let bounds = self.tightest_bound.into_iter().chain(other.tightest_bound);
         self.tightest_bound = bounds.reduce(f64::max);
+    }
+
+    /// So many more layouts are left out.
+    pub fn prune(&mut self, by: Reason, count: u64) {
+        match self.pruned.iter_mut().find(|known| known.by == by) {
+            Some(known) => known.count += count,
+            None => self.pruned.push(Pruned { by, count }),
+        }
     }
 
     /// Says which choices are as good as the best, and the answer. `known_error`: half of predictions of
@@ -118,9 +137,7 @@ impl Optimized {
                 let (less, more) = (best.min(own), best.max(own));
                 (more - less) / more.max(f64::MIN_POSITIVE)
             });
-            let same = first.as_ref().is_some_and(|first| {
-                first.topology == choice.topology && first.layout == choice.layout
-            });
+            let same = first.as_ref().is_some_and(|first| first.is_same(choice));
             choice.tied = !same
                 && off
                     .zip(known_error)
@@ -139,6 +156,9 @@ pub struct Choice {
     pub nodes: u32,
     /// GPUs that take part.
     pub gpus: u32,
+    /// Ports down to ports up of its leaves, if that is searched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oversubscription: Option<f64>,
     /// How the job is divided.
     pub layout: Layout,
     /// Its numbers.
@@ -150,6 +170,17 @@ pub struct Choice {
     /// The scenario that runs it.
     #[serde(skip)]
     pub scenario: Value,
+}
+
+impl Choice {
+    /// Whether it is the same layout of the same cluster.
+    #[must_use]
+    pub fn is_same(&self, other: &Choice) -> bool {
+        self.topology == other.topology
+            && self.gpus == other.gpus
+            && self.oversubscription == other.oversubscription
+            && self.layout == other.layout
+    }
 }
 
 /// How a job is divided over GPUs.
@@ -207,6 +238,8 @@ pub struct Pruned {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
+    /// The machine is above the budget.
+    Budget,
     /// GPUs, heads, layers, experts or the batch do not divide by it.
     Division,
     /// Another layout is the same job.
@@ -224,6 +257,7 @@ impl Reason {
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
+            Reason::Budget => "are on machines above the budget",
             Reason::Division => "do not divide the GPUs, heads, layers, experts or the batch",
             Reason::Same => "are the same job as another one",
             Reason::Memory => "do not fit into memory",
@@ -238,6 +272,9 @@ impl Reason {
 pub struct Rejected {
     /// The machine.
     pub topology: String,
+    /// Ports down to ports up of its leaves, if that is searched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oversubscription: Option<f64>,
     /// The layout.
     pub layout: Layout,
     /// Why.

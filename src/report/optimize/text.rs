@@ -1,6 +1,7 @@
 //! A search's result for a terminal.
 
-use super::{Choice, Flip, Optimized};
+use super::{Choice, Cluster, Flip, Optimized, Reason};
+use crate::bill::dollars;
 use crate::metrics::{label, shown};
 use crate::numbers::{grouped, micros, percent, three_digits};
 use crate::text_table::{BEST, Out, cell, left, right, styled};
@@ -23,6 +24,10 @@ pub fn optimized_text(found: &Optimized, colour: bool) -> String {
     if !others.is_empty() {
         out.heading("and with less of something else (memory, money, power)");
         table(&mut out, found, &others);
+    }
+    if !found.clusters.is_empty() {
+        out.heading("GPUs and networks, each with its best layout");
+        clusters(&mut out, found);
     }
     ledger(&mut out, found);
     if !found.flips.is_empty() {
@@ -69,7 +74,10 @@ fn table(out: &mut Out, found: &Optimized, choices: &[Choice]) {
         **name != *found.objective && choices.iter().any(|c| c.metrics.number(name).is_some())
     };
     let names: Vec<&str> = names.into_iter().filter(has).collect();
-    let mut columns = vec![left("machine"), right("GPUs"), left("layout")];
+    let ratios = choices.iter().any(|c| c.oversubscription.is_some());
+    let mut columns = vec![left("machine"), right("GPUs")];
+    columns.extend(ratios.then(|| right("oversubscription")));
+    columns.push(left("layout"));
     columns.push(right(label(&found.objective).to_owned()));
     columns.extend(names.iter().map(|name| right(label(name).to_owned())));
     columns.push(left(""));
@@ -78,15 +86,13 @@ fn table(out: &mut Out, found: &Optimized, choices: &[Choice]) {
             let value = choice.metrics.number(name);
             value.map_or_else(|| "–".to_owned(), |value| shown(name, value))
         };
-        let mut cells = vec![
-            cell(choice.topology.clone()),
-            cell(choice.gpus.to_string()),
-            cell(choice.layout.to_string()),
-            match choice.tied {
-                true => styled(number(&found.objective), BEST),
-                false => cell(number(&found.objective)),
-            },
-        ];
+        let mut cells = vec![cell(choice.topology.clone()), cell(choice.gpus.to_string())];
+        cells.extend(ratios.then(|| cell(ratio(choice.oversubscription))));
+        cells.push(cell(choice.layout.to_string()));
+        cells.push(match choice.tied {
+            true => styled(number(&found.objective), BEST),
+            false => cell(number(&found.objective)),
+        });
         cells.extend(names.iter().map(|name| cell(number(name))));
         cells.push(cell(if choice.tied { "as good" } else { "" }));
         cells
@@ -99,6 +105,75 @@ fn table(out: &mut Out, found: &Optimized, choices: &[Choice]) {
             percent(error)
         ));
     }
+}
+
+pub(super) fn ratio(ratio: Option<f64>) -> String {
+    ratio.map_or_else(String::new, |ratio| ratio.to_string())
+}
+
+/// What clusters have in common with rows of choices, and what they draw and cost.
+fn clusters(out: &mut Out, found: &Optimized) {
+    let all = &found.clusters;
+    let objective = found.objective.as_str();
+    let names = ["tokens_per_s", "time_us", "usd_per_mtok"];
+    let has = |name: &&str| **name != *objective && all.iter().any(|c| c.number(name).is_some());
+    let names: Vec<&str> = names.into_iter().filter(has).collect();
+    let known = |of: fn(&Cluster) -> Option<f64>| all.iter().any(|c| of(c).is_some());
+    type Figure = (&'static str, fn(&Cluster) -> Option<f64>, fn(f64) -> String);
+    let figures: [Figure; 3] = [
+        ("$ an hour", |c| c.usd_per_hour, dollars),
+        ("kW", |c| c.kw, three_digits),
+        ("network, $", |c| c.network_usd, dollars),
+    ];
+    let figures: Vec<Figure> = figures.into_iter().filter(|f| known(f.1)).collect();
+    let ratios = all.iter().any(|c| c.oversubscription.is_some());
+    let mut columns = vec![left("machine"), right("nodes"), right("GPUs")];
+    columns.extend(ratios.then(|| right("oversubscription")));
+    columns.push(right(label(objective).to_owned()));
+    columns.extend(names.iter().map(|name| right(label(name).to_owned())));
+    columns.extend(figures.iter().map(|(name, ..)| right(*name)));
+    columns.push(left("best layout"));
+    // Numbers of nodes that no layout divides stand in a row.
+    let alike = all.chunk_by(|a, b| {
+        let of = |c: &Cluster| {
+            (
+                c.topology.clone(),
+                c.oversubscription.map(f64::to_bits),
+                c.why,
+            )
+        };
+        a.why == Some(Reason::Division) && of(a) == of(b)
+    });
+    let rows = alike.filter_map(|alike| {
+        let (cluster, last) = (alike.first()?, alike.last()?);
+        let whole = |count: fn(&Cluster) -> u32| match (count(cluster), count(last)) {
+            (first, last) if first == last => first.to_string(),
+            (first, last) => format!("{first} to {last}"),
+        };
+        let number = |name: &str| {
+            let value = cluster.number(name);
+            cell(value.map_or_else(|| "–".to_owned(), |value| shown(name, value)))
+        };
+        let mut cells = vec![
+            cell(cluster.topology.clone()),
+            cell(whole(|c| c.nodes)),
+            cell(whole(|c| c.gpus)),
+        ];
+        cells.extend(ratios.then(|| cell(ratio(cluster.oversubscription))));
+        cells.push(number(objective));
+        cells.extend(names.iter().map(|name| number(name)));
+        cells.extend(figures.iter().map(|(_, of, text)| {
+            let known = |cluster| of(cluster).map_or_else(|| "unknown".to_owned(), text);
+            cell(match (known(cluster), known(last)) {
+                (first, last) if first == last => first,
+                (first, last) => format!("{first} to {last}"),
+            })
+        }));
+        cells.push(cell(cluster.outcome()));
+        Some(cells)
+    });
+    let rows: Vec<_> = rows.collect();
+    out.table(&columns, &rows);
 }
 
 fn ledger(out: &mut Out, found: &Optimized) {

@@ -1,0 +1,199 @@
+//! What became of the layouts of a cluster, and the search that fills it.
+
+use super::ask::{Ask, Progress};
+use super::bounds::CollectiveBounds;
+use super::ground::{Candidate, Ground};
+use super::space::layout_of;
+use crate::error::ScenarioError;
+use crate::site::Machines;
+use fabricsim_budget::{Budget, threads};
+use fabricsim_report::Summary;
+use fabricsim_report::optimize::{Choice, Reason, Rejected};
+use fabricsim_units::Time;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What became of the layouts of one cluster.
+#[derive(Default)]
+pub(super) struct Ledger {
+    pub(super) counts: BTreeMap<Reason, u64>,
+    pub(super) rejected: Vec<Rejected>,
+    pub(super) simulated: Vec<Choice>,
+    summaries: Vec<Summary>,
+    /// The largest bound as a share of what was then simulated.
+    pub(super) tightest: f64,
+    pub(super) searched: u64,
+}
+
+impl Ledger {
+    /// All layouts of a cluster that is not searched.
+    pub(super) fn without(ground: &Ground, why: Reason) -> Self {
+        let searched = ground.space.size();
+        Ledger {
+            counts: BTreeMap::from([(why, searched)]),
+            searched,
+            ..Ledger::default()
+        }
+    }
+
+    /// Simulates layouts in the order of their bounds, until none is below what was found.
+    pub(super) fn of(
+        ground: &Ground,
+        ask: Ask<'_>,
+        (budget, machines): (&Budget, &Machines),
+        progress: &dyn Fn(Progress<'_>),
+    ) -> Result<Self, ScenarioError> {
+        let mut ledger = Ledger {
+            searched: ground.space.size(),
+            ..Ledger::default()
+        };
+        let mut candidates = ledger.candidates(ground, budget)?.into_iter();
+        let each = Budget {
+            threads: 1,
+            ..budget.clone()
+        };
+        let at_once = budget.threads.max(1);
+        loop {
+            let limit = match ask.exhaustive {
+                true => Time::MAX,
+                false => ledger.kth_best(ask.top),
+            };
+            let left = candidates.len() as u64;
+            let next: Vec<Candidate> = candidates
+                .by_ref()
+                .take(at_once)
+                .take_while(|candidate| loosened(candidate.bound, ledger.tightest) <= limit)
+                .collect();
+            if next.is_empty() {
+                *ledger.counts.entry(Reason::Bound).or_default() += left;
+                break;
+            }
+            let taken = next.len() as u64;
+            let results = threads::each(
+                &next,
+                Some(at_once),
+                || (),
+                |(), candidate| ground.simulate(candidate, (&each, machines)),
+            );
+            // One that was looked at and is slower ends the search.
+            let over = taken < (at_once as u64).min(left);
+            for (candidate, result) in next.iter().zip(results) {
+                ledger.add(ground, candidate, result);
+            }
+            progress(Progress {
+                machine: &ground.site.topology.name,
+                gpus: ground.gpus(),
+                simulated: ledger.simulated.len() as u64,
+                left: candidates.len() as u64,
+            });
+            if over {
+                *ledger.counts.entry(Reason::Bound).or_default() += left - taken;
+                break;
+            }
+        }
+        Ok(ledger)
+    }
+
+    /// All layouts that divide and fit, by their bounds; the others are noted.
+    fn candidates(
+        &mut self,
+        ground: &Ground,
+        budget: &Budget,
+    ) -> Result<Vec<Candidate>, ScenarioError> {
+        let collectives = CollectiveBounds::new(&ground.site);
+        let places: Vec<u64> = (0..ground.space.size()).collect();
+        let looked = threads::each(
+            &places,
+            Some(budget.threads),
+            || (),
+            |(), &place| ground.candidate(place, &collectives),
+        );
+        let mut candidates = Vec::new();
+        for found in looked {
+            match found? {
+                Err(reason) => *self.counts.entry(reason).or_default() += 1,
+                Ok(candidate) if candidate.memory.fits => candidates.push(candidate),
+                Ok(candidate) => {
+                    *self.counts.entry(Reason::Memory).or_default() += 1;
+                    self.rejected
+                        .push(ground.rejected(&candidate, Reason::Memory));
+                }
+            }
+        }
+        candidates.sort_by_key(|candidate| candidate.bound);
+        Ok(candidates)
+    }
+
+    fn add(
+        &mut self,
+        ground: &Ground,
+        candidate: &Candidate,
+        result: Result<(Value, Summary), ScenarioError>,
+    ) {
+        let ran = result.ok().and_then(|(scenario, summary)| {
+            let variant = summary.variants.first()?;
+            let time = variant.metrics.time_us?;
+            let choice = Choice {
+                topology: ground.site.topology.name.clone(),
+                nodes: variant.nodes,
+                gpus: variant.gpus,
+                oversubscription: ground.oversubscription,
+                layout: layout_of(&candidate.job, ground.gpus()),
+                metrics: variant.metrics.clone(),
+                step_bound_us: candidate.bound.micros(),
+                tied: false,
+                scenario,
+            };
+            Some((choice, time, summary))
+        });
+        match ran {
+            Some((choice, time, summary)) => {
+                self.tightest = self.tightest.max(candidate.bound.micros() / time);
+                self.simulated.push(choice);
+                self.summaries.push(summary);
+            }
+            None => {
+                *self.counts.entry(Reason::Refused).or_default() += 1;
+                self.rejected
+                    .push(ground.rejected(candidate, Reason::Refused));
+            }
+        }
+    }
+
+    /// The time of the last of those that are to be found; without so many, none is too slow.
+    fn kth_best(&self, top: usize) -> Time {
+        let times = self.simulated.iter().filter_map(|c| c.metrics.time_us);
+        let mut times: Vec<f64> = times.collect();
+        times.sort_by(f64::total_cmp);
+        times
+            .get(top.max(1) - 1)
+            .map_or(Time::MAX, |us| Time::from_picos((us * 1e6) as u64))
+    }
+
+    /// The fastest, and the summary of the first.
+    pub(super) fn best(&self, top: usize) -> (Vec<Choice>, Option<Summary>) {
+        let mut order: Vec<usize> = (0..self.simulated.len()).collect();
+        let time = |&index: &usize| {
+            let time = self.simulated[index].metrics.time_us;
+            time.unwrap_or(f64::INFINITY)
+        };
+        order.sort_by(|a, b| time(a).total_cmp(&time(b)));
+        let best = order.iter().take(top).map(|&i| self.simulated[i].clone());
+        let summary = order.first().map(|&first| self.summaries[first].clone());
+        (best.collect(), summary)
+    }
+
+    /// Why nothing of it can be run: what most of its layouts are left out by.
+    pub(super) fn reason(&self) -> Option<Reason> {
+        let most = self.counts.iter().max_by_key(|(_, count)| **count);
+        most.map(|(reason, _)| *reason)
+    }
+}
+
+/// A bound that has been seen above what was simulated counts for less.
+fn loosened(bound: Time, tightest: f64) -> Time {
+    match tightest > 1.0 {
+        true => Time::from_picos((bound.picos() as f64 / tightest) as u64),
+        false => bound,
+    }
+}
