@@ -2,9 +2,10 @@
 
 use crate::site::Site;
 use fabricsim_collective::Collective;
-use fabricsim_plan::{Cuts, Operation};
+use fabricsim_plan::{CutKind, Cuts, Operation};
 use fabricsim_topology::DeviceId;
 use fabricsim_units::{Bytes, Time};
+use fabricsim_workload::training::bound::Least;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +23,7 @@ impl<'g> CollectiveBounds<'g> {
         }
     }
 
-    pub(super) fn of(&self, group: &[DeviceId], collective: Collective, bytes: Bytes) -> Time {
+    pub(super) fn of(&self, group: &[DeviceId], collective: Collective, bytes: Bytes) -> Least {
         let cuts = {
             let mut known = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
             let site = self.site;
@@ -35,6 +36,13 @@ impl<'g> CollectiveBounds<'g> {
             matrix: None,
         };
         let bounds = cuts.bounds(operation);
-        bounds.in_switches.map_or(Time::ZERO, |cut| cut.time())
+        bounds.in_switches.map_or(Least::FREE, |cut| {
+            let whole = cut.time();
+            let waits = match cut.kind {
+                CutKind::Gpu => whole,
+                _ => Time::from_picos(whole.picos() / 2),
+            };
+            Least { whole, waits }
+        })
     }
 }

@@ -46,12 +46,6 @@ pub(super) struct Weights {
     pub(super) experts: u64,
 }
 
-impl Weights {
-    pub(super) fn all(&self) -> u64 {
-        self.dense.iter().sum::<u64>() + self.experts
-    }
-}
-
 /// What a job's parts take on its GPUs.
 pub(super) struct StageCosts {
     /// A layer with a dense MLP.

@@ -1,8 +1,9 @@
 //! Gradients and weights on their way between replicas.
 
 use super::buckets::Filling;
-use super::costs::{Weights, end_weights, layer_weights};
+use super::costs::Weights;
 use super::layers::Deps;
+use super::owned::{part, stage_weights, whole_layer};
 use super::resolve::Training;
 use super::script::{COMPUTE, DATA, Slot, collective};
 use super::spec::{Backend, Compression, DataParallelSpec};
@@ -228,7 +229,7 @@ impl StepWriter<'_, '_, '_> {
         let dense: u64 = weights.iter().flat_map(|w| &w.dense).sum();
         let experts: u64 = weights.iter().map(|w| w.experts).sum();
         let own = if t.divides_each_micro_batch() {
-            self.part(dense, experts)
+            part(t, dense, experts)
         } else {
             dense + experts
         };
@@ -239,13 +240,6 @@ impl StepWriter<'_, '_, '_> {
         (!t.divides_each_micro_batch()).then_some(sum)
     }
 
-    /// One replica's part of weights, and of those of experts.
-    fn part(&self, dense: u64, experts: u64) -> u64 {
-        let dims = &self.training.dims;
-        let replicas = u64::from(dims.dp * dims.cp);
-        dense.div_ceil(replicas) + experts.div_ceil((replicas / u64::from(dims.ep)).max(1))
-    }
-
     /// All gradients that have not gone out.
     pub(super) fn flush_gradients(&mut self) {
         if self.gradients.waiting > 0 {
@@ -254,7 +248,7 @@ impl StepWriter<'_, '_, '_> {
         self.send_held();
         if self.training.spec.data_parallel == DataParallelSpec::SingleProcess {
             let width = u64::from(self.training.gradient_bytes());
-            let bytes = self.stage_weights().0 * width;
+            let bytes = stage_weights(self.training, self.at.pp).0 * width;
             let operation = collective("sum of gradients", Collective::Reduce, bytes);
             let after = self.last;
             let called = self
@@ -265,48 +259,9 @@ impl StepWriter<'_, '_, '_> {
         self.gradients.first_step = false;
     }
 
-    /// Weights of this rank's stage that all replicas have, and those of its experts.
-    pub(super) fn stage_weights(&self) -> (u64, u64) {
-        let t = self.training;
-        let (mut dense, mut experts) = (0, 0);
-        for layers in &t.layers[self.at.pp as usize] {
-            for layer in layers.clone() {
-                for half in layer_weights(t, layer) {
-                    dense += half.dense.iter().sum::<u64>();
-                    experts += half.experts;
-                }
-            }
-        }
-        let [embedding, head] = end_weights(t);
-        if self.at.pp == 0 {
-            dense += embedding;
-        }
-        if self.at.pp + 1 == t.dims.pp {
-            dense += head;
-        }
-        (dense, experts)
-    }
-
-    /// Parameters that this rank's optimiser updates.
-    pub(super) fn updated(&self) -> Option<u64> {
-        let t = self.training;
-        let (dense, experts) = self.stage_weights();
-        let parameters = match &t.spec.data_parallel {
-            DataParallelSpec::Ddp(_) => dense + experts,
-            DataParallelSpec::Zero(_) => self.part(dense, experts),
-            DataParallelSpec::Fsdp(_) => {
-                dense.div_ceil(u64::from(t.shard_group))
-                    + experts.div_ceil(u64::from(t.expert_shards()))
-            }
-            DataParallelSpec::SingleProcess if self.at.dp > 0 => return None,
-            DataParallelSpec::SingleProcess => dense,
-        };
-        Some(parameters)
-    }
-
     /// The first GPU's weights and the inputs go to all others.
     pub(super) fn spread(&mut self) {
-        let bytes = self.stage_weights().0 * 4;
+        let bytes = stage_weights(self.training, self.at.pp).0 * 4;
         let after = self.last;
         let weights = collective("weights from the first GPU", Collective::Broadcast, bytes);
         let called = self
@@ -356,7 +311,7 @@ impl StepWriter<'_, '_, '_> {
             return;
         }
         let after = self.last;
-        let (dense, experts) = self.stage_weights();
+        let (dense, experts) = stage_weights(self.training, self.at.pp);
         let mut rest = dense * 2;
         // As many parts as gradients have, which are twice as wide or as wide.
         let width = u64::from(self.training.gradient_bytes());
@@ -390,7 +345,7 @@ impl StepWriter<'_, '_, '_> {
     }
 
     pub(super) fn layer_bytes(&self, layer: u64, width: u64) -> u64 {
-        let halves = layer_weights(self.training, layer);
-        halves.iter().map(super::costs::Weights::all).sum::<u64>() * width
+        let (dense, experts) = whole_layer(self.training, layer);
+        (dense + experts) * width
     }
 }

@@ -10,6 +10,7 @@ mod footprint;
 mod gradients;
 mod layers;
 pub mod lower;
+mod owned;
 pub mod resolve;
 mod script;
 mod shards;

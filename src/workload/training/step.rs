@@ -4,6 +4,7 @@ use super::buckets::Filling;
 use super::costs::{BlockCost, LayerCost, StageCosts, end_weights, layer_weights};
 use super::gradients::Gradients;
 use super::layers::Deps;
+use super::owned::updated;
 use super::resolve::Training;
 use super::script::{
     BACKWARD_IN, BACKWARD_OUT, COMPUTE, EMBEDDING, END, FORWARD_IN, FORWARD_OUT, Slot, TENSOR,
@@ -436,7 +437,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             .writer
             .call(END, Slot::Model, operation, deps.as_slice());
         deps.add(called);
-        if let Some(parameters) = self.updated() {
+        if let Some(parameters) = updated(self.training, self.at.pp, self.at.dp) {
             let kernels = self.costs.optimiser(parameters, self.training);
             self.run("optimiser", kernels, &deps);
         } else {
