@@ -90,9 +90,11 @@ fn scenario(space: &Small) -> Scenario {
 
 fn found(space: &Small, exhaustive: bool) -> Optimized {
     let machines = [TopologyRef::Name(space.machine.to_owned())];
+    // Buckets are tried with the fastest of those that were simulated, which are more of all.
     let over: Vec<AxisSpec> = space
         .over
         .iter()
+        .chain(&["bucket=null"])
         .map(|text| parse_axis(text).unwrap())
         .collect();
     let ask = Ask {
@@ -332,7 +334,14 @@ fn a_budget_leaves_out_what_is_above_it_or_says_how_many_gpus_there_are() {
     // 2.50 dollars a GPU-hour: 20 for one server, 40 for two.
     let at = ["-t", "dgx-h100", "--set", "dollars_per_gpu_hour=2.5"];
     let with = |more: &[&'static str]| [&at[..], more].concat();
-    let found = document(&with(&["--gpus", "8,16", "--budget", "usd_per_hour=30"]));
+    let found = document(&with(&[
+        "--gpus",
+        "8,16",
+        "--budget",
+        "usd_per_hour=30",
+        "--over",
+        "bucket=null",
+    ]));
     assert_eq!(found["best"].as_array().unwrap().len(), 1);
     assert_eq!(found["best"][0]["gpus"], 8);
     let over = &found["clusters"][1];
@@ -377,4 +386,52 @@ fn a_budget_leaves_out_what_is_above_it_or_says_how_many_gpus_there_are() {
     let (code, _, err) = gpt2(&unknown);
     let place = "--set 'hardware.devices.nvswitch2.nvswitch.power.busy=";
     assert!(code == 2 && err.contains(place), "{err}");
+}
+
+#[test]
+fn other_buckets_are_tried_for_the_fastest_and_told() {
+    let at = [
+        "-t",
+        "dgx-h100",
+        "--gpus",
+        "16",
+        "--over",
+        "sharding=ddp,zero",
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("found");
+    let target = target.to_str().unwrap();
+    let found = document(&[&at[..], &["-o", target]].concat());
+    assert!(found["bucketed"].as_u64().unwrap() > 0);
+    let answer = found["answer"].as_str().unwrap();
+    assert!(answer.contains("Bucket sizes were tried for"), "{answer}");
+    let pruned = found["pruned"].as_array().unwrap();
+    let pruned: u64 = pruned.iter().map(|p| p["count"].as_u64().unwrap()).sum();
+    let simulated = found["simulated"].as_u64().unwrap();
+    assert_eq!(found["searched"].as_u64(), Some(simulated + pruned));
+    // It is no worse than with the usual buckets, and the file of the best has its own.
+    let usual = document(&[&at[..], &["--over", "bucket=null"]].concat());
+    assert_eq!(usual["bucketed"], 0);
+    let time = |found: &Value| found["best"][0]["metrics"]["time_us"].as_f64().unwrap();
+    assert!(time(&found) < time(&usual), "{answer}");
+    let file = std::fs::read_to_string(format!("{target}/best-1-dgx-h100.json")).unwrap();
+    let scenario: Value = serde_json::from_str(&file).unwrap();
+    let layout = &found["best"][0]["layout"];
+    let sharding = layout["sharding"].as_str().unwrap();
+    let own = &scenario["job"]["training"]["data_parallel"][sharding]["bucket"];
+    assert_eq!(own.as_str().and_then(bytes), layout["bucket"].as_u64());
+
+    // The page has the answer, both pictures and every layout that was simulated.
+    let page = std::fs::read_to_string(format!("{target}/report.html")).unwrap();
+    assert_eq!(page.matches("<svg").count(), 2);
+    let layouts = page.split("<section class=\"points\">").nth(1).unwrap();
+    let layouts = layouts.split("</section>").next().unwrap();
+    assert_eq!(layouts.matches("<tr").count() as u64, simulated + 1);
+    let lead = answer.split(". ").next().unwrap();
+    assert!(page.contains(&format!("<p class=\"lead\">{lead}.</p>")));
+}
+
+/// A size as scenarios write it.
+fn bytes(text: &str) -> Option<u64> {
+    fabricsim::units::Bytes::parse(text).ok().map(|b| b.get())
 }

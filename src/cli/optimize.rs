@@ -6,7 +6,7 @@ use super::{CliError, output, terminal};
 use fabricsim_experiment::optimize::{Ask, Limit, Progress, Size, fewest_gpus, optimize};
 use fabricsim_experiment::sweep::{AxisSpec, parse_axis};
 use fabricsim_experiment::{Machines, Scenario, ScenarioError, catalogue, parse};
-use fabricsim_report::optimize::{Optimized, optimized_text};
+use fabricsim_report::optimize::{Optimized, optimized_page, optimized_text};
 use fabricsim_report::{Metrics, ReportError, write_file};
 use fabricsim_topology::error::nearest;
 use fabricsim_workload::model::presets;
@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 /// is simulated in the order of a bound on its step, until no bound is below what was found.
 ///
 /// Tried are tensor parallelism inside an NVLink domain, context parallelism of sequences from 16,384
-/// tokens on, micro-batches up to 8 sequences, up to 8 virtual stages, and buckets as the scenario has
-/// them; --over tries other values.
+/// tokens on, micro-batches up to 8 sequences, and up to 8 virtual stages; a quarter, 4 and 16 times the
+/// size of buckets for the fastest alone. --over tries other values.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A training scenario, its file or the name of a shipped one; or a model, such as llama3-70b
@@ -84,8 +84,9 @@ pub(super) struct Args {
     exhaustive: bool,
     #[command(flatten)]
     resources: BudgetArgs,
-    /// Also writes a folder: optimized.json, and the scenario of each of the best
-    #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
+    /// Also writes a folder: optimized.json, report.html, and the scenario of each of the best; or a page or
+    /// the document alone
+    #[arg(short, long, value_name = "DIR|FILE.html|FILE.json", value_parser = output::file_ending_in(&["html", "json"]))]
     output: Option<PathBuf>,
     /// Prints one JSON document
     #[arg(long)]
@@ -315,14 +316,21 @@ fn document(found: &Optimized) -> Result<String, CliError> {
     Ok(text + "\n")
 }
 
-/// The folder: the document, and a scenario for each of the best.
+/// The page or the document; or the folder with both, and a scenario for each of the best.
 fn write(target: &Path, found: &Optimized) -> Result<(), CliError> {
+    match output::ending(target).as_deref() {
+        Some("html") => return Ok(write_file(target, optimized_page(found)?.as_bytes())?),
+        Some("json") => return Ok(write_file(target, document(found)?.as_bytes())?),
+        _ => {}
+    }
     std::fs::create_dir_all(target).map_err(|source| ReportError::Io {
         action: "create",
         path: target.to_owned(),
         source,
     })?;
     write_file(&target.join("optimized.json"), document(found)?.as_bytes())?;
+    let page = optimized_page(found)?;
+    write_file(&target.join("report.html"), page.as_bytes())?;
     for (index, choice) in found.best.iter().enumerate() {
         let name = format!("best-{}-{}.json", index + 1, choice.topology);
         let text = format!("{:#}\n", choice.scenario);

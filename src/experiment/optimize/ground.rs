@@ -184,10 +184,38 @@ impl Ground {
         let Ok(training) = Training::new(&job, self.gpus()) else {
             return Ok(Err(Reason::Division));
         };
-        let memory = self.memory(&training)?;
+        self.looked_at(&training, collectives).map(Ok)
+    }
+
+    /// A job's memory and bound.
+    fn looked_at(
+        &self,
+        training: &Training,
+        collectives: &CollectiveBounds<'_>,
+    ) -> Result<Candidate, ScenarioError> {
+        let memory = self.memory(training)?;
         let of = |group: &[DeviceId], collective, bytes| collectives.of(group, collective, bytes);
-        let bound = step_bound(&training, (&self.site.topology, &self.site.gpus), &of)?;
-        Ok(Ok(Candidate { job, bound, memory }))
+        let bound = step_bound(training, (&self.site.topology, &self.site.gpus), &of)?;
+        Ok(Candidate {
+            job: training.spec.clone(),
+            bound,
+            memory,
+        })
+    }
+
+    /// The same layout with buckets of other sizes.
+    pub(super) fn other_buckets(
+        &self,
+        job: &TrainingSpec,
+        collectives: &CollectiveBounds<'_>,
+    ) -> Result<Vec<Candidate>, ScenarioError> {
+        let Ok(training) = Training::new(job, self.gpus()) else {
+            return Ok(Vec::new());
+        };
+        let others = self.space.other_buckets(&training).into_iter();
+        let trainings = others.filter_map(|job| Training::new(&job, self.gpus()).ok());
+        let looked = trainings.map(|training| self.looked_at(&training, collectives));
+        looked.collect()
     }
 
     /// A layout that is none of the answers.
@@ -197,7 +225,7 @@ impl Ground {
         Rejected {
             topology: self.site.topology.name.clone(),
             oversubscription: self.oversubscription,
-            layout: layout_of(&candidate.job, self.gpus()),
+            layout: layout_of(&candidate.job, &self.job, self.gpus()),
             why,
             memory_gib: memory.map(|memory| gib(memory.total)),
             memory_capacity_gib: memory.map(|memory| gib(memory.capacity)),

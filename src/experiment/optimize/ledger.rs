@@ -10,8 +10,12 @@ use fabricsim_budget::{Budget, threads};
 use fabricsim_report::Summary;
 use fabricsim_report::optimize::{Choice, Reason, Rejected};
 use fabricsim_units::Time;
+use fabricsim_workload::training::spec::TrainingSpec;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// Other sizes of buckets are tried with so many of the best, at most.
+const BUCKETED: usize = 10;
 
 /// What became of the layouts of one cluster.
 #[derive(Default)]
@@ -20,6 +24,9 @@ pub(super) struct Ledger {
     pub(super) rejected: Vec<Rejected>,
     pub(super) simulated: Vec<Choice>,
     summaries: Vec<Summary>,
+    jobs: Vec<TrainingSpec>,
+    /// Of so many of the best, buckets of other sizes were tried.
+    pub(super) bucketed: u64,
     /// The largest bound as a share of what was then simulated.
     pub(super) tightest: f64,
     pub(super) searched: u64,
@@ -47,7 +54,8 @@ impl Ledger {
             searched: ground.space.size(),
             ..Ledger::default()
         };
-        let mut candidates = ledger.candidates(ground, budget)?.into_iter();
+        let collectives = CollectiveBounds::new(&ground.site);
+        let mut candidates = ledger.candidates(ground, &collectives, budget)?.into_iter();
         let each = Budget {
             threads: 1,
             ..budget.clone()
@@ -91,33 +99,74 @@ impl Ledger {
                 break;
             }
         }
+        ledger.buckets(ground, &collectives, (&each, machines, at_once))?;
         Ok(ledger)
+    }
+
+    /// Buckets of other sizes for the best, as long as that takes no longer than the search did. Their
+    /// sizes are on no bound, so that trying them with all layouts would take several times as long.
+    fn buckets(
+        &mut self,
+        ground: &Ground,
+        collectives: &CollectiveBounds<'_>,
+        (each, machines, at_once): (&Budget, &Machines, usize),
+    ) -> Result<(), ScenarioError> {
+        let events = |ledger: &Ledger, from: usize| -> u64 {
+            let new = ledger.simulated[from..].iter();
+            new.filter_map(|choice| choice.metrics.events).sum()
+        };
+        let before = self.simulated.len();
+        let most = events(self, 0);
+        for index in self.order().into_iter().take(BUCKETED) {
+            if events(self, before) > most {
+                break;
+            }
+            let others = ground.other_buckets(&self.jobs[index], collectives)?;
+            self.bucketed += u64::from(!others.is_empty());
+            self.searched += others.len() as u64;
+            let (fit, not): (Vec<_>, Vec<_>) = others.into_iter().partition(|c| c.memory.fits);
+            for candidate in not {
+                self.too_large(ground, &candidate);
+            }
+            let results = threads::each(
+                &fit,
+                Some(at_once),
+                || (),
+                |(), candidate| ground.simulate(candidate, (each, machines)),
+            );
+            for (candidate, result) in fit.iter().zip(results) {
+                self.add(ground, candidate, result);
+            }
+        }
+        Ok(())
+    }
+
+    fn too_large(&mut self, ground: &Ground, candidate: &Candidate) {
+        *self.counts.entry(Reason::Memory).or_default() += 1;
+        self.rejected
+            .push(ground.rejected(candidate, Reason::Memory));
     }
 
     /// All layouts that divide and fit, by their bounds; the others are noted.
     fn candidates(
         &mut self,
         ground: &Ground,
+        collectives: &CollectiveBounds<'_>,
         budget: &Budget,
     ) -> Result<Vec<Candidate>, ScenarioError> {
-        let collectives = CollectiveBounds::new(&ground.site);
         let places: Vec<u64> = (0..ground.space.size()).collect();
         let looked = threads::each(
             &places,
             Some(budget.threads),
             || (),
-            |(), &place| ground.candidate(place, &collectives),
+            |(), &place| ground.candidate(place, collectives),
         );
         let mut candidates = Vec::new();
         for found in looked {
             match found? {
                 Err(reason) => *self.counts.entry(reason).or_default() += 1,
                 Ok(candidate) if candidate.memory.fits => candidates.push(candidate),
-                Ok(candidate) => {
-                    *self.counts.entry(Reason::Memory).or_default() += 1;
-                    self.rejected
-                        .push(ground.rejected(&candidate, Reason::Memory));
-                }
+                Ok(candidate) => self.too_large(ground, &candidate),
             }
         }
         candidates.sort_by_key(|candidate| candidate.bound);
@@ -138,7 +187,7 @@ impl Ledger {
                 nodes: variant.nodes,
                 gpus: variant.gpus,
                 oversubscription: ground.oversubscription,
-                layout: layout_of(&candidate.job, ground.gpus()),
+                layout: layout_of(&candidate.job, &ground.job, ground.gpus()),
                 metrics: variant.metrics.clone(),
                 step_bound_us: candidate.bound.micros(),
                 tied: false,
@@ -151,6 +200,7 @@ impl Ledger {
                 self.tightest = self.tightest.max(candidate.bound.micros() / time);
                 self.simulated.push(choice);
                 self.summaries.push(summary);
+                self.jobs.push(candidate.job.clone());
             }
             None => {
                 *self.counts.entry(Reason::Refused).or_default() += 1;
@@ -170,14 +220,20 @@ impl Ledger {
             .map_or(Time::MAX, |us| Time::from_picos((us * 1e6) as u64))
     }
 
-    /// The fastest, and the summary of the first.
-    pub(super) fn best(&self, top: usize) -> (Vec<Choice>, Option<Summary>) {
+    /// Those that were simulated, the fastest first.
+    fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.simulated.len()).collect();
         let time = |&index: &usize| {
             let time = self.simulated[index].metrics.time_us;
             time.unwrap_or(f64::INFINITY)
         };
         order.sort_by(|a, b| time(a).total_cmp(&time(b)));
+        order
+    }
+
+    /// The fastest, and the summary of the first.
+    pub(super) fn best(&self, top: usize) -> (Vec<Choice>, Option<Summary>) {
+        let order = self.order();
         let best = order.iter().take(top).map(|&i| self.simulated[i].clone());
         let summary = order.first().map(|&first| self.summaries[first].clone());
         (best.collect(), summary)

@@ -142,6 +142,7 @@ impl Search {
         }
         found.searched += ledger.searched;
         found.simulated += ledger.simulated.len() as u64;
+        found.bucketed += ledger.bucketed;
         found.rejected.extend(ledger.rejected.iter().cloned());
         if ledger.tightest > 0.0 {
             let tightest = found.tightest_bound.unwrap_or(0.0);
@@ -194,6 +195,7 @@ impl Search {
         }
         clusters.sort_by(|a, b| by_objective(a.best.first(), b.best.first(), ask.objective));
         found.pareto = pareto(&all);
+        found.all = all;
         found.pruned.sort_by_key(|pruned| pruned.by);
         found.rejected.sort_by(|a, b| {
             let bound = |us: Option<f64>| us.unwrap_or(f64::INFINITY);

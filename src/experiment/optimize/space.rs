@@ -5,8 +5,10 @@ use crate::sweep::AxisSpec;
 use fabricsim_report::optimize::{Layout, Reason};
 use fabricsim_topology::Fault;
 use fabricsim_topology::error::nearest;
+use fabricsim_units::Bytes;
 use fabricsim_workload::model::kernel::AttentionKernel;
 use fabricsim_workload::model::{ModelSpec, Recompute};
+use fabricsim_workload::training::resolve::Training;
 use fabricsim_workload::training::spec::{
     DataParallelSpec, DdpSpec, FsdpSpec, TrainingSpec, ZeroSpec,
 };
@@ -51,6 +53,8 @@ const KNOBS: [(Knob, &str); 9] = [
 #[derive(Debug, Clone, PartialEq)]
 pub struct Space {
     values: [Vec<Value>; 9],
+    /// Nobody has asked for buckets of certain sizes.
+    any_bucket: bool,
 }
 
 /// Sequences from here on are worth sharing between GPUs.
@@ -98,6 +102,7 @@ impl Space {
                 ["ddp", "zero", "fsdp"].map(Value::from).to_vec(),
                 vec![Value::Null],
             ],
+            any_bucket: true,
         }
     }
 
@@ -124,6 +129,7 @@ impl Space {
             return Err(fault("--over", format!("{path} without values"), "values"));
         }
         self.values[place] = values;
+        self.any_bucket &= KNOBS[place].0 != Knob::Bucket;
         Ok(())
     }
 
@@ -134,6 +140,25 @@ impl Space {
             .iter()
             .map(|values| values.len() as u64)
             .product()
+    }
+
+    /// Other sizes of buckets than that of a layout, where gradients go out in buckets and nobody has
+    /// asked for certain sizes: a quarter, 4 and 16 times as much.
+    pub(super) fn other_buckets(&self, training: &Training) -> Vec<TrainingSpec> {
+        let dims = training.dims;
+        let bucket = bucket_of(&training.spec.data_parallel)
+            .filter(|_| self.any_bucket && dims.dp * dims.cp > 1);
+        let sizes = bucket.map(|own| [own.get() / 4, own.get() * 4, own.get() * 16]);
+        let with = |size: u64| {
+            let mut job = training.spec.clone();
+            match &mut job.data_parallel {
+                DataParallelSpec::Ddp(ddp) => ddp.bucket = Bytes::new(size),
+                DataParallelSpec::Zero(zero) => zero.bucket = Bytes::new(size),
+                DataParallelSpec::Fsdp(_) | DataParallelSpec::SingleProcess => {}
+            }
+            job
+        };
+        sizes.into_iter().flatten().map(with).collect()
     }
 
     /// The values at a place among all combinations.
@@ -214,6 +239,15 @@ fn sharded(base: &DataParallelSpec, name: &str) -> Option<DataParallelSpec> {
     })
 }
 
+/// What a bucket of gradients holds, of those that have buckets.
+fn bucket_of(spec: &DataParallelSpec) -> Option<Bytes> {
+    match spec {
+        DataParallelSpec::Ddp(ddp) => Some(ddp.bucket),
+        DataParallelSpec::Zero(zero) => Some(zero.bucket),
+        DataParallelSpec::Fsdp(_) | DataParallelSpec::SingleProcess => None,
+    }
+}
+
 fn sharding_name(spec: &DataParallelSpec) -> &'static str {
     match spec {
         DataParallelSpec::Ddp(_) => "ddp",
@@ -223,8 +257,11 @@ fn sharding_name(spec: &DataParallelSpec) -> &'static str {
     }
 }
 
-/// The layout of a job on so many GPUs.
-pub(super) fn layout_of(job: &TrainingSpec, gpus: u32) -> Layout {
+/// The layout of a job on so many GPUs; with the size of its buckets if it is other than that of `base`.
+pub(super) fn layout_of(job: &TrainingSpec, base: &TrainingSpec, gpus: u32) -> Layout {
+    let usual = sharded(&base.data_parallel, sharding_name(&job.data_parallel));
+    let usual = usual.as_ref().and_then(bucket_of);
+    let bucket = bucket_of(&job.data_parallel).filter(|bucket| Some(*bucket) != usual);
     let parallel = &job.parallel;
     let inner = parallel.tp * parallel.cp * parallel.pp;
     Layout {
@@ -242,6 +279,7 @@ pub(super) fn layout_of(job: &TrainingSpec, gpus: u32) -> Layout {
         }
         .to_owned(),
         sharding: sharding_name(&job.data_parallel).to_owned(),
+        bucket: bucket.map(Bytes::get),
     }
 }
 

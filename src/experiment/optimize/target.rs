@@ -53,6 +53,7 @@ pub fn fewest_gpus(
             if reached.is_none() {
                 found.best.clear();
                 found.pareto.clear();
+                found.all.clear();
                 found.flips.clear();
                 found.headroom = None;
             }

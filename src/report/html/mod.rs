@@ -229,7 +229,7 @@ fn reached(row: &Row) -> String {
     }
 }
 
-pub(super) fn tile(name: &str, value: &str, note: &str) -> Markup {
+pub(crate) fn tile(name: &str, value: &str, note: &str) -> Markup {
     html! { div.tile { span.name { (name) } span.value { (value) } span.note { (note) } } }
 }
 

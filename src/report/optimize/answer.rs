@@ -44,6 +44,12 @@ pub(super) fn of(found: &Optimized) -> String {
     for more in [pays(found), sizes(found, best), networks(found, best)] {
         answer += &more;
     }
+    if found.bucketed > 0 {
+        answer += &format!(
+            " Bucket sizes were tried for the best {} alone.",
+            grouped(found.bucketed)
+        );
+    }
     let as_good: Vec<&Choice> = found.best.iter().filter(|choice| choice.tied).collect();
     if let (Some(first), Some(error)) = (as_good.first(), found.known_error) {
         let more = match as_good.len() {

@@ -2,9 +2,13 @@
 
 mod answer;
 mod cluster;
+mod listing;
+mod page;
+mod scatter;
 mod text;
 
 use crate::metrics::Metrics;
+use crate::numbers::size;
 use crate::numeric::FORMAT;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use cluster::{Cluster, Over};
+pub use page::optimized_page;
 pub use text::optimized_text;
 
 /// What a search found.
@@ -30,12 +35,18 @@ pub struct Optimized {
     /// Of all that were simulated and fit, those that no other one beats in tokens/s per GPU, dollars,
     /// memory and power at once.
     pub pareto: Vec<Choice>,
+    /// All that were simulated.
+    #[serde(skip)]
+    pub all: Vec<Choice>,
     /// Layouts in all.
     pub searched: u64,
     /// How many of them were left out, by what.
     pub pruned: Vec<Pruned>,
     /// How many were simulated.
     pub simulated: u64,
+    /// Of so many of the fastest of each cluster, a quarter, 4 and 16 times the size of buckets was tried;
+    /// these are among those that were searched.
+    pub bucketed: u64,
     /// The most promising of those that do not fit or that NCCL refuses.
     pub rejected: Vec<Rejected>,
     /// What would make another choice the best.
@@ -83,9 +94,11 @@ impl Optimized {
             objective: objective.to_owned(),
             best: Vec::new(),
             pareto: Vec::new(),
+            all: Vec::new(),
             searched: 0,
             pruned: Vec::new(),
             simulated: 0,
+            bucketed: 0,
             rejected: Vec::new(),
             flips: Vec::new(),
             headroom: None,
@@ -102,8 +115,10 @@ impl Optimized {
     pub fn absorb(&mut self, other: Optimized) {
         self.best.extend(other.best);
         self.pareto.extend(other.pareto);
+        self.all.extend(other.all);
         self.searched += other.searched;
         self.simulated += other.simulated;
+        self.bucketed += other.bucketed;
         for pruned in other.pruned {
             self.prune(pruned.by, pruned.count);
         }
@@ -124,6 +139,12 @@ impl Optimized {
         }
     }
 
+    /// Those of the front that are not among the best.
+    pub(crate) fn others(&self) -> Vec<Choice> {
+        let known = |choice: &&Choice| !self.best.iter().any(|best| best.is_same(choice));
+        self.pareto.iter().filter(known).cloned().collect()
+    }
+
     /// Says which choices are as good as the best, and the answer. `known_error`: half of predictions of
     /// such steps are off by less than this share.
     pub fn settle(&mut self, known_error: Option<f64>) {
@@ -132,7 +153,8 @@ impl Optimized {
         let objective = self.objective.clone();
         let value = |choice: &Choice| choice.metrics.number(&objective);
         let most = first.as_ref().and_then(value);
-        for choice in self.best.iter_mut().chain(&mut self.pareto) {
+        let shown = self.best.iter_mut().chain(&mut self.pareto);
+        for choice in shown.chain(&mut self.all) {
             let off = most.zip(value(choice)).map(|(best, own)| {
                 let (less, more) = (best.min(own), best.max(own));
                 (more - less) / more.max(f64::MIN_POSITIVE)
@@ -204,6 +226,10 @@ pub struct Layout {
     pub recompute: String,
     /// How replicas are kept equal: `ddp`, `zero`, `fsdp`.
     pub sharding: String,
+    /// What a bucket of gradients holds, bytes, if it is other than usual: than the scenario has it, or the
+    /// framework.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bucket: Option<u64>,
 }
 
 impl fmt::Display for Layout {
@@ -221,7 +247,11 @@ impl fmt::Display for Layout {
         if self.recompute != "none" {
             write!(f, ", {} recomputation", self.recompute)?;
         }
-        write!(f, ", {}", self.sharding)
+        write!(f, ", {}", self.sharding)?;
+        match self.bucket {
+            None => Ok(()),
+            Some(bytes) => write!(f, " in buckets of {}", size(bytes as f64)),
+        }
     }
 }
 

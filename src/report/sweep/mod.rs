@@ -17,6 +17,7 @@ pub use folder::{Shard, SweepFolder, SweepInfo, merge_sweeps, read_info, read_po
 pub use levels::axis_values;
 pub use page::sweep_page;
 pub use plot::{Plot, PlotSpec, WrongName, chosen_plot, sweep_plot};
+pub(crate) use plot::{metric_axis, span};
 pub use row::{PointRow, ResultRow, Status, rows_of};
 pub use sentence::sweep_sentence;
 pub use table::{sweep_csv, sweep_jsonl, value_text};

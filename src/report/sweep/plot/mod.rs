@@ -8,6 +8,7 @@ mod values;
 
 pub use choose::chosen_plot;
 pub use spec::{PlotSpec, WrongName};
+pub(crate) use values::{metric_axis, span};
 
 use super::effects::{Placed, ranked};
 use super::folder::SweepInfo;

@@ -9,7 +9,7 @@ use crate::sweep::levels::{Axis as Levels, Kind};
 pub(super) const LOG: f64 = 30.0;
 
 /// The least and the largest of some numbers.
-pub(super) fn span(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+pub(crate) fn span(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |span, value| match span {
         None => Some((value, value)),
         Some((low, high)) => Some((f64::min(low, value), f64::max(high, value))),
@@ -49,7 +49,7 @@ pub(super) fn with_unit(metric: &str, unit: &str) -> String {
 }
 
 /// The axis of a metric, and what its values are multiplied with.
-pub(super) fn metric_axis(metric: &str, span: (f64, f64)) -> (Axis, f64) {
+pub(crate) fn metric_axis(metric: &str, span: (f64, f64)) -> (Axis, f64) {
     let (low, high) = span;
     if metric == "bytes" {
         return (Axis::sizes("size", low, high), 1.0);
