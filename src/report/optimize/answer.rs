@@ -46,7 +46,7 @@ pub(super) fn of(found: &Optimized) -> String {
     }
     if found.bucketed > 0 {
         answer += &format!(
-            " Bucket sizes were tried for the best {} alone.",
+            " Bucket sizes were tried for the {} fastest alone.",
             grouped(found.bucketed)
         );
     }
