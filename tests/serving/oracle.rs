@@ -37,11 +37,7 @@ const FIXED: GivenTime = GivenTime::Fixed {
 };
 
 fn serve(case: Case, policy: PolicyKind) -> Served {
-    let limits = Limits {
-        token_budget: case.budget,
-        max_sequences: 256,
-        chunked_prefill: true,
-    };
+    let limits = Limits::plain(case.budget, 256, true);
     let requests = (0..case.requests)
         .map(|k| Request::new(case.every.times(u64::from(k)), case.input, case.output))
         .collect();

@@ -111,3 +111,16 @@ fn prompts_that_begin_alike_are_computed_once() {
     assert_eq!(warm.kv.hit_share, 2.0 * 1008.0 / 3072.0);
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
+
+/// Four guesses, each right with a chance of a half if those before it were: 1.9375 tokens a pass. A request of 32
+/// tokens has its first from the prompt; the other 31 take 16 passes.
+#[test]
+fn guesses_that_are_right_save_passes() {
+    let mut of = closed(json!({}), 1, 1, [1024, 32]);
+    of["job"]["serving"]["speculative"] = json!({ "tokens": 4, "acceptance": 0.5 });
+    let result = serve(&of);
+    assert_eq!(result.duration_s, 0.05 + 0.16);
+    let itl = result.itl_ms.expect("tokens");
+    assert_eq!((itl.p50, itl.max), (10.0, 10.0));
+    assert!((itl.mean - 160.0 / 31.0).abs() < 1e-9, "{}", itl.mean);
+}

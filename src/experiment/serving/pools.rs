@@ -94,6 +94,12 @@ impl Chosen<'_> {
             token_budget: pool.token_budget.unwrap_or(engine.token_budget),
             max_sequences: pool.max_sequences.unwrap_or(engine.max_sequences),
             chunked_prefill: engine.chunked_prefill,
+            guessed: self.job.speculative.as_ref().map_or(0, |s| s.tokens),
+            gained: self
+                .job
+                .speculative
+                .as_ref()
+                .map_or(1.0, |s| Limits::gain(s.tokens, s.acceptance)),
         }
     }
 

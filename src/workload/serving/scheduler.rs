@@ -8,7 +8,7 @@ use super::request::Request;
 use std::collections::VecDeque;
 
 /// What an engine lets into one pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// Tokens that one pass computes at most (vLLM's `max_num_batched_tokens`, SGLang's
     /// `chunked_prefill_size`).
@@ -17,6 +17,31 @@ pub struct Limits {
     pub max_sequences: u32,
     /// Whether a prompt may be computed in parts.
     pub chunked_prefill: bool,
+    /// Tokens that are guessed ahead of each request that generates; 0 without speculation.
+    pub guessed: u32,
+    /// Tokens that a request gets from a pass on average, guesses that were right among them: 1 or more.
+    pub gained: f64,
+}
+
+impl Limits {
+    /// Without speculation.
+    #[must_use]
+    pub const fn plain(token_budget: u32, max_sequences: u32, chunked_prefill: bool) -> Self {
+        Limits {
+            token_budget,
+            max_sequences,
+            chunked_prefill,
+            guessed: 0,
+            gained: 1.0,
+        }
+    }
+
+    /// Tokens that a request gets from a pass on average, of so many that are guessed ahead, each right with the
+    /// same chance if all before it were: 1 + a + a² + … (Leviathan et al., arXiv 2211.17192, equation 1).
+    #[must_use]
+    pub fn gain(guessed: u32, acceptance: f64) -> f64 {
+        (0..=guessed).map(|k| acceptance.powi(k as i32)).sum()
+    }
 }
 
 /// A request that an engine has, under a number of the engine's own.
@@ -42,6 +67,8 @@ pub struct Live {
     pub preemptions: u32,
     /// A pass that computes it is under way.
     pub in_flight: bool,
+    /// The part of a token that guesses have brought it, beside whole ones.
+    pub ahead: f64,
 }
 
 impl Live {
@@ -235,7 +262,26 @@ impl Scheduler {
         }
     }
 
-    /// A pass is over: requests get their tokens, of which each has so many more. `done` is told of those
+    /// Tokens that a part of a pass brings its request.
+    #[must_use]
+    pub fn brings(&self, part: &Part) -> u32 {
+        match part.emits {
+            true => gained(self.live(part.live), part, self.limits.gained).0,
+            false => 0,
+        }
+    }
+
+    /// Tokens that a request's blocks are to hold when a pass has computed so many.
+    #[must_use]
+    pub fn room_for(&self, id: u32, tokens: u32) -> u32 {
+        let live = self.live(id);
+        match live.is_in_prompt() {
+            true => tokens,
+            false => tokens + self.limits.guessed.min(live.output - live.generated),
+        }
+    }
+
+    /// A pass is over: requests get their tokens. `done` is told of those
     /// that have all; they run no more, and hold their blocks until they are removed.
     pub fn end(&mut self, pass: &Pass, requests: &[Request], mut done: impl FnMut(u32)) {
         let named = self.pool.keeps_prefixes();
@@ -251,8 +297,13 @@ impl Scheduler {
                 self.pool.name_full(&mut live.held, live.computed, name);
             }
             if part.emits {
-                live.generated += 1;
-                live.tokens += 1;
+                let (tokens, ahead) = gained(live, part, self.limits.gained);
+                live.ahead = ahead;
+                live.generated += tokens;
+                live.tokens += tokens;
+                // Keys and values of guesses that were right are there already.
+                live.computed += tokens - 1;
+                self.kv_tokens += u64::from(tokens - 1);
                 finished |= live.generated >= live.output;
             }
         }
@@ -267,4 +318,16 @@ impl Scheduler {
             });
         }
     }
+}
+
+/// Tokens that a request gets from a pass: one, and of those that were guessed as many as are right on average; and the
+/// part of a token that is left over.
+fn gained(live: &Live, part: &Part, mean: f64) -> (u32, f64) {
+    if mean <= 1.0 || part.in_prompt {
+        return (1, live.ahead);
+    }
+    let ahead = live.ahead + mean - 1.0;
+    let whole = ahead.floor();
+    let left = live.output.saturating_sub(live.generated).max(1);
+    ((1 + whole as u32).min(left), ahead - whole)
 }

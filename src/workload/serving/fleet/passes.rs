@@ -167,7 +167,16 @@ impl Fleet<'_> {
             if !step.emits || is_prefill {
                 continue;
             }
-            record.generated += 1;
+            let tokens = scheduler.brings(step);
+            record.generated += tokens;
+            if tokens > 1 && request as u32 >= self.counted_from {
+                // They come at once.
+                let more = Gap {
+                    time: Time::ZERO,
+                    count: tokens - 1,
+                };
+                self.served.gaps.push(more);
+            }
             if record.first_token.is_none() {
                 record.first_token = Some(now);
             } else if request as u32 >= self.counted_from {

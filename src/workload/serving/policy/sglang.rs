@@ -83,7 +83,8 @@ fn decode(scheduler: &mut Scheduler, pass: &mut Pass) {
         let ids = scheduler.running.clone();
         ids.into_iter().all(|id| {
             let live = scheduler.live(id);
-            live.in_flight || scheduler.grow(id, live.tokens)
+            let needed = scheduler.room_for(id, live.tokens);
+            live.in_flight || scheduler.grow(id, needed)
         })
     };
     while !grows(scheduler) && scheduler.running.len() > 1 {

@@ -18,7 +18,7 @@ pub(super) fn decide(scheduler: &mut Scheduler, requests: &[Request], pass: &mut
             continue;
         }
         let tokens = live.missing().min(budget);
-        let needed = live.computed + tokens;
+        let needed = scheduler.room_for(id, live.computed + tokens);
         if !make_room(scheduler, (id, needed), pass) {
             break;
         }
