@@ -352,3 +352,61 @@ fn values_of_a_fit_take_the_place_of_the_shipped_ones() {
     refuses(&[TABLES, "--values", path], &["mine.json", "hooper"]);
     refuses(&[TABLES, "--values", "nowhere.json"], &["nowhere.json"]);
 }
+
+#[test]
+fn kernels_are_predicted_by_their_laws_and_what_is_not_is_told() {
+    let folder = format!("{TABLES}/serving");
+    let out = succeeds(&["--serving", &folder, "--json"]);
+    let out: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(out["format"], 2);
+    let sets = out["sets"].as_array().unwrap();
+    let groups: Vec<&str> = sets.iter().map(|s| s["group"].as_str().unwrap()).collect();
+    let expected = [
+        "h100-sxm gemm bfloat16",
+        "h100-sxm attention decode bfloat16/fp8",
+        "h100-sxm experts fp8_block",
+        "h100-sxm custom all-reduce bfloat16",
+    ];
+    assert_eq!(groups, expected);
+    let products = sets[0]["rows"].as_array().unwrap();
+    // 8192^3 products of 16 bits take 1,112 us at the peak, weights of 134 MB 40 us.
+    let predicted = |row: &Value| row["predicted"].as_f64().unwrap();
+    assert!(predicted(&products[0]) > 40.0 && predicted(&products[0]) < 60.0);
+    assert!(predicted(&products[2]) > 1112.0 && predicted(&products[2]) < 1600.0);
+    assert_eq!(products[0]["unit"], "us");
+    let all = &out["summary"][0];
+    assert_eq!(
+        (&all["kind"], &all["quantity"]),
+        (&"kernel_profile".into(), &"all".into())
+    );
+    assert_eq!(
+        (all["groups"].as_u64(), all["rows"].as_u64()),
+        (Some(4), Some(6))
+    );
+    let skipped = out["skipped"].as_array().unwrap();
+    let whys: Vec<(&str, u64)> = skipped
+        .iter()
+        .map(|s| (s["why"].as_str().unwrap(), s["rows"].as_u64().unwrap()))
+        .collect();
+    for why in [
+        "a data type that no law has",
+        "faster than the GPU's peaks allow",
+        "the host starts each all-reduce, which takes longer than it does",
+        "tables of the kind `trace` are not predicted",
+    ] {
+        assert!(whys.contains(&(why, 1)), "{why}: {whys:?}");
+    }
+    let text = succeeds(&["--serving", &folder, "--only", "kernels"]);
+    assert!(text.contains("in the median of 4 groups"), "{text}");
+    assert!(!text.contains("made-up-trace"), "{text}");
+}
+
+#[test]
+fn a_table_of_kernels_with_words_for_numbers_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("broken.json");
+    let table = r#"{"id": "broken", "kind": "kernel_profile", "system": {"gpu": "H100"},
+        "rows": [{"dtype": "bfloat16", "m": "many", "n": 1, "k": 1, "latency_ms": 1.0}]}"#;
+    fs::write(&path, table).unwrap();
+    refuses(&["--serving", path.to_str().unwrap()], &["broken", "many"]);
+}

@@ -6,17 +6,20 @@
 
 mod all;
 mod fit;
+mod kernel_fit;
 mod known;
 mod measurement;
 mod memory;
 mod models;
 mod predict;
 mod published;
+mod serving;
 mod steps;
 mod summary;
 
 pub use all::validate;
 pub use fit::{Doubt, FitLog, FitSpec, FittedValue, Parameter, fit, leave_one_out};
+pub use kernel_fit::{FittedEntry, KernelFitLog, LeftOut, fit_kernels, kernel_parameters_text};
 pub use known::{KindError, KnownErrors, known_error};
 pub use measurement::{
     MeasuredRow, Measurement, Model, Software, Source, parse_measurements, read_measurements,
@@ -25,5 +28,7 @@ pub use memory::{PublishedMemory, predict_memory};
 pub use models::{Modelled, Models};
 pub use predict::{Group, Machines, PredictedRow, PredictedSet, Skip, predict};
 pub use published::Published;
+pub use serving::kernels::{KernelRow, KernelTables};
+pub use serving::{KERNEL_PROFILES, Operator, ServingTable, predict_serving, read_serving};
 pub use steps::{PublishedSteps, predict_steps};
 pub use summary::{Band, Pick, baseline, group_errors, over_groups, over_rows, simulated};

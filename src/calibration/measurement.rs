@@ -238,6 +238,19 @@ fn no_json(text: &str, origin: &str) -> TopologyError {
 /// # Errors
 /// What cannot be read, or is no measurement.
 pub fn read_measurements(paths: &[PathBuf]) -> Result<Vec<Measurement>, TopologyError> {
+    let files = json_files(paths)?;
+    let mut all = Vec::with_capacity(files.len());
+    for path in files {
+        all.extend(parse_measurements(
+            &load::read_text(&path)?,
+            &path.display().to_string(),
+        )?);
+    }
+    Ok(all)
+}
+
+/// Files as they are, of folders every `.json` in them, by name.
+pub(crate) fn json_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, TopologyError> {
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -254,14 +267,7 @@ pub fn read_measurements(paths: &[PathBuf]) -> Result<Vec<Measurement>, Topology
             files.push(path.clone());
         }
     }
-    let mut all = Vec::with_capacity(files.len());
-    for path in files {
-        all.extend(parse_measurements(
-            &load::read_text(&path)?,
-            &path.display().to_string(),
-        )?);
-    }
-    Ok(all)
+    Ok(files)
 }
 
 #[cfg(test)]

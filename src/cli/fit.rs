@@ -2,11 +2,13 @@
 
 use super::{CliError, terminal};
 use fabricsim_calibration::{
-    Band, FitLog, FitSpec, Models, PredictedSet, fit, group_errors, leave_one_out, over_groups,
-    read_measurements, simulated,
+    Band, FitLog, FitSpec, KERNEL_PROFILES, KernelFitLog, KernelTables, Models, PredictedSet, fit,
+    fit_kernels, group_errors, kernel_parameters_text, leave_one_out, over_groups,
+    read_measurements, read_serving, simulated,
 };
-use fabricsim_report::write_file;
+use fabricsim_report::{FORMAT, ReportError, write_file};
 use fabricsim_topology::load;
+use fabricsim_workload::kernel::KernelParameters;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,11 +20,20 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Measurement files, or folders of them
-    #[arg(required = true)]
+    #[arg(required_unless_present = "kernels")]
     paths: Vec<PathBuf>,
     /// What is fitted, and how
-    #[arg(long, value_name = "FILE.json")]
-    spec: PathBuf,
+    #[arg(long, value_name = "FILE.json", required_unless_present = "kernels")]
+    spec: Option<PathBuf>,
+    /// Fits the laws of kernels to published profiles of them, files or folders, in place of the
+    /// parameters of collectives; may be repeated. The values are those of
+    /// topologies/hardware/kernels.json. Also says how far off each group of rows is that an octave
+    /// of sizes was left out of
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["paths", "spec", "models", "without", "leave_one_out"])]
+    kernels: Vec<PathBuf>,
+    /// Of kernels: prints the log as one JSON document
+    #[arg(long, requires = "kernels")]
+    json: bool,
     /// How to run tables that do not say it themselves, such as validation/models.json; those of its
     /// tables that have `fits` take part, but are not among those that are left out
     #[arg(long, value_name = "FILE.json")]
@@ -43,8 +54,11 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
-    let text = load::read_text(&args.spec)?;
-    let spec: FitSpec = load::from_json(&text, &args.spec.display().to_string())?;
+    let Some(path) = &args.spec else {
+        return run_kernels(args, quiet);
+    };
+    let text = load::read_text(path)?;
+    let spec: FitSpec = load::from_json(&text, &path.display().to_string())?;
     let mut measurements = read_measurements(&args.paths)?;
     let mut given = BTreeSet::new();
     if let Some(path) = &args.models {
@@ -57,7 +71,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         own.is_none_or(|topology| !args.without.contains(topology))
     });
     let in_spec =
-        |problem: String| CliError::Usage(format!("--spec {}: {problem}", args.spec.display()));
+        |problem: String| CliError::Usage(format!("--spec {}: {problem}", path.display()));
     let log = fit(&spec, &measurements, &mut |text| {
         if !quiet {
             terminal::complain(text);
@@ -88,6 +102,84 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         terminal::print(&text)?;
     }
     Ok(())
+}
+
+/// Of kernels.
+fn run_kernels(args: &Args, quiet: bool) -> Result<(), CliError> {
+    let tables = read_serving(&args.kernels)?;
+    let kernels: Vec<_> = tables
+        .iter()
+        .filter(|t| t.kind == KERNEL_PROFILES)
+        .collect();
+    let read = KernelTables::read(&kernels).map_err(CliError::Usage)?;
+    if read.rows.is_empty() {
+        return Err(CliError::NothingPredicted(tables.len()));
+    }
+    let tell = |text: &str| {
+        if !quiet {
+            terminal::complain(text);
+        }
+    };
+    let (fitted, log) = fit_kernels(KernelParameters::shipped(), &read, None, &tell);
+    if let Some(path) = &args.values {
+        let text = kernel_parameters_text(&fitted).map_err(|source| ReportError::Json {
+            what: "the parameters of kernels",
+            source,
+        })?;
+        write_file(path, text.as_bytes())?;
+    }
+    if let Some(path) = &args.log {
+        write(path, &json!(log))?;
+    }
+    match (args.json, quiet) {
+        (true, _) => terminal::print(&format!("{:#}\n", kernels_json(&log)))?,
+        (false, false) => terminal::print(&kernels_table(&log))?,
+        (false, true) => {}
+    }
+    Ok(())
+}
+
+fn kernels_json(log: &KernelFitLog) -> serde_json::Value {
+    let mut document = json!(log);
+    document["format"] = json!(FORMAT);
+    document["version"] = json!(env!("CARGO_PKG_VERSION"));
+    document
+}
+
+/// Figures of kernels before and after, and how far off groups are.
+fn kernels_table(log: &KernelFitLog) -> String {
+    let mut text = String::new();
+    for entry in &log.entries {
+        text += &format!(
+            "{}: {} rows, objective {:.4} -> {:.4}\n",
+            entry.path, entry.rows, entry.objective.0, entry.objective.1
+        );
+        for (path, (before, after)) in &entry.values {
+            let name = path.rsplit('.').next().unwrap_or(path);
+            text += &format!("  {name:<12} {before:>12.4e} -> {after:>12.4e}\n");
+        }
+    }
+    text += "\nMedian error: fitted on all rows; on the others than an octave of sizes\n";
+    for group in &log.left_out {
+        text += &format!(
+            "  {:<46} {:>4} rows {:>6.1} % {:>6.1} %, 90th percentile {:>6.1} %\n",
+            group.group,
+            group.rows,
+            group.fitted * 100.0,
+            group.median * 100.0,
+            group.p90 * 100.0
+        );
+    }
+    text += &format!(
+        "{} groups, each octave left out in turn: median {:.1} %, without FP4 {:.1} %\n",
+        log.left_out.len(),
+        log.median * 100.0,
+        log.median_without_fp4 * 100.0
+    );
+    for skip in &log.skipped {
+        text += &format!("Not used: {}, {} rows: {}\n", skip.id, skip.rows, skip.why);
+    }
+    text
 }
 
 fn table(log: &FitLog) -> String {

@@ -4,11 +4,12 @@ use super::budget::BudgetArgs;
 use super::{CliError, output, terminal};
 use fabricsim_calibration::{
     KnownErrors, Measurement, Models, PublishedMemory, PublishedSteps, predict_memory,
-    predict_steps, read_measurements, validate,
+    predict_serving, predict_steps, read_measurements, read_serving, validate,
 };
 use fabricsim_report::training::{memory_json, memory_text, published_json, published_text};
 use fabricsim_report::validation::{
-    check_validation_target, validation_json, validation_text, write_validation,
+    check_validation_target, serving_validation_json, serving_validation_text, validation_json,
+    validation_text, write_validation,
 };
 use fabricsim_report::{ReportError, write_file};
 use fabricsim_topology::{Hardware, catalogue, load};
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Measurement files, or folders of them
-    #[arg(required_unless_present_any = ["steps", "job_memory"])]
+    #[arg(required_unless_present_any = ["steps", "job_memory", "serving"])]
     paths: Vec<PathBuf>,
     /// Published steps of training jobs in place of collectives, such as
     /// validation/training.json
@@ -33,6 +34,9 @@ pub(super) struct Args {
     /// Published memory of training jobs in place of collectives, such as validation/memory.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "steps", "output", "jobs"])]
     job_memory: Option<PathBuf>,
+    /// Published figures of serving, files or folders, in place of collectives; may be repeated
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["paths", "steps", "job_memory", "output", "jobs", "values", "models", "unhealthy"])]
+    serving: Vec<PathBuf>,
     /// Of steps: also writes how far off each kind is, for the answers of `compare`
     #[arg(long, value_name = "FILE.json", requires = "steps")]
     known_errors: Option<PathBuf>,
@@ -66,6 +70,9 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     }
     if let Some(path) = &args.job_memory {
         return run_memory(path, args, quiet);
+    }
+    if !args.serving.is_empty() {
+        return run_serving(args, quiet);
     }
     let measurements = measurements(args)?;
     if let Some(target) = &args.output {
@@ -135,6 +142,24 @@ fn run_memory(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
         || memory_json(&tables),
         || memory_text(&tables, terminal::colour()),
     )
+}
+
+/// Figures of serving.
+fn run_serving(args: &Args, quiet: bool) -> Result<(), CliError> {
+    let mut tables = read_serving(&args.serving)?;
+    if !args.only.is_empty() {
+        tables.retain(|t| args.only.iter().any(|text| t.id.contains(text.as_str())));
+    }
+    let validation = predict_serving(&tables).map_err(CliError::Usage)?;
+    show(
+        (args, quiet),
+        || serving_validation_json(&validation),
+        || serving_validation_text(&validation, terminal::colour()),
+    )?;
+    if validation.sets.is_empty() {
+        return Err(CliError::NothingPredicted(tables.len()));
+    }
+    Ok(())
 }
 
 /// Prints the document or the text, or neither, as it is asked for.

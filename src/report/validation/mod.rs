@@ -5,12 +5,17 @@ mod folder;
 mod json;
 mod page;
 mod panel;
+mod serving;
 mod text;
 
 pub use curves::curves_svg;
 pub use folder::{check_validation_target, write_validation};
 pub use json::validation_json;
 pub use page::validation_page;
+pub use serving::{
+    ServingErrors, ServingRow, ServingSet, ServingSkip, ServingValidation, serving_validation_json,
+    serving_validation_text,
+};
 pub use text::validation_text;
 
 use serde::Serialize;

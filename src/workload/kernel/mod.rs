@@ -16,6 +16,7 @@ pub mod custom_allreduce;
 pub mod data_type;
 pub mod device;
 pub mod gemm;
+pub mod leaf;
 pub mod mla;
 pub mod moe;
 pub mod parameters;
@@ -80,15 +81,54 @@ pub struct KernelLaw<'p> {
     line: Vec<(&'p str, &'p Generation)>,
 }
 
-/// Where an entry of a law is from.
-struct Found<'p, T> {
+/// An entry of a law, and where it is from.
+struct Found<'p, F, T> {
+    key: F,
     entry: &'p T,
     generation: &'p str,
 }
 
+/// An entry of the parameters' file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Entry {
+    /// Of matrix products.
+    Gemm(Format),
+    /// Of attention over prompts.
+    Prefill(AttentionFormat),
+    /// Of attention of one new token.
+    Decode(AttentionFormat),
+    /// Of latent attention over prompts.
+    MlaPrefill(AttentionFormat),
+    /// Of latent attention of one new token.
+    MlaDecode(AttentionFormat),
+    /// Of experts.
+    Moe(Format),
+    /// Of kernels that read and write each value once.
+    Small,
+    /// Of all-reduces.
+    AllReduce,
+}
+
+impl Entry {
+    /// Its place in a generation of the file, such as `gemm.bf16`.
+    #[must_use]
+    pub fn place(self) -> String {
+        match self {
+            Entry::Gemm(format) => leaf::place("gemm", &format),
+            Entry::Prefill(format) => leaf::place("prefill", &format),
+            Entry::Decode(format) => leaf::place("decode", &format),
+            Entry::MlaPrefill(format) => leaf::place("mla_prefill", &format),
+            Entry::MlaDecode(format) => leaf::place("mla_decode", &format),
+            Entry::Moe(format) => leaf::place("moe", &format),
+            Entry::Small => "small".to_owned(),
+            Entry::AllReduce => "all_reduce".to_owned(),
+        }
+    }
+}
+
 impl KernelLaw<'static> {
     /// With the shipped parameters; `None` if the hardware files do not say how many SMs it has, or
-    /// there is no law for its generation.
+    /// its generation is not among them.
     #[must_use]
     pub fn new(model: &GpuModel) -> Option<KernelLaw<'static>> {
         KernelLaw::with(model, KernelParameters::shipped())
@@ -96,29 +136,17 @@ impl KernelLaw<'static> {
 }
 
 impl<'p> KernelLaw<'p> {
-    /// As [`Self::new`], with these parameters.
+    /// As [`Self::new`], with these parameters; where they have nothing of a kernel, not even of a
+    /// generation that this one is like, its time is what the peaks allow.
     #[must_use]
     pub fn with(model: &GpuModel, parameters: &'p KernelParameters) -> Option<KernelLaw<'p>> {
         let line = parameters.line(&model.architecture);
-        let law = KernelLaw {
-            device: Device::new(model)?,
+        let device = Device::new(model).filter(|_| !line.is_empty())?;
+        Some(KernelLaw {
+            device,
             parameters,
             line,
-        };
-        // Whatever it is asked for, there is an answer.
-        let whole = law.find(|g| &g.gemm, &[Format::Bf16]).is_some()
-            && law.find(|g| &g.prefill, &[AttentionFormat::Bf16]).is_some()
-            && law.find(|g| &g.decode, &[AttentionFormat::Bf16]).is_some()
-            && law
-                .find(|g| &g.mla_prefill, &[AttentionFormat::Bf16])
-                .is_some()
-            && law
-                .find(|g| &g.mla_decode, &[AttentionFormat::Bf16])
-                .is_some()
-            && law.find(|g| &g.moe, &[Format::Bf16]).is_some()
-            && law.one(|g| g.small.as_ref()).is_some()
-            && law.one(|g| g.all_reduce.as_ref()).is_some();
-        whole.then_some(law)
+        })
     }
 
     /// The peaks.
@@ -147,66 +175,82 @@ impl<'p> KernelLaw<'p> {
         time(self.least(kernel, Residency::Memory))
     }
 
+    /// As [`Self::bound`] for [`Self::profiled`]: what the second-level cache holds is not read from
+    /// memory.
+    #[must_use]
+    pub fn least_profiled(&self, kernel: &Kernel) -> Time {
+        time(self.least(kernel, Residency::Repeated))
+    }
+
+    /// Where a kernel's time is from: the generation, and its entry in the parameters' file.
+    #[must_use]
+    pub fn entry(&self, kernel: &Kernel) -> Option<(&'p str, Entry)> {
+        let (_, generation, entry) = self.law(kernel, Residency::Memory)?;
+        Some((generation, entry))
+    }
+
     /// The generation whose profiles a kernel's time is from, if that is not the GPU's own.
     #[must_use]
     pub fn borrowed(&self, kernel: &Kernel) -> Option<&'p str> {
         let own = self.line.first().map(|(name, _)| *name);
-        let (_, generation) = self.law(kernel, Residency::Memory)?;
+        let (generation, _) = self.entry(kernel)?;
         (Some(generation) != own).then_some(generation)
     }
 
     fn seconds(&self, kernel: &Kernel, residency: Residency) -> f64 {
         let least = self.least(kernel, residency);
         let law = self.law(kernel, residency);
-        law.map_or(least, |(seconds, _)| seconds.max(least))
+        law.map_or(least, |(seconds, ..)| seconds.max(least))
     }
 
-    /// Seconds as the law has them, and the generation that it is from.
-    fn law(&self, kernel: &Kernel, residency: Residency) -> Option<(f64, &'p str)> {
+    /// Seconds as the law has them, and the generation and entry that they are from.
+    fn law(&self, kernel: &Kernel, residency: Residency) -> Option<(f64, &'p str, Entry)> {
         let (device, common) = (&self.device, &self.parameters.common);
         let at = (device, residency);
         Some(match kernel {
             Kernel::Gemm(shape) => {
                 let format = DataType::product(shape.weights, shape.activations);
                 let found = self.format(|g| &g.gemm, format)?;
-                let peak = device.peak(found.1);
-                let seconds = gemm::time(shape, found.0.entry, common, (device, peak));
-                (seconds, found.0.generation)
+                let peak = device.peak(found.key);
+                let seconds = gemm::time(shape, found.entry, common, (device, peak));
+                (seconds, found.generation, Entry::Gemm(found.key))
             }
             Kernel::Moe(shape) => {
                 let format = DataType::product(shape.weights, shape.activations);
                 let found = self.format(|g| &g.moe, format)?;
-                let peak = device.peak(found.1);
-                let seconds = shape.time(found.0.entry, common, (device, peak));
-                (seconds, found.0.generation)
+                let peak = device.peak(found.key);
+                let seconds = shape.time(found.entry, common, (device, peak));
+                (seconds, found.generation, Entry::Moe(found.key))
             }
             Kernel::AttentionPrefill(shape) => {
                 let found = self.attention(|g| &g.prefill, shape.format)?;
                 let seconds = Prompt::from(shape).time(found.entry, common, device);
-                (seconds, found.generation)
+                (seconds, found.generation, Entry::Prefill(found.key))
             }
             Kernel::MlaPrefill(shape) => {
                 let found = self.attention(|g| &g.mla_prefill, shape.format)?;
                 let seconds = Prompt::from(shape).time(found.entry, common, device);
-                (seconds, found.generation)
+                (seconds, found.generation, Entry::MlaPrefill(found.key))
             }
             Kernel::AttentionDecode(shape) => {
                 let found = self.attention(|g| &g.decode, shape.format)?;
-                let seconds = shape.token(common, device).time(found.entry, common, at);
-                (seconds, found.generation)
+                let token = shape.token(common, device);
+                let seconds = token.time(found.entry, common, at);
+                (seconds, found.generation, Entry::Decode(found.key))
             }
             Kernel::MlaDecode(shape) => {
                 let found = self.attention(|g| &g.mla_decode, shape.format)?;
-                let seconds = shape.token(common, device).time(found.entry, common, at);
-                (seconds, found.generation)
+                let token = shape.token(common, device);
+                let seconds = token.time(found.entry, common, at);
+                (seconds, found.generation, Entry::MlaDecode(found.key))
             }
             Kernel::Small(shape) => {
-                let found = self.one(|g| g.small.as_ref())?;
-                (shape.time(found.entry, device), found.generation)
+                let (entry, generation) = self.one(|g| g.small.as_ref())?;
+                (shape.time(entry, device), generation, Entry::Small)
             }
             Kernel::AllReduce(shape) => {
-                let found = self.one(|g| g.all_reduce.as_ref())?;
-                (shape.time(found.entry), found.generation)
+                let (entry, generation) = self.one(|g| g.all_reduce.as_ref())?;
+                (shape.time(entry), generation, Entry::AllReduce)
             }
         })
     }
@@ -235,50 +279,51 @@ impl<'p> KernelLaw<'p> {
         limits.operations.max(limits.bytes / device.memory)
     }
 
-    /// The entry of a format, or of the one most like it, in the nearest generation; with the format.
+    /// The entry of a format, or of the one most like it, in the nearest generation.
     fn format<T: 'p>(
         &self,
         family: impl Fn(&'p Generation) -> &'p BTreeMap<Format, T>,
         format: Format,
-    ) -> Option<(Found<'p, T>, Format)> {
-        let choices: Vec<Format> = [&[format], format.like()].concat();
-        // Another generation's FP8 says more of this one's than its own 16 bits do only where this
-        // one has FP8 at all.
-        choices.iter().find_map(|&choice| {
-            let has = choice == Format::Bf16 || self.device.peak(choice) > self.device.half;
-            let has = has || choice == Format::Mxfp4Bf16;
-            let found = self.find(&family, &[choice]).filter(|_| has)?;
-            Some((found, choice))
-        })
+    ) -> Option<Found<'p, Format, T>> {
+        // A chip without FP8 or FP4 has it widened on the way.
+        let (half, device) = ([Format::Bf16, Format::Mxfp4Bf16], &self.device);
+        let able = |f: &Format| half.contains(f) || device.peak(*f) > device.half;
+        let choices = std::iter::once(format).chain(format.like().iter().copied());
+        let choices: Vec<Format> = choices.filter(able).collect();
+        self.find(family, &choices)
     }
 
     fn attention<T: 'p>(
         &self,
         family: impl Fn(&'p Generation) -> &'p BTreeMap<AttentionFormat, T>,
         format: AttentionFormat,
-    ) -> Option<Found<'p, T>> {
-        let choices: Vec<AttentionFormat> = [&[format], format.like()].concat();
+    ) -> Option<Found<'p, AttentionFormat, T>> {
+        let choices = std::iter::once(format).chain(format.like().iter().copied());
+        let choices: Vec<AttentionFormat> = choices.collect();
         self.find(family, &choices)
     }
 
     /// The first of these that the nearest generation with such a family has.
-    fn find<F: Ord + 'p, T: 'p>(
+    fn find<F: Ord + Copy + 'p, T: 'p>(
         &self,
         family: impl Fn(&'p Generation) -> &'p BTreeMap<F, T>,
         choices: &[F],
-    ) -> Option<Found<'p, T>> {
-        let entries = self.line.iter().find(|(_, g)| !family(g).is_empty());
-        let &(generation, entries) = entries?;
+    ) -> Option<Found<'p, F, T>> {
+        let &(generation, entries) = self.line.iter().find(|(_, g)| !family(g).is_empty())?;
         let entries = family(entries);
-        let entry = choices.iter().find_map(|choice| entries.get(choice))?;
-        Some(Found { entry, generation })
+        choices.iter().find_map(|&key| {
+            let entry = entries.get(&key)?;
+            Some(Found {
+                key,
+                entry,
+                generation,
+            })
+        })
     }
 
-    fn one<T>(&self, family: impl Fn(&'p Generation) -> Option<&'p T>) -> Option<Found<'p, T>> {
-        self.line.iter().find_map(|&(generation, g)| {
-            let entry = family(g)?;
-            Some(Found { entry, generation })
-        })
+    fn one<T>(&self, family: impl Fn(&'p Generation) -> Option<&'p T>) -> Option<(&'p T, &'p str)> {
+        let mut line = self.line.iter();
+        line.find_map(|&(generation, g)| Some((family(g)?, generation)))
     }
 }
 

@@ -311,112 +311,14 @@ impl KernelParameters {
         if zero.into_iter().any(|n| n == 0) {
             faults.push(Fault::new("common", "0", "counts of at least 1"));
         }
-        for (name, generation) in &self.generations {
-            generation.faults(&format!("generations.{name}"), &mut faults);
+        // Their figures are asked for to be moved, so those of a copy are looked at.
+        for (name, mut generation) in self.generations.clone() {
+            for (path, leaf) in generation.leaves() {
+                let expected = leaf.misplaced();
+                let path = format!("generations.{name}.{path}.value");
+                faults.extend(expected.map(|(found, expected)| Fault::new(path, found, expected)));
+            }
         }
         faults
     }
-}
-
-/// Takes a figure's place and whether it is within its bounds.
-trait Bounded {
-    fn fault(&self, path: String) -> Option<Fault>;
-}
-
-impl Bounded for Fitted<f64> {
-    fn fault(&self, path: String) -> Option<Fault> {
-        let [low, high] = self.range;
-        let good = low > 0.0 && high.is_finite() && low <= self.value && self.value <= high;
-        (!good).then(|| {
-            Fault::new(
-                path,
-                self.value.to_string(),
-                format!("from {low} to {high}, above 0"),
-            )
-        })
-    }
-}
-
-impl Bounded for Fitted<Time> {
-    fn fault(&self, path: String) -> Option<Fault> {
-        let [low, high] = self.range;
-        let good = low <= self.value && self.value <= high && !high.is_past_the_clock();
-        (!good).then(|| {
-            Fault::new(
-                path,
-                self.value.to_string(),
-                format!("from {low} to {high}"),
-            )
-        })
-    }
-}
-
-impl Bounded for Fitted<Bandwidth> {
-    fn fault(&self, path: String) -> Option<Fault> {
-        let [low, high] = self.range;
-        let good = low.bytes_per_sec() > 0 && low <= self.value && self.value <= high;
-        (!good).then(|| {
-            Fault::new(
-                path,
-                self.value.to_string(),
-                format!("from {low} to {high}, above 0"),
-            )
-        })
-    }
-}
-
-/// The faults of an entry's fields.
-macro_rules! fields {
-    ($entry:expr, $path:expr, $faults:expr, $($field:ident),+) => {
-        $($faults.extend($entry.$field.fault(format!("{}.{}.value", $path, stringify!($field))));)+
-    };
-}
-
-impl Generation {
-    fn faults(&self, path: &str, faults: &mut Vec<Fault>) {
-        for (format, entry) in &self.gemm {
-            let path = format!("{path}.gemm.{}", name(format));
-            fields!(entry, path, faults, launch, compute, memory, step);
-            if let Some(quantise) = &entry.quantise {
-                faults.extend(quantise.fault(format!("{path}.quantise.value")));
-            }
-        }
-        let prefill = self.prefill.iter().map(|entry| ("prefill", entry));
-        let latent = self.mla_prefill.iter().map(|entry| ("mla_prefill", entry));
-        for (family, (format, entry)) in prefill.chain(latent) {
-            let path = format!("{path}.{family}.{}", name(format));
-            fields!(entry, path, faults, launch, compute, prepare, step);
-        }
-        let decode = self.decode.iter().map(|entry| ("decode", entry));
-        let latent = self.mla_decode.iter().map(|entry| ("mla_decode", entry));
-        for (family, (format, entry)) in decode.chain(latent) {
-            let path = format!("{path}.{family}.{}", name(format));
-            fields!(
-                entry, path, faults, launch, memory, compute, step, combine, cache
-            );
-            if let Some(head) = &entry.head {
-                faults.extend(head.fault(format!("{path}.head.value")));
-            }
-        }
-        for (format, entry) in &self.moe {
-            let path = format!("{path}.moe.{}", name(format));
-            fields!(entry, path, faults, launch, compute, memory, permute, step);
-        }
-        if let Some(small) = &self.small {
-            let path = format!("{path}.small");
-            fields!(
-                small, path, faults, launch, row, norm, rope, activation, add, embedding
-            );
-        }
-        if let Some(sum) = &self.all_reduce {
-            let path = format!("{path}.all_reduce");
-            fields!(sum, path, faults, launch, doubling, pass, port);
-        }
-    }
-}
-
-/// An entry's name in the file.
-fn name(format: &impl Serialize) -> String {
-    let value = serde_json::to_value(format).unwrap_or_default();
-    value.as_str().unwrap_or_default().to_owned()
 }

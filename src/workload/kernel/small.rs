@@ -21,6 +21,18 @@ pub enum SmallKind {
     Embedding,
 }
 
+impl SmallKind {
+    /// How often the thread block of a row goes over it: a norm sums its squares first, and an
+    /// addition has no rows.
+    const fn passes(self) -> f64 {
+        match self {
+            SmallKind::Norm => 2.0,
+            SmallKind::Rope | SmallKind::Activation | SmallKind::Embedding => 1.0,
+            SmallKind::Add => 0.0,
+        }
+    }
+}
+
 /// Such a kernel, by what it moves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Small {
@@ -90,10 +102,11 @@ impl Small {
             SmallKind::Embedding => &entry.embedding,
         };
         let all = self.limits().bytes / (share.value * device.memory);
-        let one = if self.rows == 0 {
-            0.0
+        let row = self.row as f64 / entry.row.value.bytes_per_sec() as f64;
+        let one = if self.rows > 0 {
+            self.kind.passes() * row
         } else {
-            self.row as f64 / entry.row.value.bytes_per_sec() as f64
+            0.0
         };
         entry.launch.value.seconds() + all.max(one)
     }

@@ -63,14 +63,57 @@ fn share(part: f64, whole: Time) -> f64 {
     part / whole.seconds()
 }
 
+/// One kernel of each family.
+fn one_of_each() -> Vec<Kernel> {
+    let routing = Routing {
+        tokens: 64,
+        experts: 128,
+        local: 128,
+        top_k: 8,
+        skew: Skew::Even,
+    };
+    let (widths, format) = (MlaWidths::DEEPSEEK, AttentionFormat::Fp8);
+    vec![
+        gemm(16, 4096, 4096, DataType::Nvfp4),
+        prefill(128, 0),
+        decode(8, 8192, format),
+        Kernel::MlaPrefill(MlaPrefill {
+            sequences: 1,
+            tokens: 128,
+            prefix: 0,
+            heads: 16,
+            widths,
+            format,
+        }),
+        Kernel::MlaDecode(MlaDecode {
+            sequences: 1,
+            context: 128,
+            heads: 16,
+            widths,
+            format,
+        }),
+        Kernel::Moe(moe(routing)),
+        Kernel::Small(Small::norm(16, 4096)),
+        Kernel::AllReduce(CustomAllReduce {
+            ranks: 8,
+            size: Bytes::from_kib(64),
+            port: Bandwidth::from_gb_per_sec(450),
+        }),
+    ]
+}
+
 #[test]
-fn every_gpu_of_a_generation_with_sms_has_a_law() {
+fn every_gpu_whose_sms_are_known_has_a_law_for_every_kernel() {
     for (name, model) in &catalogue::hardware().devices {
         let DeviceModel::Gpu(model) = model else {
             continue;
         };
-        if model.sms.is_some() {
-            assert!(KernelLaw::new(model).is_some(), "{name}");
+        if model.sms.is_none() {
+            continue;
+        }
+        let law = KernelLaw::new(model).unwrap();
+        for kernel in one_of_each() {
+            assert!(law.entry(&kernel).is_some(), "{name}: {kernel:?}");
         }
     }
 }
