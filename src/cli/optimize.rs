@@ -2,10 +2,12 @@
 
 use super::budget::BudgetArgs;
 use super::collective::machine;
+use super::load::LoadArgs;
+use super::serve_search::{self, Ways};
 use super::{CliError, output, terminal};
 use fabricsim_experiment::optimize::{Ask, Limit, Progress, Size, fewest_gpus, optimize};
 use fabricsim_experiment::sweep::{AxisSpec, parse_axis};
-use fabricsim_experiment::{Machines, Scenario, ScenarioError, catalogue, parse};
+use fabricsim_experiment::{JobSpec, Machines, Scenario, ScenarioError, catalogue, parse};
 use fabricsim_report::optimize::{Optimized, optimized_page, optimized_text};
 use fabricsim_report::{Metrics, ReportError, write_file};
 use fabricsim_topology::error::nearest;
@@ -14,7 +16,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Searches for the layout of a training job that is best on a machine, and says what was left out.
+/// Searches for the layout of a training job, or the engines of a serving job, that is best on a machine, and says
+/// what was left out.
 ///
 /// Tensor, pipeline, context and expert parallelism, virtual stages, micro-batches, recomputation and
 /// sharding are tried in every combination. What does not divide or does not fit is left out; the rest
@@ -64,8 +67,18 @@ pub(super) struct Args {
     /// Of a model: tokens of a sequence
     #[arg(long, value_name = "TOKENS")]
     sequence: Option<u64>,
+    #[command(flatten)]
+    load: LoadArgs,
+    /// Of serving: the part of requests that has to keep the SLO
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.9,
+        help_heading = "Serving"
+    )]
+    slo_share: f64,
     /// The metric that is to be best, such as usd_per_mtok [default: tokens_per_s_per_gpu; tokens_per_s where
-    /// the budget says how many GPUs there are]
+    /// the budget says how many GPUs there are; of serving output_tokens_per_s_per_gpu]
     #[arg(long, value_name = "METRIC")]
     objective: Option<String>,
     /// So many layouts of each machine [default: 3; 1 where several numbers of GPUs or networks are
@@ -201,6 +214,18 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         )));
     }
     let (scenario, folder) = job_of(args)?;
+    if let JobSpec::Serving(_) = scenario.spec.job {
+        let ask = Ways {
+            topology: &args.topology,
+            sizes: &sizes,
+            objective: args.objective.as_deref(),
+            slo_share: args.slo_share,
+            top: args.top.unwrap_or(5).max(1),
+        };
+        let budget = args.resources.budget(false);
+        let shown = (args.json, quiet, args.output.as_deref());
+        return serve_search::run((&scenario, &folder), ask, &budget, shown);
+    }
     let machines = match args.topology.as_slice() {
         [] => vec![scenario.spec.topology.clone()],
         asked => asked.iter().map(|text| machine(text)).collect(),
@@ -256,10 +281,25 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
 fn job_of(args: &Args) -> Result<(Scenario, PathBuf), CliError> {
     let name = args.job.to_string_lossy();
     match catalogue::find(&args.job, &args.set) {
+        Err(ScenarioError::UnknownName { .. })
+            if presets::find(&name).is_ok() && args.load.is_said() =>
+        {
+            let first = args.topology.first();
+            let first = first.ok_or_else(|| {
+                CliError::Usage(format!("{name} is a model: expected a machine, too (-t)"))
+            })?;
+            let text = json!({
+                "name": name,
+                "topology": machine(first),
+                "job": { "serving": args.load.job(&name)? },
+            });
+            Ok((parse(&text.to_string(), &name, &args.set)?, PathBuf::new()))
+        }
         Err(ScenarioError::UnknownName { .. }) if presets::find(&name).is_ok() => {
             let batch = args.global_batch.ok_or_else(|| {
                 CliError::Usage(format!(
-                    "{name} is a model: expected --global-batch, the sequences of a step, too"
+                    "{name} is a model: expected --global-batch, the sequences of a step, or to serve it --rate or \
+                     --concurrency, too"
                 ))
             })?;
             let first = args.topology.first();

@@ -2,6 +2,7 @@
 
 use super::budget::BudgetArgs;
 use super::collective::machine;
+use super::load::LoadArgs;
 use super::progress::Show;
 use super::terminal::say_wall;
 use super::what_if::WhatIfArgs;
@@ -34,39 +35,14 @@ pub(super) struct Args {
     /// GPUs of each machine: whole nodes, or some of one [default: one node]
     #[arg(long)]
     gpus: Option<u32>,
-    /// Tokens of a prompt
-    #[arg(long, value_name = "TOKENS", default_value_t = 1024)]
-    input: u32,
-    /// Tokens that are generated
-    #[arg(long, value_name = "TOKENS", default_value_t = 256)]
-    output_tokens: u32,
-    /// Requests per second, on average
-    #[arg(long, value_name = "REQUESTS", conflicts_with = "concurrency")]
-    rate: Option<f64>,
-    /// So many requests are there at once [default: 32, without --rate]
-    #[arg(long, value_name = "REQUESTS")]
-    concurrency: Option<u32>,
-    /// How many requests [default: 200, or four times the concurrency]
-    #[arg(long, value_name = "REQUESTS")]
-    requests: Option<u32>,
+    #[command(flatten)]
+    load: LoadArgs,
     /// GPUs that an engine is split over [default: the fewest that the weights fit]
     #[arg(long)]
     tp: Option<u32>,
     /// Engines for prompts : engines that generate, such as `2:1`; several are compared, `none` is engines that do both
     #[arg(long, value_name = "X:Y", value_delimiter = ',')]
     split: Vec<String>,
-    /// Whose scheduler
-    #[arg(long, value_parser = ["vllm", "sglang", "trtllm", "static"], default_value = "vllm")]
-    engine: String,
-    /// What weights are stored in
-    #[arg(long, value_parser = ["bf16", "fp8", "fp8_block", "nvfp4", "mxfp4"], default_value = "bf16")]
-    weights: String,
-    /// What keys and values are stored in
-    #[arg(long, value_parser = ["bf16", "fp8"], default_value = "bf16")]
-    kv: String,
-    /// What a request is to keep: `ttft=1s,tpot=50ms`
-    #[arg(long, value_name = "LIMITS")]
-    slo: Option<String>,
     #[command(flatten)]
     what_if: WhatIfArgs,
     /// Puts a value into the scenario, as `run` does; may be repeated
@@ -147,32 +123,11 @@ fn finish(args: &Args, quiet: bool, results: &Results) -> Result<(), CliError> {
 impl Args {
     /// The scenario that these arguments stand for.
     fn scenario(&self) -> Result<Scenario, CliError> {
-        let load = match (self.rate, self.concurrency) {
-            (Some(rate), _) => json!({ "poisson": { "rate": rate } }),
-            (None, concurrency) => {
-                json!({ "closed": { "concurrency": concurrency.unwrap_or(32) } })
-            }
-        };
-        let requests = match (self.requests, self.rate) {
-            (Some(requests), _) => requests,
-            (None, Some(_)) => 200,
-            (None, None) => self.concurrency.unwrap_or(32).saturating_mul(4),
-        };
-        let mut job = json!({
-            "model": { "preset": self.model },
-            "precision": { "weights": self.weights, "kv": self.kv },
-            "engine": { "policy": self.engine },
-            "load": load,
-            "requests": requests,
-            "lengths": { "input": self.input, "output": self.output_tokens },
-        });
-        if let Some(slo) = &self.slo {
-            job["slo"] = limits(slo)?;
-        }
+        let job = self.load.job(&self.model)?;
         let first = self.topology.first().map_or("", String::as_str);
         let mut scenario = json!({
             "name": "serve",
-            "title": format!("{} with {} in, {} out", self.model, self.input, self.output_tokens),
+            "title": format!("{} with {} in, {} out", self.model, self.load.input, self.load.output_tokens),
             "topology": machine(first),
             "job": { "serving": job },
             "seed": self.seed,
@@ -263,20 +218,4 @@ fn split_name(split: &str) -> String {
         None => "both".to_owned(),
         Some((x, y)) => format!("{x}p{y}d"),
     }
-}
-
-/// `ttft=1s,tpot=50ms`.
-fn limits(text: &str) -> Result<Value, CliError> {
-    let mut limits = Map::new();
-    for part in text.split(',') {
-        let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        let known = ["ttft", "tpot", "e2e"].contains(&name);
-        if !known || value.parse::<fabricsim_units::Time>().is_err() {
-            return Err(CliError::Usage(format!(
-                "--slo {text}: expected limits with units, such as ttft=1s,tpot=50ms (ttft, tpot, e2e)"
-            )));
-        }
-        limits.insert(name.to_owned(), value.into());
-    }
-    Ok(Value::Object(limits))
 }

@@ -5,6 +5,7 @@ mod cluster;
 mod listing;
 mod page;
 mod scatter;
+mod serving;
 mod text;
 
 use crate::metrics::Metrics;
@@ -17,6 +18,9 @@ use std::fmt;
 
 pub use cluster::{Cluster, Over};
 pub use page::optimized_page;
+pub use serving::{
+    ServingChoice, ServingLayout, ServingRejected, ServingSearch, serving_search_text,
+};
 pub use text::optimized_text;
 
 /// What a search found.

@@ -1,0 +1,88 @@
+//! What is served: the load and the engine of a serving job, on the command line.
+
+use super::CliError;
+use fabricsim_units::Time;
+use serde_json::{Map, Value, json};
+
+/// Flags of a serving job.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Serving")]
+pub(super) struct LoadArgs {
+    /// Tokens of a prompt
+    #[arg(long, value_name = "TOKENS", default_value_t = 1024)]
+    pub(super) input: u32,
+    /// Tokens that are generated
+    #[arg(long, value_name = "TOKENS", default_value_t = 256)]
+    pub(super) output_tokens: u32,
+    /// Requests per second, on average
+    #[arg(long, value_name = "REQUESTS", conflicts_with = "concurrency")]
+    rate: Option<f64>,
+    /// So many requests are there at once [default: 32, without --rate]
+    #[arg(long, value_name = "REQUESTS")]
+    concurrency: Option<u32>,
+    /// How many requests [default: 200, or four times the concurrency]
+    #[arg(long, value_name = "REQUESTS")]
+    requests: Option<u32>,
+    /// Whose scheduler
+    #[arg(long, value_parser = ["vllm", "sglang", "trtllm", "static"], default_value = "vllm")]
+    engine: String,
+    /// What weights are stored in
+    #[arg(long, value_parser = ["bf16", "fp8", "fp8_block", "nvfp4", "mxfp4"], default_value = "bf16")]
+    weights: String,
+    /// What keys and values are stored in
+    #[arg(long, value_parser = ["bf16", "fp8"], default_value = "bf16")]
+    kv: String,
+    /// What a request is to keep: `ttft=1s,tpot=50ms`
+    #[arg(long, value_name = "LIMITS")]
+    slo: Option<String>,
+}
+
+impl LoadArgs {
+    /// Whether a load is said.
+    pub(super) fn is_said(&self) -> bool {
+        self.rate.is_some() || self.concurrency.is_some()
+    }
+
+    /// The job.
+    pub(super) fn job(&self, model: &str) -> Result<Value, CliError> {
+        let load = match (self.rate, self.concurrency) {
+            (Some(rate), _) => json!({ "poisson": { "rate": rate } }),
+            (None, concurrency) => {
+                json!({ "closed": { "concurrency": concurrency.unwrap_or(32) } })
+            }
+        };
+        let requests = match (self.requests, self.rate) {
+            (Some(requests), _) => requests,
+            (None, Some(_)) => 200,
+            (None, None) => self.concurrency.unwrap_or(32).saturating_mul(4),
+        };
+        let mut job = json!({
+            "model": { "preset": model },
+            "precision": { "weights": self.weights, "kv": self.kv },
+            "engine": { "policy": self.engine },
+            "load": load,
+            "requests": requests,
+            "lengths": { "input": self.input, "output": self.output_tokens },
+        });
+        if let Some(slo) = &self.slo {
+            job["slo"] = limits(slo)?;
+        }
+        Ok(job)
+    }
+}
+
+/// `ttft=1s,tpot=50ms`.
+pub(super) fn limits(text: &str) -> Result<Value, CliError> {
+    let mut limits = Map::new();
+    for part in text.split(',') {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let known = ["ttft", "tpot", "e2e"].contains(&name);
+        if !known || value.parse::<Time>().is_err() {
+            return Err(CliError::Usage(format!(
+                "--slo {text}: expected limits with units, such as ttft=1s,tpot=50ms (ttft, tpot, e2e)"
+            )));
+        }
+        limits.insert(name.to_owned(), value.into());
+    }
+    Ok(Value::Object(limits))
+}
