@@ -80,22 +80,21 @@ impl Fleet<'_> {
         })
     }
 
-    /// A request is through the front end: it is sent to the engine of its prompt; where the engine that generates has to have reserved
-    /// blocks before, to that one first.
+    /// A request is through the front end: it is sent to the engine of its prompt; where the engine that generates has
+    /// to have reserved blocks before, to that one first.
     pub(super) fn is_queued(&mut self, request: u32, now: Time) {
         self.served.records[request as usize].queued = Some(now);
-        let (engine, part) = self.routing.prompt(request, &self.requests, &self.workers);
-        self.served.records[request as usize].engines[0] = Some(engine);
-        if self.workers[engine as usize].engine.role == Role::Prefill && self.handover.is_pushed() {
-            self.places[request as usize].prompt = Some((engine, part, u32::MAX));
-            self.is_to_come(request, now);
+        if self.handover.is_pushed() && self.routing.has_generators() {
+            self.is_to_come(request);
         } else {
-            self.wait_for_prompt(request, (engine, part));
+            self.wait_for_prompt(request);
         }
     }
 
     /// A request waits for its prompt to be computed.
-    pub(super) fn wait_for_prompt(&mut self, request: u32, (engine, part): (u32, u16)) {
+    pub(super) fn wait_for_prompt(&mut self, request: u32) {
+        let (engine, part) = self.routing.prompt(request, &self.requests, &self.workers);
+        self.served.records[request as usize].engines[0] = Some(engine);
         let of = &self.requests[request as usize];
         let worker = &mut self.workers[engine as usize];
         let output = match worker.engine.role {

@@ -93,15 +93,13 @@ impl Fleet<'_> {
         if self.handover.is_pushed() {
             self.send_rest(request, now, out);
         } else {
-            self.is_to_come(request, now);
+            self.is_to_come(request);
         }
     }
 
     /// A request asks an engine for blocks to generate in.
-    pub(super) fn is_to_come(&mut self, request: u32, _: Time) {
-        let from = self.places[request as usize]
-            .prompt
-            .map_or(0, |place| place.0);
+    pub(super) fn is_to_come(&mut self, request: u32) {
+        let from = self.places[request as usize].prompt.map(|place| place.0);
         let (engine, part) = self.routing.generator(from, &self.handover, &self.workers);
         self.places[request as usize].generates = Some((engine, part, None));
         self.served.records[request as usize].engines[1] = Some(engine);
@@ -150,9 +148,7 @@ impl Fleet<'_> {
         place.generates = Some((engine, part, Some(id)));
         place.sent = known;
         if self.handover.is_pushed() {
-            if let Some((engine, part, _)) = place.prompt {
-                self.wait_for_prompt(request, (engine, part));
-            }
+            self.wait_for_prompt(request);
         } else {
             self.send_rest(request, now, out);
         }

@@ -3,6 +3,7 @@
 use super::handover::Handover;
 use super::{Engine, Role, Worker};
 use crate::serving::request::Request;
+use fabricsim_units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,11 @@ impl Router {
         }
     }
 
+    /// Whether engines that generate are apart.
+    pub(super) fn has_generators(&self) -> bool {
+        !self.generators.is_empty()
+    }
+
     /// The engine that computes a request's prompt, and the part of it.
     pub(super) fn prompt(
         &mut self,
@@ -75,10 +81,10 @@ impl Router {
         }
     }
 
-    /// The engine that generates what follows a prompt that `from` computed, and the part of it.
+    /// The engine that generates what follows a prompt that `from` computed, if that is known, and the part of it.
     pub(super) fn generator(
         &mut self,
-        from: u32,
+        from: Option<u32>,
         handover: &Handover,
         workers: &[Worker],
     ) -> (u32, u16) {
@@ -91,7 +97,8 @@ impl Router {
                 let sum: usize = all().map(|place| load(&place)).sum();
                 let even = sum / all().count().max(1);
                 let near = all().filter(|place| load(place) <= even);
-                let key = |place: &(u32, u16)| (handover.pace(from, place.0), load(place));
+                let pace = |to| from.map_or(Time::ZERO, |from| handover.pace(from, to));
+                let key = |place: &(u32, u16)| (pace(place.0), load(place));
                 near.min_by_key(key).unwrap_or((0, 0))
             }
         }
