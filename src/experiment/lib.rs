@@ -23,6 +23,7 @@ mod run;
 mod serving;
 mod site;
 mod spec;
+mod storage;
 pub mod sweep;
 mod tariff;
 mod training;

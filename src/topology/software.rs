@@ -92,6 +92,8 @@ pub struct ServingModel {
     pub engines: BTreeMap<String, EngineModel>,
     /// Handing a KV cache over.
     pub handover: HandoverModel,
+    /// Reading KV blocks back from the host's memory.
+    pub offload: OffloadModel,
 }
 
 /// What one engine takes of the host.
@@ -117,6 +119,18 @@ pub struct HandoverModel {
     /// Posting one to a GPU's copy engine.
     pub posting_nvlink: Sourced<Time>,
     /// What a transfer reaches of its links' rate.
+    pub rate_share: Sourced<f64>,
+}
+
+/// What it takes to move KV blocks between GPU and host, beside their bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OffloadModel {
+    /// Starting to read those of a request.
+    pub setup: Sourced<Time>,
+    /// Asking for a copy.
+    pub copy: Sourced<Time>,
+    /// What copies reach of their links' rate.
     pub rate_share: Sourced<f64>,
 }
 
@@ -175,5 +189,10 @@ mod tests {
         assert!(handover.setup.value > Time::ZERO && handover.posting.value > Time::ZERO);
         assert!(handover.posting_nvlink.value > Time::ZERO);
         assert!(0.5 < handover.rate_share.value && handover.rate_share.value <= 1.0);
+        let offload = &model.offload;
+        let sources = [&offload.setup, &offload.copy];
+        assert!(sources.iter().all(|figure| figure.source.len() > 10));
+        assert!(offload.rate_share.source.len() > 10);
+        assert!(0.2 < offload.rate_share.value && offload.rate_share.value <= 1.0);
     }
 }

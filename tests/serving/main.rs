@@ -5,3 +5,4 @@ mod handover;
 mod oracle;
 mod policies;
 mod scenario;
+mod tiers;

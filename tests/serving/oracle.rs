@@ -5,7 +5,7 @@ use fabricsim::plan::job::{Actor, ActorId, Job, StreamRole, Undisturbed};
 use fabricsim::units::{Bandwidth, Time};
 use fabricsim::workload::serving::blocks::BlockPool;
 use fabricsim::workload::serving::fleet::{
-    Arrivals, Engine, Fleet, FleetPlan, Handover, Role, Routing, Served,
+    Arrivals, Engine, Fleet, FleetPlan, Handover, Role, Routing, Served, Tiers,
 };
 use fabricsim::workload::serving::pass_time::{GivenCost, GivenTime, MixedPass};
 use fabricsim::workload::serving::policy::PolicyKind;
@@ -61,6 +61,7 @@ fn serve(case: Case, policy: PolicyKind) -> Served {
         routing: Routing::LeastLoaded,
         handover: Handover::default(),
         front_end: Time::ZERO,
+        tiers: Tiers::default(),
         cost: &mut cost,
         counted_from: 0,
         keeps_passes: false,

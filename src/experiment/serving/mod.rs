@@ -7,6 +7,7 @@ mod pools;
 mod requests;
 mod results;
 mod run;
+mod tiers;
 mod valid;
 
 pub use valid::{ValidPool, ValidServing};

@@ -6,14 +6,15 @@ use super::valid::{ValidPool, ValidServing};
 use fabricsim_engine::job::JobOutcome;
 use fabricsim_plan::job::Job;
 use fabricsim_report::serving::{
-    HandoverUse, KvUse, Part, Percentiles, Pool, Rejected, Sample, ServingResult, Slowest, Verdict,
+    HandoverUse, KvUse, Part, Percentiles, Pool, Rejected, Sample, ServingResult, Slowest, TierUse,
+    Verdict,
 };
 use fabricsim_topology::{LinkFamily, LinkId};
 use fabricsim_units::{Bytes, Time};
 use fabricsim_workload::serving::fleet::Served;
 use fabricsim_workload::serving::model_cost::PassWork;
-use fabricsim_workload::serving::record::RequestRecord;
-use fabricsim_workload::serving::spec::{LoadSpec, PoolRole, SloSpec};
+use fabricsim_workload::serving::record::{RequestRecord, TierRecord};
+use fabricsim_workload::serving::spec::{LoadSpec, PoolRole, SloSpec, TierSpec};
 use std::collections::BTreeMap;
 
 /// Requests that have been served, and what that took.
@@ -21,6 +22,8 @@ pub(super) struct Ran {
     pub(super) served: Served,
     pub(super) outcome: JobOutcome,
     pub(super) job: Job,
+    /// So many routes of the job are those of hand-overs; those of tiers come behind them.
+    pub(super) handover_routes: usize,
     /// By pool, of those whose passes are made of kernels.
     pub(super) work: Vec<PassWork>,
 }
@@ -96,6 +99,8 @@ pub(super) fn result(valid: &ValidServing, ran: &Ran) -> (ServingResult, u64) {
         pools: pools(valid, ran, duration),
         kv: kv(valid, served),
         handover: handover(valid, ran),
+        tiers: tier_uses(valid, served),
+        reload_ms: Percentiles::of(served.reloads.iter().map(|&time| millis(time)).collect()),
         ttft_parts: mean_parts(valid, served, &counted),
         slowest: slowest(valid, served, &counted),
         series: series(served),
@@ -326,6 +331,23 @@ fn kv(valid: &ValidServing, served: &Served) -> KvUse {
     }
 }
 
+/// What tiers below the GPUs' memory did.
+fn tier_uses(valid: &ValidServing, served: &Served) -> Vec<TierUse> {
+    let prompts: u64 = valid.requests.iter().map(|r| u64::from(r.input)).sum();
+    let specs = valid.spec.engine.tiers.iter().flat_map(|t| &t.levels);
+    let one = |(spec, record): (&TierSpec, &TierRecord)| TierUse {
+        tier: spec.name().to_owned(),
+        reads: record.reads,
+        hit_tokens: record.hits,
+        hit_share: record.hits as f64 / prompts.max(1) as f64,
+        recomputed_tokens: record.recomputed,
+        read_bytes: record.read,
+        written_bytes: record.written,
+        given_up_blocks: record.given_up,
+    };
+    specs.zip(&served.tiers).map(one).collect()
+}
+
 /// Hand-overs: how long they took, and what limits them.
 fn handover(valid: &ValidServing, ran: &Ran) -> Option<HandoverUse> {
     let moved = ran.served.records.iter().filter_map(|record| {
@@ -339,7 +361,7 @@ fn handover(valid: &ValidServing, ran: &Ran) -> Option<HandoverUse> {
     let moved: Vec<(Time, Time)> = moved.collect();
     let time_ms = Percentiles::of(moved.iter().map(|(time, _)| millis(*time)).collect())?;
     let wait_ms = Percentiles::of(moved.iter().map(|(_, wait)| millis(*wait)).collect())?;
-    let routes = &ran.outcome.transfers;
+    let routes = &ran.outcome.transfers[..ran.handover_routes];
     let bytes: u64 = routes.iter().map(|route| route.bytes.get()).sum();
     let count = moved.len() as u32;
     let sum = |of: fn(&fabricsim_engine::job::Traffic) -> f64| routes.iter().map(of).sum::<f64>();
@@ -373,7 +395,8 @@ fn binding(
     let mut busy: BTreeMap<LinkId, f64> = BTreeMap::new();
     let mut wire = 0.0;
     let mut own = 0.0;
-    for (route, moved) in ran.job.transfer_routes.iter().zip(&ran.outcome.transfers) {
+    let routes = &ran.job.transfer_routes[..ran.handover_routes];
+    for (route, moved) in routes.iter().zip(&ran.outcome.transfers) {
         let bytes = moved.bytes.get() as f64;
         for hop in &route.route.hops {
             let rate = topology.rate(hop.link).bytes_per_sec() as f64;
@@ -414,7 +437,13 @@ fn steps(record: &RequestRecord, has_handover: bool) -> Vec<(&'static str, Time)
     if pushed {
         add("wait for KV blocks", record.reserved);
     }
-    add("queue", record.scheduled);
+    if record.reloaded.is_some() {
+        add("queue", record.reload_begun);
+        add("reload of KV blocks", record.reloaded);
+        add("wait for a pass", record.scheduled);
+    } else {
+        add("queue", record.scheduled);
+    }
     add("prompt", record.prefilled);
     if has_handover {
         if !pushed {

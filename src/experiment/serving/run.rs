@@ -3,6 +3,7 @@
 use super::handover::{STREAMS, Ways, ways};
 use super::links::{Failure, PlannedLinks};
 use super::results::{Ran, result};
+use super::tiers::tiers;
 use super::valid::ValidServing;
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
@@ -16,8 +17,8 @@ use fabricsim_report::{JobResult, Metrics, Variant};
 use fabricsim_topology::{LinkId, NodeId, serving};
 use fabricsim_units::Time;
 use fabricsim_workload::kernel::KernelLaw;
-use fabricsim_workload::serving::blocks::BlockPool;
-use fabricsim_workload::serving::fleet::{Arrivals, Engine, Fleet, FleetPlan, Role};
+use fabricsim_workload::serving::blocks::{BlockPool, Tell};
+use fabricsim_workload::serving::fleet::{Arrivals, Engine, Fleet, FleetPlan, Role, has_tiers};
 use fabricsim_workload::serving::model_cost::{ModelCost, PassWork, PoolCosts};
 use fabricsim_workload::serving::pass_time::{GivenCost, GivenTime, PassCost};
 use fabricsim_workload::serving::scheduler::Scheduler;
@@ -86,7 +87,12 @@ fn served(
     ranks.sort_unstable();
     let actors: FxHashMap<u32, ActorId> = ranks.iter().copied().zip((0..).map(ActorId)).collect();
     let dead: Vec<LinkId> = valid.faults.gone_links().collect();
-    let Ways { handover, routes } = ways(valid, &actors, &dead, seed)?;
+    let Ways {
+        handover,
+        mut routes,
+    } = ways(valid, &actors, &dead, seed)?;
+    let handover_routes = routes.len();
+    let tiers = tiers(valid, &actors, (&dead, seed), &mut routes)?;
     let job = Job {
         streams: std::iter::once(StreamRole::Compute)
             .chain((0..STREAMS).map(|_| StreamRole::KvTransfer))
@@ -105,6 +111,7 @@ fn served(
         routing: valid.spec.routing,
         handover,
         front_end: front_end(valid),
+        tiers,
         cost: cost.as_dyn(),
         counted_from: valid.spec.warm_up,
         keeps_passes,
@@ -120,6 +127,7 @@ fn served(
         served,
         outcome,
         job,
+        handover_routes,
     }))
 }
 
@@ -143,19 +151,28 @@ fn actor(rank: u32) -> Actor {
     }
 }
 
+pub(super) const fn role(role: PoolRole) -> Role {
+    match role {
+        PoolRole::Both => Role::Both,
+        PoolRole::Prefill => Role::Prefill,
+        PoolRole::Decode => Role::Decode,
+    }
+}
+
 /// The engines of all pools, in order.
 fn engines(valid: &ValidServing, actors: &FxHashMap<u32, ActorId>) -> Vec<Engine> {
     let engine = &valid.spec.engine;
     let mut engines = Vec::new();
     for pool in &valid.pools {
-        let role = match pool.role {
-            PoolRole::Both => Role::Both,
-            PoolRole::Prefill => Role::Prefill,
-            PoolRole::Decode => Role::Decode,
+        let role = role(pool.role);
+        let tell = match &engine.tiers {
+            Some(tiers) if has_tiers(role) => tiers.write.tell(),
+            _ => Tell::Nothing,
         };
         let stage = (pool.parallel.tp() * pool.parallel.attention_dp) as usize;
         for ranks in &pool.engines {
             let blocks = BlockPool::new(pool.blocks, engine.block_tokens(), engine.prefix_cache);
+            let blocks = blocks.telling(tell);
             let parts = pool.parallel.attention_dp as usize;
             engines.push(Engine {
                 role,

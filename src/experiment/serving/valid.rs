@@ -1,7 +1,7 @@
 //! A serving job whose every part has been checked, ready to run.
 
 use super::pools::{Chosen, pools};
-use super::requests;
+use super::{requests, tiers};
 use crate::error::ScenarioError;
 use crate::refusal::{fault, refusal, refuse};
 use crate::site::{At, Site, environment};
@@ -126,6 +126,7 @@ pub(crate) fn serving(
 /// What can be said of the job without its machine.
 fn check(spec: &ScenarioSpec, job: &ServingSpec, faults: &mut Vec<Fault>) {
     requests::check(job, faults);
+    tiers::check(&job.engine, faults);
     let at = |field: &str| format!("job.serving.{field}");
     let engine = &job.engine;
     for (field, value) in [

@@ -7,7 +7,8 @@
 
 use super::memory::memory_plan;
 use crate::ScenarioError;
-use crate::refusal::{fault, refusal, refuse};
+use crate::refusal::{fault, refusal};
+use crate::storage::storage_devices;
 use fabricsim_engine::job::{JobError, JobOptions, Unseen, run_job};
 use fabricsim_fault::goodput::{StorageSpec, StorageTimes};
 use fabricsim_plan::job::{
@@ -16,7 +17,7 @@ use fabricsim_plan::job::{
 };
 use fabricsim_report::training::{CheckpointUse, StorageLimit, StorageMove};
 use fabricsim_topology::{
-    DeviceId, DeviceKind, LinkFamily, LinkId, Route, RouteError, Router, Topology, select,
+    DeviceId, DeviceKind, LinkFamily, LinkId, Route, RouteError, Router, Topology,
 };
 use fabricsim_units::{Bytes, Span, Time};
 use fabricsim_workload::training::checkpoint::saved_states;
@@ -59,7 +60,9 @@ impl Checkpoint {
         (topology, gpus): (&Topology, &[DeviceId]),
         origin: &str,
     ) -> Result<Checkpoint, ScenarioError> {
-        let devices = devices(spec, topology, origin)?;
+        let expected = "a topology with storage devices, or a cost that is `blocking` or `write`";
+        let named = spec.devices.as_deref();
+        let devices = storage_devices(named, topology, (PATH, expected), origin)?;
         let states = saved_states(training, &memory_plan(training))?;
         let written: Vec<Bytes> = states.iter().map(|state| state.written).collect();
         let read: Vec<Bytes> = states.iter().map(|state| state.read).collect();
@@ -150,36 +153,6 @@ impl StorageUse {
             read: told(&self.read),
         }
     }
-}
-
-/// The storage that a checkpoint goes to.
-fn devices(
-    spec: &StorageSpec,
-    topology: &Topology,
-    origin: &str,
-) -> Result<Vec<DeviceId>, ScenarioError> {
-    let is_storage = |id: &DeviceId| topology.device(*id).kind == DeviceKind::Storage;
-    if let Some(text) = &spec.devices {
-        let path = format!("{PATH}.devices");
-        let named = select::devices(topology, text, &path);
-        let named = named.map_err(|fault| refusal(origin, vec![fault]))?;
-        let other = named.iter().find(|id| !is_storage(id));
-        let faults = other.map(|&id| {
-            let kind = topology.device(id).kind.label();
-            let found = format!("{}, a {kind}", topology.device_name(id));
-            fault(&path, found, "storage devices")
-        });
-        refuse(origin, faults.into_iter().collect())?;
-        return Ok(named);
-    }
-    let all = topology.devices().map(|(id, _)| id).filter(is_storage);
-    let (drives, servers): (Vec<_>, Vec<_>) = all.partition(|&id| topology.node_of(id).is_some());
-    if servers.is_empty() && drives.is_empty() {
-        let found = format!("{}, which has no storage", topology.name);
-        let expected = "a topology with storage devices, or a cost that is `blocking` or `write`";
-        refuse(origin, vec![fault(PATH, found, expected)])?;
-    }
-    Ok(if servers.is_empty() { drives } else { servers })
 }
 
 /// Each rank's bytes on their ways: to the devices of its node, if there are any, else to all, in turns.

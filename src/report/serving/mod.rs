@@ -6,7 +6,8 @@ mod text;
 
 pub(crate) use page::details;
 pub use record::{
-    HandoverUse, KvUse, Part, Percentiles, Pool, Rejected, Sample, ServingResult, Slowest, Verdict,
+    HandoverUse, KvUse, Part, Percentiles, Pool, Rejected, Sample, ServingResult, Slowest, TierUse,
+    Verdict,
 };
 pub(crate) use text::lines;
 pub(crate) use text::serving_text;

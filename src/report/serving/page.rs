@@ -92,6 +92,12 @@ fn engines(result: &ServingResult) -> Markup {
                 }
             }
             p.note { "A token takes " (size(result.kv.bytes_per_token as f64)) " of KV cache; at most " (percent(result.kv.peak_share)) " of it was taken; " (result.kv.preemptions) " preemptions." }
+            @for tier in &result.tiers {
+                p.note {
+                    "KV tier " (tier.tier) ": " (percent(tier.hit_share)) " of prompts read from it ("
+                    (size(tier.read_bytes as f64)) " in " (count(tier.reads as f64)) " reads), " (size(tier.written_bytes as f64)) " written."
+                }
+            }
             @if let Some(used) = &result.handover {
                 p.note {
                     "Hand-over: " (millis(used.time_ms.mean)) " on average (p99 " (millis(used.time_ms.p99)) "), "

@@ -62,6 +62,12 @@ pub struct ServingResult {
     /// Hand-overs; none where engines do both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover: Option<HandoverUse>,
+    /// Tiers of KV cache below the GPUs' memory, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<TierUse>,
+    /// How long requests waited for blocks to be read from tiers, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reload_ms: Option<Percentiles>,
     /// Where the time to the first token goes, on average: parts add up to its mean.
     pub ttft_parts: Vec<Part>,
     /// The request that waited longest for its first token.
@@ -171,6 +177,27 @@ pub struct KvUse {
     pub hit_share: f64,
 }
 
+/// A tier of KV cache below the GPUs' memory, of all engines together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TierUse {
+    /// `host` or `storage`.
+    pub tier: String,
+    /// How often a request read blocks from it.
+    pub reads: u64,
+    /// Tokens whose blocks were read.
+    pub hit_tokens: u64,
+    /// These over the tokens of all prompts.
+    pub hit_share: f64,
+    /// Tokens whose blocks were there, but that were computed again because that was faster.
+    pub recomputed_tokens: u64,
+    /// Bytes that all GPUs read.
+    pub read_bytes: u64,
+    /// Bytes that were written to it.
+    pub written_bytes: u64,
+    /// Blocks that it gave up for others.
+    pub given_up_blocks: u64,
+}
+
 /// KV caches that travelled.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HandoverUse {
@@ -252,6 +279,7 @@ impl ServingResult {
             ("tpot_ms", self.tpot_ms),
             ("itl_ms", self.itl_ms),
             ("e2e_ms", self.e2e_ms),
+            ("reload_ms", self.reload_ms),
             (
                 "handover.time_ms",
                 self.handover.as_ref().map(|h| h.time_ms),

@@ -1,6 +1,6 @@
 //! What came of serving, for a terminal, and the lines that variants are compared by.
 
-use super::record::{Percentiles, ServingResult};
+use super::record::{Percentiles, ServingResult, TierUse};
 use crate::lines::{Better, Line, Table};
 use crate::numbers::{count, percent, size, three_digits};
 use crate::summary::{Summary, Variant};
@@ -37,6 +37,7 @@ pub(crate) fn serving_text(
     rates(variant, result, out);
     parts(result, out);
     pools(result, out);
+    tiers(result, out);
     handover(result, out);
     slowest(result, out);
     rejected(result, out);
@@ -190,6 +191,40 @@ fn pools(result: &ServingResult, out: &mut Out) {
         line += &format!(", {} of prompts found in it", percent(kv.hit_share));
     }
     out.plain(&line);
+}
+
+fn tiers(result: &ServingResult, out: &mut Out) {
+    if result.tiers.is_empty() {
+        return;
+    }
+    out.heading("KV cache below the GPUs' memory");
+    let row = |tier: &TierUse| {
+        vec![
+            cell(&tier.tier),
+            cell(percent(tier.hit_share)),
+            cell(count(tier.reads as f64)),
+            cell(size(tier.read_bytes as f64)),
+            cell(size(tier.written_bytes as f64)),
+            cell(count(tier.recomputed_tokens as f64)),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = result.tiers.iter().map(row).collect();
+    let columns = [
+        left("tier"),
+        right("of prompts"),
+        right("reads"),
+        right("read"),
+        right("written"),
+        right("tokens computed again"),
+    ];
+    out.table(&columns, &rows);
+    if let Some(time) = result.reload_ms {
+        out.plain(&format!(
+            "Requests waited {} for it (p99 {})",
+            millis(time.mean),
+            millis(time.p99)
+        ));
+    }
 }
 
 fn handover(result: &ServingResult, out: &mut Out) {

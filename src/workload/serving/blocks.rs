@@ -35,11 +35,25 @@ pub struct BlockPool {
     cache: Option<Cache>,
 }
 
+/// Of which blocks a pool tells the names, for tiers below it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Tell {
+    /// Of none.
+    #[default]
+    Nothing,
+    /// Of those that are taken for something else.
+    Lost,
+    /// Of those that get their name.
+    Named,
+}
+
 /// Which block holds what.
 #[derive(Debug, Clone, Default)]
 struct Cache {
     blocks: Vec<Block>,
     by_name: FxHashMap<u64, u32>,
+    tell: Tell,
+    told: Vec<u64>,
     /// Free blocks, linked from the one that is taken first to the one that is taken last.
     first: Option<u32>,
     last: Option<u32>,
@@ -70,6 +84,23 @@ impl BlockPool {
             total,
             free: total,
             cache,
+        }
+    }
+
+    /// Tells the names of such blocks from now on; without a prefix cache none has a name.
+    #[must_use]
+    pub fn telling(mut self, tell: Tell) -> Self {
+        if let Some(cache) = &mut self.cache {
+            cache.tell = tell;
+        }
+        self
+    }
+
+    /// The names of blocks that are told of, since this was last asked: added to `names`, in the order in
+    /// which they were lost or named.
+    pub fn told(&mut self, names: &mut Vec<u64>) {
+        if let Some(cache) = &mut self.cache {
+            names.append(&mut cache.told);
         }
     }
 
@@ -175,6 +206,9 @@ impl BlockPool {
             if let std::collections::hash_map::Entry::Vacant(free) = cache.by_name.entry(name) {
                 free.insert(id);
                 cache.blocks[id as usize].name = Some(name);
+                if cache.tell == Tell::Named {
+                    cache.told.push(name);
+                }
             }
             held.named += 1;
         }
@@ -207,6 +241,9 @@ impl Cache {
         block.holders = 1;
         if let Some(name) = block.name.take() {
             self.by_name.remove(&name);
+            if self.tell == Tell::Lost {
+                self.told.push(name);
+            }
         }
         Some(id)
     }

@@ -15,4 +15,5 @@ pub mod record;
 pub mod request;
 pub mod scheduler;
 pub mod spec;
+pub mod store;
 pub mod trace;

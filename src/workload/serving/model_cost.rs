@@ -534,4 +534,12 @@ impl PassCost for PoolCosts<'_> {
     fn time(&mut self, engine: usize, shapes: &[PassShape]) -> Time {
         self.pools[self.of_engine[engine]].stage(shapes)
     }
+
+    fn estimate(&mut self, engine: usize, shapes: &[PassShape]) -> Time {
+        let pool = &mut self.pools[self.of_engine[engine]];
+        let work = pool.work;
+        let time = pool.stage(shapes).times(pool.shape.pp);
+        pool.work = work;
+        time
+    }
 }

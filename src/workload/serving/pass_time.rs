@@ -74,6 +74,11 @@ impl PassShape {
 pub trait PassCost {
     /// What a pass takes on each stage of an engine; one shape for each part of data-parallel attention.
     fn time(&mut self, engine: usize, shapes: &[PassShape]) -> Time;
+
+    /// The same of a pass that does not take place: it counts nowhere.
+    fn estimate(&mut self, engine: usize, shapes: &[PassShape]) -> Time {
+        self.time(engine, shapes)
+    }
 }
 
 /// What a pass takes that has parts of prompts and single tokens.

@@ -11,6 +11,10 @@ pub struct RequestRecord {
     pub queued: Option<Time>,
     /// The engine that computed its prompt, and the one that generated.
     pub engines: [Option<u32>; 2],
+    /// Blocks of its prompt began to be read from a tier.
+    pub reload_begun: Option<Time>,
+    /// They were there.
+    pub reloaded: Option<Time>,
     /// The first pass with a part of its prompt began.
     pub scheduled: Option<Time>,
     /// The last pass of its prompt ended, where it was computed.
@@ -35,6 +39,23 @@ pub struct RequestRecord {
     pub refused: bool,
     /// Time between its parts of a prompt and single tokens in which it took part in a pass, until the first token.
     pub in_passes: Time,
+}
+
+/// What a tier below the GPUs' memory did, for all engines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TierRecord {
+    /// How often a request read blocks from it.
+    pub reads: u64,
+    /// Tokens whose blocks were read.
+    pub hits: u64,
+    /// Tokens whose blocks were there, but that were computed again because that was faster.
+    pub recomputed: u64,
+    /// Bytes that were read, by all GPUs.
+    pub read: u64,
+    /// Bytes that were written.
+    pub written: u64,
+    /// Blocks that it gave up for others.
+    pub given_up: u64,
 }
 
 /// Times between tokens of a request, run-length coded: so many of the same length.

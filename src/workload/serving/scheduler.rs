@@ -69,6 +69,8 @@ pub struct Live {
     pub in_flight: bool,
     /// The part of a token that guesses have brought it, beside whole ones.
     pub ahead: f64,
+    /// Tiers below the GPUs' memory have been searched for its blocks since it last lost them.
+    pub sought: bool,
 }
 
 impl Live {
@@ -120,6 +122,8 @@ pub struct Scheduler {
     pub waiting: VecDeque<u32>,
     /// Requests that run, in the order in which they were let in.
     pub running: Vec<u32>,
+    /// A request that waits and that is not let in for now: there is no room yet to read its blocks into.
+    pub barred: Option<u32>,
     live: Vec<Live>,
     unused: Vec<u32>,
     /// Tokens in the cache, of all that run.
@@ -135,6 +139,7 @@ impl Scheduler {
             pool,
             waiting: VecDeque::new(),
             running: Vec::new(),
+            barred: None,
             live: Vec::new(),
             unused: Vec::new(),
             kv_tokens: 0,
@@ -196,6 +201,7 @@ impl Scheduler {
         live.computed = 0;
         live.prompt = live.tokens;
         live.preemptions += 1;
+        live.sought = false;
         self.pool.release(&mut live.held);
         self.waiting.push_front(id);
     }
@@ -250,6 +256,24 @@ impl Scheduler {
             live.generated += 1;
             live.tokens += 1;
         }
+    }
+
+    /// The first request that waits, if it may be let in.
+    #[must_use]
+    pub fn first(&self) -> Option<u32> {
+        let first = self.waiting.front().copied();
+        first.filter(|_| first != self.barred)
+    }
+
+    /// The first tokens of a request have been read from a tier: their blocks get names.
+    pub fn is_reloaded(&mut self, id: u32, tokens: u32, request: &Request) {
+        self.comes(id, tokens, false);
+        let block_tokens = self.pool.block_tokens();
+        let live = &mut self.live[id as usize];
+        live.cached = tokens;
+        let number = live.request;
+        let name = |block| request.block_name(number, block, block_tokens);
+        self.pool.name_full(&mut live.held, tokens, name);
     }
 
     /// A pass begins: what it computes is counted as computed.

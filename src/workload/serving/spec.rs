@@ -1,6 +1,6 @@
 //! The serving job of a scenario file.
 
-use super::fleet::{HandoverOrder, Routing};
+use super::fleet::{HandoverOrder, Reload, Routing, TierWrite};
 use super::pass_time::MixedPass;
 use super::policy::PolicyKind;
 use crate::kernel::{AttentionFormat, DataType};
@@ -131,6 +131,10 @@ pub struct EngineSpec {
     pub memory_share: f64,
     /// Whether blocks are kept for prompts that begin alike.
     pub prefix_cache: bool,
+    /// Where blocks are kept that the GPUs' memory has no room for; with `prefix_cache`. Of engines that compute
+    /// prompts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tiers: Option<TiersSpec>,
     /// What a pass takes that has parts of prompts and single tokens.
     pub pass_cost: MixedPass,
     /// What passes take: from kernels, or given.
@@ -158,6 +162,7 @@ impl Default for EngineSpec {
             num_gpu_blocks: None,
             memory_share: 0.9,
             prefix_cache: false,
+            tiers: None,
             pass_cost: MixedPass::default(),
             pass_time: PassTimeSpec::default(),
             host_per_pass: None,
@@ -174,6 +179,76 @@ impl EngineSpec {
         self.block_tokens
             .unwrap_or_else(|| self.policy.block_tokens())
     }
+}
+
+/// Tiers of KV cache below the GPUs' memory.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TiersSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// The tiers, the one that is looked into first at the beginning: what one gives up goes to the next.
+    pub levels: Vec<TierSpec>,
+    /// When blocks are read back.
+    #[serde(default)]
+    pub reload: Reload,
+    /// When blocks are written to the first tier.
+    #[serde(default)]
+    pub write: TierWrite,
+}
+
+/// A tier of KV cache.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TierSpec {
+    /// In the memory of the GPUs' hosts: each engine has its own.
+    Host(HostTierSpec),
+    /// On drives of the node, or on file servers: engines that reach the same devices share it.
+    Storage(StorageTierSpec),
+}
+
+impl TierSpec {
+    /// What files call it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            TierSpec::Host(_) => "host",
+            TierSpec::Storage(_) => "storage",
+        }
+    }
+}
+
+/// KV cache in the hosts' memory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostTierSpec {
+    /// Bytes of an engine, all its GPUs together.
+    pub capacity: Bytes,
+    /// Tokens that are copied as one; 256 (LMCache's) if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk_tokens: Option<u32>,
+    /// At this rate for each GPU, whatever else goes on, in place of the machine's links.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Bandwidth>,
+}
+
+/// KV cache on storage devices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StorageTierSpec {
+    /// Bytes of all devices that an engine reaches.
+    pub capacity: Bytes,
+    /// The devices, as faults and routes name them; if absent all file servers, or without any all drives of an
+    /// engine's node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<String>,
+    /// Tokens that are read as one; 256 (LMCache's) if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk_tokens: Option<u32>,
+    /// At this rate for each GPU, whatever else goes on, in place of the machine's links.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Bandwidth>,
 }
 
 /// What passes take.

@@ -205,12 +205,19 @@ impl Fleet<'_> {
         });
         for leg in legs {
             let bytes = u64::from(blocks) * block_tokens * leg.bytes_per_token;
-            self.send_leg(leg, bytes, blocks, moving, out);
+            let purpose = Some(Purpose::Leg { moving });
+            self.send_leg(leg, (bytes, blocks), (self.handover.setup, purpose), out);
         }
     }
 
-    /// One GPU's part of a hand-over, on the stream of its that comes next.
-    fn send_leg(&mut self, leg: Leg, bytes: u64, blocks: u32, moving: u32, out: &mut Batch) {
+    /// One GPU's part of blocks that move, on the stream of its that comes next.
+    pub(super) fn send_leg(
+        &mut self,
+        leg: Leg,
+        (bytes, blocks): (u64, u32),
+        (setup, purpose): (Time, Option<Purpose>),
+        out: &mut Batch,
+    ) {
         let turn = &mut self.streams[leg.actor.0 as usize];
         let stream = StreamId(1 + *turn % leg.streams.max(1));
         *turn = (*turn + 1) % leg.streams.max(1);
@@ -220,7 +227,6 @@ impl Fleet<'_> {
             work,
             tag: Tag::default(),
         };
-        let setup = self.handover.setup;
         if setup > Time::ZERO {
             self.write(leg.actor, task(Work::Wait(setup)), None, out);
         }
@@ -235,7 +241,7 @@ impl Fleet<'_> {
                 Work::Wait(Time::from_picos(time.round() as u64))
             }
         };
-        self.write(leg.actor, task(work), Some(Purpose::Leg { moving }), out);
+        self.write(leg.actor, task(work), purpose, out);
     }
 
     /// A part of a hand-over has arrived.

@@ -1,20 +1,23 @@
 //! Engines that serve requests, as a source of tasks: what is computed and handed over is decided
 //! while time passes.
 //!
-//! Requests arrive (`arrivals`), are sent to an engine (`routing`), take part in passes (`passes`); where
-//! prompts and generation have engines of their own, KV caches travel between them (`handover`).
+//! Requests arrive (`arrivals`), are sent to an engine (`routing`), get back what tiers have of their KV cache
+//! (`tiers`), take part in passes (`passes`); where prompts and generation have engines of their own, KV
+//! caches travel between them (`handover`).
 
 mod arrivals;
 mod handover;
 mod passes;
 mod routing;
+mod tiers;
 
 pub use handover::{Handover, HandoverOrder, Leg, LegWork};
 pub use routing::Routing;
+pub use tiers::{Level, Reload, TierWrite, Tiers, Way, has_tiers};
 
 use super::pass_time::{PassCost, PassShape};
 use super::policy::PolicyKind;
-use super::record::{Gap, PassRecord, RequestRecord};
+use super::record::{Gap, PassRecord, RequestRecord, TierRecord};
 use super::request::Request;
 use super::scheduler::{Pass, Scheduler};
 use fabricsim_plan::job::{ActorId, Batch, Ended, Task, TaskId, TaskSource, TimerId};
@@ -22,6 +25,7 @@ use fabricsim_units::Time;
 use handover::Moving;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use tiers::Reading;
 
 /// What an engine is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,6 +80,10 @@ pub struct Served {
     pub pass_count: u64,
     /// Time that engines spent in passes, all together.
     pub busy: Time,
+    /// Of each tier below the GPUs' memory.
+    pub tiers: Vec<TierRecord>,
+    /// How long requests waited for blocks to be read from tiers, each time.
+    pub reloads: Vec<Time>,
     /// Requests that waited or ran when time was up, or when nothing could go on.
     pub unfinished: Vec<u32>,
     /// Time was up: the load was above what engines can do.
@@ -102,6 +110,8 @@ pub struct FleetPlan<'c> {
     pub handover: Handover,
     /// From a request's arrival until it is queued: the front end.
     pub front_end: Time,
+    /// What keeps blocks below the GPUs' memory.
+    pub tiers: Tiers,
     /// What passes take.
     pub cost: &'c mut dyn PassCost,
     /// Times between tokens are counted from this request on.
@@ -119,6 +129,8 @@ enum Purpose {
     Stage { engine: u32, stage: u16, pass: u32 },
     /// A part of a hand-over.
     Leg { moving: u32 },
+    /// A GPU's part of blocks that are read from a tier.
+    Reading { number: u32 },
 }
 
 /// A pass that is under way.
@@ -168,6 +180,9 @@ pub struct Fleet<'c> {
     routing: routing::Router,
     handover: Handover,
     front_end: Time,
+    tiers: Tiers,
+    reading: Vec<Reading>,
+    names: Vec<u64>,
     cost: &'c mut dyn PassCost,
     counted_from: u32,
     keeps_passes: bool,
@@ -212,7 +227,7 @@ impl<'c> Fleet<'c> {
             records: vec![RequestRecord::default(); plan.requests.len()],
             ..Served::default()
         };
-        Fleet {
+        let mut fleet = Fleet {
             routing: routing::Router::new(plan.routing, &plan.engines),
             workers: plan.engines.into_iter().map(of).collect(),
             places: vec![Place::default(); plan.requests.len()],
@@ -221,6 +236,9 @@ impl<'c> Fleet<'c> {
             arrivals: plan.arrivals,
             handover: plan.handover,
             front_end: plan.front_end,
+            tiers: plan.tiers,
+            reading: Vec::new(),
+            names: Vec::new(),
             cost: plan.cost,
             counted_from: plan.counted_from,
             keeps_passes: plan.keeps_passes,
@@ -237,7 +255,9 @@ impl<'c> Fleet<'c> {
             dirty: Vec::new(),
             done: Vec::new(),
             served,
-        }
+        };
+        fleet.served.tiers = fleet.tier_records();
+        fleet
     }
 
     /// What it came to, once it has run.
@@ -275,7 +295,13 @@ impl<'c> Fleet<'c> {
         while let Some(engine) = self.dirty.pop() {
             self.workers[engine as usize].is_dirty = false;
             self.reserve(engine, now, out);
-            self.launch(engine, now, out);
+            if self.has_tiers(engine) {
+                self.reload(engine, now, out);
+                self.launch(engine, now, out);
+                self.write_back(engine, out);
+            } else {
+                self.launch(engine, now, out);
+            }
         }
         if self.under_way == 0 && self.timers == 0 && self.open > 0 {
             self.served.is_stuck = true;
@@ -303,6 +329,7 @@ impl TaskSource for Fleet<'_> {
                     pass,
                 } => self.stage_over((engine, stage, pass), now, out),
                 Purpose::Leg { moving } => self.leg_over(moving, now, out),
+                Purpose::Reading { number } => self.read_over(number, now),
             }
         }
         for &timer in timers {

@@ -12,7 +12,7 @@ mod vllm;
 mod tests;
 
 use super::request::Request;
-use super::scheduler::{Part, Pass, Scheduler};
+use super::scheduler::{Live, Part, Pass, Scheduler};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,17 @@ impl PolicyKind {
             PolicyKind::Vllm | PolicyKind::Static => 16,
             PolicyKind::Sglang => 1,
             PolicyKind::Trtllm => 32,
+        }
+    }
+
+    /// Tokens whose blocks a request that waits has to hold for this policy to let it in, whatever else runs.
+    #[must_use]
+    pub fn needed(self, live: &Live) -> u32 {
+        match self {
+            PolicyKind::Vllm | PolicyKind::Sglang => live.tokens,
+            PolicyKind::Trtllm | PolicyKind::Static => {
+                live.tokens + live.output - live.generated - 1
+            }
         }
     }
 

@@ -39,10 +39,11 @@ fn prefill(scheduler: &mut Scheduler, requests: &[Request], pass: &mut Pass) {
     }
     let mut reserved = reserved(scheduler);
     while budget > 0 && scheduler.running.len() < scheduler.limits.max_sequences as usize {
-        let Some(&id) = scheduler.waiting.front() else {
+        let Some(id) = scheduler.first() else {
             return;
         };
-        if scheduler.pool.keeps_prefixes() && scheduler.live(id).held.count() == 0 {
+        let fresh = scheduler.live(id).held.count() == 0;
+        if fresh && scheduler.pool.keeps_prefixes() {
             let request = &requests[scheduler.live(id).request as usize];
             scheduler.take_prefix(id, request);
         }
@@ -56,7 +57,9 @@ fn prefill(scheduler: &mut Scheduler, requests: &[Request], pass: &mut Pass) {
         let tokens = missing.min(budget);
         let needed = live.computed + tokens;
         if cut || !fits || !scheduler.grow(id, needed) {
-            scheduler.give_back(id);
+            if fresh {
+                scheduler.give_back(id);
+            }
             return;
         }
         scheduler.waiting.pop_front();

@@ -10,17 +10,20 @@ use super::part;
 /// the token budget is for prompts.
 pub(super) fn decide(scheduler: &mut Scheduler, requests: &[Request], pass: &mut Pass) {
     while scheduler.running.len() < scheduler.limits.max_sequences as usize {
-        let Some(&id) = scheduler.waiting.front() else {
+        let Some(id) = scheduler.first() else {
             break;
         };
-        if scheduler.pool.keeps_prefixes() && scheduler.live(id).held.count() == 0 {
+        let fresh = scheduler.live(id).held.count() == 0;
+        if fresh && scheduler.pool.keeps_prefixes() {
             let request = &requests[scheduler.live(id).request as usize];
             scheduler.take_prefix(id, request);
         }
         let live = scheduler.live(id);
         let most = live.tokens + live.output - live.generated - 1;
         if !scheduler.grow(id, most) {
-            scheduler.give_back(id);
+            if fresh {
+                scheduler.give_back(id);
+            }
             break;
         }
         scheduler.waiting.pop_front();

@@ -53,7 +53,7 @@ fn make_room(scheduler: &mut Scheduler, (id, tokens): (u32, u32), pass: &mut Pas
 /// Lets requests in, while one after the other fits.
 fn admit(scheduler: &mut Scheduler, requests: &[Request], mut budget: u32, pass: &mut Pass) {
     while budget > 0 && scheduler.running.len() < scheduler.limits.max_sequences as usize {
-        let Some(&id) = scheduler.waiting.front() else {
+        let Some(id) = scheduler.first() else {
             return;
         };
         let fresh = scheduler.live(id).held.count() == 0;
