@@ -35,7 +35,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "steps", "output", "jobs"])]
     job_memory: Option<PathBuf>,
     /// Published figures of serving, files or folders, in place of collectives; may be repeated
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["paths", "steps", "job_memory", "output", "jobs", "values", "models", "unhealthy"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["paths", "steps", "job_memory", "output", "values", "models", "unhealthy"])]
     serving: Vec<PathBuf>,
     /// Of steps: also writes how far off each kind is, for the answers of `compare`
     #[arg(long, value_name = "FILE.json", requires = "steps")]
@@ -150,7 +150,10 @@ fn run_serving(args: &Args, quiet: bool) -> Result<(), CliError> {
     if !args.only.is_empty() {
         tables.retain(|t| args.only.iter().any(|text| t.id.contains(text.as_str())));
     }
-    let validation = predict_serving(&tables).map_err(CliError::Usage)?;
+    let bar = bar(tables.iter().map(|t| t.rows.len()).sum(), quiet);
+    let budget = args.budget.budget(false);
+    let validation = predict_serving(&tables, &budget, &|| bar.inc(1)).map_err(CliError::Usage)?;
+    bar.finish_and_clear();
     show(
         (args, quiet),
         || serving_validation_json(&validation),

@@ -216,6 +216,7 @@ impl KernelTables {
                     kind: super::KERNEL_PROFILES.to_owned(),
                     group,
                     rows: vec![predicted],
+                    runs: Vec::new(),
                 }),
             }
         }

@@ -1,6 +1,7 @@
-//! Published figures of serving, and what is predicted of them: one file a kind of table.
+//! Published figures of serving, and what is predicted of them: one file or folder a kind of table.
 
 mod columns;
+mod engine;
 pub(crate) mod kernels;
 mod models;
 mod table;
@@ -8,25 +9,38 @@ mod table;
 pub use columns::Operator;
 pub use table::{ServingTable, read_serving};
 
+use fabricsim_budget::Budget;
 use fabricsim_report::validation::{ServingSet, ServingSkip, ServingValidation};
 use kernels::KernelTables;
 
 /// The kind of tables that hold profiles of kernels.
 pub const KERNEL_PROFILES: &str = "kernel_profile";
 
-/// Predicts what can be predicted of these tables.
+/// The kind of tables that hold runs of engines.
+pub(crate) const ENGINE_BENCHMARKS: &str = "engine_benchmark";
+
+/// Predicts what can be predicted of these tables; calls `done` after each simulation.
 ///
 /// # Errors
 /// A table whose rows are not what its kind has.
-pub fn predict_serving(tables: &[ServingTable]) -> Result<ServingValidation, String> {
+pub fn predict_serving(
+    tables: &[ServingTable],
+    budget: &Budget,
+    done: &(dyn Fn() + Sync),
+) -> Result<ServingValidation, String> {
     let mut sets: Vec<ServingSet> = Vec::new();
     let mut skipped: Vec<ServingSkip> = Vec::new();
-    let (kernels, others): (Vec<_>, Vec<_>) =
-        tables.iter().partition(|t| t.kind == KERNEL_PROFILES);
-    let read = KernelTables::read(&kernels)?;
+    let of = |kind: &str| -> Vec<&ServingTable> {
+        tables.iter().filter(|table| table.kind == kind).collect()
+    };
+    let read = KernelTables::read(&of(KERNEL_PROFILES))?;
     sets.extend(read.predicted());
     skipped.extend(read.skipped);
-    for table in others {
+    let (runs, unsaid) = engine::predict(&of(ENGINE_BENCHMARKS), budget, done);
+    sets.extend(runs);
+    skipped.extend(unsaid);
+    let known = [KERNEL_PROFILES, ENGINE_BENCHMARKS];
+    for table in tables.iter().filter(|table| !known.contains(&table.kind.as_str())) {
         skipped.push(ServingSkip {
             id: table.id.clone(),
             why: format!("tables of the kind `{}` are not predicted", table.kind),

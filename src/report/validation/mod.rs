@@ -13,8 +13,8 @@ pub use folder::{check_validation_target, write_validation};
 pub use json::validation_json;
 pub use page::validation_page;
 pub use serving::{
-    ServingErrors, ServingRow, ServingSet, ServingSkip, ServingValidation, serving_validation_json,
-    serving_validation_text,
+    ServingErrors, ServingRow, ServingRun, ServingSet, ServingSkip, ServingValidation,
+    serving_validation_json, serving_validation_text,
 };
 pub use text::validation_text;
 

@@ -5,7 +5,9 @@ use crate::table::paint;
 use crate::training::median;
 use crate::{FORMAT, ReportError};
 use anstyle::Style;
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -21,7 +23,7 @@ pub struct ServingValidation {
 }
 
 /// Rows of one table that count together.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ServingSet {
     /// The table.
     pub id: String,
@@ -29,8 +31,32 @@ pub struct ServingSet {
     pub kind: String,
     /// What its rows are of; sets of one group count once together.
     pub group: String,
-    /// Its rows.
+    /// Its rows, of one figure each.
     pub rows: Vec<ServingRow>,
+    /// Its rows that are runs of an engine. In JSON they stand among `rows`.
+    pub runs: Vec<ServingRun>,
+}
+
+impl ServingSet {
+    /// All figures: what is measured, predicted over measured, less one.
+    fn errors(&self) -> impl Iterator<Item = (&str, f64)> {
+        let rows = self.rows.iter();
+        let rows = rows.map(|row| (row.quantity.as_str(), row.error()));
+        rows.chain(self.runs.iter().flat_map(ServingRun::errors))
+    }
+}
+
+impl Serialize for ServingSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let runs = self.runs.iter().map(ServingRun::json);
+        let rows: Vec<Value> = self.rows.iter().map(|row| json!(row)).chain(runs).collect();
+        let mut set = serializer.serialize_struct("ServingSet", 4)?;
+        set.serialize_field("id", &self.id)?;
+        set.serialize_field("kind", &self.kind)?;
+        set.serialize_field("group", &self.group)?;
+        set.serialize_field("rows", &rows)?;
+        set.end()
+    }
 }
 
 /// A measured figure and the predicted one.
@@ -53,6 +79,77 @@ impl ServingRow {
     #[must_use]
     pub fn error(&self) -> f64 {
         self.predicted / self.measured - 1.0
+    }
+}
+
+/// A run of an engine: measured figures with the predicted ones, of those that its source has.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ServingRun {
+    /// What ran, for people.
+    pub name: String,
+    /// Tokens of a prompt, on average.
+    pub input_tokens: Option<u32>,
+    /// Tokens that are generated for it, on average.
+    pub output_tokens: Option<u32>,
+    /// Requests at once.
+    pub concurrency: Option<u32>,
+    /// Requests per second.
+    pub request_rate: Option<f64>,
+    /// To the first token, milliseconds.
+    pub ttft_ms: Option<(f64, f64)>,
+    /// From token to token, milliseconds.
+    pub tpot_ms: Option<(f64, f64)>,
+    /// Tokens per second of all GPUs.
+    pub tokens_s: Option<(f64, f64)>,
+    /// Requests waited for the server's limits: such runs count apart.
+    pub queue_limited: bool,
+}
+
+impl ServingRun {
+    fn figures(&self) -> [(&'static str, &'static str, Option<(f64, f64)>); 3] {
+        let (ttft, tpot, throughput) = match self.queue_limited {
+            false => ("ttft", "tpot", "throughput"),
+            true => (
+                "ttft, queue limited",
+                "tpot, queue limited",
+                "throughput, queue limited",
+            ),
+        };
+        [
+            (ttft, "ttft_ms", self.ttft_ms),
+            (tpot, "tpot_ms", self.tpot_ms),
+            (throughput, "tokens_s", self.tokens_s),
+        ]
+    }
+
+    fn errors(&self) -> impl Iterator<Item = (&str, f64)> {
+        let figures = self.figures().into_iter();
+        figures.filter_map(|(quantity, _, both)| {
+            let (measured, predicted) = both?;
+            Some((quantity, predicted / measured - 1.0))
+        })
+    }
+
+    fn json(&self) -> Value {
+        let mut row = Map::new();
+        row.insert("name".into(), json!(self.name));
+        let mut add = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                row.insert(name.to_owned(), value);
+            }
+        };
+        add("input_tokens", self.input_tokens.map(|n| json!(n)));
+        add("output_tokens", self.output_tokens.map(|n| json!(n)));
+        add("concurrency", self.concurrency.map(|n| json!(n)));
+        add("request_rate", self.request_rate.map(|n| json!(n)));
+        for (_, column, both) in self.figures() {
+            add(&format!("measured_{column}"), both.map(|b| json!(b.0)));
+            add(&format!("predicted_{column}"), both.map(|b| json!(b.1)));
+        }
+        if self.queue_limited {
+            add("queue_limited", Some(json!(true)));
+        }
+        Value::Object(row)
     }
 }
 
@@ -87,6 +184,9 @@ pub struct ServingSkip {
 /// Errors of rows by group and quantity.
 type Groups<'a> = BTreeMap<(&'a str, &'a str), Vec<f64>>;
 
+/// A group of fewer rows counts for nothing.
+const LEAST_ROWS: usize = 3;
+
 /// Stands for all quantities of a kind of table.
 const ALL: &str = "all";
 
@@ -96,15 +196,18 @@ impl ServingValidation {
     pub fn of(sets: Vec<ServingSet>, skipped: Vec<ServingSkip>) -> ServingValidation {
         let mut groups: BTreeMap<(&str, &str), Groups<'_>> = BTreeMap::new();
         for set in &sets {
-            for row in &set.rows {
-                let error = row.error().abs();
-                for quantity in [row.quantity.as_str(), ALL] {
-                    let kind = groups.entry((&set.kind, quantity)).or_default();
-                    let group = (set.group.as_str(), row.quantity.as_str());
-                    kind.entry(group).or_default().push(error);
+            for (quantity, error) in set.errors() {
+                for of in [quantity, ALL] {
+                    let kind = groups.entry((&set.kind, of)).or_default();
+                    let group = (set.group.as_str(), quantity);
+                    kind.entry(group).or_default().push(error.abs());
                 }
             }
         }
+        for groups in groups.values_mut() {
+            groups.retain(|_, errors| errors.len() >= LEAST_ROWS);
+        }
+        groups.retain(|_, groups| !groups.is_empty());
         let summary = groups.iter().map(|(&(kind, quantity), groups)| {
             let medians = groups.values().filter_map(|errors| median(errors.clone()));
             let mut medians: Vec<f64> = medians.collect();
@@ -142,10 +245,9 @@ struct Document<'a> {
 /// # Errors
 /// A number that is not finite.
 pub fn serving_validation_json(validation: &ServingValidation) -> Result<String, ReportError> {
-    for row in validation.sets.iter().flat_map(|set| &set.rows) {
-        let numbers = [("measured", row.measured), ("predicted", row.predicted)];
-        if let Some((name, value)) = numbers.into_iter().find(|(_, v)| !v.is_finite()) {
-            let field = format!("{name} of {}", row.name);
+    for set in &validation.sets {
+        if let Some((quantity, value)) = set.errors().find(|(_, error)| !error.is_finite()) {
+            let field = format!("an error of {quantity} in {}", set.id);
             return Err(ReportError::NotFinite { field, value });
         }
     }
@@ -163,9 +265,9 @@ pub fn serving_validation_text(validation: &ServingValidation, colour: bool) -> 
     let mut out = String::new();
     let mut groups: BTreeMap<(&str, &str, &str), Vec<f64>> = BTreeMap::new();
     for set in &validation.sets {
-        for row in &set.rows {
-            let key = (set.kind.as_str(), set.group.as_str(), row.quantity.as_str());
-            groups.entry(key).or_default().push(row.error());
+        for (quantity, error) in set.errors() {
+            let key = (set.kind.as_str(), set.group.as_str(), quantity);
+            groups.entry(key).or_default().push(error);
         }
     }
     let width = groups

@@ -54,4 +54,4 @@ pub use memory::{
 pub use parameters::{LayerParameters, Parameters, layer_parameters, parameters};
 pub use presets::Preset;
 pub use ranks::{Coordinates, Dimension, ExpertCoordinates, Group, RankMap};
-pub use spec::{AttentionKind, ExpertSpec, MlaSpec, ModelSpec, NormKind, Positions};
+pub use spec::{AttentionKind, ExpertSpec, MlaSpec, ModelSpec, NormKind, Positions, SlidingSpec};

@@ -66,7 +66,7 @@ mod tests {
             assert_eq!(preset.model.check(), Ok(()), "{name}");
             assert!(!preset.source.is_empty(), "{name}");
         }
-        assert_eq!(names().count(), 22);
+        assert_eq!(names().count(), 48);
     }
 
     #[test]

@@ -50,9 +50,23 @@ pub struct ModelSpec {
     /// The kind of attention.
     #[serde(default)]
     pub attention: AttentionKind,
+    /// Layers that attend to the last tokens alone, among others that attend to all. Serving counts them;
+    /// training takes every layer for one that attends to all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sliding: Option<SlidingSpec>,
     /// A mixture of experts in place of dense MLPs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experts: Option<ExpertSpec>,
+}
+
+/// Layers with a window among others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SlidingSpec {
+    /// A token of such a layer attends to so many: itself and those before it.
+    pub window: u64,
+    /// Every so many layers one attends to all tokens.
+    pub full_every: u64,
 }
 
 /// How a token's position is told.
@@ -166,6 +180,13 @@ impl ModelSpec {
             .filter(|e| e.first_dense_layers <= layer)
     }
 
+    /// Layers that attend to all tokens, of so many.
+    #[must_use]
+    pub fn full_layers(&self, layers: u64) -> u64 {
+        self.sliding
+            .map_or(layers, |sliding| layers / sliding.full_every.max(1))
+    }
+
     /// Matrices of an MLP: up and down, and the gate.
     #[must_use]
     pub(super) fn mlp_matrices(&self) -> u64 {
@@ -223,6 +244,12 @@ impl ModelSpec {
                 ("attention.mla.rope_dim", mla.rope_dim, 1 << 16),
                 ("attention.mla.nope_dim", mla.nope_dim, 1 << 16),
                 ("attention.mla.v_dim", mla.v_dim, 1 << 16),
+            ]);
+        }
+        if let Some(sliding) = &self.sliding {
+            sizes.extend([
+                ("sliding.window", sliding.window, 1 << 32),
+                ("sliding.full_every", sliding.full_every, 1 << 16),
             ]);
         }
         if let Some(experts) = &self.experts {

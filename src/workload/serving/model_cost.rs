@@ -147,16 +147,24 @@ impl<'l> ModelCost<'l> {
         let stages = self.shape.pp;
         let layers = self.shape.model.layers.div_ceil(stages);
         let dense = self.dense(fullest, all, emits * checked);
+        let full = self.shape.model.full_layers(layers);
+        let window = self.shape.model.sliding.map(|sliding| sliding.window);
         let mut attention = Time::ZERO;
         let (mut operations, mut bytes) = (0.0, 0.0);
         for shape in shapes {
-            let (time, ops, read) = self.attention(shape);
-            attention = attention.max(time);
-            operations += ops;
-            bytes += read;
+            let mut sum = Time::ZERO;
+            for (count, window) in [(full, None), (layers - full, window)] {
+                if count > 0 {
+                    let (time, ops, read) = self.attention(shape, window);
+                    sum += time.times(count);
+                    operations += ops * count as f64;
+                    bytes += read * count as f64;
+                }
+            }
+            attention = attention.max(sum);
         }
         let parts = shapes.len().max(1) as f64;
-        let kernels = dense.time + attention.times(layers);
+        let kernels = dense.time + attention;
         let drafted = (kernels.picos() as f64 * self.shape.draft * (checked - 1) as f64) as u64;
         let sequences = shapes.iter().map(|s| u64::from(s.emits)).max().unwrap_or(0);
         let host = self.shape.host.0 + self.shape.host.1.times(sequences);
@@ -164,8 +172,8 @@ impl<'l> ModelCost<'l> {
         self.work.passes += 1;
         self.work.busy += time;
         self.work.tokens += all;
-        self.work.operations += dense.operations + operations * layers as f64 / parts;
-        self.work.bytes += dense.bytes + bytes * layers as f64 / parts;
+        self.work.operations += dense.operations + operations / parts;
+        self.work.bytes += dense.bytes + bytes / parts;
         time
     }
 
@@ -258,8 +266,8 @@ impl<'l> ModelCost<'l> {
         time
     }
 
-    /// Attention of one layer: time, operations, bytes read.
-    fn attention(&self, pass: &PassShape) -> (Time, f64, f64) {
+    /// Attention of one layer, of a window if it has one: time, operations, bytes read.
+    fn attention(&self, pass: &PassShape, window: Option<u64>) -> (Time, f64, f64) {
         let (mut time, mut operations, mut bytes) = (Time::ZERO, 0.0, 0.0);
         let shape = &self.shape;
         let model = &shape.model;
@@ -268,17 +276,20 @@ impl<'l> ModelCost<'l> {
         let widths = (model.qk_dim() + model.v_dim()) as f64;
         if pass.decodes > 0 {
             let sequences = u64::from(pass.decodes);
+            let context = window.map_or(pass.decode_context, |window| {
+                pass.decode_context.min(sequences.saturating_mul(window))
+            });
             let kernel = match model.attention {
                 AttentionKind::Mla(mla) => Kernel::MlaDecode(MlaDecode {
                     sequences: sequences * shape.checked,
-                    context: pass.decode_context * shape.checked,
+                    context: context * shape.checked,
                     heads,
                     widths: mla_widths(&mla),
                     format: shape.kv,
                 }),
                 AttentionKind::MultiHead => Kernel::AttentionDecode(AttentionDecode {
                     sequences,
-                    context: pass.decode_context,
+                    context,
                     heads: heads * shape.checked,
                     kv_heads,
                     head_dim: model.qk_dim(),
@@ -286,10 +297,10 @@ impl<'l> ModelCost<'l> {
                 }),
             };
             time += self.law.time(&kernel);
-            operations += 2.0 * pass.decode_context as f64 * heads as f64 * widths;
-            bytes += pass.decode_context as f64 * shape.kv_row();
+            operations += 2.0 * context as f64 * heads as f64 * widths;
+            bytes += context as f64 * shape.kv_row();
         }
-        if let Some((sequences, tokens, prefix)) = evened(pass) {
+        if let Some((sequences, tokens, prefix)) = evened(pass, window) {
             let kernel = match model.attention {
                 AttentionKind::Mla(mla) => Kernel::MlaPrefill(MlaPrefill {
                     sequences,
@@ -319,21 +330,22 @@ impl<'l> ModelCost<'l> {
 }
 
 /// Parts of prompts as so many of the same length and the same prefix, with the same tokens and as many pairs of
-/// tokens.
-fn evened(pass: &PassShape) -> Option<(u64, u64, u64)> {
-    let count = pass.prompts.len() as u64;
-    if let [only] = pass.prompts.as_slice() {
+/// tokens. With a window they are cut into pieces of its length.
+fn evened(pass: &PassShape, window: Option<u64>) -> Option<(u64, u64, u64)> {
+    if let ([only], None) = (pass.prompts.as_slice(), window) {
         return Some((1, u64::from(only.tokens), u64::from(only.context)));
     }
+    let (mut count, mut pairs) = (0, 0.0);
+    for chunk in &pass.prompts {
+        let window = window.unwrap_or(u64::MAX);
+        // Tokens that see all before them.
+        let free = window.saturating_sub(u64::from(chunk.context));
+        let free = free.min(u64::from(chunk.tokens)) as f64;
+        pairs += free * (f64::from(chunk.context) + free / 2.0);
+        pairs += (f64::from(chunk.tokens) - free) * window as f64;
+        count += u64::from(chunk.tokens).div_ceil(window);
+    }
     let tokens = pass.prompt_tokens().checked_div(count)?.max(1);
-    let pairs: f64 = pass
-        .prompts
-        .iter()
-        .map(|chunk| {
-            let tokens = f64::from(chunk.tokens);
-            tokens * (f64::from(chunk.context) + tokens / 2.0)
-        })
-        .sum();
     let mean = tokens as f64;
     let prefix = pairs / (count as f64 * mean) - mean / 2.0;
     Some((count, tokens, prefix.round().max(0.0) as u64))
@@ -358,7 +370,8 @@ impl EngineShape {
     /// Bytes of a token's keys and values on one GPU of the largest stage.
     #[must_use]
     pub fn kv_bytes_per_token(&self) -> u64 {
-        let layers = self.model.layers.div_ceil(self.pp);
+        // What lies behind a window is given back.
+        let layers = self.model.full_layers(self.model.layers.div_ceil(self.pp));
         (self.kv_row() * layers as f64).ceil() as u64
     }
 }

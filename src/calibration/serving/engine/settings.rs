@@ -1,0 +1,459 @@
+//! From a row's settings to a scenario.
+
+use super::fields::{Fields, Flags};
+use super::layout;
+use super::measured::Measured;
+use super::names::{Card, card_of, model_of, plain, policy_of};
+use super::precision::precision;
+use fabricsim_experiment::{JobSpec, ScenarioSpec, TopologyRef};
+use fabricsim_report::validation::ServingRun;
+use fabricsim_workload::serving::policy::PolicyKind;
+use fabricsim_workload::serving::spec::{
+    ClosedSpec, DrawnLength, EngineSpec, HandoverSpec, LengthSpec, LengthsSpec, LoadSpec,
+    LognormalSpec, PoolRole, PoolSpec, RateSpec, ServingSpec,
+};
+use fabricsim_workload::training::spec::ModelRef;
+use serde_json::Value;
+
+/// A row that can be simulated.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    /// What it counts together with.
+    pub(super) group: String,
+    /// Where it runs.
+    pub(super) card: Card,
+    /// GPUs that it takes.
+    pub(super) gpus: u32,
+    /// The scenario; how many nodes it takes is still open.
+    pub(super) scenario: ScenarioSpec,
+    /// What it measures.
+    pub(super) measured: Measured,
+    /// How it is shown.
+    pub(super) run: ServingRun,
+}
+
+/// How requests come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Arrival {
+    /// So many at once.
+    Closed(u32),
+    /// So many per second.
+    Open(f64),
+    /// So many start together and end together.
+    Batch(u32),
+}
+
+/// The scenario of a row.
+///
+/// # Errors
+/// What is missing, or not modelled.
+pub(super) fn row(fields: &Fields<'_>) -> Result<Row, String> {
+    refuse(fields)?;
+    let card = card(fields)?;
+    let engine = fields.text(&["engine", "framework"]);
+    let engine = engine.or(fields.table.software.engine.as_deref());
+    let engine = engine.ok_or("the engine is not named")?;
+    let policy = policy_of(engine)?;
+    let name = fields.row.get("model").and_then(Value::as_str);
+    let name = name.or(fields.table.model.name.as_deref());
+    let name = name.ok_or("the model is not named")?;
+    let model = model_of(name)?;
+    let flags = Flags::of(fields, fields.text(&["precision"]));
+    if flags
+        .text(&["speculative-algorithm", "speculative-config"])
+        .is_some()
+    {
+        return Err(SPECULATIVE.into());
+    }
+    let missing = |what: String| format!("not published: {what}");
+    let stored = precision(fields, (name, model), policy, &flags).map_err(missing)?;
+    let pools = layout::pools(fields).map_err(missing)?;
+    let gpus = |pool: &PoolSpec| {
+        pool.parallel
+            .gpus()
+            .saturating_mul(pool.replicas.unwrap_or(1))
+    };
+    let gpus = pools.iter().map(gpus).fold(0, u32::saturating_add);
+    let measured = Measured::of(fields, gpus);
+    if measured.is_empty() {
+        return Err("no column with a time or a rate that is predicted".into());
+    }
+    let arrival = arrival(fields, &measured).map_err(missing)?;
+    let lengths = lengths(fields, arrival, &measured).map_err(missing)?;
+    let (requests, warm_up) = requests(fields, arrival, &lengths);
+    let input = mean(&lengths.input);
+    let is_static = matches!(arrival, Arrival::Batch(_));
+    let policy = if is_static {
+        PolicyKind::Static
+    } else {
+        policy
+    };
+    let kind = match (is_static, pools.len()) {
+        (true, _) => "static",
+        (_, 1) => "aggregated",
+        _ => "disaggregated",
+    };
+    let run = ServingRun {
+        name: format!("{}, {}", layout_name(&pools), load_name(&lengths, arrival)),
+        input_tokens: Some(input),
+        output_tokens: Some(mean(&lengths.output)),
+        concurrency: match arrival {
+            Arrival::Closed(count) | Arrival::Batch(count) => Some(count),
+            Arrival::Open(_) => None,
+        },
+        request_rate: match arrival {
+            Arrival::Open(rate) => Some(rate),
+            _ => None,
+        },
+        queue_limited: fields.is("queue_limited"),
+        ..ServingRun::default()
+    };
+    let spec = ServingSpec {
+        comment: None,
+        model: ModelRef::Preset(model.to_owned()),
+        precision: stored,
+        engine: engine_spec(fields, &flags, (policy, card), (arrival, &lengths)),
+        pools,
+        handover: HandoverSpec::default(),
+        routing: Default::default(),
+        load: match arrival {
+            Arrival::Closed(concurrency) | Arrival::Batch(concurrency) => {
+                LoadSpec::Closed(ClosedSpec { concurrency })
+            }
+            Arrival::Open(rate) => LoadSpec::Poisson(RateSpec { rate }),
+        },
+        requests: Some(requests),
+        lengths: Some(lengths),
+        warm_up,
+        slo: None,
+        drain: None,
+        speculative: None,
+    };
+    let topology = TopologyRef::Name(card.topology.to_owned());
+    let job = JobSpec::Serving(Box::new(spec));
+    Ok(Row {
+        group: format!("{} {} {model} {kind}", card.name, group_name(engine)),
+        card,
+        gpus,
+        scenario: ScenarioSpec::new("benchmark".into(), topology, job),
+        measured,
+        run,
+    })
+}
+
+const SPECULATIVE: &str = "speculative decoding, and how many guesses are right is not published";
+
+/// Rows that are left out by what they say of themselves.
+fn refuse(fields: &Fields<'_>) -> Result<(), String> {
+    let is_marked = |name: &str| fields.is(name);
+    let mut names = fields.row.keys();
+    let suspect = names.find(|name| name.ends_with("_suspect") && is_marked(name));
+    if let Some(name) = suspect {
+        return Err(format!("marked `{name}` by its source"));
+    }
+    if fields.is("pool_layout_lost") {
+        return Err("not published: how pools are divided (`pool_layout_lost`)".into());
+    }
+    let speculative = fields.text(&["speculative_decoding"]);
+    let guesses = fields.number(&["mtp", "mtp_layers", "accept_length"]);
+    let none = ["none", "off", "no", "false", ""];
+    if speculative.is_some_and(|how| !none.contains(&how)) || guesses.is_some_and(|n| n > 0.0) {
+        return Err(SPECULATIVE.into());
+    }
+    if ["shared_system_prompt_tokens", "prefix_groups"]
+        .iter()
+        .any(|name| fields.number(&[name]).is_some())
+    {
+        return Err("prompts that begin alike: which ones do is not published".into());
+    }
+    let cap = &fields.table.system.power_cap;
+    if cap
+        .as_str()
+        .is_some_and(|cap| plain(cap).starts_with("yes"))
+    {
+        return Err("its cards run at less power than they may, which is not modelled".into());
+    }
+    Ok(())
+}
+
+fn card(fields: &Fields<'_>) -> Result<Card, String> {
+    let own = ["gpu", "hardware", "system"]
+        .iter()
+        .find_map(|name| fields.row.get(*name)?.as_str());
+    let card = own.or(fields.table.system.gpu.as_deref());
+    card_of(card.ok_or("the card is not named")?)
+}
+
+/// Engines by one name each, whatever their releases.
+fn group_name(engine: &str) -> &'static str {
+    match policy_of(engine) {
+        Ok(policy) => policy.name(),
+        Err(_) => "other",
+    }
+}
+
+fn arrival(fields: &Fields<'_>, measured: &Measured) -> Result<Arrival, String> {
+    if measured.is_of_prompts() {
+        return Ok(Arrival::Closed(1));
+    }
+    let rate = fields.number(&["request_rate_per_s", "request_rate", "qps"]);
+    let batch = fields.count(&["batch"]);
+    let concurrency = fields.count(&["concurrency", "max_concurrency"]);
+    if let Some(rate) = rate.filter(|rate| *rate > 0.0 && concurrency.is_none()) {
+        return Ok(Arrival::Open(rate));
+    }
+    let is_loop = fields.words("load").contains("closed loop");
+    match (concurrency, batch) {
+        (Some(count), _) => Ok(Arrival::Closed(count)),
+        (None, Some(count)) if is_loop => Ok(Arrival::Closed(count)),
+        (None, Some(count)) => Ok(Arrival::Batch(count)),
+        (None, None) => Err("how many requests run at once, or come per second".into()),
+    }
+}
+
+/// Spread of lengths of recorded conversations: standard deviation over mean of ShareGPT's.
+const CONVERSATIONS: f64 = 1.0;
+
+fn lengths(
+    fields: &Fields<'_>,
+    arrival: Arrival,
+    measured: &Measured,
+) -> Result<LengthsSpec, String> {
+    if measured.is_of_prompts() {
+        let tokens = fields.count(&["chunk_tokens", "input_tokens"]);
+        let tokens = tokens.ok_or("tokens of prompts (`chunk_tokens`)")?;
+        return Ok(LengthsSpec {
+            input: LengthSpec::Fixed(tokens),
+            output: LengthSpec::Fixed(1),
+        });
+    }
+    let one = |nominal: [&str; 2], mean: &str, total: &str| {
+        let requests = fields.number(&["requests"]).filter(|n| *n > 0.0);
+        let drawn = fields.count(&[nominal[1]]);
+        if let Some(most) = drawn {
+            let ratio = fields.number(&["random_range_ratio"]).unwrap_or(0.0);
+            return Some(between(most, ratio));
+        }
+        if let Some(tokens) = fields.count(&[nominal[0]]) {
+            return Some(match (arrival, spread(fields)) {
+                (Arrival::Batch(_), _) | (_, None) => LengthSpec::Fixed(tokens),
+                (_, Some(Spread::Down(ratio))) => between(tokens, ratio),
+                (_, Some(Spread::Around(share))) => {
+                    let of = |factor: f64| ((f64::from(tokens) * factor) as u32).max(1);
+                    let range = [of(1.0 - share), of(1.0 + share)];
+                    LengthSpec::Drawn(DrawnLength::Uniform(range))
+                }
+            });
+        }
+        let mean = fields.number(&[mean]);
+        let mean = mean.or_else(|| Some(fields.number(&[total])? / requests?))?;
+        (mean >= 1.0).then_some(LengthSpec::Drawn(DrawnLength::Lognormal(LognormalSpec {
+            mean,
+            cv: CONVERSATIONS,
+            max: None,
+        })))
+    };
+    let input = one(
+        ["input_tokens", "random_input_len"],
+        "mean_input_tokens",
+        "total_input_tokens",
+    );
+    let output = one(
+        ["output_tokens", "random_output_len"],
+        "mean_output_tokens",
+        "total_output_tokens",
+    );
+    // A time to the first token alone needs no more tokens.
+    let output = output.or_else(|| {
+        measured
+            .is_of_first_tokens()
+            .then_some(LengthSpec::Fixed(1))
+    });
+    Ok(LengthsSpec {
+        input: input.ok_or("tokens of prompts (`input_tokens`)")?,
+        output: output.ok_or("tokens that are generated (`output_tokens`)")?,
+    })
+}
+
+/// How lengths spread.
+enum Spread {
+    /// From this part of the nominal one to it.
+    Down(f64),
+    /// By this part to both sides.
+    Around(f64),
+}
+
+fn spread(fields: &Fields<'_>) -> Option<Spread> {
+    if let Some(ratio) = fields.number(&["random_range_ratio"]) {
+        return (0.0..1.0).contains(&ratio).then_some(Spread::Down(ratio));
+    }
+    let around = fields.words("length_variance");
+    let percent: String = around.chars().filter(char::is_ascii_digit).collect();
+    if let Ok(percent) = percent.parse::<f64>() {
+        return (percent < 100.0).then_some(Spread::Around(percent / 100.0));
+    }
+    // InferenceX draws lengths so; runs of others in the same table have no date.
+    let drawn = fields.words("lengths").contains("0.8") && fields.row.contains_key("measured");
+    drawn.then_some(Spread::Down(0.8))
+}
+
+fn between(most: u32, ratio: f64) -> LengthSpec {
+    let least = (f64::from(most) * ratio) as u32;
+    LengthSpec::Drawn(DrawnLength::Uniform([least.max(1), most]))
+}
+
+fn mean(length: &LengthSpec) -> u32 {
+    match length {
+        LengthSpec::Fixed(tokens) => *tokens,
+        LengthSpec::Drawn(DrawnLength::Uniform([from, to])) => (from + to).div_ceil(2),
+        LengthSpec::Drawn(DrawnLength::Lognormal(normal)) => normal.mean.round() as u32,
+    }
+}
+
+fn most(length: &LengthSpec) -> u32 {
+    match length {
+        LengthSpec::Drawn(DrawnLength::Uniform([_, to])) => *to,
+        other => mean(other),
+    }
+}
+
+/// Requests in all, and those at the start that do not count.
+fn requests(fields: &Fields<'_>, arrival: Arrival, lengths: &LengthsSpec) -> (u32, u32) {
+    /// No more are simulated: percentiles no longer move.
+    const MOST: u32 = 20_000;
+    let given = fields.count(&["requests", "num_prompts"]);
+    match arrival {
+        Arrival::Batch(batch) => (batch, 0),
+        Arrival::Open(_) => (given.unwrap_or(300).min(1000), 0),
+        Arrival::Closed(1) if mean(&lengths.output) == 1 => (2, 0),
+        Arrival::Closed(concurrency) => {
+            // Long answers are alike; short ones need more for prompts to spread.
+            let rounds = if mean(&lengths.output) > 4000 { 2 } else { 3 };
+            let wanted = concurrency.saturating_mul(rounds).max(concurrency + 8);
+            let wanted = wanted.min(MOST).max(concurrency.saturating_add(1));
+            match given {
+                // Its figures are of all of them, with the start and the end.
+                Some(given) if given <= wanted.saturating_mul(4) => (given, 0),
+                _ => (wanted, concurrency),
+            }
+        }
+    }
+}
+
+/// What an engine is set to: as flags say, else as engines choose by themselves.
+fn engine_spec(
+    fields: &Fields<'_>,
+    flags: &Flags,
+    (policy, card): (PolicyKind, Card),
+    (arrival, lengths): (Arrival, &LengthsSpec),
+) -> EngineSpec {
+    let at_once = match arrival {
+        Arrival::Closed(count) | Arrival::Batch(count) => count,
+        Arrival::Open(_) => 1,
+    };
+    let large = !matches!(card.name, "A100" | "L40S" | "RTX 4090");
+    let count = |names: &[&str], settings: &[&str]| {
+        let flag = flags.text(names).filter(|text| text.contains("CONC"));
+        let number = |n: f64| (n >= 1.0).then_some(n as u32);
+        match flag {
+            Some(_) => Some(at_once),
+            None => fields
+                .count(settings)
+                .or_else(|| flags.number(names).and_then(number)),
+        }
+    };
+    let budget = flags
+        .text(&["max-num-tokens"])
+        .filter(|text| text.contains("ISL"));
+    let token_budget = match budget {
+        // As many as the prompts of a request and a token of all others take, and 8192 at least.
+        Some(_) => Some(
+            at_once
+                .saturating_add(most(&lengths.input))
+                .saturating_add(127)
+                .max(8192),
+        ),
+        None => count(
+            &[
+                "max-num-batched-tokens",
+                "chunked-prefill-size",
+                "max-num-tokens",
+            ],
+            &[
+                "max_num_batched_tokens",
+                "max_num_tokens",
+                "chunked_prefill_size",
+            ],
+        ),
+    };
+    let max_sequences = count(
+        &["max-num-seqs", "max-running-requests", "max-batch-size"],
+        &["max_num_seqs", "max_batch", "max_batch_size"],
+    );
+    // What engines choose by the card: vLLM `get_batch_defaults`, SGLang `_handle_gpu_memory_settings`, TensorRT-LLM
+    // `TorchLlmArgs`.
+    let (own_budget, own_sequences, share) = match (policy, card.name) {
+        (PolicyKind::Vllm, _) if large => (8192, 1024, 0.9),
+        (PolicyKind::Vllm, _) => (2048, 256, 0.9),
+        (PolicyKind::Sglang, "RTX 4090") => (2048, 4096, 0.85),
+        (PolicyKind::Sglang, "L40S") => (4096, 4096, 0.85),
+        (PolicyKind::Sglang, "B200" | "GB200" | "B300" | "GB300") => (16_384, 4096, 0.85),
+        (PolicyKind::Sglang, _) => (8192, 4096, 0.87),
+        (PolicyKind::Trtllm, _) => (8192, 2048, 0.92),
+        (PolicyKind::Static, _) => (8192, at_once, 0.95),
+    };
+    let share = flags
+        .number(&["gpu-memory-utilization", "mem-fraction-static"])
+        .filter(|share| *share > 0.0 && *share <= 1.0)
+        .unwrap_or(share);
+    let token_budget = token_budget.unwrap_or(own_budget).max(16);
+    let whole = match policy {
+        PolicyKind::Static => true,
+        PolicyKind::Trtllm => most(&lengths.input) <= token_budget,
+        PolicyKind::Vllm | PolicyKind::Sglang => false,
+    };
+    EngineSpec {
+        policy,
+        token_budget,
+        max_sequences: max_sequences.unwrap_or(own_sequences).max(1),
+        chunked_prefill: !whole,
+        memory_share: share,
+        ..EngineSpec::default()
+    }
+}
+
+fn layout_name(pools: &[PoolSpec]) -> String {
+    let one = |pool: &PoolSpec| {
+        let parallel = &pool.parallel;
+        let mut text = match (pool.role, pool.replicas) {
+            (PoolRole::Both, Some(1) | None) => String::new(),
+            (_, replicas) => format!("{} x ", replicas.unwrap_or(1)),
+        };
+        text += &format!("tp {}", parallel.tp);
+        for (name, value) in [
+            ("pp", parallel.pp),
+            ("dp", parallel.attention_dp),
+            ("ep", parallel.ep.unwrap_or(1)),
+        ] {
+            if value > 1 {
+                text += &format!(" {name} {value}");
+            }
+        }
+        text
+    };
+    let all: Vec<String> = pools.iter().map(one).collect();
+    all.join(" + ")
+}
+
+fn load_name(lengths: &LengthsSpec, arrival: Arrival) -> String {
+    let load = match arrival {
+        Arrival::Closed(count) => format!("{count} at once"),
+        Arrival::Open(rate) => format!("{rate} per second"),
+        Arrival::Batch(count) => format!("batch {count}"),
+    };
+    format!(
+        "{} in, {} out, {load}",
+        mean(&lengths.input),
+        mean(&lengths.output)
+    )
+}
