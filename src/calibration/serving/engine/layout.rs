@@ -83,7 +83,7 @@ fn of((tp, pp, attention_dp): (u32, u32, u32), ep: Option<u32>) -> ServingParall
     let ep = ep.unwrap_or(1);
     let spread = ep > 1 && u64::from(ep) * u64::from(ep) >= u64::from(stage);
     ServingParallelSpec {
-        tp,
+        tp: Some(tp),
         pp,
         attention_dp,
         ep: if spread {

@@ -429,7 +429,7 @@ fn layout_name(pools: &[PoolSpec]) -> String {
             (PoolRole::Both, Some(1) | None) => String::new(),
             (_, replicas) => format!("{} x ", replicas.unwrap_or(1)),
         };
-        text += &format!("tp {}", parallel.tp);
+        text += &format!("tp {}", parallel.tp());
         for (name, value) in [
             ("pp", parallel.pp),
             ("dp", parallel.attention_dp),
