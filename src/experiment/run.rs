@@ -68,9 +68,10 @@ pub fn run(
                 let how = (experiment.seed, budget);
                 let keeps_passes = outputs.need_record();
                 let ran = serving::run_serving((&variant.name, job), how, keeps_passes)?;
-                summary.variants.push(ran);
+                summary.variants.push(ran.variant);
+                summary.warn(ran.warnings);
                 ended.push(None);
-                None
+                ran.recorded
             }
         };
         if let Some(ran) = summary.variants.last_mut() {

@@ -40,7 +40,10 @@ pub fn predict_serving(
     sets.extend(runs);
     skipped.extend(unsaid);
     let known = [KERNEL_PROFILES, ENGINE_BENCHMARKS];
-    for table in tables.iter().filter(|table| !known.contains(&table.kind.as_str())) {
+    for table in tables
+        .iter()
+        .filter(|table| !known.contains(&table.kind.as_str()))
+    {
         skipped.push(ServingSkip {
             id: table.id.clone(),
             why: format!("tables of the kind `{}` are not predicted", table.kind),

@@ -8,6 +8,7 @@ mod requests;
 mod results;
 mod run;
 mod tiers;
+mod timeline;
 mod valid;
 
 pub use valid::{ValidPool, ValidServing};

@@ -5,7 +5,7 @@ use crate::refusal::fault;
 use fabricsim_topology::hardware::GpuModel;
 use fabricsim_topology::{DeviceId, EngineModel, Fault, Topology, processes, serving};
 use fabricsim_units::{Bytes, Time};
-use fabricsim_workload::kernel::{DataType, KernelLaw, Skew};
+use fabricsim_workload::kernel::{DataType, Gemm, Kernel, KernelLaw, Skew};
 use fabricsim_workload::model::{AttentionKind, ModelSpec};
 use fabricsim_workload::serving::memory::{EngineMemory, engine_memory};
 use fabricsim_workload::serving::model_cost::EngineShape;
@@ -48,8 +48,16 @@ impl Chosen<'_> {
         }
         let gpu = self.gpu()?;
         let law = KernelLaw::new(gpu)?;
-        let small = fabricsim_workload::kernel::Small::norm(1, self.model.hidden);
-        let from = law.borrowed(&fabricsim_workload::kernel::Kernel::Small(small))?;
+        let format = self.job.precision.weights;
+        let product = Kernel::Gemm(Gemm {
+            m: 1,
+            n: self.model.hidden,
+            k: self.model.hidden,
+            weights: format,
+            activations: format,
+            quantise: false,
+        });
+        let from = law.borrowed(&product)?;
         Some(format!(
             "no profiles of kernels are known of {}: the law of {from} stands in, with this GPU's peaks",
             gpu.title

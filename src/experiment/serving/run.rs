@@ -4,6 +4,7 @@ use super::handover::{STREAMS, Ways, ways};
 use super::links::{Failure, PlannedLinks};
 use super::results::{Ran, result};
 use super::tiers::tiers;
+use super::timeline::timeline;
 use super::valid::ValidServing;
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
@@ -13,7 +14,7 @@ use fabricsim_engine::job::{JobError, JobOptions, JobOutcome, Unseen, run_source
 use fabricsim_fault::Faults;
 use fabricsim_plan::job::{Actor, ActorId, Job, StreamRole};
 use fabricsim_report::serving::ServingResult;
-use fabricsim_report::{JobResult, Metrics, Variant};
+use fabricsim_report::{JobResult, Metrics, Recording, Variant};
 use fabricsim_topology::{LinkId, NodeId, serving};
 use fabricsim_units::Time;
 use fabricsim_workload::kernel::KernelLaw;
@@ -27,6 +28,15 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+/// What came of serving.
+pub(crate) struct ServingRun {
+    pub(crate) variant: Variant,
+    /// What happened when, if that was asked for.
+    pub(crate) recorded: Option<Recording>,
+    /// What is not as the scenario may lead to expect.
+    pub(crate) warnings: Vec<String>,
+}
+
 /// Serves all requests; of a job that does not come to its end the result says why.
 ///
 /// # Errors
@@ -35,12 +45,20 @@ pub(crate) fn run_serving(
     (name, valid): (&str, &ValidServing),
     (seed, budget): (u64, &Budget),
     keeps_passes: bool,
-) -> Result<Variant, ScenarioError> {
+) -> Result<ServingRun, ScenarioError> {
     let began = Instant::now();
     let machine = machine_footprint(&valid.topology);
     let _machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
+    let (mut recorded, mut warnings) = (None, Vec::new());
     let (mut result, events) = match served(valid, (seed, budget), keeps_passes)? {
-        Ok(ran) => result(valid, &ran),
+        Ok(ran) => {
+            if keeps_passes {
+                let (timeline, left_out) = timeline(valid, &ran.served);
+                recorded = Some(Recording::Training(timeline));
+                warnings.extend(left_out);
+            }
+            result(valid, &ran)
+        }
         Err(error) => {
             let failed = ServingResult {
                 failed: Some(error.to_string()),
@@ -60,7 +78,7 @@ pub(crate) fn run_serving(
         .filter_map(|&rank| valid.topology.node_of(valid.gpus[rank as usize]));
     let nodes: BTreeSet<NodeId> = nodes.collect();
     let gpus = ranks.len() as u32;
-    Ok(Variant {
+    let variant = Variant {
         name: name.to_owned(),
         topology: valid.topology.name.clone(),
         topology_title: valid.topology.title.clone(),
@@ -70,6 +88,11 @@ pub(crate) fn run_serving(
         no_effect: None,
         metrics: Metrics::of_serving(&result, gpus, events),
         job: JobResult::Serving(Box::new(result)),
+    };
+    Ok(ServingRun {
+        variant,
+        recorded,
+        warnings,
     })
 }
 

@@ -53,7 +53,7 @@ pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, Rep
         details.push(if let Some(result) = variant.job.concurrent() {
             concurrent::details(result, several.then_some(&*variant.name), timeline)?
         } else if let Some(result) = variant.job.serving() {
-            serving::details(result, several.then_some(&*variant.name))?
+            serving::details(result, several.then_some(&*variant.name), timeline)?
         } else if variant.job.collective().is_some() {
             collective_details(results, variant, best == Some(index))?
         } else if several {
@@ -189,7 +189,8 @@ fn comparison(summary: &Summary) -> Markup {
 fn curves(summary: &Summary) -> Result<Markup, ReportError> {
     let charts = plot::compared(summary);
     let drawings = charts.iter().map(draw_svg);
-    let drawings: Vec<String> = drawings.collect::<Result<_, _>>()?;
+    let mut drawings: Vec<String> = drawings.collect::<Result<_, _>>()?;
+    drawings.extend(serving::trade_off(&summary.variants)?);
     Ok(html! {
         @if !drawings.is_empty() {
             section {

@@ -1,13 +1,22 @@
 //! Serving, as a part of a page.
 
+use super::charts::over_time;
 use super::record::{Part, Percentiles, ServingResult};
 use super::text::millis;
 use crate::ReportError;
+use crate::html::drawing;
 use crate::numbers::{count, percent, size, three_digits};
+use crate::training::{JobTimeline, timeline_view};
 use maud::{Markup, html};
 
 /// What users see, where their time goes, what engines do; under the variant's name, if there are several.
-pub(crate) fn details(result: &ServingResult, name: Option<&str>) -> Result<Markup, ReportError> {
+pub(crate) fn details(
+    result: &ServingResult,
+    name: Option<&str>,
+    timeline: Option<&JobTimeline>,
+) -> Result<Markup, ReportError> {
+    let timeline = timeline.map(timeline_view).transpose()?;
+    let over_time = over_time(result)?;
     let rows = [
         ("Time to first token", result.ttft_ms),
         ("Time per output token", result.tpot_ms),
@@ -41,6 +50,18 @@ pub(crate) fn details(result: &ServingResult, name: Option<&str>) -> Result<Mark
             (waterfall("The slowest first token", &format!("request {}, {} tokens", slowest.id, slowest.input_tokens), &slowest.parts))
         }
         (engines(result))
+        @if let Some(svg) = &over_time {
+            section {
+                h2 { "Over time" @if let Some(name) = name { span.aside { (name) } } }
+                div.plots { figure.plot { (drawing(svg)) } }
+            }
+        }
+        @if let Some(timeline) = &timeline {
+            section.wide {
+                h2 { "Timeline" @if let Some(name) = name { span.aside { (name) } } }
+                (timeline)
+            }
+        }
     })
 }
 
