@@ -18,7 +18,7 @@ macro_rules! shipped {
 }
 
 /// Every shipped scenario, in the order in which `scenario list` shows them: collectives, then
-/// jobs. A test holds that none of them refers to another file, so that a copy is whole.
+/// training, then serving. A test holds that none of them refers to another file, so that a copy is whole.
 const SHIPPED: &[(&str, &str)] = shipped![
     "allreduce-dgx-h100",
     "allreduce-superpod-4-nodes",
@@ -36,6 +36,9 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "nvl72-vs-dgx-h100-llama3-70b",
     "llama3-405b-16k",
     "two-jobs",
+    "serve-split-llama3-70b",
+    "serve-deepseek-v3",
+    "serve-routing",
 ];
 
 /// The names of the shipped scenarios.

@@ -105,8 +105,20 @@ fn among(variants: &[Variant], best: usize) -> String {
             times(each, tpot)
         )
     });
+    let within = winner
+        .metrics
+        .serving
+        .slo_share
+        .map_or_else(String::new, |share| {
+            format!(", {:.0} % within the SLO", share * 100.0)
+        });
+    let what = match within.is_empty() {
+        true => "does most per GPU",
+        false => "does most per GPU within the SLO",
+    };
     format!(
-        "{} does most per GPU: {rate:.0} output tokens/s, first token after {ttft:.0} ms, {tpot:.1} ms a token (medians){than}.",
+        "{} {what}: {rate:.0} output tokens/s, first token after {ttft:.0} ms, {tpot:.1} ms a token \
+         (medians){within}{than}.",
         winner.name
     )
 }

@@ -62,8 +62,11 @@ pub(super) fn timelines(summary: &Summary, results: &Results) -> Result<Markup, 
         .iter()
         .all(|v| v.job.collective().is_some());
     let part = runs.iter().any(|(_, run)| run.cut);
+    let serves = summary.variants.iter().any(|v| v.job.serving().is_some());
     let what = if collectives {
         "one operation of each, alone"
+    } else if serves {
+        "the first passes of each"
     } else {
         "the last step of each"
     };

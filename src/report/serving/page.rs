@@ -85,7 +85,7 @@ fn waterfall(title: &str, aside: &str, parts: &[Part]) -> Markup {
                             th { (part.cause) }
                             td.number { (millis(part.us / 1e3)) }
                             td.track { svg viewBox="0 0 100 6" preserveAspectRatio="none" width="100%" height="14" role="img" aria-label=(format!("{} of it", percent(long / 100.0))) {
-                                rect x=(format!("{from:.3}")) y="0" width=(format!("{:.3}", long.max(0.15))) height="6" fill="currentColor" {}
+                                rect x=(format!("{from:.3}")) y="0" width=(format!("{:.3}", long.max(0.15))) height="6" fill="#0072B2" {}
                             } }
                         } } }
                     }
