@@ -38,6 +38,10 @@ pub use fabricsim_fault::FaultSpec;
 pub use fabricsim_fault::goodput::LongRunSpec;
 pub use read::{Scenario, changed, parse, read};
 pub use run::run;
+/// What joins the GPUs of engines that serve.
+pub mod links {
+    pub use crate::serving::{between, exchange_links, narrowest, shared_rate};
+}
 pub use serving::{ValidPool, ValidServing};
 pub use site::{Machines, machine_of};
 pub use spec::{

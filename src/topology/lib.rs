@@ -57,7 +57,7 @@ pub use paths::{PathMatrix, PathType};
 pub use power::{CableModel, Medium, PowerModel, TransceiverModel};
 pub use route::{Hop, Route, RouteError, Router, Share, Shift};
 pub use software::{
-    EngineModel, HandoverModel, OffloadModel, ProcessModel, ServingModel, SocketModel, processes,
-    serving, sockets,
+    BareModel, EngineModel, HandoverModel, LibraryModel, OffloadModel, ProcessModel, ServingModel,
+    SocketModel, processes, serving, sockets,
 };
 pub use spec::TopologySpec;

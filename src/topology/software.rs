@@ -112,14 +112,49 @@ pub struct EngineModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HandoverModel {
+    /// NIXL over UCX, as vLLM and TensorRT-LLM use it.
+    pub nixl: LibraryModel,
+    /// Mooncake's transfer engine, as SGLang uses it.
+    pub mooncake: LibraryModel,
+    /// A library by itself, without an engine around it.
+    pub bare: BareModel,
+}
+
+impl HandoverModel {
+    /// The figures of a library by its name; those of NIXL if there is no such one.
+    #[must_use]
+    pub fn of(&self, library: &str) -> &LibraryModel {
+        match library {
+            "mooncake" => &self.mooncake,
+            _ => &self.nixl,
+        }
+    }
+}
+
+/// A library that moves KV caches, with the engine around it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LibraryModel {
     /// Starting one.
     pub setup: Sourced<Time>,
-    /// Posting a descriptor to a NIC.
+    /// Posting a descriptor to a NIC, while bytes of others flow.
     pub posting: Sourced<Time>,
     /// Posting one to a GPU's copy engine.
     pub posting_nvlink: Sourced<Time>,
-    /// What a transfer reaches of its links' rate.
+    /// What a transfer reaches of what its links leave it.
     pub rate_share: Sourced<f64>,
+    /// NICs that one transfer uses at most, of those that are as near.
+    pub rails: u32,
+}
+
+/// A library by itself: what its benchmarks measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BareModel {
+    /// From the call until the first byte, and from the last one until the caller knows.
+    pub start: Sourced<Time>,
+    /// Posting a descriptor, while bytes of others flow.
+    pub posting: Sourced<Time>,
 }
 
 /// What it takes to move KV blocks between GPU and host, beside their bytes.
@@ -185,10 +220,19 @@ mod tests {
                 "{name}"
             );
         }
-        let handover = &model.handover;
-        assert!(handover.setup.value > Time::ZERO && handover.posting.value > Time::ZERO);
-        assert!(handover.posting_nvlink.value > Time::ZERO);
-        assert!(0.5 < handover.rate_share.value && handover.rate_share.value <= 1.0);
+        for library in ["nixl", "mooncake"] {
+            let of = model.handover.of(library);
+            let times = [&of.setup, &of.posting, &of.posting_nvlink];
+            let mut times = times.into_iter();
+            assert!(times.all(|figure| figure.value > Time::ZERO && figure.source.len() > 10));
+            assert!(0.5 < of.rate_share.value && of.rate_share.value <= 1.0);
+            assert!(of.rate_share.source.len() > 10 && of.rails > 0);
+        }
+        assert!(model.handover.nixl != model.handover.mooncake);
+        let bare = &model.handover.bare;
+        assert!(
+            bare.start.source.len() > 10 && bare.posting.value < model.handover.nixl.posting.value
+        );
         let offload = &model.offload;
         let sources = [&offload.setup, &offload.copy];
         assert!(sources.iter().all(|figure| figure.source.len() > 10));

@@ -2,6 +2,7 @@
 
 mod bad_ends;
 mod handover;
+mod measured;
 mod oracle;
 mod policies;
 mod scenario;

@@ -1,10 +1,13 @@
 //! Published figures of serving, and what is predicted of them: one file or folder a kind of table.
 
 mod columns;
+mod dispatch;
 mod engine;
 pub(crate) mod kernels;
 mod models;
+mod sets;
 mod table;
+mod transfers;
 
 pub use columns::Operator;
 pub use table::{ServingTable, read_serving};
@@ -12,6 +15,7 @@ pub use table::{ServingTable, read_serving};
 use fabricsim_budget::Budget;
 use fabricsim_report::validation::{ServingSet, ServingSkip, ServingValidation};
 use kernels::KernelTables;
+use sets::Sets;
 
 /// The kind of tables that hold profiles of kernels.
 pub const KERNEL_PROFILES: &str = "kernel_profile";
@@ -39,7 +43,19 @@ pub fn predict_serving(
     let (runs, unsaid) = engine::predict(&of(ENGINE_BENCHMARKS), budget, done);
     sets.extend(runs);
     skipped.extend(unsaid);
-    let known = [KERNEL_PROFILES, ENGINE_BENCHMARKS];
+    let mut gathered = Sets::default();
+    transfers::predict(&of(transfers::TRANSFERS), &mut gathered);
+    transfers::predict(&of(transfers::OFFLOAD), &mut gathered);
+    dispatch::predict(&of(dispatch::KIND), &mut gathered);
+    sets.extend(gathered.sets);
+    skipped.extend(gathered.skipped);
+    let known = [
+        KERNEL_PROFILES,
+        ENGINE_BENCHMARKS,
+        transfers::TRANSFERS,
+        transfers::OFFLOAD,
+        dispatch::KIND,
+    ];
     for table in tables
         .iter()
         .filter(|table| !known.contains(&table.kind.as_str()))

@@ -107,3 +107,27 @@ fn table(path: &Path) -> Result<ServingTable, TopologyError> {
     }
     Ok(table)
 }
+
+/// A row's cells by name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cells<'a>(pub(super) &'a Map<String, Value>);
+
+impl<'a> Cells<'a> {
+    /// A number, if it is one.
+    pub(super) fn number(self, name: &str) -> Option<f64> {
+        self.0.get(name)?.as_f64()
+    }
+
+    /// A text, if it is one.
+    pub(super) fn text(self, name: &str) -> Option<&'a str> {
+        self.0.get(name)?.as_str()
+    }
+
+    /// The middle of a range of two numbers.
+    pub(super) fn middle(self, name: &str) -> Option<f64> {
+        let [low, high] = self.0.get(name)?.as_array()?.as_slice() else {
+            return None;
+        };
+        Some((low.as_f64()? + high.as_f64()?) / 2.0)
+    }
+}

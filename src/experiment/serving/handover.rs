@@ -6,13 +6,14 @@ use crate::error::ScenarioError;
 use crate::refusal::{fault, refusal};
 use fabricsim_plan::job::{ActorId, TransferRoute, TransferRouteId};
 use fabricsim_topology::{
-    DeviceId, Hop, LinkFamily, LinkId, Route, RouteError, Router, Share, Topology, serving,
+    DeviceId, Hop, LibraryModel, LinkFamily, LinkId, Route, RouteError, Router, Share, Topology,
+    serving,
 };
 use fabricsim_units::Time;
 use fabricsim_workload::model::AttentionKind;
 use fabricsim_workload::serving::fleet::{Handover, HandoverOrder, Leg, LegWork};
 use fabricsim_workload::serving::policy::PolicyKind;
-use fabricsim_workload::serving::spec::PoolRole;
+use fabricsim_workload::serving::spec::{HandoverLibrary, PoolRole};
 use rustc_hash::FxHashMap;
 
 /// Streams of a GPU on which hand-overs go: so many are under way at once.
@@ -36,7 +37,7 @@ pub(super) fn ways(
     seed: u64,
 ) -> Result<Ways, ScenarioError> {
     let spec = &valid.spec.handover;
-    let figures = &serving().handover;
+    let figures = serving().handover.of(library(valid).name());
     let own = match valid.spec.engine.policy {
         PolicyKind::Sglang => HandoverOrder::Push,
         _ => HandoverOrder::Pull,
@@ -101,7 +102,7 @@ struct Made<'w, 'v> {
     valid: &'v ValidServing,
     actors: &'w FxHashMap<u32, ActorId>,
     router: Router<'v>,
-    known: FxHashMap<(u32, u32), TransferRouteId>,
+    known: FxHashMap<(u32, u32), Vec<TransferRouteId>>,
     routes: &'w mut Vec<TransferRoute>,
 }
 
@@ -174,42 +175,65 @@ impl Made<'_, '_> {
                     continue;
                 }
                 let (source, target) = (sends[from as usize], receives[to as usize]);
-                let bytes_per_token = (bytes * share).ceil() as u64;
+                let ways = match spec.bandwidth {
+                    Some(rate) => vec![LegWork::Given(rate.bytes_per_sec() as f64)],
+                    None => {
+                        let routes = self.routes(source, target)?.into_iter();
+                        routes.map(LegWork::Route).collect()
+                    }
+                };
+                let count = ways.len().max(1) as f64;
+                let bytes_per_token = (bytes * share / count).ceil() as u64;
                 let block_tokens = self.valid.spec.engine.block_tokens();
                 let block = bytes_per_token as f64 * f64::from(block_tokens);
                 let descriptors_per_block = match spec.staging {
                     Some(piece) => block / piece.get().max(1) as f64,
-                    None => layers * regions / runs,
+                    None => layers * regions / runs / count,
                 };
-                let work = match spec.bandwidth {
-                    Some(rate) => LegWork::Given(rate.bytes_per_sec() as f64),
-                    None => LegWork::Route(self.route(source, target)?),
-                };
-                legs.push(Leg {
+                legs.extend(ways.into_iter().map(|work| Leg {
                     actor: self.actors[&target],
                     streams: STREAMS,
                     bytes_per_token,
                     descriptors_per_block,
+                    bytes_per_posting: self.bytes_per_posting(work),
                     work,
-                });
+                }));
             }
         }
         Ok(())
     }
 
-    /// The way from one GPU to another.
-    fn route(&mut self, from: u32, to: u32) -> Result<TransferRouteId, RouteError> {
-        if let Some(&known) = self.known.get(&(from, to)) {
-            return Ok(known);
+    /// Bytes that flow while a descriptor is posted.
+    fn bytes_per_posting(&self, work: LegWork) -> f64 {
+        let LegWork::Route(id) = work else { return 0.0 };
+        let route = &self.routes[id.0 as usize];
+        let rate = route.rate.map_or(0.0, |rate| rate.bytes_per_sec() as f64);
+        rate * route.message.seconds()
+    }
+
+    /// The ways from one GPU to another.
+    fn routes(&mut self, from: u32, to: u32) -> Result<Vec<TransferRouteId>, RouteError> {
+        if let Some(known) = self.known.get(&(from, to)) {
+            return Ok(known.clone());
         }
-        let topology = &self.valid.topology;
         let gpus = (self.valid.gpus[from as usize], self.valid.gpus[to as usize]);
-        let mut route = between(&mut self.router, gpus)?;
+        let figures = serving().handover.of(library(self.valid).name());
+        let found = between(&mut self.router, gpus, figures.rails as usize)?;
+        let ids: Vec<_> = found
+            .into_iter()
+            .map(|way| self.add(way, figures))
+            .collect();
+        self.known.insert((from, to), ids.clone());
+        Ok(ids)
+    }
+
+    /// A way that hand-overs take, with what this library reaches on it.
+    fn add(&mut self, mut route: Route, figures: &LibraryModel) -> TransferRouteId {
+        let topology = &self.valid.topology;
         let spec = &self.valid.spec.handover;
         if let Some(latency) = spec.latency {
             route.latency = latency;
         }
-        let figures = &serving().handover;
         let over_nvlink = route
             .hops
             .iter()
@@ -232,8 +256,7 @@ impl Made<'_, '_> {
             route,
             message: spec.posting.unwrap_or(own),
         });
-        self.known.insert((from, to), id);
-        Ok(id)
+        id
     }
 
     /// What a token takes on the slowest of these ways, with links for itself.
@@ -261,17 +284,51 @@ fn common((one, ones): (u32, u32), (other, others): (u32, u32)) -> f64 {
     (to - from).max(0.0)
 }
 
-/// From GPU to GPU: over NVLink or PCIe peer to peer if they reach each other's memory, else through the NIC that is
-/// nearest to each.
-fn between(router: &mut Router<'_>, (from, to): (DeviceId, DeviceId)) -> Result<Route, RouteError> {
+/// The library that moves KV caches: the one that the scenario says, or the engine's own.
+fn library(valid: &ValidServing) -> HandoverLibrary {
+    let own = match valid.spec.engine.policy {
+        PolicyKind::Sglang => HandoverLibrary::Mooncake,
+        _ => HandoverLibrary::Nixl,
+    };
+    valid.spec.handover.library.unwrap_or(own)
+}
+
+/// From GPU to GPU: over NVLink or PCIe peer to peer if they reach each other's memory, else through the NICs that are
+/// nearest to each, at most so many: several that are as near share what moves.
+///
+/// # Errors
+/// No links join them.
+pub fn between(
+    router: &mut Router<'_>,
+    (from, to): (DeviceId, DeviceId),
+    rails: usize,
+) -> Result<Vec<Route>, RouteError> {
     let direct = router.peer(from, to);
     if direct.is_ok() {
-        return direct;
+        return Ok(vec![direct?]);
     }
-    let nearest = |gpu| router.nic_candidates(gpu).first().copied();
-    let (Some(sends), Some(receives)) = (nearest(from), nearest(to)) else {
-        return direct;
+    let nearest = |gpu| {
+        let ranked = router.ranked_nics(gpu);
+        let best = ranked.first().map(|&(rate, path, _)| (rate, path));
+        let tied = ranked.into_iter();
+        let tied = tied.take_while(|&(rate, path, _)| Some((rate, path)) == best);
+        tied.map(|(.., nic)| nic).collect::<Vec<_>>()
     };
+    let pairs = nearest(from).into_iter().zip(nearest(to));
+    let pairs: Vec<_> = pairs.take(rails.max(1)).collect();
+    if pairs.is_empty() {
+        return Ok(vec![direct?]);
+    }
+    let routes = pairs.into_iter().map(|nics| over(router, (from, to), nics));
+    routes.collect()
+}
+
+/// From GPU to GPU through these NICs.
+fn over(
+    router: &mut Router<'_>,
+    (from, to): (DeviceId, DeviceId),
+    (sends, receives): (DeviceId, DeviceId),
+) -> Result<Route, RouteError> {
     let parts = [
         router.local(from, sends)?,
         router.network(sends, receives, 0)?,
@@ -293,7 +350,7 @@ fn between(router: &mut Router<'_>, (from, to): (DeviceId, DeviceId)) -> Result<
 }
 
 /// Bytes per second of the narrowest link of a way, by the share that crosses it.
-pub(super) fn narrowest(topology: &Topology, route: &Route) -> Option<f64> {
+pub fn narrowest(topology: &Topology, route: &Route) -> Option<f64> {
     let rate = |hop: &Hop| {
         hop.share
             .carried_by(topology.rate(hop.link))

@@ -2,6 +2,7 @@
 //!
 //! Between those sizes, four to an octave, a time is on the straight line between its neighbours.
 
+use super::handover::between;
 use super::valid::ValidServing;
 use crate::collective::timing::{Timing, time_of};
 use crate::collective::{What, plan_of};
@@ -9,12 +10,14 @@ use crate::error::ScenarioError;
 use fabricsim_budget::Budget;
 use fabricsim_collective::Collective;
 use fabricsim_nccl::{Communicator, Forced};
-use fabricsim_topology::{DeviceId, LinkFamily, Router, Topology};
+use fabricsim_topology::{DeviceId, LinkFamily, LinkId, Route, Router, Topology};
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use fabricsim_workload::kernel::{CustomAllReduce, Kernel, KernelLaw};
+use fabricsim_workload::serving::exchange::{Exchange, ExchangeLinks};
 use fabricsim_workload::serving::model_cost::EngineLinks;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What went wrong first in any engine's communications.
@@ -27,6 +30,8 @@ pub(super) struct PlannedLinks<'v> {
     seed: u64,
     tensor: Group<'v>,
     experts: Group<'v>,
+    /// Those of experts, where engines have kernels of their own.
+    exchange: Option<ExchangeLinks>,
     stages: Group<'v>,
     failure: Failure,
 }
@@ -72,6 +77,7 @@ impl<'v> PlannedLinks<'v> {
             budget,
             seed,
             tensor,
+            exchange: exchange_links(&valid.topology, &first(stage)),
             experts: Group::of(first(stage)),
             stages: Group::of(next.into_iter().flatten().copied().collect()),
             failure,
@@ -92,13 +98,66 @@ fn custom(topology: &Topology, gpus: &[DeviceId]) -> Option<(KernelLaw<'static>,
                 .iter()
                 .all(|hop| topology.family(hop.link) == LinkFamily::Nvlink)
     });
-    let links = topology.links_out_of(first);
+    let law = KernelLaw::new(topology.gpu_model(first)?)?;
+    joined.then(|| (law, port(topology, first)))
+}
+
+/// The links of GPUs that experts are spread over, if NVLink joins those of a node; a machine without it has no kernels
+/// of its own for that.
+#[must_use]
+pub fn exchange_links(topology: &Topology, gpus: &[DeviceId]) -> Option<ExchangeLinks> {
+    let &first = gpus.first()?;
+    let is_nvlink = |route: &Route| {
+        let mut hops = route.hops.iter();
+        hops.all(|hop| topology.family(hop.link) == LinkFamily::Nvlink)
+    };
+    let mut router = Router::new(topology, 0);
+    let peer = |router: &Router<'_>, gpu| router.peer(first, gpu).is_ok_and(|r| is_nvlink(&r));
+    let joined = gpus.iter().filter(|&&gpu| peer(&router, gpu)).count();
+    if joined < 2 {
+        return None;
+    }
+    let (near, beyond): (Vec<DeviceId>, Vec<DeviceId>) =
+        gpus.iter().partition(|&&gpu| peer(&router, gpu));
+    // Each to one of its own beyond, all at once.
+    let pairs = near.into_iter().zip(beyond);
+    let ways = pairs.map(|pair| between(&mut router, pair, usize::MAX));
+    let ways: Vec<Vec<Route>> = ways.collect::<Result<_, _>>().ok()?;
+    let network = match ways.is_empty() {
+        true => 0.0,
+        false => shared_rate(topology, &ways),
+    };
+    Some(ExchangeLinks {
+        gpus: gpus.len() as u64,
+        joined: joined as u64,
+        nvlink: port(topology, first),
+        network: Bandwidth::from_bytes_per_sec(network as u64),
+        is_blackwell: topology.gpu_model(first)?.compute_capability >= 100,
+    })
+}
+
+/// Bytes per second of each of some senders, if all send as much at once, each evenly over its own ways.
+#[must_use]
+pub fn shared_rate(topology: &Topology, ways: &[Vec<Route>]) -> f64 {
+    let mut busy: BTreeMap<LinkId, f64> = BTreeMap::new();
+    for routes in ways {
+        let part = 1.0 / routes.len().max(1) as f64;
+        for hop in routes.iter().flat_map(|route| &route.hops) {
+            let rate = topology.rate(hop.link).bytes_per_sec() as f64;
+            *busy.entry(hop.link).or_default() += part * hop.share.as_f64() / rate;
+        }
+    }
+    1.0 / busy.into_values().fold(0.0, f64::max)
+}
+
+/// What NVLink carries from a GPU.
+fn port(topology: &Topology, gpu: DeviceId) -> Bandwidth {
+    let links = topology.links_out_of(gpu);
     let nvlinks = links.filter(|(link, _)| topology.family(*link) == LinkFamily::Nvlink);
     let port: u64 = nvlinks
         .map(|(link, _)| topology.rate(link).bytes_per_sec())
         .sum();
-    let law = KernelLaw::new(topology.gpu_model(first)?)?;
-    joined.then(|| (law, Bandwidth::from_bytes_per_sec(port)))
+    Bandwidth::from_bytes_per_sec(port)
 }
 
 /// Which of a group's operations.
@@ -232,6 +291,10 @@ impl EngineLinks for PlannedLinks<'_> {
 
     fn all_to_all(&mut self, bytes: Bytes) -> Time {
         self.time(Operation::AllToAll, bytes)
+    }
+
+    fn exchange(&mut self, of: &Exchange) -> Option<Time> {
+        self.exchange.as_ref().map(|links| links.both(of))
     }
 
     fn send(&mut self, bytes: Bytes) -> Time {

@@ -11,6 +11,8 @@ mod tiers;
 mod timeline;
 mod valid;
 
+pub use handover::{between, narrowest};
+pub use links::{exchange_links, shared_rate};
 pub use valid::{ValidPool, ValidServing};
 
 pub(crate) use answer::compare;

@@ -300,6 +300,7 @@ impl Made<'_, '_> {
                     streams: STREAMS,
                     bytes_per_token,
                     descriptors_per_block: block_tokens / f64::from(reach.chunk_tokens),
+                    bytes_per_posting: self.bytes_per_posting(work),
                     work,
                 });
             }
@@ -351,6 +352,14 @@ impl Made<'_, '_> {
         id
     }
 
+    /// Bytes that flow while a copy is asked for.
+    fn bytes_per_posting(&self, work: LegWork) -> f64 {
+        let LegWork::Route(id) = work else { return 0.0 };
+        let route = &self.routes[id.0 as usize];
+        let rate = route.rate.map_or(0.0, |rate| rate.bytes_per_sec() as f64);
+        rate * route.message.seconds()
+    }
+
     /// Seconds for a token: of the GPU that takes longest, or of the link that most of them share.
     fn per_token(&self, way: &Way, chunk_tokens: f64) -> f64 {
         let mut busy: BTreeMap<LinkId, f64> = BTreeMap::new();
@@ -367,7 +376,7 @@ impl Made<'_, '_> {
             let own = route
                 .rate
                 .map_or(0.0, |rate| bytes / rate.bytes_per_sec() as f64);
-            longest = longest.max(own + route.message.seconds() / chunk_tokens);
+            longest = longest.max(own).max(route.message.seconds() / chunk_tokens);
             for hop in &route.route.hops {
                 let rate = self.valid.topology.rate(hop.link).bytes_per_sec() as f64;
                 *busy.entry(hop.link).or_default() += bytes * hop.share.as_f64() / rate;

@@ -5,6 +5,7 @@
 //! is a [`pass_time::PassCost`].
 
 pub mod blocks;
+pub mod exchange;
 pub mod fleet;
 pub mod load;
 pub mod memory;

@@ -5,6 +5,7 @@
 //! single tokens to the sizes that they have CUDA graphs of (vLLM: 1, 2, 4, and multiples of 8 up to 512), and so
 //! do we: of all else than attention a time is computed once for each size.
 
+use super::exchange::Exchange;
 use super::pass_time::{PassCost, PassShape};
 use crate::kernel::{
     AttentionDecode, AttentionFormat, AttentionPrefill, DataType, ExpertLoad, Gemm, Kernel,
@@ -51,6 +52,11 @@ pub trait EngineLinks {
     fn all_reduce(&mut self, bytes: Bytes) -> Time;
     /// An all-to-all over the GPUs that experts are spread over: so many bytes from each GPU.
     fn all_to_all(&mut self, bytes: Bytes) -> Time;
+    /// Tokens to the GPUs of their experts and back by kernels of the engine's own; nothing where it has none for
+    /// these links.
+    fn exchange(&mut self, _: &Exchange) -> Option<Time> {
+        None
+    }
     /// So many bytes to the next stage.
     fn send(&mut self, bytes: Bytes) -> Time;
 }
@@ -252,13 +258,23 @@ impl<'l> ModelCost<'l> {
             && shape.ep > 1
             && shape.attention_dp > 1
         {
-            // A token goes once to each GPU that has one of its experts.
-            let ep = shape.ep as f64;
-            let copies = ep * (1.0 - (1.0 - 1.0 / ep).powi(experts.per_token as i32));
-            let bytes = |each: f64| Bytes::new((row as f64 * copies * each) as u64);
-            let dispatch = self.links.all_to_all(bytes(shape.experts.bytes().max(1.0)));
-            let combine = self.links.all_to_all(bytes(2.0));
-            time += share(dispatch + combine, with_experts);
+            let sent = shape.experts.bytes().max(1.0);
+            let exchange = Exchange {
+                tokens,
+                hidden: model.hidden,
+                per_token: experts.per_token,
+                experts: experts.count,
+                // Below 16 bits blocks of 128 have a scale of 32.
+                sent_bytes: if sent < 2.0 { sent + 4.0 / 128.0 } else { sent },
+            };
+            let both = self.links.exchange(&exchange).unwrap_or_else(|| {
+                // A token goes once to each GPU that has one of its experts.
+                let ep = shape.ep as f64;
+                let copies = ep * (1.0 - (1.0 - 1.0 / ep).powi(experts.per_token as i32));
+                let bytes = |each: f64| Bytes::new((row as f64 * copies * each) as u64);
+                self.links.all_to_all(bytes(sent)) + self.links.all_to_all(bytes(2.0))
+            });
+            time += share(both, with_experts);
         }
         if shape.pp > 1 {
             time += self.links.send(Bytes::new(2 * row));

@@ -385,6 +385,9 @@ pub struct HandoverSpec {
     /// Free text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// What moves them: `nixl` (vLLM, TensorRT-LLM) or `mooncake` (SGLang); the policy's own if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library: Option<HandoverLibrary>,
     /// Who begins: `pull` (vLLM) or `push` (SGLang); the policy's own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<HandoverOrder>,
@@ -411,6 +414,27 @@ pub struct HandoverSpec {
     pub bandwidth: Option<Bandwidth>,
     /// It takes no time.
     pub free: bool,
+}
+
+/// What moves KV caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HandoverLibrary {
+    /// NIXL over UCX.
+    Nixl,
+    /// Mooncake's transfer engine.
+    Mooncake,
+}
+
+impl HandoverLibrary {
+    /// What files call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            HandoverLibrary::Nixl => "nixl",
+            HandoverLibrary::Mooncake => "mooncake",
+        }
+    }
 }
 
 /// How requests come.

@@ -50,8 +50,22 @@ pub struct Leg {
     pub bytes_per_token: u64,
     /// Descriptors of each block.
     pub descriptors_per_block: f64,
+    /// Bytes that flow while one is posted: only what posting takes longer than bytes counts.
+    pub bytes_per_posting: f64,
     /// How they go.
     pub work: LegWork,
+}
+
+impl Leg {
+    /// Of the descriptors of so many blocks those that are still to be posted when all bytes could have flowed.
+    fn exposed(&self, bytes: u64, blocks: u32) -> u32 {
+        let all = f64::from(blocks) * self.descriptors_per_block;
+        let beside = match self.bytes_per_posting > 0.0 {
+            true => bytes as f64 / self.bytes_per_posting,
+            false => 0.0,
+        };
+        (all - beside).round().max(0.0) as u32
+    }
 }
 
 /// How a leg's bytes go.
@@ -234,7 +248,7 @@ impl Fleet<'_> {
             LegWork::Route(route) => Work::Transfer {
                 route,
                 bytes: Bytes::new(bytes),
-                messages: (f64::from(blocks) * leg.descriptors_per_block).round() as u32,
+                messages: leg.exposed(bytes, blocks),
             },
             LegWork::Given(rate) => {
                 let time = bytes as f64 / rate * 1e12;
