@@ -39,6 +39,8 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "serve-split-llama3-70b",
     "serve-deepseek-v3",
     "serve-routing",
+    "kv-offload",
+    "handover-storm",
 ];
 
 /// The names of the shipped scenarios.

@@ -33,6 +33,7 @@ impl Sets {
                 kind: table.kind.clone(),
                 group: group.to_owned(),
                 rows: vec![row],
+                runs: Vec::new(),
             }),
         }
     }

@@ -91,6 +91,8 @@ fn nixl() -> &'static LibraryModel {
     serving().handover.of("nixl")
 }
 
+/// Rates of what is below the GPUs' memory: they count together.
+const BELOW: &str = "below the GPUs' memory";
 const NOT_SHIPPED: &str = "a machine that is not shipped";
 const NO_FIGURE: &str = "rows without a time or a rate of one transfer";
 
@@ -270,7 +272,7 @@ fn copies(table: &ServingTable, cells: Cells<'_>, into: &mut Sets) -> Done {
         (None, None) => return Err("ratios of whole engines"),
     };
     let what = (name.to_owned(), "rate");
-    into.row((table, "vLLM, PCIe 5"), what, (measured, predicted, "GB/s"));
+    into.row((table, BELOW), what, (measured, predicted, "GB/s"));
     Ok(())
 }
 
@@ -283,11 +285,7 @@ fn pegaflow(table: &ServingTable, cells: Cells<'_>, into: &mut Sets) -> Done {
         };
         let rate = drive.read_rate.value;
         let what = ("one drive".to_owned(), "rate");
-        into.row(
-            (table, "drives"),
-            what,
-            (measured, rate.gb_per_sec(), "GB/s"),
-        );
+        into.row((table, BELOW), what, (measured, rate.gb_per_sec(), "GB/s"));
         return Ok(());
     }
     if cells.number("mean_GBps").is_some() {
@@ -335,11 +333,7 @@ fn memkv(table: &ServingTable, cells: Cells<'_>, into: &mut Sets) -> Done {
     let measured = cells.number("restore_GBps").ok_or(NO_FIGURE)?;
     let rate = 2.0 * link("ib-ndr400", 1).ok_or(NOT_SHIPPED)? / GB;
     let what = ("into the host's memory".to_owned(), "rate");
-    into.row(
-        (table, "file servers, two ports of 400 Gb/s"),
-        what,
-        (measured, rate, "GB/s"),
-    );
+    into.row((table, BELOW), what, (measured, rate, "GB/s"));
     Ok(())
 }
 

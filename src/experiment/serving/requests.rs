@@ -7,7 +7,7 @@ use fabricsim_units::Time;
 use fabricsim_workload::serving::load::made_up;
 use fabricsim_workload::serving::request::Request;
 use fabricsim_workload::serving::spec::{
-    DrawnLength, LengthSpec, LengthsSpec, LoadSpec, ServingSpec, TraceSpec,
+    DrawnLength, LengthSpec, LoadSpec, ServingSpec, TraceSpec,
 };
 use fabricsim_workload::serving::trace::{MAX_REQUESTS, read};
 use std::fs::File;
@@ -74,6 +74,13 @@ pub(super) fn check(job: &ServingSpec, faults: &mut Vec<Fault>) {
         (Some(lengths), _) => {
             length(&at("lengths.input"), &lengths.input, faults);
             length(&at("lengths.output"), &lengths.output, faults);
+            if let Some(prefix) = lengths.shared_prefix {
+                let of = [("groups", prefix.groups), ("tokens", prefix.tokens)];
+                for (field, value) in of.into_iter().filter(|(_, value)| *value == 0) {
+                    let at = at(&format!("lengths.shared_prefix.{field}"));
+                    faults.push(fault(&at, value.to_string(), "1 or more"));
+                }
+            }
         }
     }
 }
@@ -131,16 +138,12 @@ pub(super) fn requests(
         job.requests.unwrap_or(MAX_REQUESTS),
         (folder, origin),
     )?;
-    if let Some(LengthsSpec { input, output }) = &job.lengths {
+    if let Some(lengths) = &job.lengths {
         let count = requests.len() as u32;
-        let lengths = LengthsSpec {
-            input: input.clone(),
-            output: output.clone(),
-        };
-        let drawn = made_up(&job.load, &lengths, count, seed);
+        let drawn = made_up(&job.load, lengths, count, seed);
         for (request, drawn) in requests.iter_mut().zip(drawn) {
             (request.input, request.output) = (drawn.input, drawn.output);
-            request.prefix = None;
+            request.prefix = drawn.prefix;
         }
     }
     Ok(requests)

@@ -1,11 +1,12 @@
 //! Requests that are made up: when they arrive, and how long they are.
 
-use super::request::Request;
+use super::request::{Prefix, Request};
 use super::spec::{DrawnLength, LengthSpec, LengthsSpec, LoadSpec, LognormalSpec};
 use fabricsim_units::Time;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use rand_distr::{Distribution, Exp1, Gamma, LogNormal, Uniform};
+use std::sync::Arc;
 
 /// What a draw is of: each has a generator of its own, so that other lengths do not change arrivals.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +14,7 @@ enum Drawn {
     Arrivals = 1,
     Inputs = 2,
     Outputs = 3,
+    Prefixes = 4,
 }
 
 fn generator(seed: u64, of: Drawn) -> ChaCha8Rng {
@@ -30,9 +32,31 @@ pub fn made_up(load: &LoadSpec, lengths: &LengthsSpec, count: u32, seed: u64) ->
     let inputs = tokens(&lengths.input, count, generator(seed, Drawn::Inputs));
     let outputs = tokens(&lengths.output, count, generator(seed, Drawn::Outputs));
     let parts = arrivals.into_iter().zip(inputs).zip(outputs);
-    parts
-        .map(|((arrival, input), output)| Request::new(arrival, input, output))
-        .collect()
+    let requests = parts.map(|((arrival, input), output)| Request::new(arrival, input, output));
+    let mut requests: Vec<Request> = requests.collect();
+    if let Some(spec) = lengths.shared_prefix {
+        let prefixes: Vec<Arc<Prefix>> = (0..spec.groups.max(1))
+            .map(|group| Arc::new(prefix(group, spec.tokens)))
+            .collect();
+        let mut rng = generator(seed, Drawn::Prefixes);
+        for request in &mut requests {
+            let group = Uniform::new(0, prefixes.len()).map_or(0, |of| of.sample(&mut rng));
+            request.prefix = Some(prefixes[group].clone());
+        }
+    }
+    requests
+}
+
+/// Tokens of blocks that prompts have in common: a multiple of what engines have.
+const PREFIX_BLOCK: u32 = 64;
+
+/// The names of the blocks of a beginning.
+fn prefix(group: u32, tokens: u32) -> Prefix {
+    let name = |block: u32| (u64::from(group) << 32) | u64::from(block);
+    Prefix {
+        block_tokens: PREFIX_BLOCK,
+        names: (0..tokens / PREFIX_BLOCK).map(name).collect(),
+    }
 }
 
 /// When requests arrive: distances add up from the first one, which arrives at the first distance of a random
@@ -107,7 +131,7 @@ fn tokens(spec: &LengthSpec, count: u32, mut rng: ChaCha8Rng) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::spec::{ClosedSpec, GammaSpec, RateSpec};
+    use super::super::spec::{ClosedSpec, GammaSpec, RateSpec, SharedPrefixSpec};
     use super::*;
 
     const LENGTHS: LengthsSpec = LengthsSpec {
@@ -117,6 +141,7 @@ mod tests {
             cv: 0.5,
             max: Some(2000),
         })),
+        shared_prefix: None,
     };
 
     #[test]
@@ -154,5 +179,36 @@ mod tests {
                 .zip(&others)
                 .all(|(a, b)| (a.input, a.output) == (b.input, b.output))
         );
+    }
+
+    /// Prompts of one group have names in common up to the end of their beginning, those of others none.
+    #[test]
+    fn prompts_begin_as_one_of_some_groups_does() {
+        let lengths = LengthsSpec {
+            input: LengthSpec::Fixed(1000),
+            shared_prefix: Some(SharedPrefixSpec {
+                groups: 3,
+                tokens: 700,
+            }),
+            ..LENGTHS
+        };
+        let closed = LoadSpec::Closed(ClosedSpec { concurrency: 1 });
+        let requests = made_up(&closed, &lengths, 300, 1);
+        let names = |id: usize, blocks: std::ops::Range<u32>| -> Vec<u64> {
+            let request = &requests[id];
+            blocks
+                .map(|block| request.block_name(id as u32, block, 16))
+                .collect()
+        };
+        // 10 whole blocks of 64 tokens: 40 of 16.
+        let mut groups: Vec<Vec<u64>> = (0..300).map(|id| names(id, 0..40)).collect();
+        assert!((0..300).all(|id| names(id, 0..40) == groups[id]));
+        groups.sort();
+        groups.dedup();
+        assert_eq!(groups.len(), 3);
+        let mut own: Vec<u64> = (0..300).flat_map(|id| names(id, 40..62)).collect();
+        own.sort_unstable();
+        own.dedup();
+        assert_eq!(own.len(), 300 * 22);
     }
 }

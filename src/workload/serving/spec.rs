@@ -533,6 +533,19 @@ pub struct LengthsSpec {
     pub input: LengthSpec,
     /// Of what is generated.
     pub output: LengthSpec,
+    /// How prompts begin alike; if absent they have nothing in common.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_prefix: Option<SharedPrefixSpec>,
+}
+
+/// Prompts that begin alike: each with one of some beginnings, drawn at random.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SharedPrefixSpec {
+    /// How many beginnings there are.
+    pub groups: u32,
+    /// Tokens of each, of those of a prompt; whole blocks of 64 of them are in common.
+    pub tokens: u32,
 }
 
 /// A number of tokens: always the same, or drawn.

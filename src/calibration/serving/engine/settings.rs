@@ -225,6 +225,7 @@ fn lengths(
         return Ok(LengthsSpec {
             input: LengthSpec::Fixed(tokens),
             output: LengthSpec::Fixed(1),
+            shared_prefix: None,
         });
     }
     let one = |nominal: [&str; 2], mean: &str, total: &str| {
@@ -272,6 +273,7 @@ fn lengths(
     Ok(LengthsSpec {
         input: input.ok_or("tokens of prompts (`input_tokens`)")?,
         output: output.ok_or("tokens that are generated (`output_tokens`)")?,
+        shared_prefix: None,
     })
 }
 
