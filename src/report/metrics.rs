@@ -419,7 +419,7 @@ pub(crate) fn label(name: &str) -> &str {
         "output_tokens_per_s_per_user" => "output tokens/s per user",
         "requests_per_s" => "requests/s",
         "mbu" => "MBU",
-        "slo_share" => "within the SLO",
+        "slo_share" => "share within the SLO",
         "ttft_ms_mean" => "TTFT",
         "ttft_ms_p50" => "TTFT p50",
         "ttft_ms_p90" => "TTFT p90",

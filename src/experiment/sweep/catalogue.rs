@@ -21,6 +21,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "layouts-llama3-70b",
     "straggler",
     "checkpoints",
+    "split-or-not",
     "thousand-points",
 ];
 
