@@ -125,6 +125,21 @@ impl From<TrainingError> for ScenarioError {
 }
 
 impl ScenarioError {
+    /// The same of a job that is a part of another, at this place of the scenario.
+    pub(super) fn below(self, at: &str) -> Self {
+        match self {
+            ScenarioError::Input(TopologyError::Faults { origin, mut faults }) => {
+                for fault in &mut faults {
+                    if fault.path.starts_with("job.") {
+                        fault.path = format!("{at}.{}", fault.path);
+                    }
+                }
+                TopologyError::Faults { origin, faults }.into()
+            }
+            other => other,
+        }
+    }
+
     /// NCCL found no way around what has failed from the start.
     pub(super) fn planned_around(faults: &Faults, source: &NcclError) -> Self {
         let dead = (0..faults.ranks()).filter(|&rank| faults.failed_at(rank) == Some(Time::ZERO));

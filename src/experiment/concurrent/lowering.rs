@@ -66,6 +66,8 @@ pub(super) fn laid(
             )?;
             (lowered.job, lowered.held)
         }
+        // Its tasks are written while time passes.
+        PartWork::Serving(_) => (Job::default(), Vec::new()),
     };
     let job = job.on_ranks(&part.ranks).delayed(part.start);
     budget
@@ -76,7 +78,7 @@ pub(super) fn laid(
         PartWork::Collective(operations) if !operations.isolated => {
             warm(valid, &job, rehearsed, budget)
         }
-        PartWork::Collective(_) | PartWork::Training(_) => Ok(rehearsed),
+        PartWork::Collective(_) | PartWork::Training(_) | PartWork::Serving(_) => Ok(rehearsed),
     });
     Ok(rehearsed.map(|rehearsed| Laid {
         job,

@@ -19,6 +19,15 @@ pub(super) fn memories(
     for part in &valid.jobs {
         let training = match &part.work {
             PartWork::Training(training) => training,
+            // An engine takes its share of the memory, whatever it holds.
+            PartWork::Serving(served) => {
+                let shares = served
+                    .pools
+                    .iter()
+                    .filter_map(|pool| Some(pool.memory?.share));
+                needs.push(shares.max().unwrap_or(Bytes::ZERO));
+                continue;
+            }
             PartWork::Collective(operations) => {
                 // Of a single one its size is looked at, too.
                 let largest = operations.sizes.iter().max().copied().unwrap_or(0);

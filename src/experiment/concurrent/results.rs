@@ -1,6 +1,7 @@
 //! What the execution of jobs at once comes down to, for the report.
 
 use super::valid::{PartWork, ValidConcurrent, ValidPart};
+use crate::serving::{Medians, ValidServing};
 use fabricsim_engine::job::{JobOutcome, Rehearsed};
 use fabricsim_plan::job::{Job, JobPart};
 use fabricsim_report::concurrent::{ConcurrentJob, ConcurrentRow, SharedGpus, SharedLink};
@@ -13,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ended {
     pub(super) rows: Vec<Time>,
+    /// Of serving: what half of the requests see.
+    pub(super) served: Option<Medians>,
 }
 
 impl Ended {
@@ -31,6 +34,9 @@ pub(super) fn job_result(
     alone: &Ended,
     shared: Option<SharedLink>,
 ) -> ConcurrentJob {
+    if let PartWork::Serving(job) = &part.work {
+        return served((part, job), (ended, alone), shared);
+    }
     let times = ended.times(part.start).zip(alone.times(part.start));
     let times: Vec<(Time, Time)> = times.collect();
     let rows = times.iter().enumerate().map(|(index, &(time, alone))| {
@@ -40,12 +46,13 @@ pub(super) fn job_result(
                 None,
                 operations.repeat,
             ),
-            PartWork::Training(_) => (None, Some(index as u32), 1),
+            PartWork::Training(_) | PartWork::Serving(_) => (None, Some(index as u32), 1),
         };
         let figures = Figures::new(time, alone, count);
         ConcurrentRow {
             bytes,
             step,
+            what: None,
             count,
             time_us: figures.time_us,
             alone_us: figures.alone_us,
@@ -57,6 +64,7 @@ pub(super) fn job_result(
     let (kind, what) = match &part.work {
         PartWork::Collective(operations) => ("collective", operations.collective.name()),
         PartWork::Training(training) => ("training", training.model_name.as_str()),
+        PartWork::Serving(job) => ("serving", job.model_name.as_str()),
     };
     ConcurrentJob {
         name: part.name.clone(),
@@ -69,6 +77,48 @@ pub(super) fn job_result(
         alone_us: headline.alone_us,
         slowdown: headline.slowdown,
         rows,
+        shared,
+        shared_gpus: None,
+    }
+}
+
+/// What users of a serving job see: its first tokens tell it, tokens stand below.
+fn served(
+    (part, job): (&ValidPart, &ValidServing),
+    (ended, alone): (&Ended, &Ended),
+    shared: Option<SharedLink>,
+) -> ConcurrentJob {
+    let (beside, by_itself) = (
+        ended.served.unwrap_or_default(),
+        alone.served.unwrap_or_default(),
+    );
+    let row = |what: &str, time: Time, alone: Time| {
+        let figures = Figures::new(time, alone, 1);
+        ConcurrentRow {
+            bytes: None,
+            step: None,
+            what: Some(what.to_owned()),
+            count: job.requests.len() as u32,
+            time_us: figures.time_us,
+            alone_us: figures.alone_us,
+            slowdown: figures.slowdown,
+        }
+    };
+    let first = Figures::new(beside.first_token, by_itself.first_token, 1);
+    ConcurrentJob {
+        name: part.name.clone(),
+        kind: "serving".to_owned(),
+        what: job.model_name.clone(),
+        gpus: ranges(&part.ranks),
+        start_us: part.start.micros(),
+        end_us: beside.end.micros(),
+        time_us: first.time_us,
+        alone_us: first.alone_us,
+        slowdown: first.slowdown,
+        rows: vec![
+            row("first token", beside.first_token, by_itself.first_token),
+            row("a token", beside.token, by_itself.token),
+        ],
         shared,
         shared_gpus: None,
     }
@@ -104,7 +154,7 @@ fn headline(part: &ValidPart, times: &[(Time, Time)]) -> Figures {
             let &(time, alone) = largest.map_or(&(Time::ZERO, Time::ZERO), |(times, _)| times);
             Figures::new(time, alone, operations.repeat)
         }
-        PartWork::Training(_) => {
+        PartWork::Training(_) | PartWork::Serving(_) => {
             let time = times.iter().map(|(time, _)| *time).sum();
             let alone = times.iter().map(|(_, alone)| *alone).sum();
             Figures::new(time, alone, times.len() as u32)
@@ -145,6 +195,16 @@ pub(super) fn shared_links(
                     let of_link = busy.entry(load.link).or_default();
                     *of_link.entry(index).or_default() += seconds;
                 }
+            }
+        }
+    }
+    for (index, part) in parts.iter().enumerate() {
+        for route in part.routes.clone() {
+            let bytes = outcome.transfers[route].bytes.get() as f64;
+            for hop in &job.transfer_routes[route].route.hops {
+                let rate = valid.topology.rate(hop.link).bytes_per_sec() as f64;
+                let of_link = busy.entry(hop.link).or_default();
+                *of_link.entry(index).or_default() += bytes * hop.share.as_f64() / rate;
             }
         }
     }

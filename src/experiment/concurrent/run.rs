@@ -1,20 +1,24 @@
 //! From checked jobs at once to their results: each by itself first, then all of them together.
 
-use super::lowering::{Laid, laid};
+use super::lowering::laid;
 use super::memory::memories;
 use super::results::{Ended, job_result, ranks, shared_gpus, shared_links};
 use super::valid::{PartWork, ValidConcurrent, ValidPart};
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
+use crate::serving::{LaidServing, ValidServing, medians};
 use crate::training::{Spans, Trouble};
 use fabricsim_budget::{Budget, Purpose};
-use fabricsim_engine::job::{Done, JobError, JobOptions, JobOutcome, JobProbe, Rehearsed, run_job};
-use fabricsim_plan::job::{Job, JobPart, Task};
+use fabricsim_engine::job::{
+    Done, JobError, JobOptions, JobOutcome, JobProbe, Rehearsed, run_source,
+};
+use fabricsim_plan::job::{Job, JobPart, Task, TaskSource, Together};
 use fabricsim_report::concurrent::{ConcurrentJob, ConcurrentResult};
 use fabricsim_report::training::JobTimeline;
 use fabricsim_report::{JobResult, Metrics, Recording, Summary, Variant};
 use fabricsim_topology::NodeId;
 use fabricsim_units::Time;
+use fabricsim_workload::serving::fleet::Fleet;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -113,38 +117,45 @@ fn all(
     let mut parts: Vec<JobPart> = Vec::new();
     let mut alone: Vec<Ended> = Vec::new();
     let mut held = Vec::new();
+    let mut engines: Vec<Option<(&ValidServing, LaidServing<'_>)>> = Vec::new();
     for part in &valid.jobs {
         let failed = |error: &JobError| format!("{} by itself: {error}", part.name);
-        let laid = match laid(valid, part, (seed, budget))? {
-            Ok(laid) => laid,
-            Err(JobError::Memory(over)) => return Err(over.into()),
-            Err(error) => return Ok(Err(failed(&error))),
+        let (job, own) = match &part.work {
+            PartWork::Serving(served) => {
+                let laid = LaidServing::new(served, (seed, budget))?;
+                let job = laid.job.clone().on_ranks(&part.ranks);
+                engines.push(Some((served, laid)));
+                (job, Vec::new())
+            }
+            PartWork::Collective(_) | PartWork::Training(_) => {
+                engines.push(None);
+                match laid(valid, part, (seed, budget))? {
+                    Ok(laid) => {
+                        held.extend(laid.held);
+                        (laid.job, laid.rehearsed)
+                    }
+                    Err(JobError::Memory(over)) => return Err(over.into()),
+                    Err(error) => return Ok(Err(failed(&error))),
+                }
+            }
         };
-        let Laid {
-            job,
-            rehearsed: own,
-            held: more,
-        } = laid;
-        let whole = [JobPart {
-            actors: 0..job.actors.len(),
-            groups: 0..job.groups.len(),
-            exchanges: 0..job.exchanges.len(),
-        }];
+        let whole = [JobPart::whole(&job)];
         let mut ends = Ends::new(&job, &whole, None);
         let one = (std::slice::from_ref(part), &whole[..]);
-        if let Err(error) = run(valid, one, (&job, &own), &mut ends) {
+        let last = engines.len() - 1;
+        if let Err(error) = run(valid, one, (&job, &own), &mut engines[last..], &mut ends)? {
             return Ok(Err(failed(&error)));
         }
         alone.append(&mut ends.ended);
         parts.push(together.add_beside(job));
         rehearsed.extend(own);
-        held.extend(more);
     }
     let plain = |rank: u32| valid.faults.is_plain(rank as usize);
     let spans = Spans::new(&together, 0, plain, budget.exact_full);
     let mut ends = Ends::new(&together, &parts, Some(spans));
     let jobs = (&valid.jobs[..], &parts[..]);
-    let outcome = match run(valid, jobs, (&together, &rehearsed), &mut ends) {
+    let all = (&together, &rehearsed[..]);
+    let outcome = match run(valid, jobs, all, &mut engines, &mut ends)? {
         Ok(outcome) => outcome,
         Err(error) => return Ok(Err(error.to_string())),
     };
@@ -173,13 +184,17 @@ fn all(
     }))
 }
 
-/// Runs some of the jobs as one; each has a timeout of its own.
+/// Runs some of the jobs as one; each has a timeout of its own, those that serve have a source of tasks.
+///
+/// # Errors
+/// What NCCL refuses of an engine's communications; the inner error is one of the jobs.
 fn run(
     valid: &ValidConcurrent,
     (jobs, parts): (&[ValidPart], &[JobPart]),
     (job, rehearsed): (&Job, &[Rehearsed]),
+    engines: &mut [Option<(&ValidServing, LaidServing<'_>)>],
     ends: &mut Ends<'_>,
-) -> Result<JobOutcome, JobError> {
+) -> Result<Result<JobOutcome, JobError>, ScenarioError> {
     let trouble = Trouble::new(&valid.faults, job);
     let mut timeouts = vec![None; job.groups.len()];
     for (part, own) in jobs.iter().zip(parts) {
@@ -192,7 +207,27 @@ fn run(
         ..JobOptions::default()
     };
     let rate = |link| valid.topology.rate(link);
-    run_job(job, rehearsed, rate, &trouble, options, ends)
+    let mut fleets: Vec<(usize, &ValidServing, Fleet<'_>)> = Vec::new();
+    for (index, laid) in engines.iter_mut().enumerate() {
+        if let Some((served, laid)) = laid {
+            fleets.push((index, served, laid.fleet(false)));
+        }
+    }
+    let sources = fleets.iter_mut().map(|(index, _, fleet)| {
+        let source: &mut dyn TaskSource = fleet;
+        (parts[*index].clone(), source)
+    });
+    let mut source = Together::new(job, sources.collect());
+    let outcome = run_source(job, &mut source, rehearsed, rate, &trouble, options, ends);
+    drop(source);
+    for (index, of, fleet) in fleets {
+        let served = fleet.into_served();
+        ends.ended[index].served = Some(medians(of, &served));
+    }
+    for (_, laid) in engines.iter().flatten() {
+        laid.check()?;
+    }
+    Ok(outcome)
 }
 
 /// When each size or step of each job ended.

@@ -3,6 +3,7 @@
 use crate::collective::{What, check_matrix, check_memory, msccl, sizes};
 use crate::error::ScenarioError;
 use crate::refusal::{fault, refusal, refuse};
+use crate::serving::{ValidServing, serving_on};
 use crate::site::{At, Site, environment};
 use crate::spec::{CollectiveSpec, ConcurrentSpec, JobSpec, ScenarioSpec};
 use crate::training::resolved;
@@ -58,6 +59,8 @@ pub enum PartWork {
     Collective(Box<Operations>),
     /// Steps of a training job.
     Training(Box<Training>),
+    /// A model that answers requests.
+    Serving(Box<ValidServing>),
 }
 
 /// Operations of a collective, at one size after the other.
@@ -166,13 +169,24 @@ fn check_list(spec: &ScenarioSpec, jobs: &[ConcurrentSpec], faults: &mut Vec<Fau
             let found = format!("`{}` again", job.name);
             faults.push(fault(&at("name"), found, "another name"));
         }
+        if let (JobSpec::Serving(_), Some(_)) = (&job.job, job.start) {
+            let found = "a start of serving";
+            let expected = "none: requests say when they arrive";
+            faults.push(fault(&at("start"), found.into(), expected));
+        }
         if let JobSpec::Concurrent(_) = &job.job {
             let found = "jobs at once within jobs at once";
-            let expected = "a job of the kind `collective` or `training`; put all into one list";
+            let expected =
+                "a job of the kind `collective`, `training` or `serving`; put all into one list";
             faults.push(fault(&at("job.concurrent"), found.into(), expected));
         }
         match (job.repeat, &job.job) {
             (Some(0), _) => faults.push(fault(&at("repeat"), "0".into(), "1 or more")),
+            (Some(_), JobSpec::Serving(_)) => {
+                let found = "a number of operations of serving";
+                let expected = "none: `job.serving.requests` says how many requests there are";
+                faults.push(fault(&at("repeat"), found.into(), expected));
+            }
             (Some(_), JobSpec::Training(_)) => {
                 let found = "a number of operations of training";
                 let expected = "none: `job.training.steps` says how many steps there are";
@@ -227,10 +241,23 @@ fn part(
             let training = resolved(asked, &at, origin, (&site.topology, &gpus))?;
             PartWork::Training(Box::new(training))
         }
+        JobSpec::Serving(asked) => {
+            let site = Site {
+                topology: Arc::clone(&site.topology),
+                notes: Vec::new(),
+                warnings: Vec::new(),
+                gpus: gpus.clone(),
+                faults: site.faults.of_part(&ranks),
+                env: env.clone(),
+            };
+            let served = serving_on(spec, asked, site, (folder, origin));
+            let served = served.map_err(|error| error.below(at))?;
+            PartWork::Serving(Box::new(served))
+        }
         // Jobs at once are refused before.
-        JobSpec::Concurrent(_) | JobSpec::Serving(_) => {
-            let found = format!("a job of the kind `{}`", job.job.kind());
-            let wrong = fault(at, found, "a collective or training");
+        JobSpec::Concurrent(_) => {
+            let found = "jobs at once".to_owned();
+            let wrong = fault(at, found, "a collective, training or serving");
             return Err(refusal(origin, vec![wrong]));
         }
     };

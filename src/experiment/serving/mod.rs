@@ -16,5 +16,6 @@ pub use links::{exchange_links, shared_rate};
 pub use valid::{ValidPool, ValidServing};
 
 pub(crate) use answer::compare;
-pub(crate) use run::run_serving;
-pub(crate) use valid::serving;
+pub(crate) use results::{Medians, medians};
+pub(crate) use run::{LaidServing, run_serving};
+pub(crate) use valid::{serving, serving_on};

@@ -111,6 +111,33 @@ pub(super) fn result(valid: &ValidServing, ran: &Ran) -> (ServingResult, u64) {
     (result, ran.outcome.events)
 }
 
+/// What half of the requests see.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Medians {
+    /// Until the first token.
+    pub(crate) first_token: Time,
+    /// From token to token.
+    pub(crate) token: Time,
+    /// When the last one was done.
+    pub(crate) end: Time,
+}
+
+/// Those of requests that are counted.
+pub(crate) fn medians(valid: &ValidServing, served: &Served) -> Medians {
+    let done = served.records.iter().skip(valid.spec.warm_up as usize);
+    let done: Vec<Times> = done.filter_map(Times::of).collect();
+    let median = |of: &dyn Fn(&Times) -> Option<Time>| {
+        let mut all: Vec<Time> = done.iter().filter_map(of).collect();
+        all.sort_unstable();
+        all.get(all.len().div_ceil(2).saturating_sub(1)).copied()
+    };
+    Medians {
+        first_token: median(&|t| Some(t.first.saturating_sub(t.arrived))).unwrap_or(Time::ZERO),
+        token: median(&|t| t.per_token()).unwrap_or(Time::ZERO),
+        end: served.end,
+    }
+}
+
 fn millis(time: Time) -> f64 {
     time.seconds() * 1e3
 }

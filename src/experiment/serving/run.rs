@@ -19,7 +19,9 @@ use fabricsim_topology::{LinkId, NodeId, serving};
 use fabricsim_units::Time;
 use fabricsim_workload::kernel::KernelLaw;
 use fabricsim_workload::serving::blocks::{BlockPool, Tell};
-use fabricsim_workload::serving::fleet::{Arrivals, Engine, Fleet, FleetPlan, Role, has_tiers};
+use fabricsim_workload::serving::fleet::{
+    Arrivals, Engine, Fleet, FleetPlan, Handover, Role, Served, Tiers, has_tiers,
+};
 use fabricsim_workload::serving::model_cost::{ModelCost, PassWork, PoolCosts};
 use fabricsim_workload::serving::pass_time::{GivenCost, GivenTime, PassCost};
 use fabricsim_workload::serving::scheduler::Scheduler;
@@ -96,62 +98,129 @@ pub(crate) fn run_serving(
     })
 }
 
+/// Engines on the machine, before anything arrives.
+pub(crate) struct LaidServing<'v> {
+    valid: &'v ValidServing,
+    /// The GPUs as actors without scripts, and the ways of transfers.
+    pub(crate) job: Job,
+    actors: FxHashMap<u32, ActorId>,
+    handover: Handover,
+    handover_routes: usize,
+    tiers: Tiers,
+    cost: Costs<'v>,
+    failure: Failure,
+}
+
+impl<'v> LaidServing<'v> {
+    /// The engines of a job.
+    ///
+    /// # Errors
+    /// GPUs that no links join, tiers that are none.
+    pub(crate) fn new(
+        valid: &'v ValidServing,
+        (seed, budget): (u64, &'v Budget),
+    ) -> Result<Self, ScenarioError> {
+        let engines = valid.pools.iter().flat_map(|pool| &pool.engines);
+        let mut ranks: Vec<u32> = engines.flatten().copied().collect();
+        ranks.sort_unstable();
+        let actors: FxHashMap<u32, ActorId> =
+            ranks.iter().copied().zip((0..).map(ActorId)).collect();
+        let dead: Vec<LinkId> = valid.faults.gone_links().collect();
+        let Ways {
+            handover,
+            mut routes,
+        } = ways(valid, &actors, &dead, seed)?;
+        let handover_routes = routes.len();
+        let tiers = tiers(valid, &actors, (&dead, seed), &mut routes)?;
+        let job = Job {
+            streams: std::iter::once(StreamRole::Compute)
+                .chain((0..STREAMS).map(|_| StreamRole::KvTransfer))
+                .collect(),
+            names: vec!["pass".to_owned()],
+            actors: ranks.iter().map(|&rank| actor(rank)).collect(),
+            transfer_routes: routes,
+            ..Job::default()
+        };
+        let failure = Failure::default();
+        let cost = costs(valid, (seed, budget), &failure);
+        Ok(LaidServing {
+            valid,
+            job,
+            actors,
+            handover,
+            handover_routes,
+            tiers,
+            cost,
+            failure,
+        })
+    }
+
+    /// The engines with all requests still to come.
+    pub(crate) fn fleet(&mut self, keeps_passes: bool) -> Fleet<'_> {
+        let actors = self.job.actors.len();
+        self.fleet_of(keeps_passes, actors)
+    }
+
+    fn fleet_of(&mut self, keeps_passes: bool, actors: usize) -> Fleet<'_> {
+        let valid = self.valid;
+        Fleet::new(FleetPlan {
+            engines: engines(valid, &self.actors),
+            requests: valid.requests.clone(),
+            arrivals: arrivals(valid),
+            routing: valid.spec.routing,
+            handover: self.handover.clone(),
+            front_end: front_end(valid),
+            tiers: self.tiers.clone(),
+            cost: self.cost.as_dyn(),
+            counted_from: valid.spec.warm_up,
+            keeps_passes,
+            actors,
+        })
+    }
+
+    /// Whether all communications of engines could be simulated.
+    ///
+    /// # Errors
+    /// What NCCL refused.
+    pub(crate) fn check(&self) -> Result<(), ScenarioError> {
+        self.failure.borrow_mut().take().map_or(Ok(()), Err)
+    }
+
+    /// What was served.
+    ///
+    /// # Errors
+    /// What NCCL refused of an engine's communications.
+    fn ran(self, served: Served, outcome: JobOutcome) -> Result<Ran, ScenarioError> {
+        self.check()?;
+        Ok(Ran {
+            work: self.cost.work(),
+            served,
+            outcome,
+            job: self.job,
+            handover_routes: self.handover_routes,
+        })
+    }
+}
+
 /// Serves all requests; the inner error is one of the job.
 fn served(
     valid: &ValidServing,
-    (seed, budget): (u64, &Budget),
+    how: (u64, &Budget),
     keeps_passes: bool,
 ) -> Result<Result<Ran, JobError>, ScenarioError> {
-    let mut ranks: Vec<u32> = valid
-        .pools
-        .iter()
-        .flat_map(|pool| pool.engines.iter().flatten().copied())
-        .collect();
-    ranks.sort_unstable();
-    let actors: FxHashMap<u32, ActorId> = ranks.iter().copied().zip((0..).map(ActorId)).collect();
-    let dead: Vec<LinkId> = valid.faults.gone_links().collect();
-    let Ways {
-        handover,
-        mut routes,
-    } = ways(valid, &actors, &dead, seed)?;
-    let handover_routes = routes.len();
-    let tiers = tiers(valid, &actors, (&dead, seed), &mut routes)?;
-    let job = Job {
-        streams: std::iter::once(StreamRole::Compute)
-            .chain((0..STREAMS).map(|_| StreamRole::KvTransfer))
-            .collect(),
-        names: vec!["pass".to_owned()],
-        actors: ranks.iter().map(|&rank| actor(rank)).collect(),
-        transfer_routes: routes,
-        ..Job::default()
-    };
-    let failure = Failure::default();
-    let mut cost = costs(valid, (seed, budget), &failure);
-    let mut fleet = Fleet::new(FleetPlan {
-        engines: engines(valid, &actors),
-        requests: valid.requests.clone(),
-        arrivals: arrivals(valid),
-        routing: valid.spec.routing,
-        handover,
-        front_end: front_end(valid),
-        tiers,
-        cost: cost.as_dyn(),
-        counted_from: valid.spec.warm_up,
-        keeps_passes,
-        actors: job.actors.len(),
-    });
+    let mut laid = LaidServing::new(valid, how)?;
+    let job = std::mem::take(&mut laid.job);
+    let mut fleet = laid.fleet_of(keeps_passes, job.actors.len());
     let outcome = run(valid, &job, &mut fleet);
     let served = fleet.into_served();
-    if let Some(error) = failure.borrow_mut().take() {
-        return Err(error);
+    laid.job = job;
+    match outcome {
+        Ok(outcome) => laid.ran(served, outcome).map(Ok),
+        Err(error) => match laid.failure.borrow_mut().take() {
+            Some(refused) => Err(refused),
+            None => Ok(Err(error)),
+        },
     }
-    Ok(outcome.map(|outcome| Ran {
-        work: cost.work(),
-        served,
-        outcome,
-        job,
-        handover_routes,
-    }))
 }
 
 fn run(valid: &ValidServing, job: &Job, fleet: &mut Fleet<'_>) -> Result<JobOutcome, JobError> {

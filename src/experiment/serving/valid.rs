@@ -17,6 +17,7 @@ use fabricsim_workload::serving::request::Request;
 use fabricsim_workload::serving::scheduler::Limits;
 use fabricsim_workload::serving::spec::{PassTimeSpec, PoolRole, ServingParallelSpec, ServingSpec};
 use fabricsim_workload::training::spec::ModelRef;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A checked serving job.
@@ -83,12 +84,27 @@ pub(crate) fn serving(
     let At { folder, origin, .. } = at;
     let mut faults = Vec::new();
     let env = environment(spec, None, (folder, origin), &mut faults)?;
-    check(spec, job, &mut faults);
     refuse(origin, faults)?;
     let site = at
         .machines
         .of(spec, folder, origin)?
         .with(spec, env, origin)?;
+    serving_on(spec, job, site, (folder, origin))
+}
+
+/// Checks a serving job on GPUs of a machine.
+///
+/// # Errors
+/// Everything that is wrong with its values.
+pub(crate) fn serving_on(
+    spec: &ScenarioSpec,
+    job: &ServingSpec,
+    site: Site,
+    (folder, origin): (&Path, &str),
+) -> Result<ValidServing, ScenarioError> {
+    let mut faults = Vec::new();
+    check(spec, job, &mut faults);
+    refuse(origin, faults)?;
     let (model, model_name) = model(&job.model, origin)?;
     let requests = requests::requests(job, spec.seed, (folder, origin))?;
     let Site { topology, gpus, .. } = &site;

@@ -17,6 +17,26 @@ pub struct JobPart {
     pub groups: Range<usize>,
     /// Its exchanges.
     pub exchanges: Range<usize>,
+    /// The ways of its transfers.
+    pub routes: Range<usize>,
+    /// Its streams, by their numbers in the job alone.
+    pub streams: Vec<StreamId>,
+}
+
+impl JobPart {
+    /// All of a job.
+    #[must_use]
+    pub fn whole(job: &Job) -> Self {
+        JobPart {
+            actors: 0..job.actors.len(),
+            groups: 0..job.groups.len(),
+            exchanges: 0..job.exchanges.len(),
+            routes: 0..job.transfer_routes.len(),
+            streams: (0..job.streams.len())
+                .map(|stream| StreamId(stream as u8))
+                .collect(),
+        }
+    }
 }
 
 impl Job {
@@ -110,6 +130,8 @@ impl Job {
             actors: base.actors as usize..self.actors.len(),
             groups: base.groups as usize..self.groups.len(),
             exchanges: base.exchanges as usize..self.exchanges.len(),
+            routes: base.routes as usize..self.transfer_routes.len(),
+            streams,
         }
     }
 

@@ -12,6 +12,7 @@ mod disturbed;
 mod source;
 mod stream;
 mod task;
+mod together;
 mod transfer;
 
 pub use beside::JobPart;
@@ -20,6 +21,7 @@ pub use disturbed::{JobDisturbances, Undisturbed};
 pub use source::{Batch, Ended, Scripted, TaskSource, TimerId};
 pub use stream::StreamRole;
 pub use task::{BucketId, Kernels, Script, Tag, Task, TaskKind, Work};
+pub use together::Together;
 pub use transfer::{TransferRoute, TransferRouteId};
 
 /// A job with all that its execution needs.

@@ -22,7 +22,7 @@ pub struct ConcurrentResult {
 pub struct ConcurrentJob {
     /// Its name.
     pub name: String,
-    /// `collective` or `training`.
+    /// `collective`, `training` or `serving`.
     pub kind: String,
     /// What it does: `all-reduce`, `llama3-70b`.
     pub what: String,
@@ -32,7 +32,8 @@ pub struct ConcurrentJob {
     pub start_us: f64,
     /// When it ended, microseconds.
     pub end_us: f64,
-    /// Microseconds of an operation of its largest size, or of a step; the mean of all.
+    /// Microseconds of an operation of its largest size, or of a step, the mean of all; of serving until the first
+    /// token, the median.
     pub time_us: f64,
     /// The same of this job by itself on the same GPUs, microseconds.
     pub alone_us: f64,
@@ -66,6 +67,9 @@ pub struct ConcurrentRow {
     /// Of training: the step, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
+    /// Of serving: `first token` or `a token`, the median of all requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub what: Option<String>,
     /// How many operations the time is the mean of.
     pub count: u32,
     /// Microseconds of one.

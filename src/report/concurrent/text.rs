@@ -68,6 +68,9 @@ fn gpus(job: &ConcurrentJob) -> String {
 }
 
 fn name(row: &ConcurrentRow) -> String {
+    if let Some(what) = &row.what {
+        return what.clone();
+    }
     match (row.bytes, row.step) {
         (Some(bytes), _) => size(bytes as f64),
         (None, Some(step)) => format!("step {step}"),

@@ -207,7 +207,7 @@ pub struct Fleet<'c> {
 }
 
 /// The timer of the end of time.
-const DRAIN: TimerId = TimerId(u64::MAX);
+const DRAIN: TimerId = TimerId(1 << 34);
 
 /// Timers of requests that are through the front end: this and their number.
 const QUEUED: u64 = 1 << 32;
