@@ -39,6 +39,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "serve-split-llama3-70b",
     "serve-deepseek-v3",
     "serve-routing",
+    "serve-beside-training",
     "kv-offload",
     "handover-storm",
 ];
