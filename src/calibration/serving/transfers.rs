@@ -150,9 +150,9 @@ fn nixlbench(table: &ServingTable, cells: Cells<'_>, into: &mut Sets) -> Done {
     let bare = &serving().handover.bare;
     let posting = bare.posting.value.seconds();
     let time = bare.start.value.seconds() + moves(bytes, port * share, pieces, posting);
-    let group = format!("{backend}, {line} GB/s");
-    let what = (format!("{pieces} descriptors"), "rate");
-    into.row((table, &group), what, (measured, bytes / time / GB, "GB/s"));
+    let what = (format!("{backend}, {pieces} descriptors"), "rate");
+    let figures = (measured, bytes / time / GB, "GB/s");
+    into.row((table, "nixlbench"), what, figures);
     Ok(())
 }
 
