@@ -410,3 +410,91 @@ fn a_table_of_kernels_with_words_for_numbers_is_refused() {
     fs::write(&path, table).unwrap();
     refuses(&["--serving", path.to_str().unwrap()], &["broken", "many"]);
 }
+
+/// Runs of engines: what is predicted of each row, by name.
+fn runs(set: &Value) -> Vec<(&str, &Value)> {
+    let rows = set["rows"].as_array().unwrap();
+    rows.iter()
+        .map(|row| (row["name"].as_str().unwrap(), row))
+        .collect()
+}
+
+#[test]
+fn runs_of_engines_are_simulated_and_what_is_missing_is_named() {
+    let folder = format!("{TABLES}/engines");
+    let text = succeeds(&["--serving", &folder, "--json", "--jobs", "1"]);
+    assert_eq!(
+        text,
+        succeeds(&["--serving", &folder, "--json", "--jobs", "2"])
+    );
+    let out: Value = serde_json::from_str(&text).unwrap();
+    let sets = out["sets"].as_array().unwrap();
+    let groups: Vec<&str> = sets.iter().map(|s| s["group"].as_str().unwrap()).collect();
+    assert_eq!(
+        groups,
+        [
+            "H100 vllm llama3-8b aggregated",
+            "A100 trtllm mistral-7b static"
+        ]
+    );
+    let number = |row: &Value, name: &str| row[name].as_f64().unwrap();
+    let rows = runs(&sets[0]);
+    // Weights of 15 GB take 4.5 ms at the peak of memory, those of two GPUs half of that.
+    let tpot = |at: usize| number(rows[at].1, "predicted_tpot_ms");
+    assert!(tpot(0) > 4.5 && tpot(0) < 9.0, "{}", tpot(0));
+    assert!(tpot(1) > tpot(0) && tpot(2) < 0.8 * tpot(1));
+    assert_eq!(rows[0].0, "tp 1, 512 in, 64 out, 1 at once");
+    // Lengths of a run with a date are drawn from four fifths on.
+    assert_eq!(rows[2].1["input_tokens"], 461);
+    assert_eq!(rows[3].1["queue_limited"], true);
+    assert_eq!(rows[4].1["request_rate"], 2.0);
+    let rate = number(rows[1].1, "predicted_tokens_s");
+    assert!(rate > 300.0 && rate < 4.0 * 1e3 / tpot(1), "{rate}");
+    // Of an A100 of 80 GB; rates are of all GPUs.
+    let rows = runs(&sets[1]);
+    assert!(number(rows[0].1, "predicted_ttft_ms") > 23.0);
+    assert_eq!(number(rows[2].1, "measured_tokens_s"), 1400.0);
+    let summary = out["summary"].as_array().unwrap();
+    let of = |quantity: &str| {
+        let found = summary.iter().find(|line| line["quantity"] == quantity);
+        found.map(|line| {
+            (
+                line["groups"].as_u64().unwrap(),
+                line["rows"].as_u64().unwrap(),
+            )
+        })
+    };
+    // Fewer than three rows are no group, and those that waited for the server's limits are none of it.
+    assert_eq!(of("tpot"), Some((1, 4)));
+    assert_eq!(of("ttft"), Some((1, 4)));
+    assert_eq!(of("throughput"), None);
+    assert_eq!(of("ttft, queue limited"), None);
+    let skipped = out["skipped"].as_array().unwrap();
+    let whys: Vec<&str> = skipped.iter().map(|s| s["why"].as_str().unwrap()).collect();
+    for why in [
+        "marked `dp_fields_suspect` by its source",
+        "speculative decoding, and how many guesses are right is not published",
+        "the shape of `Made-Up-9B` is not among the shipped models",
+        "no shipped machine has the card `Abacus`",
+        "Qwen3.5-397B-A17B: its layers with linear attention are not modelled",
+        "not published: the number of GPUs of an engine (`tp`)",
+        "not published: how many requests run at once, or come per second",
+        "not published: the precision `roman`",
+    ] {
+        assert!(whys.contains(&why), "{why}: {whys:?}");
+    }
+    let large = whys.iter().find(|why| why.contains("of weights"));
+    assert!(
+        large.is_some_and(|why| why.contains("tp 16 or more")),
+        "{whys:?}"
+    );
+    let incomplete = skipped.iter().find(|s| s["id"] == "made-up-incomplete");
+    assert_eq!(incomplete.unwrap()["rows"], 2);
+    let text = succeeds(&["--serving", &folder]);
+    assert!(
+        text.contains("H100 vllm llama3-8b aggregated tpot"),
+        "{text}"
+    );
+    let none = format!("{folder}/made-up-incomplete.json");
+    assert_eq!(validate(&["--serving", &none]).code, 1);
+}

@@ -106,6 +106,12 @@ pub struct EngineModel {
     pub per_sequence: Sourced<Time>,
     /// For a request, before it is queued: the front end, tokens.
     pub per_request: Sourced<Time>,
+    /// For each layer of a pass that is no CUDA graph: starting its kernels, which takes at least so long whatever
+    /// they take. Passes with prompts are none, nor is any pass of static batching.
+    pub per_layer: Sourced<Time>,
+    /// The part that is left in a pass of what profiles of kernels take whatever their shape, 0 to 1: the rest hides
+    /// behind kernels before it, or is of small kernels that the engine fuses.
+    pub launch_share: Sourced<f64>,
 }
 
 /// What it takes to hand a KV cache over, beside its bytes.
@@ -214,11 +220,16 @@ mod tests {
         let model = serving();
         for name in ["vllm", "sglang", "trtllm", "static"] {
             let of = &model.engines[name];
-            let sources = [&of.per_pass, &of.per_sequence, &of.per_request];
-            assert!(
-                sources.iter().all(|figure| figure.source.len() > 10),
-                "{name}"
-            );
+            let times = [
+                &of.per_pass,
+                &of.per_sequence,
+                &of.per_request,
+                &of.per_layer,
+            ];
+            let sources = times.iter().map(|figure| &figure.source);
+            let mut sources = sources.chain([&of.launch_share.source]);
+            assert!(sources.all(|source| source.len() > 10), "{name}");
+            assert!((0.0..=1.0).contains(&of.launch_share.value), "{name}");
         }
         for library in ["nixl", "mooncake"] {
             let of = model.handover.of(library);

@@ -9,6 +9,7 @@ use fabricsim_workload::kernel::{DataType, Gemm, Kernel, KernelLaw, Skew};
 use fabricsim_workload::model::{AttentionKind, ModelSpec};
 use fabricsim_workload::serving::memory::{EngineMemory, engine_memory};
 use fabricsim_workload::serving::model_cost::EngineShape;
+use fabricsim_workload::serving::policy::PolicyKind;
 use fabricsim_workload::serving::request::Request;
 use fabricsim_workload::serving::scheduler::Limits;
 use fabricsim_workload::serving::spec::{
@@ -91,6 +92,9 @@ impl Chosen<'_> {
                 host(job.engine.host_per_pass, engine.per_pass.value),
                 host(job.engine.host_per_sequence, engine.per_sequence.value),
             ),
+            eager: host(job.engine.host_per_layer, engine.per_layer.value),
+            has_graphs: job.engine.policy != PolicyKind::Static,
+            launch: engine.launch_share.value,
             checked: speculative.map_or(1, |s| u64::from(s.tokens) + 1),
             draft: speculative.map_or(0.0, |s| s.draft_share),
         }

@@ -155,6 +155,12 @@ impl<'p> KernelLaw<'p> {
         &self.device
     }
 
+    /// Whether tensor cores multiply FP4.
+    #[must_use]
+    pub fn has_fp4(&self) -> bool {
+        self.device.peak(Format::Nvfp4) > self.device.peak(Format::Fp8)
+    }
+
     /// What a kernel takes in a step.
     #[must_use]
     pub fn time(&self, kernel: &Kernel) -> Time {
@@ -180,6 +186,45 @@ impl<'p> KernelLaw<'p> {
     #[must_use]
     pub fn least_profiled(&self, kernel: &Kernel) -> Time {
         time(self.least(kernel, Residency::Repeated))
+    }
+
+    /// What of a kernel's time in a profile does not depend on its shape: starting it, and kernels beside it.
+    #[must_use]
+    pub fn launch(&self, kernel: &Kernel) -> Time {
+        let format = |weights, activations| DataType::product(weights, activations);
+        let found = match kernel {
+            Kernel::Gemm(shape) => {
+                let found = self.format(|g| &g.gemm, format(shape.weights, shape.activations));
+                found.map(|found| found.entry.launch.value)
+            }
+            Kernel::Moe(shape) => {
+                let found = self.format(|g| &g.moe, format(shape.weights, shape.activations));
+                found.map(|found| found.entry.launch.value)
+            }
+            Kernel::AttentionPrefill(shape) => {
+                let found = self.attention(|g| &g.prefill, shape.format);
+                found.map(|found| found.entry.launch.value)
+            }
+            Kernel::MlaPrefill(shape) => {
+                let found = self.attention(|g| &g.mla_prefill, shape.format);
+                found.map(|found| found.entry.launch.value)
+            }
+            Kernel::AttentionDecode(shape) => {
+                let found = self.attention(|g| &g.decode, shape.format);
+                found.map(|found| found.entry.launch.value)
+            }
+            Kernel::MlaDecode(shape) => {
+                let found = self.attention(|g| &g.mla_decode, shape.format);
+                found.map(|found| found.entry.launch.value)
+            }
+            Kernel::Small(_) => self
+                .one(|g| g.small.as_ref())
+                .map(|(entry, _)| entry.launch.value),
+            Kernel::AllReduce(_) => self
+                .one(|g| g.all_reduce.as_ref())
+                .map(|(entry, _)| entry.launch.value),
+        };
+        found.unwrap_or(Time::ZERO)
     }
 
     /// Where a kernel's time is from: the generation, and its entry in the parameters' file.

@@ -40,6 +40,12 @@ pub struct EngineShape {
     pub skew: Skew,
     /// What the host takes for a pass, and for each request of it.
     pub host: (Time, Time),
+    /// What starting the kernels of a layer takes the host at least, in passes that are no CUDA graph.
+    pub eager: Time,
+    /// Whether passes of single tokens are CUDA graphs.
+    pub has_graphs: bool,
+    /// The part that is left of what kernels take whatever their shape.
+    pub launch: f64,
     /// Tokens that are checked at once for each request that generates: 1 without speculation.
     pub checked: u64,
     /// What guessing them takes, as a part of the pass.
@@ -170,7 +176,12 @@ impl<'l> ModelCost<'l> {
             attention = attention.max(sum);
         }
         let parts = shapes.len().max(1) as f64;
-        let kernels = dense.time + attention;
+        let mut kernels = dense.time + attention;
+        let has_prompts = shapes.iter().any(|shape| !shape.prompts.is_empty());
+        if has_prompts || !self.shape.has_graphs {
+            // The host runs ahead, unless kernels are shorter than starting them.
+            kernels = kernels.max(self.shape.eager.times(layers));
+        }
         let drafted = (kernels.picos() as f64 * self.shape.draft * (checked - 1) as f64) as u64;
         let sequences = shapes.iter().map(|s| u64::from(s.emits)).max().unwrap_or(0);
         let host = self.shape.host.0 + self.shape.host.1.times(sequences);
@@ -191,6 +202,7 @@ impl<'l> ModelCost<'l> {
         }
         let mut sum = Sum {
             law: &self.law,
+            shape: &self.shape,
             seconds: Time::ZERO,
             operations: 0.0,
             bytes: 0.0,
@@ -312,7 +324,7 @@ impl<'l> ModelCost<'l> {
                     format: shape.kv,
                 }),
             };
-            time += self.law.time(&kernel);
+            time += self.shape.taken(&self.law, &kernel);
             operations += 2.0 * context as f64 * heads as f64 * widths;
             bytes += context as f64 * shape.kv_row();
         }
@@ -336,7 +348,7 @@ impl<'l> ModelCost<'l> {
                     format: shape.kv,
                 }),
             };
-            time += self.law.time(&kernel);
+            time += self.shape.taken(&self.law, &kernel);
             let pairs = sequences as f64 * tokens as f64 * (prefix as f64 + tokens as f64 / 2.0);
             operations += 2.0 * pairs * heads as f64 * widths;
             bytes += sequences as f64 * (prefix + tokens) as f64 * shape.kv_row();
@@ -368,6 +380,16 @@ fn evened(pass: &PassShape, window: Option<u64>) -> Option<(u64, u64, u64)> {
 }
 
 impl EngineShape {
+    /// What a kernel takes in a pass: as in a profile, but for the part of what it takes whatever its shape that
+    /// hides behind the kernel before it, or is of kernels that engines fuse with others.
+    fn taken(&self, law: &KernelLaw<'_>, kernel: &Kernel) -> Time {
+        let hidden = law.launch(kernel).picos() as f64 * (1.0 - self.launch);
+        let time = law
+            .time(kernel)
+            .saturating_sub(Time::from_picos(hidden.round() as u64));
+        time.max(law.bound(kernel))
+    }
+
     /// Bytes of a token's keys and values in one layer of one GPU.
     #[must_use]
     pub fn kv_row(&self) -> f64 {
@@ -404,6 +426,7 @@ fn mla_widths(mla: &MlaSpec) -> MlaWidths {
 /// Kernels one after the other.
 struct Sum<'a> {
     law: &'a KernelLaw<'static>,
+    shape: &'a EngineShape,
     seconds: Time,
     operations: f64,
     bytes: f64,
@@ -440,14 +463,14 @@ impl Sum<'_> {
             activations,
             quantise: false,
         });
-        self.seconds += self.law.time(&kernel);
+        self.seconds += self.shape.taken(self.law, &kernel);
         self.operations += 2.0 * m as f64 * n as f64 * k as f64;
         self.bytes += n as f64 * k as f64 * weights.bytes();
     }
 
     fn small(&mut self, small: Small) {
         if small.rows > 0 && small.row > 0 {
-            self.seconds += self.law.time(&Kernel::Small(small));
+            self.seconds += self.shape.taken(self.law, &Kernel::Small(small));
         }
     }
 }
@@ -524,17 +547,20 @@ fn mixture(
     });
     let (rows, read) = (load.tokens(), load.experts());
     let activations = match shape.experts {
+        // Tensor cores that have FP4 multiply it with FP8.
+        DataType::Mxfp4 if sum.law.has_fp4() => DataType::Fp8,
         DataType::Mxfp4 | DataType::Int4 => DataType::Bf16,
         other => other,
     };
     if rows > 0.0 {
-        sum.seconds += sum.law.time(&Kernel::Moe(Moe {
+        let kernel = Kernel::Moe(Moe {
             load,
             hidden: model.hidden,
             inter: width,
             weights: shape.experts,
             activations,
-        }));
+        });
+        sum.seconds += shape.taken(sum.law, &kernel);
     }
     let matrix = model.hidden as f64 * width as f64;
     sum.operations += 2.0 * 3.0 * rows * matrix;

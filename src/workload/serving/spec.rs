@@ -145,6 +145,10 @@ pub struct EngineSpec {
     /// The same for each request of a pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_per_sequence: Option<Time>,
+    /// What starting the kernels of a layer takes the host at least, in passes that are no CUDA graph: those with
+    /// prompts, and all of static batching; the policy's own if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_per_layer: Option<Time>,
     /// From a request's arrival until it is queued: the front end, tokens; the policy's own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub front_end: Option<Time>,
@@ -167,6 +171,7 @@ impl Default for EngineSpec {
             pass_time: PassTimeSpec::default(),
             host_per_pass: None,
             host_per_sequence: None,
+            host_per_layer: None,
             front_end: None,
         }
     }

@@ -54,7 +54,8 @@ fn together(fields: &Fields<'_>) -> Result<ServingParallelSpec, String> {
     let dp = given(&["attention_dp"]);
     let pp = given(&["pp"]).unwrap_or(1);
     let gpus = fields.figure("gpus").map(|gpus| gpus.round() as u32);
-    let tp = given(&["tp"]).or(dp.map(|_| 1)).or(gpus);
+    let system = fields.table.system.gpus.as_u64().map(|gpus| gpus as u32);
+    let tp = given(&["tp"]).or(dp.map(|_| 1)).or(gpus).or(system);
     let tp = tp.ok_or("the number of GPUs of an engine (`tp`)")?;
     let ep = given(&["moe_ep", "ep"]);
     let dp = dp.unwrap_or(1);
@@ -108,7 +109,12 @@ mod tests {
         };
         let all = pools(&fields)?;
         let parallel = all[0].parallel;
-        Ok((parallel.tp, parallel.pp, parallel.attention_dp, parallel.ep))
+        Ok((
+            parallel.tp.unwrap(),
+            parallel.pp,
+            parallel.attention_dp,
+            parallel.ep,
+        ))
     }
 
     #[test]

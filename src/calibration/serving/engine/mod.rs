@@ -20,6 +20,7 @@ use fabricsim_report::Outputs;
 use fabricsim_report::serving::ServingResult;
 use fabricsim_report::validation::{ServingSet, ServingSkip};
 use fields::Fields;
+use serde_json::{Map, Value, json};
 use settings::Row;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -45,7 +46,9 @@ pub(super) fn predict(
         if table.rows.is_empty() {
             skips.add(index, "it has no rows".into(), 0);
         }
-        for row in &table.rows {
+        let together = pooled(table);
+        let own = together.is_none().then_some(&table.rows);
+        for row in own.into_iter().flatten().chain(&together) {
             match settings::row(&Fields { table, row }) {
                 Ok(row) => rows.push((index, row)),
                 Err(why) => skips.add(index, why, 1),
@@ -78,6 +81,47 @@ pub(super) fn predict(
     (sets.into_values().collect(), skips.of(tables))
 }
 
+/// Of a table that has a row for each request: all of them as one row, with medians.
+fn pooled(table: &ServingTable) -> Option<Map<String, Value>> {
+    let first = table.rows.first()?;
+    first.get("arrival_s")?;
+    let column = |name: &str| {
+        let values = table.rows.iter().filter_map(|row| row.get(name)?.as_f64());
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    let half = |name: &str, unit: f64| {
+        let values = column(name);
+        values.get(values.len() / 2).map(|value| value * unit)
+    };
+    let arrivals = column("arrival_s");
+    let span = arrivals.last()? - arrivals.first()?;
+    let mut row = Map::new();
+    let mut add = |name: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            row.insert(name.to_owned(), json!(value));
+        }
+    };
+    let requests = arrivals.len() as f64;
+    add("requests", Some(requests));
+    add(
+        "request_rate_per_s",
+        (span > 0.0).then_some(requests / span),
+    );
+    add(
+        "total_input_tokens",
+        Some(column("input_tokens").iter().sum()),
+    );
+    add(
+        "total_output_tokens",
+        Some(column("output_tokens").iter().sum()),
+    );
+    add("p50_ttft_ms", half("ttft_ms", 1.0).or(half("ttft_s", 1e3)));
+    add("p50_tpot_ms", half("tpot_ms", 1.0).or(half("tpot_s", 1e3)));
+    Some(row)
+}
+
 /// Reasons, with how many rows each is of.
 #[derive(Default)]
 struct Skips {
@@ -107,7 +151,7 @@ fn place(rows: &mut Vec<(usize, Row)>, skips: &mut Skips) {
     let mut sizes: BTreeMap<&str, Option<(u32, u32)>> = BTreeMap::new();
     rows.retain_mut(|(index, row)| {
         let topology = &row.scenario.topology;
-        let size = sizes.entry(row.card.topology).or_insert_with(|| {
+        let size = sizes.entry(row.card.name).or_insert_with(|| {
             let machine = machine_of(topology, Path::new(""), "the catalogue").ok()?;
             let nodes = machine.nodes.len() as u32;
             Some((nodes.max(1), machine.gpus().count() as u32))

@@ -9,12 +9,14 @@ pub(super) struct Card {
     pub(super) name: &'static str,
     /// The machine.
     pub(super) topology: &'static str,
-    /// Its memory in GB, as names of other cards of the kind give another.
+    /// In place of the machine's own card, this model from the hardware files.
+    pub(super) part: Option<(&'static str, &'static str)>,
+    /// Its memory in GB, where cards of the same name have others.
     memory: Option<&'static str>,
 }
 
 /// Cards, those first whose names hold others.
-const CARDS: [Card; 11] = [
+const CARDS: [Card; 12] = [
     card("GB300", "gb300-nvl72"),
     card("GB200", "gb200-nvl72"),
     card("GH200", "gh200-quad"),
@@ -26,7 +28,13 @@ const CARDS: [Card; 11] = [
         memory: Some("80"),
         ..card("H100", "dgx-h100")
     },
+    // The DGX A100 of 320 GB and that of 640 GB differ in their cards alone.
     Card {
+        memory: Some("40"),
+        ..card("A100 40GB", "dgx-a100")
+    },
+    Card {
+        part: Some(("a100-sxm-40gb", "a100-sxm-80gb")),
         memory: Some("80"),
         ..card("A100", "dgx-a100")
     },
@@ -38,6 +46,7 @@ const fn card(name: &'static str, topology: &'static str) -> Card {
     Card {
         name,
         topology,
+        part: None,
         memory: None,
     }
 }
@@ -61,18 +70,23 @@ pub(super) fn card_of(text: &str) -> Result<Card, String> {
     if name.contains("pcap") {
         return Err("its cards run at less power than they may, which is not modelled".into());
     }
-    let found = CARDS.iter().find(|card| name.contains(&plain(card.name)));
-    let card = found.ok_or_else(unknown)?;
+    let memory = ["40gb", "64gb", "80gb", "94gb", "96gb"];
+    let memory = memory.iter().find(|size| name.contains(*size));
+    let has_memory = |card: &Card| match (card.memory, memory) {
+        (Some(own), Some(size)) => size.starts_with(own),
+        _ => true,
+    };
+    let is_named = |card: &Card| {
+        let words = card.name.split(' ');
+        // `A100 40GB` may stand with other words between.
+        words.map(plain).all(|word| name.contains(&word)) && has_memory(card)
+    };
+    let card = CARDS.iter().find(|card| is_named(card));
+    let card = card.ok_or_else(unknown)?;
     let is_other = |form: &str| name.contains(form) && !plain(card.name).contains(form);
     // Cards of the same chip in another form: `H200-NVL`, but not `GB200 NVL72`.
     let nvl = name.contains("nvl") && !name.contains("nvlink") && !card.topology.contains("nvl");
-    let memory = ["40gb", "64gb", "80gb", "94gb", "96gb"];
-    let memory = memory.iter().find(|size| name.contains(*size));
-    let other_memory = match (card.memory, memory) {
-        (Some(own), Some(size)) => !size.starts_with(own),
-        _ => false,
-    };
-    if is_other("pcie") || nvl || other_memory {
+    if is_other("pcie") || nvl {
         return Err(unknown());
     }
     Ok(*card)
@@ -221,6 +235,8 @@ mod tests {
             ("NVIDIA H100 80GB HBM3 GPU (8x)", "H100"),
             ("H200-SXM-141GBx8_TRT", "H200"),
             ("a100-80gb", "A100"),
+            ("NVIDIA A100 GPU (8x)", "A100"),
+            ("A100-SXM4-40GB", "A100 40GB"),
             ("H100-PCIe", "H100 PCIe"),
             ("RTX-4090", "RTX 4090"),
             ("h100_sxm", "H100"),
@@ -230,7 +246,7 @@ mod tests {
         for (text, why) in [
             ("H200-NVL", "no shipped machine"),
             ("H100 NVL 94GB", "no shipped machine"),
-            ("A100-SXM4-40GB", "no shipped machine"),
+            ("H100 SXM 64GB", "no shipped machine"),
             ("MI300X", "no shipped machine"),
             ("h100-80gb-pcap", "less power"),
             ("NVIDIA B200 GPU (8x), AMD MI300X (8x)", "several cards"),

@@ -7,6 +7,8 @@ use super::names::{Card, card_of, model_of, plain, policy_of};
 use super::precision::precision;
 use fabricsim_experiment::{JobSpec, ScenarioSpec, TopologyRef};
 use fabricsim_report::validation::ServingRun;
+use fabricsim_topology::{catalogue, load};
+use fabricsim_units::Time;
 use fabricsim_workload::serving::policy::PolicyKind;
 use fabricsim_workload::serving::spec::{
     ClosedSpec, DrawnLength, EngineSpec, HandoverSpec, LengthSpec, LengthsSpec, LoadSpec,
@@ -114,7 +116,7 @@ pub(super) fn row(fields: &Fields<'_>) -> Result<Row, String> {
         precision: stored,
         engine: engine_spec(fields, &flags, (policy, card), (arrival, &lengths)),
         pools,
-        handover: HandoverSpec::default(),
+        handover: handover(policy),
         routing: Default::default(),
         load: match arrival {
             Arrival::Closed(concurrency) | Arrival::Batch(concurrency) => {
@@ -129,13 +131,12 @@ pub(super) fn row(fields: &Fields<'_>) -> Result<Row, String> {
         drain: None,
         speculative: None,
     };
-    let topology = TopologyRef::Name(card.topology.to_owned());
     let job = JobSpec::Serving(Box::new(spec));
     Ok(Row {
         group: format!("{} {} {model} {kind}", card.name, group_name(engine)),
         card,
         gpus,
-        scenario: ScenarioSpec::new("benchmark".into(), topology, job),
+        scenario: ScenarioSpec::new("benchmark".into(), machine(card)?, job),
         measured,
         run,
     })
@@ -164,7 +165,7 @@ fn refuse(fields: &Fields<'_>) -> Result<(), String> {
         .iter()
         .any(|name| fields.number(&[name]).is_some())
     {
-        return Err("prompts that begin alike: which ones do is not published".into());
+        return Err("its prompts share beginnings, which those of no made-up load do".into());
     }
     let cap = &fields.table.system.power_cap;
     if cap
@@ -182,6 +183,27 @@ fn card(fields: &Fields<'_>) -> Result<Card, String> {
         .find_map(|name| fields.row.get(*name)?.as_str());
     let card = own.or(fields.table.system.gpu.as_deref());
     card_of(card.ok_or("the card is not named")?)
+}
+
+/// How KV caches are handed over.
+fn handover(policy: PolicyKind) -> HandoverSpec {
+    HandoverSpec {
+        // SGLang's pages of one token are sent in runs (`group_concurrent_contiguous`), which are long in a cache
+        // without prefixes.
+        contiguous_blocks: (policy == PolicyKind::Sglang).then_some(1024.0),
+        ..HandoverSpec::default()
+    }
+}
+
+/// The machine of a card.
+fn machine(card: Card) -> Result<TopologyRef, String> {
+    let Some((own, other)) = card.part else {
+        return Ok(TopologyRef::Name(card.topology.to_owned()));
+    };
+    let text = catalogue::text(card.topology).unwrap_or_default();
+    let text = text.replace(&format!("\"{own}\""), &format!("\"{other}\""));
+    let spec = load::parse(&text, card.topology).map_err(|error| error.to_string())?;
+    Ok(TopologyRef::Inline(Box::new(spec)))
 }
 
 /// Engines by one name each, whatever their releases.
@@ -321,23 +343,18 @@ fn most(length: &LengthSpec) -> u32 {
 
 /// Requests in all, and those at the start that do not count.
 fn requests(fields: &Fields<'_>, arrival: Arrival, lengths: &LengthsSpec) -> (u32, u32) {
-    /// No more are simulated: percentiles no longer move.
+    /// No more are simulated.
     const MOST: u32 = 20_000;
+    /// As InferenceX has it: all start at once, which counts.
+    const ROUNDS: u32 = 10;
     let given = fields.count(&["requests", "num_prompts"]);
     match arrival {
         Arrival::Batch(batch) => (batch, 0),
         Arrival::Open(_) => (given.unwrap_or(300).min(1000), 0),
         Arrival::Closed(1) if mean(&lengths.output) == 1 => (2, 0),
         Arrival::Closed(concurrency) => {
-            // Long answers are alike; short ones need more for prompts to spread.
-            let rounds = if mean(&lengths.output) > 4000 { 2 } else { 3 };
-            let wanted = concurrency.saturating_mul(rounds).max(concurrency + 8);
-            let wanted = wanted.min(MOST).max(concurrency.saturating_add(1));
-            match given {
-                // Its figures are of all of them, with the start and the end.
-                Some(given) if given <= wanted.saturating_mul(4) => (given, 0),
-                _ => (wanted, concurrency),
-            }
+            let wanted = given.unwrap_or(concurrency.saturating_mul(ROUNDS));
+            (wanted.min(MOST).max(concurrency.saturating_add(1)), 0)
         }
     }
 }
@@ -397,10 +414,10 @@ fn engine_spec(
     let (own_budget, own_sequences, share) = match (policy, card.name) {
         (PolicyKind::Vllm, _) if large => (8192, 1024, 0.9),
         (PolicyKind::Vllm, _) => (2048, 256, 0.9),
-        (PolicyKind::Sglang, "RTX 4090") => (2048, 4096, 0.85),
-        (PolicyKind::Sglang, "L40S") => (4096, 4096, 0.85),
-        (PolicyKind::Sglang, "B200" | "GB200" | "B300" | "GB300") => (16_384, 4096, 0.85),
-        (PolicyKind::Sglang, _) => (8192, 4096, 0.87),
+        (PolicyKind::Sglang, "RTX 4090") => (2048, 4096, 0.9),
+        (PolicyKind::Sglang, "L40S") => (4096, 4096, 0.9),
+        (PolicyKind::Sglang, "B200" | "GB200" | "B300" | "GB300") => (16_384, 4096, 0.9),
+        (PolicyKind::Sglang, _) => (8192, 4096, 0.9),
         (PolicyKind::Trtllm, _) => (8192, 2048, 0.92),
         (PolicyKind::Static, _) => (8192, at_once, 0.95),
     };
@@ -420,8 +437,20 @@ fn engine_spec(
         max_sequences: max_sequences.unwrap_or(own_sequences).max(1),
         chunked_prefill: !whole,
         memory_share: share,
+        host_per_layer: eager(fields, policy),
         ..EngineSpec::default()
     }
+}
+
+/// vLLM of 2023, which started every kernel from Python: what a layer took it, from times per token that do not
+/// depend on the number of GPUs (Llama 2 70B and BLOOM on DGX H100 and A100, Splitwise's profiles).
+const EAGER_2023: Time = Time::from_micros(450);
+
+/// What starting a layer takes the host, if that is not the engine's own.
+fn eager(fields: &Fields<'_>, policy: PolicyKind) -> Option<Time> {
+    let engine = fields.table.software.engine.as_deref();
+    let is_old = engine.is_some_and(|engine| plain(engine).starts_with("vllm2023"));
+    (is_old && policy == PolicyKind::Static).then_some(EAGER_2023)
 }
 
 fn layout_name(pools: &[PoolSpec]) -> String {
