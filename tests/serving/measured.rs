@@ -92,10 +92,11 @@ fn a_prefix_from_another_hosts_memory() {
         { "prefix_tokens": 2048, "pull_ms": 35 },
         { "prefix_tokens": 49152, "pull_ms": 235 }
     ]);
-    // What the engine takes beside it (its last pass, the router) is not in the prediction: 10 ms; and 17 GB/s over all.
+    // A start of 26 ms, of which the front end's 5, the setup's 3 and the copy's are predicted: the engine's passes and the
+    // router are not. Beyond it 17 GB/s, 23 are predicted.
     off(
         &rows("llmd-p2p-pull-gptoss-h200", "kv_transfer", table),
-        &[-29.9, -30.0],
+        &[-58.5, -34.3],
     );
 }
 
