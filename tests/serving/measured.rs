@@ -93,7 +93,7 @@ fn a_prefix_from_another_hosts_memory() {
         { "prefix_tokens": 49152, "pull_ms": 235 }
     ]);
     // A start of 26 ms, of which the front end's 5, the setup's 3 and the copy's are predicted: the engine's passes and the
-    // router are not. Beyond it 17 GB/s, 23 are predicted.
+    // router are not. Beyond it 17 GB/s, 25 are predicted.
     off(
         &rows("llmd-p2p-pull-gptoss-h200", "kv_transfer", table),
         &[-58.5, -34.3],
