@@ -61,6 +61,9 @@ pub(super) struct Args {
     output: Option<PathBuf>,
 }
 
+/// A variant: its name, and what is different.
+type Changed = (String, Map<String, Value>);
+
 /// Where the scenario comes from, for messages.
 const COMMAND_LINE: &str = "the command line";
 
@@ -135,7 +138,7 @@ impl Args {
         let variants = self.variants()?;
         if let [(_, only)] = variants.as_slice() {
             let set: BTreeMap<String, Value> = only.clone().into_iter().collect();
-            return Ok(self.changed(&changed(&scenario, COMMAND_LINE, "flags", &set)?.json)?);
+            return self.changed(&changed(&scenario, COMMAND_LINE, "flags", &set)?.json);
         }
         let variants = variants
             .into_iter()
@@ -150,7 +153,7 @@ impl Args {
     }
 
     /// Every machine with every split: a name, and what is different.
-    fn variants(&self) -> Result<Vec<(String, Map<String, Value>)>, CliError> {
+    fn variants(&self) -> Result<Vec<Changed>, CliError> {
         let none = ["none".to_owned()];
         let splits = match self.split.as_slice() {
             [] => &none[..],

@@ -1,14 +1,17 @@
 //! A serving job: its checks, its engines on the machine, its run, its results.
 
 mod answer;
+mod first_token;
 mod handover;
 mod links;
+mod moved;
 mod pools;
 mod requests;
 mod results;
 mod run;
 mod tiers;
 mod timeline;
+mod times;
 mod valid;
 
 pub use handover::{between, narrowest};
@@ -16,6 +19,6 @@ pub use links::{exchange_links, shared_rate};
 pub use valid::{ValidPool, ValidServing};
 
 pub(crate) use answer::compare;
-pub(crate) use results::{Medians, medians};
 pub(crate) use run::{LaidServing, run_serving};
+pub(crate) use times::{Medians, medians};
 pub(crate) use valid::{serving, serving_on};

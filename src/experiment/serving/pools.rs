@@ -7,8 +7,8 @@ use fabricsim_topology::{DeviceId, EngineModel, Fault, Topology, processes, serv
 use fabricsim_units::{Bytes, Time};
 use fabricsim_workload::kernel::{DataType, Gemm, Kernel, KernelLaw, Skew};
 use fabricsim_workload::model::{AttentionKind, ModelSpec};
+use fabricsim_workload::serving::engine_shape::EngineShape;
 use fabricsim_workload::serving::memory::{EngineMemory, engine_memory};
-use fabricsim_workload::serving::model_cost::EngineShape;
 use fabricsim_workload::serving::policy::PolicyKind;
 use fabricsim_workload::serving::request::Request;
 use fabricsim_workload::serving::scheduler::Limits;

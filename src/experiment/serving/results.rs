@@ -1,21 +1,20 @@
 //! What serving came to, as a report has it.
 
-use super::handover::narrowest;
+use super::first_token::{mean_parts, slowest};
+use super::moved::handover;
 use super::pools::{layout, peak};
+use super::times::{Times, millis};
 use super::valid::{ValidPool, ValidServing};
 use fabricsim_engine::job::JobOutcome;
 use fabricsim_plan::job::Job;
 use fabricsim_report::serving::{
-    HandoverUse, KvUse, Part, Percentiles, Pool, Rejected, Sample, ServingResult, Slowest, TierUse,
-    Verdict,
+    KvUse, Percentiles, Pool, Rejected, Sample, ServingResult, TierUse, Verdict,
 };
-use fabricsim_topology::{LinkFamily, LinkId};
 use fabricsim_units::{Bytes, Time};
 use fabricsim_workload::serving::fleet::Served;
 use fabricsim_workload::serving::model_cost::PassWork;
 use fabricsim_workload::serving::record::{RequestRecord, TierRecord};
-use fabricsim_workload::serving::spec::{LoadSpec, PoolRole, SloSpec, TierSpec};
-use std::collections::BTreeMap;
+use fabricsim_workload::serving::spec::{LoadSpec, PoolRole, TierSpec};
 
 /// Requests that have been served, and what that took.
 pub(super) struct Ran {
@@ -30,8 +29,6 @@ pub(super) struct Ran {
 
 /// Samples of what happened over time.
 const SAMPLES: usize = 200;
-/// Requests that are named beside the slowest.
-const MAX_BEHIND: usize = 5;
 
 /// The result, and events that were handled.
 pub(super) fn result(valid: &ValidServing, ran: &Ran) -> (ServingResult, u64) {
@@ -109,73 +106,6 @@ pub(super) fn result(valid: &ValidServing, ran: &Ran) -> (ServingResult, u64) {
     };
     result.limit = limit(&result);
     (result, ran.outcome.events)
-}
-
-/// What half of the requests see.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Medians {
-    /// Until the first token.
-    pub(crate) first_token: Time,
-    /// From token to token.
-    pub(crate) token: Time,
-    /// When the last one was done.
-    pub(crate) end: Time,
-}
-
-/// Those of requests that are counted.
-pub(crate) fn medians(valid: &ValidServing, served: &Served) -> Medians {
-    let done = served.records.iter().skip(valid.spec.warm_up as usize);
-    let done: Vec<Times> = done.filter_map(Times::of).collect();
-    let median = |of: &dyn Fn(&Times) -> Option<Time>| {
-        let mut all: Vec<Time> = done.iter().filter_map(of).collect();
-        all.sort_unstable();
-        all.get(all.len().div_ceil(2).saturating_sub(1)).copied()
-    };
-    Medians {
-        first_token: median(&|t| Some(t.first.saturating_sub(t.arrived))).unwrap_or(Time::ZERO),
-        token: median(&|t| t.per_token()).unwrap_or(Time::ZERO),
-        end: served.end,
-    }
-}
-
-fn millis(time: Time) -> f64 {
-    time.seconds() * 1e3
-}
-
-/// The times of a request that was served.
-#[derive(Debug, Clone, Copy)]
-struct Times {
-    arrived: Time,
-    first: Time,
-    finished: Time,
-    generated: u32,
-}
-
-impl Times {
-    fn of(record: &RequestRecord) -> Option<Times> {
-        Some(Times {
-            arrived: record.arrived?,
-            first: record.first_token?,
-            finished: record.finished?,
-            generated: record.generated,
-        })
-    }
-
-    /// The mean time from token to token; nothing of a single token.
-    fn per_token(&self) -> Option<Time> {
-        let tokens = u64::from(self.generated)
-            .checked_sub(1)
-            .filter(|&n| n > 0)?;
-        let all = self.finished.saturating_sub(self.first).picos();
-        Some(Time::from_picos(all / tokens))
-    }
-
-    fn keeps(&self, slo: &SloSpec) -> bool {
-        let within = |limit: Option<Time>, time: Time| limit.is_none_or(|limit| time <= limit);
-        within(slo.ttft, self.first.saturating_sub(self.arrived))
-            && within(slo.e2e, self.finished.saturating_sub(self.arrived))
-            && within(slo.tpot, self.per_token().unwrap_or(Time::ZERO))
-    }
 }
 
 /// Requests that were not served, and why.
@@ -373,203 +303,6 @@ fn tier_uses(valid: &ValidServing, served: &Served) -> Vec<TierUse> {
         given_up_blocks: record.given_up,
     };
     specs.zip(&served.tiers).map(one).collect()
-}
-
-/// Hand-overs: how long they took, and what limits them.
-fn handover(valid: &ValidServing, ran: &Ran) -> Option<HandoverUse> {
-    let moved = ran.served.records.iter().filter_map(|record| {
-        let from = match record.reserved? > record.prefilled? {
-            true => record.reserved?,
-            false => record.prefilled?,
-        };
-        let wait = record.reserved?.saturating_sub(record.prefilled?);
-        Some((record.handed_over?.saturating_sub(from), wait))
-    });
-    let moved: Vec<(Time, Time)> = moved.collect();
-    let time_ms = Percentiles::of(moved.iter().map(|(time, _)| millis(*time)).collect())?;
-    let wait_ms = Percentiles::of(moved.iter().map(|(_, wait)| millis(*wait)).collect())?;
-    let routes = &ran.outcome.transfers[..ran.handover_routes];
-    let bytes: u64 = routes.iter().map(|route| route.bytes.get()).sum();
-    let count = moved.len() as u32;
-    let sum = |of: fn(&fabricsim_engine::job::Traffic) -> f64| routes.iter().map(of).sum::<f64>();
-    let (time, alone) = (sum(|r| r.time.seconds()), sum(|r| r.alone.seconds()));
-    let slower = if alone > 0.0 { time / alone } else { 1.0 };
-    let (binding, link) = binding(valid, ran, (slower, &wait_ms, &time_ms));
-    let each = bytes as f64 / f64::from(count.max(1));
-    Some(HandoverUse {
-        count,
-        bytes,
-        alone_ms: time_ms.mean / slower.max(1.0),
-        rate_gbs: if time_ms.mean > 0.0 {
-            each / time_ms.mean / 1e6
-        } else {
-            0.0
-        },
-        time_ms,
-        wait_ms,
-        binding,
-        link,
-    })
-}
-
-/// What limits hand-overs: waiting for blocks, posting descriptors, or the link that they use longest.
-fn binding(
-    valid: &ValidServing,
-    ran: &Ran,
-    (slower, wait, time): (f64, &Percentiles, &Percentiles),
-) -> (String, Option<String>) {
-    let topology = &valid.topology;
-    let mut busy: BTreeMap<LinkId, f64> = BTreeMap::new();
-    let mut wire = 0.0;
-    let mut own = 0.0;
-    let routes = &ran.job.transfer_routes[..ran.handover_routes];
-    for (route, moved) in routes.iter().zip(&ran.outcome.transfers) {
-        let bytes = moved.bytes.get() as f64;
-        for hop in &route.route.hops {
-            let rate = topology.rate(hop.link).bytes_per_sec() as f64;
-            *busy.entry(hop.link).or_default() += bytes * hop.share.as_f64() / rate;
-        }
-        wire += narrowest(topology, &route.route).map_or(0.0, |rate| bytes / rate);
-        own += moved.alone.seconds();
-    }
-    let busiest = busy
-        .iter()
-        .max_by(|a, b| a.1.total_cmp(b.1))
-        .map(|(link, _)| *link);
-    let name = busiest.map(|link| topology.link_name(link));
-    if wait.mean > time.mean {
-        return ("receiver pool".to_owned(), None);
-    }
-    // More of a transfer goes into posting and starting than into its bytes.
-    if slower < 1.2 && own > 2.0 * wire {
-        return ("posting".to_owned(), name);
-    }
-    let kind = match busiest.map(|link| topology.family(link)) {
-        Some(LinkFamily::Nvlink) => "nvlink",
-        Some(LinkFamily::Pcie) => "pcie",
-        Some(LinkFamily::C2c) => "c2c",
-        Some(LinkFamily::Socket) => "socket link",
-        Some(LinkFamily::Network) => "network",
-        None => "nothing",
-    };
-    (kind.to_owned(), name)
-}
-
-/// What happened to a request until its first token: in order, each with when it ended.
-fn steps(record: &RequestRecord, has_handover: bool) -> Vec<(&'static str, Time)> {
-    let mut steps = Vec::new();
-    let mut add = |name, at: Option<Time>| steps.extend(at.map(|at| (name, at)));
-    let pushed = record.reserved.is_some() && record.reserved < record.scheduled;
-    add("front end", record.queued);
-    if pushed {
-        add("wait for KV blocks", record.reserved);
-    }
-    if record.reloaded.is_some() {
-        add("queue", record.reload_begun);
-        add("reload of KV blocks", record.reloaded);
-        add("wait for a pass", record.scheduled);
-    } else {
-        add("queue", record.scheduled);
-    }
-    add("prompt", record.prefilled);
-    if has_handover {
-        if !pushed {
-            add("wait for KV blocks", record.reserved);
-        }
-        add("hand-over", record.handed_over);
-        add("first token", record.first_token);
-    }
-    steps
-}
-
-/// How long each step took; the whole is the time to the first token, to the picosecond.
-fn parts(record: &RequestRecord, has_handover: bool) -> Vec<(&'static str, Time)> {
-    let mut before = record.arrived.unwrap_or(Time::ZERO);
-    let mut parts: Vec<(&'static str, Time)> = Vec::new();
-    for (name, at) in steps(record, has_handover) {
-        let took = at.saturating_sub(before);
-        before = before.max(at);
-        if name == "prompt" {
-            // Passes that computed it, and those of others between them.
-            let own = record.in_passes.min(took);
-            parts.push((name, own));
-            parts.push(("between its passes", took.saturating_sub(own)));
-        } else {
-            parts.push((name, took));
-        }
-    }
-    parts
-}
-
-fn has_handover(valid: &ValidServing) -> bool {
-    valid.pools.iter().any(|pool| pool.role == PoolRole::Decode)
-}
-
-fn told(parts: impl IntoIterator<Item = (&'static str, f64)>) -> Vec<Part> {
-    let parts = parts.into_iter().filter(|(_, us)| *us > 0.0);
-    parts
-        .map(|(cause, us)| Part {
-            cause: cause.to_owned(),
-            us,
-        })
-        .collect()
-}
-
-/// The parts of the mean time to the first token.
-fn mean_parts(valid: &ValidServing, served: &Served, counted: &[(usize, Times)]) -> Vec<Part> {
-    let mut sums: Vec<(&'static str, u128)> = Vec::new();
-    for (id, _) in counted {
-        for (name, took) in parts(&served.records[*id], has_handover(valid)) {
-            let took = u128::from(took.picos());
-            match sums.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, sum)) => *sum += took,
-                None => sums.push((name, took)),
-            }
-        }
-    }
-    let count = counted.len().max(1) as f64;
-    told(
-        sums.into_iter()
-            .map(|(name, sum)| (name, sum as f64 / 1e6 / count)),
-    )
-}
-
-/// The request that waited longest for its first token.
-fn slowest(valid: &ValidServing, served: &Served, counted: &[(usize, Times)]) -> Option<Slowest> {
-    let ttft = |times: &Times| times.first.saturating_sub(times.arrived);
-    let (id, times) = counted
-        .iter()
-        .max_by_key(|(id, times)| (ttft(times), std::cmp::Reverse(*id)))?;
-    let record = &served.records[*id];
-    let engine = record.engines[0];
-    let until = record.scheduled.unwrap_or(times.first);
-    let mut behind: Vec<u32> = (0u32..)
-        .zip(&served.records)
-        .filter(|(other, record)| {
-            let begun = record.scheduled.is_some_and(|at| at < until);
-            let goes_on = record.prefilled.is_none_or(|at| at > times.arrived);
-            *other as usize != *id && record.engines[0] == engine && begun && goes_on
-        })
-        .map(|(other, _)| other)
-        .collect();
-    behind.sort_by_key(|&other| {
-        (
-            std::cmp::Reverse(valid.requests[other as usize].input),
-            other,
-        )
-    });
-    let behind_count = behind.len() as u32;
-    behind.truncate(MAX_BEHIND);
-    let parts = parts(record, has_handover(valid));
-    Some(Slowest {
-        id: *id as u32,
-        input_tokens: valid.requests[*id].input,
-        arrived_s: times.arrived.seconds(),
-        ttft_ms: millis(ttft(times)),
-        parts: told(parts.into_iter().map(|(name, took)| (name, took.micros()))),
-        behind,
-        behind_count,
-    })
 }
 
 /// What happened over time, thinned to so many samples.

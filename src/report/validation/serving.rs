@@ -105,8 +105,11 @@ pub struct ServingRun {
     pub queue_limited: bool,
 }
 
+/// A quantity, the ending of its columns, and what was measured and predicted of it.
+type Figure = (&'static str, &'static str, Option<(f64, f64)>);
+
 impl ServingRun {
-    fn figures(&self) -> [(&'static str, &'static str, Option<(f64, f64)>); 3] {
+    fn figures(&self) -> [Figure; 3] {
         let (ttft, tpot, throughput) = match self.queue_limited {
             false => ("ttft", "tpot", "throughput"),
             true => (

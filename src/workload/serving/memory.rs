@@ -3,7 +3,7 @@
 //! vLLM measures the peak of a pass of `max_num_batched_tokens` tokens without a KV cache, and gives the cache what
 //! is left of its share of the memory (`gpu_worker.py`, `determine_available_memory`). The same sum is made here.
 
-use super::model_cost::EngineShape;
+use super::engine_shape::EngineShape;
 use super::scheduler::Limits;
 use crate::model::{layer_parameters, parameters};
 use fabricsim_units::Bytes;

@@ -5,8 +5,10 @@
 //! is a [`pass_time::PassCost`].
 
 pub mod blocks;
+pub mod engine_shape;
 pub mod exchange;
 pub mod fleet;
+mod layers;
 pub mod load;
 pub mod memory;
 pub mod model_cost;

@@ -5,52 +5,14 @@
 //! single tokens to the sizes that they have CUDA graphs of (vLLM: 1, 2, 4, and multiples of 8 up to 512), and so
 //! do we: of all else than attention a time is computed once for each size.
 
+use super::engine_shape::{EngineShape, mla_widths};
 use super::exchange::Exchange;
+use super::layers::{Dense, Sum, ends, mixture, mlp, projections};
 use super::pass_time::{PassCost, PassShape};
-use crate::kernel::{
-    AttentionDecode, AttentionFormat, AttentionPrefill, DataType, ExpertLoad, Gemm, Kernel,
-    KernelLaw, MlaDecode, MlaPrefill, MlaWidths, Moe, Routing, Skew, Small,
-};
-use crate::model::{AttentionKind, ExpertSpec, MlaSpec, ModelSpec};
+use crate::kernel::{AttentionDecode, AttentionPrefill, Kernel, KernelLaw, MlaDecode, MlaPrefill};
+use crate::model::AttentionKind;
 use fabricsim_units::{Bytes, Time};
 use rustc_hash::FxHashMap;
-
-/// What engines of one pool are made of.
-#[derive(Debug, Clone, PartialEq)]
-pub struct EngineShape {
-    /// The model.
-    pub model: ModelSpec,
-    /// What weights of linear layers are stored and multiplied in.
-    pub weights: DataType,
-    /// The same of experts.
-    pub experts: DataType,
-    /// The same of attention's projections.
-    pub attention: DataType,
-    /// What keys and values are stored in.
-    pub kv: AttentionFormat,
-    /// Tensor parallelism.
-    pub tp: u64,
-    /// Pipeline stages.
-    pub pp: u64,
-    /// Parts with attention of their own.
-    pub attention_dp: u64,
-    /// GPUs over which whole experts are spread; with 1 each is split by `tp`.
-    pub ep: u64,
-    /// How uneven the choice of experts is.
-    pub skew: Skew,
-    /// What the host takes for a pass, and for each request of it.
-    pub host: (Time, Time),
-    /// What starting the kernels of a layer takes the host at least, in passes that are no CUDA graph.
-    pub eager: Time,
-    /// Whether passes of single tokens are CUDA graphs.
-    pub has_graphs: bool,
-    /// The part that is left of what kernels take whatever their shape.
-    pub launch: f64,
-    /// Tokens that are checked at once for each request that generates: 1 without speculation.
-    pub checked: u64,
-    /// What guessing them takes, as a part of the pass.
-    pub draft: f64,
-}
 
 /// What communications of an engine take.
 pub trait EngineLinks {
@@ -96,14 +58,6 @@ pub struct PassWork {
     pub operations: f64,
     /// Bytes of weights and KV cache that a GPU read.
     pub bytes: f64,
-}
-
-/// The time of all of a pass but attention, for a number of tokens.
-#[derive(Debug, Clone, Copy, Default)]
-struct Dense {
-    time: Time,
-    operations: f64,
-    bytes: f64,
 }
 
 /// What passes take on engines of one pool.
@@ -377,204 +331,6 @@ fn evened(pass: &PassShape, window: Option<u64>) -> Option<(u64, u64, u64)> {
     let mean = tokens as f64;
     let prefix = pairs / (count as f64 * mean) - mean / 2.0;
     Some((count, tokens, prefix.round().max(0.0) as u64))
-}
-
-impl EngineShape {
-    /// What a kernel takes in a pass: as in a profile, but for the part of what it takes whatever its shape that
-    /// hides behind the kernel before it, or is of kernels that engines fuse with others.
-    fn taken(&self, law: &KernelLaw<'_>, kernel: &Kernel) -> Time {
-        let hidden = law.launch(kernel).picos() as f64 * (1.0 - self.launch);
-        let time = law
-            .time(kernel)
-            .saturating_sub(Time::from_picos(hidden.round() as u64));
-        time.max(law.bound(kernel))
-    }
-
-    /// Bytes of a token's keys and values in one layer of one GPU.
-    #[must_use]
-    pub fn kv_row(&self) -> f64 {
-        let model = &self.model;
-        let elements = match model.attention {
-            // Every GPU of tensor parallelism has all of it.
-            AttentionKind::Mla(mla) => mla.kv_lora + mla.rope_dim,
-            AttentionKind::MultiHead => {
-                let kv_heads = (model.kv_heads() / self.tp).max(1);
-                kv_heads * (model.qk_dim() + model.v_dim())
-            }
-        };
-        elements as f64 * self.kv.cache_bytes()
-    }
-
-    /// Bytes of a token's keys and values on one GPU of the largest stage.
-    #[must_use]
-    pub fn kv_bytes_per_token(&self) -> u64 {
-        // What lies behind a window is given back.
-        let layers = self.model.full_layers(self.model.layers.div_ceil(self.pp));
-        (self.kv_row() * layers as f64).ceil() as u64
-    }
-}
-
-fn mla_widths(mla: &MlaSpec) -> MlaWidths {
-    MlaWidths {
-        latent: mla.kv_lora,
-        rope: mla.rope_dim,
-        nope: mla.nope_dim,
-        value: mla.v_dim,
-    }
-}
-
-/// Kernels one after the other.
-struct Sum<'a> {
-    law: &'a KernelLaw<'static>,
-    shape: &'a EngineShape,
-    seconds: Time,
-    operations: f64,
-    bytes: f64,
-}
-
-impl Sum<'_> {
-    fn clear(&mut self) {
-        (self.seconds, self.operations, self.bytes) = (Time::ZERO, 0.0, 0.0);
-    }
-
-    fn scaled(&self, factor: f64) -> Dense {
-        let picos = self.seconds.picos() as f64 * factor;
-        Dense {
-            time: Time::from_picos(picos.round() as u64),
-            operations: self.operations * factor,
-            bytes: self.bytes * factor,
-        }
-    }
-
-    /// A product of `m` rows with weights of `n` columns.
-    fn product(&mut self, (m, n, k): (u64, u64, u64), weights: DataType) {
-        if m == 0 || n == 0 || k == 0 {
-            return;
-        }
-        let activations = match weights {
-            DataType::Mxfp4 | DataType::Int4 => DataType::Bf16,
-            other => other,
-        };
-        let kernel = Kernel::Gemm(Gemm {
-            m,
-            n,
-            k,
-            weights,
-            activations,
-            quantise: false,
-        });
-        self.seconds += self.shape.taken(self.law, &kernel);
-        self.operations += 2.0 * m as f64 * n as f64 * k as f64;
-        self.bytes += n as f64 * k as f64 * weights.bytes();
-    }
-
-    fn small(&mut self, small: Small) {
-        if small.rows > 0 && small.row > 0 {
-            self.seconds += self.shape.taken(self.law, &Kernel::Small(small));
-        }
-    }
-}
-
-/// What stands around attention in a layer.
-fn projections(shape: &EngineShape, tokens: u64, sum: &mut Sum<'_>) {
-    let model = &shape.model;
-    let heads = (model.heads / shape.tp).max(1);
-    let format = shape.attention;
-    sum.small(Small::norm(tokens, model.hidden));
-    match model.attention {
-        AttentionKind::MultiHead => {
-            let kv_heads = (model.kv_heads() / shape.tp).max(1);
-            let columns = heads * model.qk_dim() + kv_heads * (model.qk_dim() + model.v_dim());
-            sum.product((tokens, columns, model.hidden), format);
-            sum.small(Small::rope(tokens, heads + kv_heads, model.qk_dim()));
-        }
-        AttentionKind::Mla(mla) => {
-            let entry = mla.q_lora.unwrap_or(0) + mla.kv_lora + mla.rope_dim;
-            sum.product((tokens, entry, model.hidden), format);
-            let from = mla.q_lora.unwrap_or(model.hidden);
-            sum.product(
-                (tokens, heads * (mla.nope_dim + mla.rope_dim), from),
-                format,
-            );
-            // Queries into the latent space, and what attention gives out of it: a product for each head.
-            sum.product((tokens, heads * mla.kv_lora, mla.nope_dim), DataType::Bf16);
-            sum.product((tokens, heads * mla.v_dim, mla.kv_lora), DataType::Bf16);
-            sum.small(Small::rope(tokens, heads + 1, mla.rope_dim));
-        }
-    }
-    sum.product((tokens, model.hidden, heads * model.v_dim()), format);
-    sum.small(Small::norm(tokens, model.hidden));
-}
-
-/// A dense MLP.
-fn mlp(shape: &EngineShape, width: u64, tokens: u64, format: DataType, sum: &mut Sum<'_>) {
-    let model = &shape.model;
-    let width = (width / shape.tp).max(1);
-    let first = if model.gated { 2 * width } else { width };
-    sum.product((tokens, first, model.hidden), format);
-    sum.small(Small::activation(tokens, width));
-    sum.product((tokens, model.hidden, width), format);
-}
-
-/// A layer's experts: those of one GPU get their tokens of all parts, if they are spread over GPUs.
-fn mixture(
-    shape: &EngineShape,
-    experts: &ExpertSpec,
-    (tokens, all): (u64, u64),
-    sum: &mut Sum<'_>,
-) {
-    let model = &shape.model;
-    sum.product((tokens, experts.count, model.hidden), DataType::Bf16);
-    if experts.shared > 0 {
-        mlp(
-            shape,
-            experts.shared * experts.ffn,
-            tokens,
-            shape.weights,
-            sum,
-        );
-    }
-    let (local, width) = match shape.ep {
-        1 => (experts.count, (experts.ffn / shape.tp).max(1)),
-        ep => (experts.count.div_ceil(ep), experts.ffn),
-    };
-    let load = ExpertLoad::of(&Routing {
-        tokens: all,
-        experts: experts.count,
-        local,
-        top_k: experts.per_token,
-        skew: shape.skew,
-    });
-    let (rows, read) = (load.tokens(), load.experts());
-    let activations = match shape.experts {
-        // Tensor cores that have FP4 multiply it with FP8.
-        DataType::Mxfp4 if sum.law.has_fp4() => DataType::Fp8,
-        DataType::Mxfp4 | DataType::Int4 => DataType::Bf16,
-        other => other,
-    };
-    if rows > 0.0 {
-        let kernel = Kernel::Moe(Moe {
-            load,
-            hidden: model.hidden,
-            inter: width,
-            weights: shape.experts,
-            activations,
-        });
-        sum.seconds += shape.taken(sum.law, &kernel);
-    }
-    let matrix = model.hidden as f64 * width as f64;
-    sum.operations += 2.0 * 3.0 * rows * matrix;
-    sum.bytes += 3.0 * read * matrix * shape.experts.bytes();
-}
-
-/// Before the first layer and behind the last.
-fn ends(shape: &EngineShape, tokens: u64, logits: u64, sum: &mut Sum<'_>) {
-    let model = &shape.model;
-    sum.small(Small::embedding(tokens, model.hidden));
-    sum.small(Small::norm(logits, model.hidden));
-    let columns = (model.vocabulary / shape.tp).max(1);
-    sum.product((logits, columns, model.hidden), DataType::Bf16);
-    sum.small(Small::sampling(logits, model.vocabulary));
 }
 
 /// Pools of engines, each with its own shape.
