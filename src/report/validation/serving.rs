@@ -105,10 +105,11 @@ pub struct ServingRun {
     pub queue_limited: bool,
 }
 
-/// A quantity, the ending of its columns, and what was measured and predicted of it.
+/// A quantity, its column, the measured figure and the predicted one.
 type Figure = (&'static str, &'static str, Option<(f64, f64)>);
 
 impl ServingRun {
+    /// What is measured, its column, and both figures.
     fn figures(&self) -> [Figure; 3] {
         let (ttft, tpot, throughput) = match self.queue_limited {
             false => ("ttft", "tpot", "throughput"),

@@ -5,6 +5,7 @@
 
 mod fields;
 mod layout;
+mod load;
 mod measured;
 mod names;
 mod precision;
