@@ -188,8 +188,8 @@ pub struct ServingSkip {
 /// Errors of rows by group and quantity.
 type Groups<'a> = BTreeMap<(&'a str, &'a str), Vec<f64>>;
 
-/// A group of fewer rows counts for nothing.
-const LEAST_ROWS: usize = 3;
+/// A group of fewer runs of engines counts for nothing.
+const LEAST_RUNS: usize = 3;
 
 /// Stands for all quantities of a kind of table.
 const ALL: &str = "all";
@@ -208,8 +208,11 @@ impl ServingValidation {
                 }
             }
         }
-        for groups in groups.values_mut() {
-            groups.retain(|_, errors| errors.len() >= LEAST_ROWS);
+        let is_of_runs =
+            |kind: &str| (sets.iter()).any(|set| set.kind == kind && !set.runs.is_empty());
+        for (&(kind, _), groups) in &mut groups {
+            let least = if is_of_runs(kind) { LEAST_RUNS } else { 1 };
+            groups.retain(|_, errors| errors.len() >= least);
         }
         groups.retain(|_, groups| !groups.is_empty());
         let summary = groups.iter().map(|(&(kind, quantity), groups)| {
