@@ -54,6 +54,29 @@ fn parameters_are_about_what_papers_round_to() {
 }
 
 #[test]
+fn models_that_are_served_have_the_parameters_that_are_published() {
+    for (name, published) in [
+        // Without biases of queries and keys, norms of heads and sinks, which are some ten-thousandths.
+        ("llama2-7b", 6_738_415_616_u64),
+        ("mistral-7b", 7_241_732_096),
+        ("qwen2.5-1.5b", 1_543_714_304),
+        ("qwen2.5-7b", 7_615_616_512),
+        ("qwen2.5-32b", 32_763_876_352),
+        ("qwen3-8b", 8_190_735_360),
+        ("qwen3-32b", 32_762_123_264),
+        ("qwen3-30b-a3b", 30_532_122_624),
+        ("qwen3-235b-a22b", 235_093_634_560),
+        ("gpt-oss-20b", 20_914_757_184),
+        ("gpt-oss-120b", 116_829_156_672),
+        ("gpt-j-6b", 6_053_381_344),
+        ("gemma2-9b", 9_241_705_984),
+    ] {
+        let counted = parameters(&model(name)).total();
+        close(counted as f64, published as f64, 0.001);
+    }
+}
+
+#[test]
 fn mpt_has_the_parameters_of_llm_foundrys_tables() {
     // mosaicml/llm-foundry scripts/train/benchmarking/README.md, column NumParams.
     for (name, sequence, published) in [
