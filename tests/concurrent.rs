@@ -327,7 +327,7 @@ fn what_is_wrong_with_a_list_of_jobs_is_told_with_its_place() {
         of(nested),
         &[
             "job.concurrent[0].job.concurrent",
-            "`collective` or `training`",
+            "`collective`, `training` or `serving`",
         ],
     );
     let mut wrong = training("a", "0-2");

@@ -47,15 +47,18 @@ pub enum Purpose {
     Machine,
     /// What a recorded simulation did when.
     Record,
+    /// Requests that are served, passes and KV blocks.
+    Requests,
 }
 
 impl Purpose {
-    const ALL: [Purpose; 5] = [
+    const ALL: [Purpose; 6] = [
         Purpose::Tasks,
         Purpose::Connections,
         Purpose::Loads,
         Purpose::Machine,
         Purpose::Record,
+        Purpose::Requests,
     ];
 
     const fn name(self) -> &'static str {
@@ -65,6 +68,7 @@ impl Purpose {
             Purpose::Loads => "what a job's communications move over each link",
             Purpose::Machine => "the machine",
             Purpose::Record => "the record of a simulation",
+            Purpose::Requests => "requests that are served",
         }
     }
 
@@ -80,6 +84,7 @@ impl Purpose {
             Purpose::Loads => "fewer nodes, or fewer communications",
             Purpose::Machine => "fewer nodes",
             Purpose::Record => "a smaller size to record (`trace`), or fewer nodes",
+            Purpose::Requests => "fewer `requests`, or fewer tokens of each",
         }
     }
 }

@@ -6,7 +6,7 @@ use super::results::{Ended, job_result, ranks, shared_gpus, shared_links};
 use super::valid::{PartWork, ValidConcurrent, ValidPart};
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
-use crate::serving::{LaidServing, ValidServing, medians};
+use crate::serving::{LaidServing, ValidServing, medians, serving_footprint};
 use crate::training::{Spans, Trouble};
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_engine::job::{
@@ -122,6 +122,9 @@ fn all(
         let failed = |error: &JobError| format!("{} by itself: {error}", part.name);
         let (job, own) = match &part.work {
             PartWork::Serving(served) => {
+                budget
+                    .memory
+                    .expect_all(&serving_footprint(served, false))?;
                 let laid = LaidServing::new(served, (seed, budget))?;
                 let job = laid.job.clone().on_ranks(&part.ranks);
                 engines.push(Some((served, laid)));

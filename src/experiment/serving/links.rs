@@ -9,6 +9,7 @@ use crate::collective::{What, plan_of};
 use crate::error::ScenarioError;
 use fabricsim_budget::Budget;
 use fabricsim_collective::Collective;
+use fabricsim_engine::SimError;
 use fabricsim_nccl::{Communicator, Forced};
 use fabricsim_topology::{DeviceId, LinkFamily, LinkId, Route, Router, Topology};
 use fabricsim_units::{Bandwidth, Bytes, Time};
@@ -272,11 +273,14 @@ fn simulate<'v>(
         None => Time::ZERO,
         Some(planned) => {
             let timed = time_of(&valid.topology, &planned.plan, timing, None);
-            let failed = |source| ScenarioError::Simulation {
-                collective: operation.collective().name(),
-                bytes,
-                source,
-                faults: Vec::new(),
+            let failed = |source| match source {
+                SimError::Memory(over) => over.into(),
+                source => ScenarioError::Simulation {
+                    collective: operation.collective().name(),
+                    bytes,
+                    source,
+                    faults: Vec::new(),
+                },
             };
             timed.map_err(failed)?.0
         }

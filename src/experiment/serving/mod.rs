@@ -2,6 +2,7 @@
 
 mod answer;
 mod first_token;
+mod footprint;
 mod handover;
 mod links;
 mod moved;
@@ -19,6 +20,7 @@ pub use links::{exchange_links, shared_rate};
 pub use valid::{ValidPool, ValidServing};
 
 pub(crate) use answer::compare;
+pub(crate) use footprint::serving_footprint;
 pub(crate) use run::{LaidServing, run_serving};
 pub(crate) use times::{Medians, medians};
 pub(crate) use valid::{serving, serving_on};

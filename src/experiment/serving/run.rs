@@ -1,5 +1,6 @@
 //! From a checked serving job to its results.
 
+use super::footprint::serving_footprint;
 use super::handover::{STREAMS, Ways, ways};
 use super::links::{Failure, PlannedLinks};
 use super::results::{Ran, result};
@@ -51,6 +52,9 @@ pub(crate) fn run_serving(
     let began = Instant::now();
     let machine = machine_footprint(&valid.topology);
     let _machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
+    budget
+        .memory
+        .expect_all(&serving_footprint(valid, keeps_passes))?;
     let (mut recorded, mut warnings) = (None, Vec::new());
     let (mut result, events) = match served(valid, (seed, budget), keeps_passes)? {
         Ok(ran) => {

@@ -1,0 +1,49 @@
+//! Memory that serving takes, before it does.
+
+use super::valid::ValidServing;
+use fabricsim_budget::Purpose;
+use fabricsim_workload::serving::spec::LoadSpec;
+
+/// Bytes of a request with what becomes of it, measured on the shipped scenarios as all of these.
+const REQUEST: u64 = 500;
+/// Bytes of a pass that is kept, with the times between tokens that it brings.
+const PASS: u64 = 48;
+/// Requests of a pass, where a load does not say how many there are at once.
+const AT_ONCE: u64 = 4;
+/// Bytes of a block that has a name.
+const BLOCK: u64 = 48;
+/// Bytes of the files of a folder, and of the spans in its timeline.
+const FILES: u64 = 5_000_000;
+
+/// What a job's requests, passes and KV blocks take.
+pub(crate) fn serving_footprint(valid: &ValidServing, recorded: bool) -> Vec<(Purpose, u64)> {
+    let engines: u64 = valid
+        .pools
+        .iter()
+        .map(|pool| pool.engines.len() as u64)
+        .sum();
+    let at_once = match &valid.spec.load {
+        LoadSpec::Closed(load) => (u64::from(load.concurrency) / engines.max(1)).max(1),
+        _ => AT_ONCE,
+    };
+    let tokens: u64 = valid
+        .requests
+        .iter()
+        .map(|request| u64::from(request.output))
+        .sum();
+    let names = valid
+        .requests
+        .iter()
+        .filter_map(|request| request.prefix.as_ref());
+    let names: u64 = names.map(|prefix| 8 * prefix.names.len() as u64).sum();
+    let mut requests = valid.requests.len() as u64 * REQUEST + names + tokens / at_once * PASS;
+    if valid.spec.engine.prefix_cache {
+        let blocks = valid.pools.iter().map(|pool| {
+            let parts = pool.engines.len() as u64 * u64::from(pool.parallel.attention_dp);
+            u64::from(pool.blocks) * parts
+        });
+        requests += blocks.sum::<u64>() * BLOCK;
+    }
+    let files = if recorded { FILES } else { 0 };
+    vec![(Purpose::Requests, requests), (Purpose::Record, files)]
+}
