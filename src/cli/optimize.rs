@@ -13,7 +13,8 @@ use fabricsim_report::{Metrics, ReportError, write_file};
 use fabricsim_topology::error::nearest;
 use fabricsim_workload::model::presets;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Searches for the layout of a training job, or the engines of a serving job, that is best on a machine, and says
@@ -348,7 +349,8 @@ fn bar(hidden: bool) -> ProgressBar {
     }
 }
 
-fn document(found: &Optimized) -> Result<String, CliError> {
+/// What a search found, as JSON.
+pub(super) fn document(found: &impl Serialize) -> Result<String, CliError> {
     let text = serde_json::to_string_pretty(found).map_err(|source| ReportError::Json {
         what: "the search",
         source,
@@ -363,17 +365,28 @@ fn write(target: &Path, found: &Optimized) -> Result<(), CliError> {
         Some("json") => return Ok(write_file(target, document(found)?.as_bytes())?),
         _ => {}
     }
+    let best = found.best.iter();
+    let best = best.map(|choice| (choice.topology.as_str(), &choice.scenario));
+    write_best(target, &document(found)?, best)?;
+    let page = optimized_page(found)?;
+    Ok(write_file(&target.join("report.html"), page.as_bytes())?)
+}
+
+/// A folder with the document of a search, and the scenario of each of the best with its machine.
+pub(super) fn write_best<'b>(
+    target: &Path,
+    document: &str,
+    best: impl Iterator<Item = (&'b str, &'b Value)>,
+) -> Result<(), CliError> {
     std::fs::create_dir_all(target).map_err(|source| ReportError::Io {
         action: "create",
         path: target.to_owned(),
         source,
     })?;
-    write_file(&target.join("optimized.json"), document(found)?.as_bytes())?;
-    let page = optimized_page(found)?;
-    write_file(&target.join("report.html"), page.as_bytes())?;
-    for (index, choice) in found.best.iter().enumerate() {
-        let name = format!("best-{}-{}.json", index + 1, choice.topology);
-        let text = format!("{:#}\n", choice.scenario);
+    write_file(&target.join("optimized.json"), document.as_bytes())?;
+    for (index, (topology, scenario)) in best.enumerate() {
+        let name = format!("best-{}-{topology}.json", index + 1);
+        let text = format!("{scenario:#}\n");
         write_file(&target.join(name), text.as_bytes())?;
     }
     Ok(())

@@ -1,12 +1,13 @@
 //! `fabricsim optimize` of a serving job: engines that do both, or for prompts and generation apart.
 
 use super::collective::machine;
+use super::optimize::{document, write_best};
 use super::{CliError, output, terminal};
 use fabricsim_budget::Budget;
 use fabricsim_experiment::optimize::{ServingAsk, Size, optimize_serving};
 use fabricsim_experiment::{Machines, Scenario};
 use fabricsim_report::optimize::{ServingSearch, serving_search_text};
-use fabricsim_report::{Metrics, ReportError, write_file};
+use fabricsim_report::{Metrics, write_file};
 use std::path::Path;
 
 /// What is asked.
@@ -71,35 +72,18 @@ pub(super) fn run(
     }
 }
 
-fn document(found: &ServingSearch) -> Result<String, CliError> {
-    let text = serde_json::to_string_pretty(found).map_err(|source| ReportError::Json {
-        what: "the search",
-        source,
-    })?;
-    Ok(text + "\n")
-}
-
 /// The document; or a folder with it and a scenario for each of the best.
 fn write(target: &Path, found: &ServingSearch) -> Result<(), CliError> {
+    let text = document(found)?;
     match output::ending(target).as_deref() {
-        Some("json") => return Ok(write_file(target, document(found)?.as_bytes())?),
-        Some(ending) => {
-            return Err(CliError::Usage(format!(
-                "-o ….{ending}: of a serving job expected a folder or a name that ends in .json"
-            )));
+        Some("json") => Ok(write_file(target, text.as_bytes())?),
+        Some(ending) => Err(CliError::Usage(format!(
+            "-o ….{ending}: of a serving job expected a folder or a name that ends in .json"
+        ))),
+        None => {
+            let best = found.best.iter();
+            let best = best.map(|choice| (choice.topology.as_str(), &choice.scenario));
+            write_best(target, &text, best)
         }
-        None => {}
     }
-    std::fs::create_dir_all(target).map_err(|source| ReportError::Io {
-        action: "create",
-        path: target.to_owned(),
-        source,
-    })?;
-    write_file(&target.join("optimized.json"), document(found)?.as_bytes())?;
-    for (index, choice) in found.best.iter().enumerate() {
-        let name = format!("best-{}-{}.json", index + 1, choice.topology);
-        let text = format!("{:#}\n", choice.scenario);
-        write_file(&target.join(name), text.as_bytes())?;
-    }
-    Ok(())
 }

@@ -29,6 +29,24 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// A scenario without its own size and variants, and what puts it on so many GPUs of a machine.
+pub(super) fn sized(
+    scenario: &Scenario,
+    (machine, size): (&TopologyRef, Size),
+) -> (Value, Vec<(String, Value)>) {
+    let mut json = scenario.json.clone();
+    if let Value::Object(map) = &mut json {
+        for field in ["variants", "baseline", "nodes", "gpus_per_node"] {
+            map.remove(field);
+        }
+    }
+    let size = match size {
+        Size::Gpus(gpus) => ("gpus".to_owned(), json!(gpus)),
+        Size::Nodes(nodes) => ("nodes".to_owned(), json!(nodes)),
+    };
+    (json, vec![("topology".to_owned(), json!(machine)), size])
+}
+
 /// A training job that is searched, and where its relative paths start.
 #[derive(Clone, Copy)]
 pub(super) struct Searched<'a> {
@@ -71,17 +89,7 @@ impl Ground {
             folder,
         } = searched;
         let origin = scenario.origin.clone();
-        let mut json = scenario.json.clone();
-        if let Value::Object(map) = &mut json {
-            for field in ["variants", "baseline", "nodes", "gpus_per_node"] {
-                map.remove(field);
-            }
-        }
-        let size = match size {
-            Size::Gpus(gpus) => ("gpus".to_owned(), json!(gpus)),
-            Size::Nodes(nodes) => ("nodes".to_owned(), json!(nodes)),
-        };
-        let mut set = vec![("topology".to_owned(), json!(machine)), size];
+        let (json, mut set) = sized(scenario, (machine, size));
         set.extend(oversubscription.map(|ratio| ("oversubscription".to_owned(), json!(ratio))));
         let own = with_values(&json, &origin, &set, (folder, machines))?;
         let mut faults = Vec::new();

@@ -3,6 +3,7 @@
 //! Everything that fits is simulated: a run of a few hundred requests takes less than a bound on it would be worth.
 
 use super::ask::{Progress, Size};
+use super::ground::sized;
 use crate::compare::nvlink_domain;
 use crate::error::ScenarioError;
 use crate::read::{Scenario, changed};
@@ -71,7 +72,8 @@ pub fn optimize_serving(
     let mut all = Vec::new();
     for machine in ask.machines {
         for &size in ask.sizes {
-            let json = sized(scenario, (machine, size), (folder, machines))?;
+            let (json, set) = sized(scenario, (machine, size));
+            let json = with_values(&json, origin, &set, (folder, machines))?.json;
             let own = changed(&json, origin, "size", &BTreeMap::new())?;
             let site = machines.of(&own.spec, folder, origin)?;
             let each = own.spec.gpus_per_node.unwrap_or(u32::MAX);
@@ -136,26 +138,6 @@ fn model(job: &ServingSpec) -> Result<ModelSpec, ScenarioError> {
         }
         ModelRef::Shape(shape) => Ok((**shape).clone()),
     }
-}
-
-/// The scenario on so many GPUs of a machine.
-fn sized(
-    scenario: &Scenario,
-    (machine, size): (&TopologyRef, Size),
-    at: (&Path, &Machines),
-) -> Result<Value, ScenarioError> {
-    let mut json = scenario.json.clone();
-    if let Value::Object(map) = &mut json {
-        for field in ["variants", "baseline", "nodes", "gpus_per_node"] {
-            map.remove(field);
-        }
-    }
-    let size = match size {
-        Size::Gpus(gpus) => ("gpus".to_owned(), json!(gpus)),
-        Size::Nodes(nodes) => ("nodes".to_owned(), json!(nodes)),
-    };
-    let set = vec![("topology".to_owned(), json!(machine)), size];
-    Ok(with_values(&json, &scenario.origin, &set, at)?.json)
 }
 
 /// All ways to use the GPUs: engines of every power of two that divides the model's heads, within an NVLink domain; of

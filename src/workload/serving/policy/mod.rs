@@ -80,6 +80,16 @@ impl PolicyKind {
     }
 }
 
+/// Gives a request that holds no blocks what the prefix cache has of it; whether it held none.
+fn find_prefix(scheduler: &mut Scheduler, requests: &[Request], id: u32) -> bool {
+    let fresh = scheduler.live(id).held.count() == 0;
+    if fresh && scheduler.pool.keeps_prefixes() {
+        let request = &requests[scheduler.live(id).request as usize];
+        scheduler.take_prefix(id, request);
+    }
+    fresh
+}
+
 /// So many tokens of a request, from where it stands.
 fn part(scheduler: &Scheduler, id: u32, tokens: u32) -> Part {
     let live = scheduler.live(id);

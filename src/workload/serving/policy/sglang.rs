@@ -3,7 +3,7 @@
 
 use super::super::request::Request;
 use super::super::scheduler::{Pass, Scheduler};
-use super::part;
+use super::{find_prefix, part};
 
 /// Share of what requests may still generate that is kept free for them when others are let in: SGLang's
 /// `SGLANG_INIT_NEW_TOKEN_RATIO`. Its slow decay to a seventh of that is left out.
@@ -42,11 +42,7 @@ fn prefill(scheduler: &mut Scheduler, requests: &[Request], pass: &mut Pass) {
         let Some(id) = scheduler.first() else {
             return;
         };
-        let fresh = scheduler.live(id).held.count() == 0;
-        if fresh && scheduler.pool.keeps_prefixes() {
-            let request = &requests[scheduler.live(id).request as usize];
-            scheduler.take_prefix(id, request);
-        }
+        let fresh = find_prefix(scheduler, requests, id);
         let live = scheduler.live(id);
         let missing = live.missing();
         let ahead = (live.output - live.generated).min(MAX_NEW_TOKENS);

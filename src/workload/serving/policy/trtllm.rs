@@ -3,7 +3,7 @@
 
 use super::super::request::Request;
 use super::super::scheduler::{Pass, Scheduler};
-use super::part;
+use super::{find_prefix, part};
 
 /// A request is let in if its prompt and all that it may generate fit beside what those that run may still
 /// need, so that none ever loses its blocks. All that run get a token in each pass; what they leave of
@@ -13,11 +13,7 @@ pub(super) fn decide(scheduler: &mut Scheduler, requests: &[Request], pass: &mut
         let Some(id) = scheduler.first() else {
             break;
         };
-        let fresh = scheduler.live(id).held.count() == 0;
-        if fresh && scheduler.pool.keeps_prefixes() {
-            let request = &requests[scheduler.live(id).request as usize];
-            scheduler.take_prefix(id, request);
-        }
+        let fresh = find_prefix(scheduler, requests, id);
         let live = scheduler.live(id);
         let most = live.tokens + live.output - live.generated - 1;
         if !scheduler.grow(id, most) {

@@ -2,7 +2,7 @@
 
 use super::super::request::Request;
 use super::super::scheduler::{Pass, Scheduler};
-use super::part;
+use super::{find_prefix, part};
 
 /// Requests that run get what they miss, in the order in which they were let in; one that lacks a
 /// block takes those of the last one, which is computed again later. Then, if nobody lost blocks,
@@ -56,11 +56,7 @@ fn admit(scheduler: &mut Scheduler, requests: &[Request], mut budget: u32, pass:
         let Some(id) = scheduler.first() else {
             return;
         };
-        let fresh = scheduler.live(id).held.count() == 0;
-        if fresh && scheduler.pool.keeps_prefixes() {
-            let request = &requests[scheduler.live(id).request as usize];
-            scheduler.take_prefix(id, request);
-        }
+        let fresh = find_prefix(scheduler, requests, id);
         let missing = scheduler.live(id).missing();
         let cut = missing > budget && !scheduler.limits.chunked_prefill;
         let tokens = missing.min(budget);
