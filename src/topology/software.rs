@@ -90,6 +90,8 @@ pub struct ServingModel {
     pub comment: Option<String>,
     /// By the name of their scheduler.
     pub engines: BTreeMap<String, EngineModel>,
+    /// What a layer takes an engine that starts each kernel from Python, without graphs.
+    pub eager_per_layer: Sourced<Time>,
     /// Handing a KV cache over.
     pub handover: HandoverModel,
     /// Reading KV blocks back from the host's memory.

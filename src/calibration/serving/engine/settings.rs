@@ -8,7 +8,7 @@ use super::names::{Card, card_of, model_of, plain, policy_of};
 use super::precision::precision;
 use fabricsim_experiment::{JobSpec, ScenarioSpec, TopologyRef};
 use fabricsim_report::validation::ServingRun;
-use fabricsim_topology::{catalogue, load};
+use fabricsim_topology::{catalogue, load, serving};
 use fabricsim_units::Time;
 use fabricsim_workload::serving::policy::PolicyKind;
 use fabricsim_workload::serving::spec::{
@@ -287,15 +287,11 @@ fn engine_spec(
     }
 }
 
-/// vLLM of 2023, which started every kernel from Python: what a layer took it, from times per token that do not
-/// depend on the number of GPUs (Llama 2 70B and BLOOM on DGX H100 and A100, Splitwise's profiles).
-const EAGER_2023: Time = Time::from_micros(450);
-
 /// What starting a layer takes the host, if that is not the engine's own.
 fn eager(fields: &Fields<'_>, policy: PolicyKind) -> Option<Time> {
     let engine = fields.table.software.engine.as_deref();
     let is_old = engine.is_some_and(|engine| plain(engine).starts_with("vllm2023"));
-    (is_old && policy == PolicyKind::Static).then_some(EAGER_2023)
+    (is_old && policy == PolicyKind::Static).then(|| serving().eager_per_layer.value)
 }
 
 fn layout_name(pools: &[PoolSpec]) -> String {
