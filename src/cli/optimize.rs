@@ -282,42 +282,13 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
 fn job_of(args: &Args) -> Result<(Scenario, PathBuf), CliError> {
     let name = args.job.to_string_lossy();
     match catalogue::find(&args.job, &args.set) {
-        Err(ScenarioError::UnknownName { .. })
-            if presets::find(&name).is_ok() && args.load.is_said() =>
-        {
-            let first = args.topology.first();
-            let first = first.ok_or_else(|| {
-                CliError::Usage(format!("{name} is a model: expected a machine, too (-t)"))
-            })?;
-            let text = json!({
-                "name": name,
-                "topology": machine(first),
-                "job": { "serving": args.load.job(&name)? },
-            });
-            Ok((parse(&text.to_string(), &name, &args.set)?, PathBuf::new()))
-        }
         Err(ScenarioError::UnknownName { .. }) if presets::find(&name).is_ok() => {
-            let batch = args.global_batch.ok_or_else(|| {
-                CliError::Usage(format!(
-                    "{name} is a model: expected --global-batch, the sequences of a step, or to serve it --rate or \
-                     --concurrency, too"
-                ))
-            })?;
+            let job = job_of_model(args, &name)?;
             let first = args.topology.first();
             let first = first.ok_or_else(|| {
                 CliError::Usage(format!("{name} is a model: expected a machine, too (-t)"))
             })?;
-            let text = json!({
-                "name": name,
-                "topology": machine(first),
-                "job": { "training": {
-                    "model": { "preset": name },
-                    "global_batch": batch,
-                    "sequence": args.sequence,
-                    "flash_version": 3,
-                    "parallel": { "sequence_parallel": true },
-                } }
-            });
+            let text = json!({ "name": name, "topology": machine(first), "job": job });
             Ok((parse(&text.to_string(), &name, &args.set)?, PathBuf::new()))
         }
         found => {
@@ -336,6 +307,26 @@ fn job_of(args: &Args) -> Result<(Scenario, PathBuf), CliError> {
             }
         }
     }
+}
+
+/// What is done with a model: it is served, if a load is said, else trained.
+fn job_of_model(args: &Args, name: &str) -> Result<Value, CliError> {
+    if args.load.is_said() {
+        return Ok(json!({ "serving": args.load.job(name)? }));
+    }
+    let batch = args.global_batch.ok_or_else(|| {
+        CliError::Usage(format!(
+            "{name} is a model: expected --global-batch, the sequences of a step, or to serve it --rate or \
+             --concurrency, too"
+        ))
+    })?;
+    Ok(json!({ "training": {
+        "model": { "preset": name },
+        "global_batch": batch,
+        "sequence": args.sequence,
+        "flash_version": 3,
+        "parallel": { "sequence_parallel": true },
+    } }))
 }
 
 fn bar(hidden: bool) -> ProgressBar {

@@ -94,7 +94,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
 }
 
 /// An answer that is a failure: a job that does not end, or variants of which none fits.
-fn found(summary: &Summary, target: &Path) -> Result<(), CliError> {
+pub(super) fn found(summary: &Summary, target: &Path) -> Result<(), CliError> {
     // What a job was to detect it has found.
     for variant in &summary.variants {
         if let Some(why) = variant.job.failure() {

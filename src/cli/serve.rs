@@ -4,6 +4,7 @@ use super::budget::BudgetArgs;
 use super::collective::machine;
 use super::load::LoadArgs;
 use super::progress::Show;
+use super::run::found;
 use super::terminal::say_wall;
 use super::what_if::WhatIfArgs;
 use super::{CliError, output, terminal};
@@ -112,15 +113,7 @@ fn finish(args: &Args, quiet: bool, results: &Results) -> Result<(), CliError> {
             terminal::print(&format!("\nWritten to {}\n", path.display()))?;
         }
     }
-    let mut variants = summary.variants.iter();
-    match variants.find_map(|variant| Some((variant, variant.job.failure()?))) {
-        None => Ok(()),
-        Some((variant, why)) => Err(CliError::Found {
-            what: format!("the job `{}`", variant.name),
-            why: why.to_owned(),
-            results: args.output.clone().unwrap_or_default(),
-        }),
-    }
+    found(summary, args.output.as_deref().unwrap_or(Path::new("")))
 }
 
 impl Args {

@@ -2,7 +2,7 @@
 //! job.
 
 use super::error::ScenarioError;
-use super::refusal::{fault, refusal};
+use super::refusal::{fault, refusal, refuse};
 use super::spec::{ScenarioSpec, TopologyRef};
 use fabricsim_fault::{FaultError, Faults};
 use fabricsim_nccl::{Communicator, Env, GraphFile, NcclError, Registration, unknown_interfaces};
@@ -126,6 +126,20 @@ impl Machine {
             env,
         })
     }
+}
+
+/// The site of a scenario whose processes have no variables of their own.
+///
+/// # Errors
+/// What is wrong with its environment, its topology, its GPUs or its faults.
+pub(crate) fn site(spec: &ScenarioSpec, at: At<'_>) -> Result<Site, ScenarioError> {
+    let At { folder, origin, .. } = at;
+    let mut faults = Vec::new();
+    let env = environment(spec, None, (folder, origin), &mut faults)?;
+    refuse(origin, faults)?;
+    at.machines
+        .of(spec, folder, origin)?
+        .with(spec, env, origin)
 }
 
 /// A topology as its own file has it.

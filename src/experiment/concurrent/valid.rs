@@ -4,7 +4,7 @@ use crate::collective::{What, check_matrix, check_memory, msccl, sizes};
 use crate::error::ScenarioError;
 use crate::refusal::{fault, refusal, refuse};
 use crate::serving::{ValidServing, serving_on};
-use crate::site::{At, Site, environment};
+use crate::site::{At, Site, site};
 use crate::spec::{CollectiveSpec, ConcurrentSpec, JobSpec, ScenarioSpec};
 use crate::training::resolved;
 use fabricsim_collective::{Collective, MscclAlgorithm};
@@ -114,13 +114,7 @@ pub(crate) fn concurrent(
     let mut faults = Vec::new();
     check_list(spec, jobs, &mut faults);
     refuse(origin, faults)?;
-    let mut faults = Vec::new();
-    let env = environment(spec, None, (folder, origin), &mut faults)?;
-    refuse(origin, faults)?;
-    let site = at
-        .machines
-        .of(spec, folder, origin)?
-        .with(spec, env, origin)?;
+    let site = site(spec, at)?;
     let ranks = ranks_of(jobs, &site, origin)?;
     let mut of_gpu = vec![0; site.gpus.len()];
     for &rank in ranks.iter().flatten() {

@@ -13,7 +13,7 @@ use fabricsim_topology::{Fault, Topology, catalogue};
 use fabricsim_units::Money;
 
 /// Without a number of GPUs no more than these are tried.
-pub(super) const MOST_GPUS: u32 = 1024;
+pub(super) const MAX_GPUS: u32 = 1024;
 
 /// What a machine draws and costs.
 pub(super) struct Running {
@@ -147,7 +147,7 @@ pub(super) fn sizes(
     }
     // What draws or costs too much does so with more nodes, too; a machine that has no more nodes
     // says so.
-    let (mut pays, mut too_many) = (1, MOST_GPUS / each + 1);
+    let (mut pays, mut too_many) = (1, MAX_GPUS / each + 1);
     while too_many - pays > 1 {
         let middle = u32::midpoint(pays, too_many);
         match of(middle) {

@@ -4,7 +4,7 @@ use super::pools::{Chosen, pools};
 use super::{requests, tiers};
 use crate::error::ScenarioError;
 use crate::refusal::{fault, refusal, refuse};
-use crate::site::{At, Site, environment};
+use crate::site::{At, Site, site};
 use crate::spec::ScenarioSpec;
 use fabricsim_fault::Faults;
 use fabricsim_nccl::Env;
@@ -82,14 +82,7 @@ pub(crate) fn serving(
     at: At<'_>,
 ) -> Result<ValidServing, ScenarioError> {
     let At { folder, origin, .. } = at;
-    let mut faults = Vec::new();
-    let env = environment(spec, None, (folder, origin), &mut faults)?;
-    refuse(origin, faults)?;
-    let site = at
-        .machines
-        .of(spec, folder, origin)?
-        .with(spec, env, origin)?;
-    serving_on(spec, job, site, (folder, origin))
+    serving_on(spec, job, site(spec, at)?, (folder, origin))
 }
 
 /// Checks a serving job on GPUs of a machine.

@@ -47,7 +47,7 @@ struct Piece {
 }
 
 /// A file is in so many pieces at most: a GPU has as many streams.
-const MOST_PIECES: usize = 64;
+const MAX_PIECES: usize = 64;
 
 impl Checkpoint {
     /// The checkpoint of a job on the storage that the scenario says.
@@ -182,7 +182,7 @@ fn pieces(
     for (own, ranks) in sharing {
         let targets = own.and_then(|node| of_node.get(&node));
         let targets = targets.map_or(devices, Vec::as_slice);
-        let count = targets.len().div_ceil(ranks.len()).min(MOST_PIECES) as u64;
+        let count = targets.len().div_ceil(ranks.len()).min(MAX_PIECES) as u64;
         let mut next = targets.iter().copied().cycle();
         for rank in ranks {
             let whole = bytes[rank as usize].get();

@@ -29,22 +29,6 @@ pub trait EngineLinks {
     fn send(&mut self, bytes: Bytes) -> Time;
 }
 
-/// Communications that take no time.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct FreeLinks;
-
-impl EngineLinks for FreeLinks {
-    fn all_reduce(&mut self, _: Bytes) -> Time {
-        Time::ZERO
-    }
-    fn all_to_all(&mut self, _: Bytes) -> Time {
-        Time::ZERO
-    }
-    fn send(&mut self, _: Bytes) -> Time {
-        Time::ZERO
-    }
-}
-
 /// What passes of a pool's engines did, all together, of one GPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PassWork {
@@ -137,8 +121,7 @@ impl<'l> ModelCost<'l> {
             kernels = kernels.max(self.shape.eager.times(layers));
         }
         let drafted = (kernels.picos() as f64 * self.shape.draft * (checked - 1) as f64) as u64;
-        let sequences = shapes.iter().map(|s| u64::from(s.emits)).max().unwrap_or(0);
-        let host = self.shape.host.0 + self.shape.host.1.times(sequences);
+        let host = self.shape.host.0 + self.shape.host.1.times(emits);
         let time = kernels + Time::from_picos(drafted) + host;
         self.work.passes += 1;
         self.work.busy += time;

@@ -62,12 +62,6 @@ impl PassShape {
             .map(|chunk| u64::from(chunk.tokens))
             .sum()
     }
-
-    /// All tokens that are computed.
-    #[must_use]
-    pub fn tokens(&self) -> u64 {
-        self.prompt_tokens() + u64::from(self.decodes)
-    }
 }
 
 /// What passes take on an engine.

@@ -148,7 +148,7 @@ impl Skips {
 /// Gives each scenario as many nodes of its machine as its GPUs need.
 fn place(rows: &mut Vec<(usize, Row)>, skips: &mut Skips) {
     /// No published run is larger.
-    const MOST_GPUS: u32 = 1024;
+    const MAX_GPUS: u32 = 1024;
     let mut sizes: BTreeMap<&str, Option<(u32, u32)>> = BTreeMap::new();
     rows.retain_mut(|(index, row)| {
         let topology = &row.scenario.topology;
@@ -157,9 +157,9 @@ fn place(rows: &mut Vec<(usize, Row)>, skips: &mut Skips) {
             let nodes = machine.nodes.len() as u32;
             Some((nodes.max(1), machine.gpus().count() as u32))
         });
-        let fits = size.filter(|_| row.gpus <= MOST_GPUS);
+        let fits = size.filter(|_| row.gpus <= MAX_GPUS);
         let Some((nodes, gpus)) = fits else {
-            let why = format!("{} GPUs are more than {MOST_GPUS}", row.gpus);
+            let why = format!("{} GPUs are more than {MAX_GPUS}", row.gpus);
             skips.add(*index, why, 1);
             return false;
         };

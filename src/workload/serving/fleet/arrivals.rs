@@ -74,8 +74,7 @@ impl Fleet<'_> {
                 // The last token is not fed back.
                 Role::Both | Role::Decode => request.input + request.output - 1,
             };
-            let pools = worker.engine.parts.iter().map(|part| &part.pool);
-            let mut pools = pools;
+            let mut pools = worker.engine.parts.iter().map(|part| &part.pool);
             pools.all(|pool| pool.blocks_for(tokens) <= pool.total())
         })
     }

@@ -169,19 +169,12 @@ impl Fleet<'_> {
     }
 
     /// What is computed of prompts after a pass goes on its way.
-    pub(super) fn send_chunks(
-        &mut self,
-        engine: u32,
-        part: usize,
-        pass: &Pass,
-        now: Time,
-        out: &mut Batch,
-    ) {
+    pub(super) fn send_chunks(&mut self, engine: u32, part: usize, pass: &Pass, out: &mut Batch) {
         for step in &pass.parts {
             if !step.emits {
                 let scheduler = &self.workers[engine as usize].engine.parts[part];
                 let request = scheduler.live(step.live).request;
-                self.send(request, step.context + step.tokens, now, out);
+                self.send(request, step.context + step.tokens, out);
             }
         }
     }
@@ -189,14 +182,14 @@ impl Fleet<'_> {
     /// All that has not been sent of a prompt goes on its way.
     fn send_rest(&mut self, request: u32, now: Time, out: &mut Batch) {
         let all = self.requests[request as usize].input;
-        self.send(request, all, now, out);
+        self.send(request, all, out);
         if self.places[request as usize].legs == 0 {
             self.is_handed_over(request, now, out);
         }
     }
 
     /// A prompt's tokens up to this number go on their way.
-    fn send(&mut self, request: u32, until: u32, _: Time, out: &mut Batch) {
+    fn send(&mut self, request: u32, until: u32, out: &mut Batch) {
         let place = &mut self.places[request as usize];
         let tokens = until.saturating_sub(place.sent);
         place.sent = place.sent.max(until);

@@ -84,8 +84,6 @@ pub struct Served {
     pub tiers: Vec<TierRecord>,
     /// How long requests waited for blocks to be read from tiers, each time.
     pub reloads: Vec<Time>,
-    /// Requests that waited or ran when time was up, or when nothing could go on.
-    pub unfinished: Vec<u32>,
     /// Time was up: the load was above what engines can do.
     pub is_overloaded: bool,
     /// Nothing could go on.
@@ -262,10 +260,7 @@ impl<'c> Fleet<'c> {
 
     /// What it came to, once it has run.
     #[must_use]
-    pub fn into_served(mut self) -> Served {
-        let open = self.served.records.iter().enumerate();
-        let open = open.filter(|(_, record)| record.finished.is_none() && !record.refused);
-        self.served.unfinished = open.map(|(request, _)| request as u32).collect();
+    pub fn into_served(self) -> Served {
         self.served
     }
 

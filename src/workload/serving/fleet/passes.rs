@@ -191,7 +191,7 @@ impl Fleet<'_> {
         let mut done = std::mem::take(&mut self.done);
         scheduler.end(pass, &self.requests, |id| done.push(id));
         if is_prefill && self.handover.is_pipelined() {
-            self.send_chunks(engine, part, pass, now, out);
+            self.send_chunks(engine, part, pass, out);
         }
         for &id in &done {
             let scheduler = &mut self.workers[engine as usize].engine.parts[part];
