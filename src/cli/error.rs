@@ -1,7 +1,7 @@
 //! Why a command failed, and its exit code.
 
 use fabricsim_experiment::ScenarioError;
-use fabricsim_lessons::ExplainError;
+use fabricsim_lessons::{ExplainError, LessonError};
 use fabricsim_report::ReportError;
 use fabricsim_topology::{RouteError, TopologyError};
 use std::io;
@@ -17,6 +17,9 @@ pub enum CliError {
     /// What was to be explained.
     #[error(transparent)]
     Explain(#[from] ExplainError),
+    /// A lesson that cannot be made.
+    #[error(transparent)]
+    Lesson(#[from] LessonError),
     /// The topology.
     #[error(transparent)]
     Topology(#[from] TopologyError),
@@ -81,6 +84,7 @@ impl CliError {
             _ if self.is_broken_pipe() => 0,
             CliError::Scenario(ScenarioError::Simulation { .. })
             | CliError::Explain(ExplainError::Simulation(_))
+            | CliError::Lesson(LessonError::Scenario(ScenarioError::Simulation { .. }))
             | CliError::Found { .. }
             | CliError::NothingFits
             | CliError::NoLayout
@@ -93,6 +97,7 @@ impl CliError {
             | CliError::Scenario(ScenarioError::Output(_)) => 3,
             CliError::Scenario(_)
             | CliError::Explain(_)
+            | CliError::Lesson(_)
             | CliError::Topology(_)
             | CliError::Route(_)
             | CliError::Usage(_) => 2,

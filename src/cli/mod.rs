@@ -7,6 +7,7 @@ mod completions;
 mod error;
 mod explain;
 mod fit;
+mod lesson;
 mod load;
 mod optimize;
 mod output;
@@ -53,6 +54,7 @@ enum Command {
     Sweep(sweep::Args),
     Optimize(optimize::Args),
     Explain(explain::Args),
+    Lesson(lesson::Args),
     Topology(topology::Args),
     Validate(validate::Args),
     Fit(fit::Args),
@@ -75,6 +77,7 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
         Command::Sweep(args) => sweep::run(&args, quiet),
         Command::Optimize(args) => optimize::run(&args, quiet),
         Command::Explain(args) => explain::run(&args, quiet),
+        Command::Lesson(args) => lesson::run(&args, quiet),
         Command::Topology(args) => topology::run(&args, quiet),
         Command::Validate(args) => validate::run(&args, quiet),
         Command::Fit(args) => fit::run(&args, quiet),

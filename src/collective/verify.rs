@@ -205,16 +205,16 @@ pub fn sum(a: &[Piece], b: &[Piece]) -> Vec<Piece> {
 /// # Errors
 /// The first [`VerifyError`] met.
 pub fn verify(program: &dyn Program, credits: usize) -> Result<(), VerifyError> {
-    run(program, credits, |_, _, _, _| Ok(()))
+    run(program, credits, |_, _, _, _| Ok(()))?.check_result()
 }
 
-/// The same, with `watch` called after every step that moves anything, with its worker, its
-/// index and itself.
-pub(super) fn run(
-    program: &dyn Program,
+/// Runs `program` to its end, with `watch` called after every step that moves anything, with its
+/// worker, its index and itself; the result is not looked at.
+pub(super) fn run<'p>(
+    program: &'p dyn Program,
     credits: usize,
     mut watch: impl FnMut(&mut Run<'_>, WorkerId, u64, &Step) -> Result<(), VerifyError>,
-) -> Result<(), VerifyError> {
+) -> Result<Run<'p>, VerifyError> {
     let mut run = Run::new(program);
     loop {
         let mut progressed = false;
@@ -251,7 +251,7 @@ pub(super) fn run(
             waiting: stuck.len(),
         });
     }
-    run.check_result()
+    Ok(run)
 }
 
 pub(super) struct Run<'p> {
@@ -437,7 +437,7 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
-    fn check_result(&mut self) -> Result<(), VerifyError> {
+    pub(super) fn check_result(&mut self) -> Result<(), VerifyError> {
         if let Some((connection, queue)) =
             self.queues.iter().enumerate().find(|(_, q)| !q.is_empty())
         {
@@ -481,7 +481,8 @@ impl<'p> Run<'p> {
 
 /// What an output byte must hold, and for how many bytes from there on the same holds
 /// (each plus its distance).
-fn promise(program: &dyn Program, rank: Rank, offset: u64) -> (Value, u64) {
+#[must_use]
+pub fn promise(program: &dyn Program, rank: Rank, offset: u64) -> (Value, u64) {
     let (ranks, bytes) = (program.ranks(), program.bytes());
     let block = (bytes / u64::from(ranks)).max(1);
     match program.collective() {

@@ -42,6 +42,8 @@ pub struct Change {
     pub rank: Rank,
     /// Where it was stored; nowhere if it is passed on at once.
     pub at: Option<At>,
+    /// The worker that did it, and the index of its program's step.
+    pub by: (WorkerId, u64),
     /// What it is.
     pub pieces: Vec<Piece>,
 }
@@ -55,6 +57,8 @@ pub struct Walk {
     pub transfers: Vec<Transfer>,
     /// What is stored.
     pub changes: Vec<Change>,
+    /// Why the result is not what the collective promises, if it is not.
+    pub wrong: Option<VerifyError>,
 }
 
 /// Follows a program through. Connections that are `inside` a rank carry no messages, and take no
@@ -62,14 +66,14 @@ pub struct Walk {
 /// [`verify`](super::verify::verify).
 ///
 /// # Errors
-/// What [`verify`](super::verify::verify) finds.
+/// What [`verify`](super::verify::verify) finds on the way; a wrong result is no error.
 pub fn walk(program: &dyn Program, inside: impl Fn(ConnId) -> bool) -> Result<Walk, VerifyError> {
     let mut walk = Walk::default();
     // The steps in which each worker's own steps were done.
     let mut done: Vec<Vec<u32>> = vec![Vec::new(); program.workers() as usize];
     // The steps in which the messages of each connection were sent.
     let mut sent: Vec<VecDeque<u32>> = vec![VecDeque::new(); program.connections() as usize];
-    run(program, usize::MAX, |run, id, index, step| {
+    let mut ended = run(program, usize::MAX, |run, id, index, step| {
         let own = &mut done[id.index()];
         let mut now = own.last().copied().unwrap_or(0);
         // Steps of no bytes took no time.
@@ -96,6 +100,7 @@ pub fn walk(program: &dyn Program, inside: impl Fn(ConnId) -> bool) -> Result<Wa
                     step: now,
                     rank: place.rank,
                     at: None,
+                    by: (id, index),
                     pieces: pieces.clone(),
                 });
             }
@@ -127,6 +132,7 @@ pub fn walk(program: &dyn Program, inside: impl Fn(ConnId) -> bool) -> Result<Wa
                     step: now,
                     rank: place.rank,
                     at: Some(at),
+                    by: (id, index),
                     pieces: run.read(place.rank, at, len)?,
                 });
             }
@@ -135,6 +141,7 @@ pub fn walk(program: &dyn Program, inside: impl Fn(ConnId) -> bool) -> Result<Wa
         done[id.index()].push(end);
         Ok(())
     })?;
+    walk.wrong = ended.check_result().err();
     walk.transfers.sort_by_key(|t| t.step);
     walk.changes.sort_by_key(|c| c.step);
     Ok(walk)

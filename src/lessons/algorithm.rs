@@ -1,7 +1,7 @@
 //! The algorithms by name, and why some cannot be explained.
 
 use fabricsim_collective::{
-    Collective, MessageAlgorithm, MessageError, RoundsError, TreeError, VerifyError,
+    Collective, MessageAlgorithm, MessageError, MscclError, RoundsError, TreeError, VerifyError,
 };
 use fabricsim_engine::SimError;
 use fabricsim_units::Bytes;
@@ -33,6 +33,9 @@ pub enum ExplainAlgorithm {
 /// Why something cannot be explained.
 #[derive(Debug, Error)]
 pub enum ExplainError {
+    /// No algorithm is named.
+    #[error("no algorithm; expected one at least")]
+    Nothing,
     /// None, or more than can be shown.
     #[error("--ranks {ranks}: expected 1 to {most}, which is what a table can show")]
     Ranks {
@@ -100,6 +103,9 @@ pub enum ExplainError {
     /// A chunk of nothing.
     #[error("--chunk 0: expected at least 1 byte")]
     Chunk,
+    /// The data cannot be cut as the algorithm's file says.
+    #[error(transparent)]
+    Msccl(#[from] MscclError),
     /// The tree is none; a bug.
     #[error("the tree is wrong: {0}")]
     Tree(#[from] TreeError),
@@ -173,6 +179,13 @@ impl ExplainAlgorithm {
             ExplainAlgorithm::CollnetDirect => &["sharp", "collnet"],
             _ => &[],
         }
+    }
+
+    /// The algorithm of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let called = |a: &Self| a.name() == name || a.other_names().contains(&name);
+        ExplainAlgorithm::ALL.into_iter().find(called)
     }
 
     /// What is usual for a collective.

@@ -5,7 +5,8 @@ use super::pipeline::Pipeline;
 use super::{ExplainAlgorithm, ExplainError, ExplainSpec};
 use fabricsim_collective::{
     Between, ChainProgram, Collective, Cut, HeadsProgram, Lanes, Matrix, MessageAlgorithm,
-    P2pProgram, Part, Program, RingProgram, Rings, Rounds, Tree, TreeProgram, binary_parent,
+    MscclAlgorithm, P2pProgram, Part, Program, RingProgram, Rings, Rounds, Tree, TreeProgram,
+    binary_parent,
 };
 use fabricsim_nccl::p2p::Schedule;
 use fabricsim_report::explanation::{TreeOf, TreeView};
@@ -41,8 +42,7 @@ pub(super) fn nodes(spec: &ExplainSpec, algorithm: ExplainAlgorithm) -> Result<u
 
 /// nccl-tests' size after rounding.
 fn bytes(spec: &ExplainSpec) -> u64 {
-    let asked = spec.bytes.unwrap_or(1024 * u64::from(spec.ranks));
-    spec.collective.actual_bytes(asked, spec.ranks)
+    spec.collective.actual_bytes(spec.size(), spec.ranks)
 }
 
 /// The largest chunk of all heads or of one tree: all of the data, but for pipelines, which live on
@@ -177,6 +177,22 @@ pub(super) fn build(
         passages: between_ranks(program.as_ref()),
         program,
         trees,
+        chunk,
+    })
+}
+
+/// The program of an algorithm from a file, for as many bytes as it can cut.
+pub(super) fn of_file(spec: &ExplainSpec, file: &MscclAlgorithm) -> Result<Built, ExplainError> {
+    if spec.chunk == Some(0) {
+        return Err(ExplainError::Chunk);
+    }
+    let bytes = bytes(spec);
+    let chunk = spec.chunk.unwrap_or(bytes.max(1));
+    let program = file.program(bytes, chunk)?;
+    Ok(Built {
+        passages: between_ranks(&program),
+        program: Arc::new(program),
+        trees: Vec::new(),
         chunk,
     })
 }

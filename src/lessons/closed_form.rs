@@ -15,8 +15,7 @@ pub(super) fn closed_form(
     collective: Collective,
     ranks: u32,
     nodes: u32,
-    bytes: u64,
-    chunk: u64,
+    (bytes, chunk): (u64, u64),
 ) -> Option<ClosedForm> {
     use Collective::{AllReduce, AllToAll, Broadcast, Gather, Reduce, Scatter};
     if ranks < 2 {

@@ -3,6 +3,7 @@
 use fabricsim_collective::{ConnId, HeadsProgram, HopKind, Program, Role, Transfer, Worker};
 use fabricsim_collective::{Piece, verify::sum};
 use fabricsim_report::explanation::{Switch, SwitchOperation};
+use fabricsim_units::Time;
 
 /// How the messages of a connection travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +86,8 @@ pub(super) struct Sent {
     pub(super) to: End,
     pub(super) operation: Option<SwitchOperation>,
     pub(super) pieces: Vec<Piece>,
+    /// When the first of it begins, and when all of it has arrived.
+    pub(super) when: (Time, Time),
 }
 
 impl Sent {
@@ -93,12 +96,18 @@ impl Sent {
     }
 }
 
-/// What the transfers of one step are on the ports of ranks and switches, sorted by their ends.
-pub(super) fn sent(transfers: &[Transfer], passages: &[Passage]) -> Vec<Sent> {
+/// What the transfers of one step, each with its time, are on the ports of ranks and switches, sorted
+/// by their ends.
+pub(super) fn sent(
+    transfers: &[Transfer],
+    times: &[(Time, Time)],
+    passages: &[Passage],
+) -> Vec<Sent> {
     let mut out = Vec::new();
     // What switches add up, by the worker that it is for.
-    let mut sums: Vec<(Worker, u32, Vec<Piece>)> = Vec::new();
-    for transfer in transfers {
+    let mut sums: Vec<(Worker, u32, Vec<Piece>, (Time, Time))> = Vec::new();
+    for (transfer, &when) in transfers.iter().zip(times) {
+        let mut put = |ends, operation| put(&mut out, ends, operation, (&transfer.pieces, when));
         let (from, to) = (
             End::Rank(transfer.from.rank.0),
             End::Rank(transfer.to.rank.0),
@@ -106,66 +115,74 @@ pub(super) fn sent(transfers: &[Transfer], passages: &[Passage]) -> Vec<Sent> {
         let network = End::Switch(Switch::Network);
         let pieces = &transfer.pieces;
         match passages[transfer.conn.index()] {
-            Passage::Direct => out.push(Sent {
-                from,
-                to,
-                operation: None,
-                pieces: pieces.clone(),
-            }),
+            Passage::Direct => put((from, to), None),
             Passage::Inside => {}
             Passage::Reduced { node, .. } => {
                 let switch = End::Switch(Switch::Node(node));
-                put(
-                    &mut out,
-                    (from, switch),
-                    SwitchOperation::LoadReduce,
-                    pieces,
-                );
+                put((from, switch), Some(SwitchOperation::LoadReduce));
                 match sums.iter_mut().find(|s| s.0 == transfer.to) {
-                    Some((.., all)) => *all = sum(all, pieces),
-                    None => sums.push((transfer.to, node, pieces.clone())),
+                    Some((.., all, whole)) => {
+                        *all = sum(all, pieces);
+                        *whole = join(*whole, when);
+                    }
+                    None => sums.push((transfer.to, node, pieces.clone(), when)),
                 }
             }
             Passage::Copied { node, first } => {
                 let switch = End::Switch(Switch::Node(node));
                 if first {
-                    put(&mut out, (from, switch), SwitchOperation::Multicast, pieces);
+                    put((from, switch), Some(SwitchOperation::Multicast));
                 }
-                put(&mut out, (switch, to), SwitchOperation::Multicast, pieces);
+                put((switch, to), Some(SwitchOperation::Multicast));
             }
             Passage::ToNetwork => {
-                put(
-                    &mut out,
-                    (from, network),
-                    SwitchOperation::InNetwork,
-                    pieces,
-                );
+                put((from, network), Some(SwitchOperation::InNetwork));
             }
             Passage::FromNetwork => {
-                put(&mut out, (network, to), SwitchOperation::InNetwork, pieces);
+                put((network, to), Some(SwitchOperation::InNetwork));
             }
         }
     }
-    for (to, node, pieces) in sums {
+    for (to, node, pieces, when) in sums {
         let ends = (End::Switch(Switch::Node(node)), End::Rank(to.rank.0));
-        put(&mut out, ends, SwitchOperation::LoadReduce, &pieces);
+        put(
+            &mut out,
+            ends,
+            Some(SwitchOperation::LoadReduce),
+            (&pieces, when),
+        );
     }
     out.sort_by_key(|s| (s.operation, s.from, s.to));
     out
 }
 
-/// Puts what goes the same way for the same purpose together.
-fn put(out: &mut Vec<Sent>, (from, to): (End, End), operation: SwitchOperation, pieces: &[Piece]) {
-    let same = |s: &&mut Sent| (s.from, s.to, s.operation) == (from, to, Some(operation));
+/// Puts what goes the same way through switches for the same purpose together.
+fn put(
+    out: &mut Vec<Sent>,
+    (from, to): (End, End),
+    operation: Option<SwitchOperation>,
+    (pieces, when): (&[Piece], (Time, Time)),
+) {
+    let same =
+        |s: &&mut Sent| operation.is_some() && (s.from, s.to, s.operation) == (from, to, operation);
     match out.iter_mut().find(same) {
-        Some(sent) => sent.pieces.extend_from_slice(pieces),
+        Some(sent) => {
+            sent.pieces.extend_from_slice(pieces);
+            sent.when = join(sent.when, when);
+        }
         None => out.push(Sent {
             from,
             to,
-            operation: Some(operation),
+            operation,
             pieces: pieces.to_vec(),
+            when,
         }),
     }
+}
+
+/// From the begin of the first to the end of the last.
+fn join(a: (Time, Time), b: (Time, Time)) -> (Time, Time) {
+    (a.0.min(b.0), a.1.max(b.1))
 }
 
 /// What ports move.

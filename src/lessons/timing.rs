@@ -2,7 +2,7 @@
 
 use super::passage::Passage;
 use super::{ExplainError, ExplainSpec};
-use fabricsim_collective::{ConnId, Program, Walk, WorkerId};
+use fabricsim_collective::{Change, ConnId, Program, Walk, WorkerId};
 use fabricsim_engine::probe::{Probe, Slice};
 use fabricsim_engine::{Options, simulate_with};
 use fabricsim_plan::{
@@ -17,7 +17,16 @@ use std::sync::Arc;
 pub(super) struct Times {
     /// Begin, and arrival at the receiver.
     pub(super) messages: Vec<(Time, Time)>,
+    /// When steps of workers that move anything began.
+    begins: BTreeMap<(WorkerId, u64), Time>,
     pub(super) end: Time,
+}
+
+impl Times {
+    /// When a change was made: what came is there when the worker's step begins.
+    pub(super) fn of(&self, change: &Change) -> Time {
+        self.begins.get(&change.by).copied().unwrap_or_default()
+    }
 }
 
 /// So fast that it takes no time.
@@ -54,6 +63,7 @@ pub(super) fn times(
     });
     Ok(Times {
         messages: messages.collect(),
+        begins: slice_of.iter().map(|(&by, when)| (by, when.0)).collect(),
         end: outcome.end(),
     })
 }

@@ -1,5 +1,6 @@
 //! How data is called, and which columns of tables it is in.
 
+use fabricsim_collective::verify::promise;
 use fabricsim_collective::{Buffer, Change, Collective, Piece, Program, ROOT, Rank, Walk};
 use fabricsim_report::explanation::{Cell, CellState};
 use std::collections::BTreeSet;
@@ -107,6 +108,66 @@ impl<'p> Words<'p> {
             }
             _ => None,
         }
+    }
+
+    /// Which part of a rank's data a byte of it is in: of vectors a chunk, else a block.
+    pub(super) fn part(&self, rank: Rank, at: u64) -> u32 {
+        if self.is_vector() {
+            let output = self.outputs().into_iter();
+            let inside = |c: &usize| matches!(self.columns[*c], Column::At(_, from, to) if (from..to).contains(&at));
+            return output
+                .zip(0u32..)
+                .find(|(c, _)| inside(c))
+                .map_or(0, |(_, k)| k);
+        }
+        match self.program.collective() {
+            Collective::AllToAllV => self.receiver(rank, at).map_or(0, |to| to.0),
+            Collective::AllToAll | Collective::Scatter | Collective::ReduceScatter => {
+                u32::try_from(at / self.block).unwrap_or(u32::MAX)
+            }
+            _ => 0,
+        }
+    }
+
+    /// How many parts a rank's data has.
+    pub(super) fn parts(&self) -> u32 {
+        match self.program.collective() {
+            _ if self.is_vector() => self.outputs().len().max(1) as u32,
+            Collective::AllToAllV
+            | Collective::AllToAll
+            | Collective::Scatter
+            | Collective::ReduceScatter => self.ranks,
+            _ => 1,
+        }
+    }
+
+    /// What a piece is told apart by: the chunk or block where sums are made of it, else whose it is.
+    pub(super) fn identity(&self, piece: &Piece) -> u32 {
+        let &(rank, at) = piece.value.first().unwrap_or(&(0, 0));
+        match self.program.collective() {
+            _ if self.is_vector() => self.part(Rank(rank), at),
+            Collective::ReduceScatter | Collective::Scatter => self.part(Rank(rank), at),
+            _ => rank,
+        }
+    }
+
+    /// What the collective promises for a place in the output of a rank.
+    pub(super) fn promised(&self, rank: Rank, column: usize) -> Option<Piece> {
+        let (buffer, from, to) = self.range(rank, column)?;
+        let len = self.program.buffer_len(buffer, rank);
+        if buffer != Buffer::Output || from >= to || from >= len {
+            return None;
+        }
+        let (value, _) = promise(self.program, rank, from);
+        let len = to - from;
+        (!value.is_empty()).then_some(Piece { len, value })
+    }
+
+    /// Of an all-to-all-v: who gets a byte of a rank's data.
+    fn receiver(&self, rank: Rank, at: u64) -> Option<Rank> {
+        let matrix = self.program.matrix()?;
+        let mut all = (0..self.ranks).map(Rank);
+        all.rfind(|&to| matrix.sent_before(rank, to) <= at)
     }
 
     fn has_blocks_in_output(&self) -> bool {
@@ -252,11 +313,7 @@ impl<'p> Words<'p> {
                 rank.to_string()
             }
             Collective::AllToAllV => {
-                let to = self.program.matrix().and_then(|matrix| {
-                    (0..self.ranks)
-                        .map(Rank)
-                        .rfind(|&to| matrix.sent_before(Rank(rank), to) <= at)
-                });
+                let to = self.receiver(Rank(rank), at);
                 format!("{rank}>{}", to.map_or(0, |to| to.0))
             }
             Collective::AllToAll | Collective::Scatter => {
@@ -311,7 +368,7 @@ fn range(prefix: &str, first: u64, last: u64) -> String {
 }
 
 /// The pieces with those put together that are one stretch of the same data.
-fn merged(pieces: &[Piece]) -> Vec<Piece> {
+pub(super) fn merged(pieces: &[Piece]) -> Vec<Piece> {
     let mut out: Vec<Piece> = Vec::new();
     for piece in pieces {
         match out.last_mut() {

@@ -20,6 +20,8 @@ pub(crate) struct Block<'a> {
     pub(crate) what: Cow<'a, str>,
     /// How many.
     pub(crate) tasks: u32,
+    /// The bucket of gradients that the first of them moves, if it moves one.
+    pub(crate) bucket: Option<u16>,
     /// What they communicate, together.
     pub(crate) bytes: Bytes,
     pub(crate) from: Time,
@@ -93,6 +95,7 @@ pub(crate) fn cut<'a>(spans: &[&'a JobSpan], (from, to): (Time, Time)) -> Vec<Bl
                 step: span.step,
                 what: Cow::Borrowed(&span.what),
                 tasks: 1,
+                bucket: span.bucket,
                 bytes: if look == Look::Waits {
                     Bytes::ZERO
                 } else {
@@ -125,6 +128,7 @@ pub(crate) fn worker_blocks<'a>(spans: impl IntoIterator<Item = &'a Span>) -> Ve
             step: 0,
             what: span.doing.name(),
             tasks: 1,
+            bucket: None,
             bytes: span.bytes,
             from: span.start,
             to: span.end,

@@ -470,6 +470,7 @@ fn drawing(spec: &ValidCollective, plan: &Plan, outcome: &Outcome, left: RateLef
         topology,
         &draw::Style {
             utilisation: Some(&utilisation),
+            numbered: false,
             title: None,
             faulty: (!spec.faults.is_empty()).then_some(faulty),
         },

@@ -1,11 +1,9 @@
 //! An algorithm step by step, for a terminal and as a page.
 
-mod page;
 mod text;
 mod trees;
 
-pub use page::explanation_page;
-pub use text::explanation_text;
+pub use text::explanations_text;
 
 use super::numeric::FORMAT;
 use super::{ReportError, summary_json};
@@ -25,15 +23,28 @@ struct Document<'a> {
     explanation: &'a Explanation,
 }
 
-/// The document of `--json`, ending in a newline.
+/// What it prints of several algorithms.
+#[derive(Serialize)]
+struct Documents<'a> {
+    format: u32,
+    explanations: &'a [Explanation],
+}
+
+/// The document of `--json`, ending in a newline: one explanation, or a list of several.
 ///
 /// # Errors
 /// None that an explanation can cause.
-pub fn explanation_json(explanation: &Explanation) -> Result<String, ReportError> {
-    summary_json::pretty(&Document {
-        format: FORMAT,
-        explanation,
-    })
+pub fn explanations_json(explanations: &[Explanation]) -> Result<String, ReportError> {
+    match explanations {
+        [explanation] => summary_json::pretty(&Document {
+            format: FORMAT,
+            explanation,
+        }),
+        _ => summary_json::pretty(&Documents {
+            format: FORMAT,
+            explanations,
+        }),
+    }
 }
 
 /// An algorithm followed through: who sends what to whom, and what each rank holds then.
@@ -69,6 +80,9 @@ pub struct Explanation {
     pub received: Vec<u64>,
     /// What it costs.
     pub cost: Cost,
+    /// Why the result is not what the collective promises, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wrong: Option<String>,
     /// The version of fabricsim.
     pub version: String,
 }

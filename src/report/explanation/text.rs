@@ -3,6 +3,7 @@
 use super::MOST_COLUMNS;
 use super::{Cell, CellState, Cost, Explanation, PICTURE, StepView};
 use crate::numbers::{micros, size, trimmed};
+use crate::text_table::{self, Out, left, right};
 use anstyle::{AnsiColor, Style};
 
 const STRONG: Style = Style::new().bold();
@@ -20,9 +21,48 @@ fn paint(text: &str, style: Style, colour: bool) -> String {
     }
 }
 
-/// The whole explanation for a terminal.
+/// Explanations for a terminal: one after the other, and what they cost beside each other.
 #[must_use]
-pub fn explanation_text(explanation: &Explanation, colour: bool) -> String {
+pub fn explanations_text(explanations: &[Explanation], colour: bool) -> String {
+    let mut out = String::new();
+    for explanation in explanations {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out += &explanation_text(explanation, colour);
+    }
+    if explanations.len() > 1 {
+        out += &side_by_side(explanations, colour);
+    }
+    out
+}
+
+/// What algorithms cost, the fastest first.
+fn side_by_side(explanations: &[Explanation], colour: bool) -> String {
+    let mut out = Out::new(colour);
+    out.heading("Side by side");
+    let mut sorted: Vec<&Explanation> = explanations.iter().collect();
+    sorted.sort_by(|a, b| a.cost.simulated_us.total_cmp(&b.cost.simulated_us));
+    let names = ["steps", "volume", "closed form", "counted", "simulated"];
+    let columns = std::iter::once(left("algorithm")).chain(names.map(right));
+    let rows = sorted.iter().map(|explanation| {
+        let cost = &explanation.cost;
+        let closed = cost.closed_form.as_ref();
+        vec![
+            text_table::cell(&explanation.algorithm),
+            text_table::cell(cost.steps.to_string()),
+            text_table::cell(format!("{} S", trimmed(cost.volume, 3))),
+            text_table::cell(closed.map_or_else(|| "none".to_owned(), |f| micros(f.time_us))),
+            text_table::cell(micros(cost.counted_us)),
+            text_table::cell(micros(cost.simulated_us)),
+        ]
+    });
+    out.table(&columns.collect::<Vec<_>>(), &rows.collect::<Vec<_>>());
+    out.text
+}
+
+/// The whole explanation for a terminal.
+fn explanation_text(explanation: &Explanation, colour: bool) -> String {
     let mut out = String::new();
     let heading = format!("{}: {}", explanation.title(), explanation.setting());
     line(&mut out, &paint(&heading, STRONG, colour));
@@ -82,6 +122,11 @@ pub fn explanation_text(explanation: &Explanation, colour: bool) -> String {
         messages(&mut out, explanation, step);
         line(&mut out, "");
         holds(&mut out, &step.holds);
+    }
+    if let Some(wrong) = &explanation.wrong {
+        line(&mut out, "");
+        let text = format!("Wrong: {wrong}");
+        line(&mut out, &paint(&text, PARTIAL, colour));
     }
     line(&mut out, "");
     line(&mut out, &paint("Bytes", STRONG, colour));

@@ -10,4 +10,4 @@ mod svg;
 mod tests;
 
 pub use dot::dot;
-pub use svg::{Faulty, Style, svg};
+pub use svg::{Faulty, Style, numbered_svg, svg};

@@ -258,17 +258,18 @@ impl Scene {
             frame.write(out);
         }
         // Busy lines over idle ones.
-        let mut lines: Vec<(Option<f64>, &Line)> = self
+        let mut lines: Vec<(Option<f64>, usize, &Line)> = self
             .lines
             .iter()
-            .map(|line| (line.busy(style), line))
+            .enumerate()
+            .map(|(number, line)| (line.busy(style), number, line))
             .collect();
         lines.sort_by(|a, b| {
             let (a, b) = (a.0.unwrap_or(-1.0), b.0.unwrap_or(-1.0));
             a.total_cmp(&b)
         });
-        for (busy, line) in lines {
-            line.write(out, style, busy);
+        for (busy, number, line) in lines {
+            line.write(out, style, busy, number);
         }
         // What is faulty is seen over all.
         if let Some(faulty) = style.faulty {
@@ -316,7 +317,12 @@ impl Line {
             .max_by(f64::total_cmp)
     }
 
-    fn write(&self, out: &mut String, style: &Style<'_>, busy: Option<f64>) {
+    fn write(&self, out: &mut String, style: &Style<'_>, busy: Option<f64>, number: usize) {
+        let number = if style.numbered {
+            format!(r#" data-line="{number}""#)
+        } else {
+            String::new()
+        };
         let colour = match (style.utilisation, busy) {
             (None, _) => stroke(self.family).to_owned(),
             (Some(_), Some(share)) => heat(share),
@@ -325,7 +331,7 @@ impl Line {
         let path = self.path();
         let _ = writeln!(
             out,
-            r#"<path d="{path}" fill="none" stroke="{colour}" stroke-width="{:.2}" stroke-linecap="round" opacity="{}"/>"#,
+            r#"<path{number} d="{path}" fill="none" stroke="{colour}" stroke-width="{:.2}" stroke-linecap="round" opacity="{}"/>"#,
             line_width(self.rate, self.thin),
             if self.thin < 0.7 { "0.6" } else { "0.85" }
         );

@@ -23,6 +23,8 @@ pub struct Style<'a> {
     pub utilisation: Option<&'a dyn Fn(LinkId) -> Option<f64>>,
     /// In place of the topology's own title.
     pub title: Option<&'a str>,
+    /// Lines carry their numbers, as `data-line`, for programs that colour them.
+    pub numbered: bool,
     /// What is marked as faulty; of many nodes, the first one with such a thing is drawn in full.
     pub faulty: Option<Faulty<'a>>,
 }
@@ -54,6 +56,12 @@ impl Faulty<'_> {
 /// Draws the machine: a whole SVG document with text in any sans-serif face.
 #[must_use]
 pub fn svg(topology: &Topology, style: &Style<'_>) -> String {
+    numbered_svg(topology, style).0
+}
+
+/// The same, and the links that each line stands for, in order of the lines' numbers.
+#[must_use]
+pub fn numbered_svg(topology: &Topology, style: &Style<'_>) -> (String, Vec<Vec<LinkId>>) {
     let top = 96.0;
     let (page, width, bottom) = if topology.nodes.len() <= 2 {
         detail::draw(topology, top)
@@ -91,7 +99,8 @@ pub fn svg(topology: &Topology, style: &Style<'_>) -> String {
     out.push_str(&body);
     out.push_str(&legend);
     out.push_str("</svg>\n");
-    xml(&out).into_owned()
+    let lines = page.scene.lines.into_iter().map(|line| line.links);
+    (xml(&out).into_owned(), lines.collect())
 }
 
 fn subtitle(topology: &Topology) -> String {

@@ -90,6 +90,7 @@ fn drawings_are_whole_documents_of_modest_size() {
             std::fs::write(folder.join(format!("{name}.svg")), text).unwrap();
             let busy = |link: LinkId| Some(f64::from(link.0 % 101) / 100.0);
             let style = Style {
+                numbered: false,
                 utilisation: Some(&busy),
                 title: None,
                 faulty: None,
@@ -115,6 +116,7 @@ fn use_colours_the_lines() {
     let topology = build(&pair(), 1);
     let full = |_: LinkId| Some(1.0);
     let style = Style {
+        numbered: false,
         utilisation: Some(&full),
         title: Some("Use <of> & links"),
         faulty: None,
@@ -145,6 +147,7 @@ fn what_is_faulty_is_marked_and_its_node_drawn_in_full() {
     };
     let device = |device: DeviceId| device == nic;
     let style = Style {
+        numbered: false,
         faulty: Some(Faulty {
             link: &link,
             device: &device,

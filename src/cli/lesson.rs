@@ -1,0 +1,118 @@
+//! `fabricsim lesson`: the course.
+
+use super::budget::BudgetArgs;
+use super::{CliError, terminal};
+use fabricsim_lessons::course::{LessonFile, Made, index_page, lessons, make_lesson};
+use fabricsim_report::lesson::{lesson_page, lesson_text, lessons_text};
+use fabricsim_report::write_file;
+use fabricsim_topology::error::candidates;
+use std::path::{Path, PathBuf};
+
+/// Lessons that move: a question, a picture, a knob and a check.
+///
+/// `lesson list` names them in the order of a lecture, `lesson NAME` writes one as a page that needs no
+/// other file, `lesson all -o DIR` all of them and an index. What they show is simulated when they are
+/// made.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// A lesson's name, `list` or `all`; or the file of a lesson of your own
+    #[arg(value_name = "NAME|FILE|list|all", default_value = "list")]
+    what: String,
+    /// The page; of `all` the folder [default: NAME.html; of all: lessons]
+    #[arg(short, long, value_name = "FILE|DIR")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    budget: BudgetArgs,
+}
+
+pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
+    match args.what.as_str() {
+        "list" => list(quiet),
+        "all" => all(args, quiet),
+        name => one(name, args, quiet),
+    }
+}
+
+fn list(quiet: bool) -> Result<(), CliError> {
+    if quiet {
+        return Ok(());
+    }
+    let rows = lessons().filter_map(|lesson| {
+        let (title, question) = lesson.headline()?;
+        let section = lesson.section.unwrap_or_default().to_owned();
+        Some([section, lesson.name.to_string(), title, question])
+    });
+    terminal::print(&lessons_text(&rows.collect::<Vec<_>>(), terminal::colour()))?;
+    Ok(())
+}
+
+fn one(name: &str, args: &Args, quiet: bool) -> Result<(), CliError> {
+    let lesson = find(name)?;
+    let made = make(&lesson, args)?;
+    let path = args
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("{}.html", lesson.name)));
+    write_file(&path, lesson_page(&made.lesson)?.as_bytes())?;
+    if !quiet {
+        let text = lesson_text(&made.lesson, terminal::colour());
+        terminal::print(&format!("{text}\n{}\n", path.display()))?;
+    }
+    Ok(())
+}
+
+fn all(args: &Args, quiet: bool) -> Result<(), CliError> {
+    let folder = args
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("lessons"));
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| CliError::Usage(format!("{}: {error}", folder.display())))?;
+    let mut made = Vec::new();
+    for lesson in lessons() {
+        let page = make(lesson, args)?;
+        let path = folder.join(format!("{}.html", lesson.name));
+        write_file(&path, lesson_page(&page.lesson)?.as_bytes())?;
+        if !quiet {
+            terminal::print(&format!("{}\n", path.display()))?;
+        }
+        made.push(page);
+    }
+    let index: PathBuf = Path::new(&folder).join("index.html");
+    write_file(&index, index_page(&made).as_bytes())?;
+    if !quiet {
+        terminal::print(&format!("{}\n", index.display()))?;
+    }
+    Ok(())
+}
+
+fn make(lesson: &LessonFile, args: &Args) -> Result<Made, CliError> {
+    Ok(make_lesson(lesson, &args.budget.budget(false))?)
+}
+
+/// A file, if there is one, else a lesson of the course.
+fn find(name: &str) -> Result<LessonFile, CliError> {
+    let path = Path::new(name);
+    if path.is_file() {
+        let wrong = |error| CliError::Usage(format!("{name}: {error}"));
+        let stem = path.file_stem().unwrap_or(path.as_os_str());
+        return Ok(LessonFile {
+            name: stem.to_string_lossy().into_owned().into(),
+            section: None,
+            text: std::fs::read_to_string(path).map_err(wrong)?.into(),
+        });
+    }
+    let known = lessons().find(|lesson| lesson.name == name).cloned();
+    known.ok_or_else(|| {
+        let names: Vec<&str> = lessons().map(|lesson| lesson.name.as_ref()).collect();
+        let near = candidates(name, names.iter().copied());
+        let meant = match near.first() {
+            Some(near) => format!("; did you mean `{near}`?"),
+            None => String::new(),
+        };
+        CliError::Usage(format!(
+            "there is no lesson `{name}`{meant}\nlessons: {}",
+            names.join(", ")
+        ))
+    })
+}

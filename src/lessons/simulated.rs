@@ -1,0 +1,121 @@
+//! Scenes of scenarios: what the engine simulates is what is played.
+
+use super::LessonError;
+use fabricsim_budget::Budget;
+use fabricsim_experiment::{Scenario, Silent, ValidVariant, run, validate};
+use fabricsim_report::lesson::{Picture, Scene, lanes_picture, machine_picture};
+use fabricsim_report::numbers::{micros, size};
+use fabricsim_report::record::Timeline;
+use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Variant};
+use fabricsim_topology::{Topology, draw};
+use fabricsim_units::Time;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Drawings of machines that scenes share, each once.
+#[derive(Debug, Default)]
+pub(super) struct Drawings {
+    pub(super) all: Vec<String>,
+    /// Of each: which of its lines a link, known by its name, belongs to.
+    lines: Vec<BTreeMap<String, u32>>,
+}
+
+impl Drawings {
+    /// The number of a machine's drawing.
+    fn of(&mut self, topology: &Topology) -> usize {
+        let style = draw::Style {
+            numbered: true,
+            ..draw::Style::default()
+        };
+        let (svg, lines) = draw::numbered_svg(topology, &style);
+        if let Some(known) = self.all.iter().position(|known| *known == svg) {
+            return known;
+        }
+        let named = (0u32..).zip(&lines).flat_map(|(number, links)| {
+            let name = move |&link| (topology.link_name(link), number);
+            links.iter().map(name)
+        });
+        self.lines.push(named.collect());
+        self.all.push(svg);
+        self.all.len() - 1
+    }
+}
+
+/// What was simulated: a scene, and the numbers of the run.
+pub(super) struct Simulated {
+    pub(super) scene: Scene,
+    pub(super) metrics: Metrics,
+}
+
+/// Runs a scenario with one variant and makes a scene of it. Of a collective links of the machine are
+/// shown, of other jobs the streams of some `ranks`.
+pub(super) fn simulated(
+    scenario: Scenario,
+    name: &str,
+    ranks: &[u32],
+    budget: &Budget,
+    drawings: &mut Drawings,
+) -> Result<Simulated, LessonError> {
+    let experiment = validate(scenario, Path::new(""))?;
+    // Drawings show every link, so every worker is simulated.
+    let budget = Budget {
+        exact_full: true,
+        ..budget.clone()
+    };
+    let outputs = Outputs::of([Output::Timeline, Output::Plots]);
+    let results = run(&experiment, &budget, &outputs, &mut Silent)?;
+    let (Some(variant), Some(valid)) = (
+        results.summary.variants.first(),
+        experiment.variants.first(),
+    ) else {
+        return Err(LessonError::NothingRan);
+    };
+    let record = results.records.first().map(|record| &record.recorded);
+    let (picture, end) = match record {
+        Some(Recording::Collective { timeline, .. }) => of_machine(timeline, valid, drawings),
+        Some(Recording::Training(timeline)) => {
+            let (picture, took) = lanes_picture(timeline, ranks);
+            (Picture::Lanes(picture), took)
+        }
+        None => return Err(LessonError::NothingRan),
+    };
+    let scene = Scene {
+        name: name.to_owned(),
+        about: about(variant),
+        end,
+        took: micros(end.micros()),
+        cost: None,
+        notes: Vec::new(),
+        picture,
+    };
+    Ok(Simulated {
+        scene,
+        metrics: variant.metrics.clone(),
+    })
+}
+
+fn of_machine(
+    timeline: &Timeline,
+    variant: &ValidVariant,
+    drawings: &mut Drawings,
+) -> (Picture, Time) {
+    let drawing = drawings.of(variant.topology());
+    let lines = &drawings.lines[drawing];
+    let picture = machine_picture(timeline, drawing, &|link| lines.get(link).copied());
+    (Picture::Machine(picture), timeline.end)
+}
+
+/// What a run was of, in a few words.
+fn about(variant: &Variant) -> String {
+    match &variant.job {
+        JobResult::Collective(result) => result.shown_row().map_or_else(String::new, |row| {
+            let channels = match row.channels {
+                1 => "1 channel".to_owned(),
+                channels => format!("{channels} channels"),
+            };
+            let (algo, proto) = (&row.algo, &row.proto);
+            format!("{}, {algo} {proto}, {channels}", size(row.bytes as f64))
+        }),
+        _ => variant.topology_title.clone(),
+    }
+}
