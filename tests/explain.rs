@@ -191,3 +191,141 @@ fn a_simulation_that_does_not_end_is_an_answer_and_no_bad_input() {
     );
     assert!(output.stdout.is_empty());
 }
+
+/// Several algorithms: each by itself, then what they cost beside each other, the fastest first.
+#[test]
+fn algorithms_are_set_side_by_side() {
+    let text = stdout(&["all-reduce", "--algo", "ring,tree,nvls", "--ranks", "8"]);
+    for title in [
+        "all-reduce by ring",
+        "all-reduce by tree",
+        "all-reduce by nvls",
+    ] {
+        assert!(text.contains(title), "{title}");
+    }
+    let (_, beside) = text.split_once("Side by side\n").unwrap();
+    let names: Vec<&str> = beside
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(names, ["nvls", "ring", "tree"]);
+    let json = stdout(&["all-reduce", "--algo", "ring,tree", "--json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["explanations"][1]["algorithm"], "tree");
+}
+
+/// On a machine the figures are those of the same operation by itself.
+#[test]
+fn a_machine_gives_what_collective_gives() {
+    let machines: [(&[&str], &[&str], &str); 2] = [
+        (&["-t", "dgx-h100"], &[], "ring,tree,nvls"),
+        (
+            &[
+                "-t",
+                "superpod-h100",
+                "--nodes",
+                "8",
+                "--gpus-per-node",
+                "1",
+            ],
+            &["--env", "NCCL_COLLNET_ENABLE=1"],
+            "ring,tree,sharp",
+        ),
+    ];
+    for (machine, switches, algorithms) in machines {
+        let args = [&["all-reduce", "--algo", algorithms, "--json"], machine].concat();
+        let lesson: Value = serde_json::from_str(&stdout(&args)).unwrap();
+        let positions = lesson["positions"].as_array().unwrap();
+        let mut compared = 0;
+        for (size, label) in [("8K", "8 KiB"), ("8M", "8 MiB"), ("1G", "1 GiB")] {
+            let position = positions.iter().find(|p| p["label"] == label).unwrap();
+            for figure in position["figures"].as_array().unwrap() {
+                let algorithm = figure["of"].as_str().unwrap();
+                let mut command = Command::cargo_bin("fabricsim").unwrap();
+                command.args(["collective", "all-reduce", "--isolated", "--json"]);
+                command
+                    .args(["--size", size, "--algo", algorithm])
+                    .args(machine);
+                if algorithm.starts_with("collnet") {
+                    command.args(switches);
+                }
+                let output = command.assert().success().get_output().stdout.clone();
+                let rows: Value = serde_json::from_slice(&output).unwrap();
+                let alone = rows["rows"][0]["time_us"].as_f64().unwrap();
+                let shown = figure["value"].as_f64().unwrap() / 1e3;
+                // Pages have tenths of nanoseconds.
+                assert!(
+                    (alone - shown).abs() <= 1e-4,
+                    "{algorithm} {size}: {alone} {shown}"
+                );
+                compared += 1;
+            }
+        }
+        assert_eq!(compared, 9);
+    }
+}
+
+#[test]
+fn an_algorithm_file_that_is_wrong_shows_where_and_fails() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/wrong.xml");
+    let assert = explain(&["all-reduce", "--algo-file", file])
+        .assert()
+        .code(1);
+    let output = assert.get_output();
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(
+        text.contains("Step 4") && text.contains("\nWrong: rank 0"),
+        "{text}"
+    );
+    let error = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(
+        error.contains("chain that forgets rank 2 does not do its all-reduce"),
+        "{error}"
+    );
+    let refused = explain(&["all-gather", "--algo-file", file])
+        .assert()
+        .code(2);
+    let error = String::from_utf8(refused.get_output().stderr.clone()).unwrap();
+    assert!(error.contains("an algorithm for all-reduce"), "{error}");
+}
+
+/// 16:9, no background, text that can be read from the last row.
+#[test]
+fn slides_are_a_picture_a_step() {
+    let folder = tempfile::tempdir().unwrap();
+    explain(&["all-reduce", "--algo", "ring,nvls", "-q", "--slides"])
+        .arg(folder.path())
+        .assert()
+        .success();
+    let mut names: Vec<String> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    // The ring of four has six steps.
+    assert_eq!(names.first().unwrap(), "animated.svg");
+    assert_eq!(names.len(), 1 + 7);
+    for name in names {
+        let text = std::fs::read_to_string(folder.path().join(&name)).unwrap();
+        let drawing = roxmltree::Document::parse(&text).unwrap();
+        let root = drawing.root_element();
+        assert_eq!(root.attribute("viewBox"), Some("0 0 1280 720"));
+        let whole = |node: &roxmltree::Node<'_, '_>| node.attribute("width") == Some("100%");
+        assert!(
+            !drawing.descendants().any(|node| whole(&node)),
+            "{name}: a background"
+        );
+        let texts = drawing
+            .descendants()
+            .filter(|node| node.has_tag_name("text"));
+        for node in texts {
+            let size: f64 = node.attribute("font-size").unwrap().parse().unwrap();
+            assert!(size >= 14.0, "{name}: text of {size}");
+        }
+        let moves = drawing
+            .descendants()
+            .any(|node| node.has_tag_name("animateMotion"));
+        assert_eq!(moves, name == "animated.svg");
+    }
+}

@@ -42,6 +42,16 @@ pub enum CliError {
         /// The folder of the results.
         results: PathBuf,
     },
+    /// An algorithm's file that does not do what it says.
+    #[error("{name} does not do its {collective}: {problem}")]
+    WrongAlgorithm {
+        /// The file's name for it.
+        name: String,
+        /// What it says it does.
+        collective: String,
+        /// Where it does not.
+        problem: String,
+    },
     /// A job that fits into no GPU's memory as it is divided.
     #[error("nothing fits into the memory of its GPUs; the results say what it needs")]
     NothingFits,
@@ -86,6 +96,7 @@ impl CliError {
             | CliError::Explain(ExplainError::Simulation(_))
             | CliError::Lesson(LessonError::Scenario(ScenarioError::Simulation { .. }))
             | CliError::Found { .. }
+            | CliError::WrongAlgorithm { .. }
             | CliError::NothingFits
             | CliError::NoLayout
             | CliError::NoPointDone(_)

@@ -1,6 +1,7 @@
 //! `fabricsim explain`: an algorithm step by step.
 
 use super::budget::BudgetArgs;
+use super::lesson::write_slides;
 use super::{CliError, one_of, output, terminal};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use fabricsim_collective::{Collective, MscclAlgorithm};
@@ -63,7 +64,10 @@ pub(super) struct Args {
     /// Prints one JSON document
     #[arg(long)]
     json: bool,
-    /// Writes a page with a drawing for each step, or the JSON document, in place of text
+    /// Also writes slides into this folder: step-N.svg, and animated.svg, which moves
+    #[arg(long, value_name = "DIR")]
+    slides: Option<PathBuf>,
+    /// Writes a page on which the steps are played, or the JSON document, in place of text
     #[arg(short, long, value_name = "FILE", value_parser = output::file_ending_in(&["html", "json"]))]
     output: Option<PathBuf>,
 }
@@ -78,6 +82,9 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         return on_machine(args, machine, quiet);
     }
     let specs = specs(args)?;
+    if let Some(folder) = &args.slides {
+        write_slides(folder, &explained(&specs)?)?;
+    }
     let explanations: Vec<Explanation> = specs.iter().map(explain).collect::<Result<_, _>>()?;
     if let Some(path) = &args.output {
         let text = match output::ending(path).as_deref() {
@@ -91,7 +98,14 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     } else if args.output.is_none() && !quiet {
         terminal::print(&explanations_text(&explanations, terminal::colour()))?;
     }
-    Ok(())
+    match explanations.into_iter().find(|one| one.wrong.is_some()) {
+        Some(explanation) => Err(CliError::WrongAlgorithm {
+            problem: explanation.wrong.unwrap_or_default(),
+            name: explanation.algorithm,
+            collective: explanation.collective,
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Sizes of a machine's page, beside the one that is asked for.
@@ -116,6 +130,9 @@ fn on_machine(args: &Args, machine: &str, quiet: bool) -> Result<(), CliError> {
         sizes: sizes.into_iter().map(Bytes::new).collect(),
     };
     let lesson = explained_on(&spec, &args.budget.budget(true))?;
+    if let Some(folder) = &args.slides {
+        write_slides(folder, &lesson)?;
+    }
     if let Some(path) = &args.output {
         let text = match output::ending(path).as_deref() {
             Some("json") => lesson_json(&lesson)?,

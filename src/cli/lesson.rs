@@ -2,8 +2,10 @@
 
 use super::budget::BudgetArgs;
 use super::{CliError, terminal};
-use fabricsim_lessons::course::{LessonFile, Made, index_page, lessons, make_lesson};
-use fabricsim_report::lesson::{lesson_page, lesson_text, lessons_text};
+use fabricsim_lessons::course::{LessonFile, lessons, make_lesson};
+use fabricsim_report::lesson::{
+    Lesson, index_page, lesson_page, lesson_text, lessons_text, slides,
+};
 use fabricsim_report::write_file;
 use fabricsim_topology::error::candidates;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,10 @@ pub(super) struct Args {
     /// The page; of `all` the folder [default: NAME.html; of all: lessons]
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
+    /// Also writes slides into this folder: step-N.svg, and animated.svg, which moves; of `all` a
+    /// folder for each lesson
+    #[arg(long, value_name = "DIR")]
+    slides: Option<PathBuf>,
     #[command(flatten)]
     budget: BudgetArgs,
 }
@@ -53,9 +59,12 @@ fn one(name: &str, args: &Args, quiet: bool) -> Result<(), CliError> {
         .output
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("{}.html", lesson.name)));
-    write_file(&path, lesson_page(&made.lesson)?.as_bytes())?;
+    write_file(&path, lesson_page(&made)?.as_bytes())?;
+    if let Some(folder) = &args.slides {
+        write_slides(folder, &made)?;
+    }
     if !quiet {
-        let text = lesson_text(&made.lesson, terminal::colour());
+        let text = lesson_text(&made, terminal::colour());
         terminal::print(&format!("{text}\n{}\n", path.display()))?;
     }
     Ok(())
@@ -66,27 +75,48 @@ fn all(args: &Args, quiet: bool) -> Result<(), CliError> {
         .output
         .clone()
         .unwrap_or_else(|| PathBuf::from("lessons"));
-    std::fs::create_dir_all(&folder)
-        .map_err(|error| CliError::Usage(format!("{}: {error}", folder.display())))?;
+    make_folder(&folder)?;
     let mut made = Vec::new();
     for lesson in lessons() {
         let page = make(lesson, args)?;
         let path = folder.join(format!("{}.html", lesson.name));
-        write_file(&path, lesson_page(&page.lesson)?.as_bytes())?;
+        write_file(&path, lesson_page(&page)?.as_bytes())?;
+        if let Some(folder) = &args.slides {
+            write_slides(&folder.join(lesson.name.as_ref()), &page)?;
+        }
         if !quiet {
             terminal::print(&format!("{}\n", path.display()))?;
         }
-        made.push(page);
+        made.push((lesson.name.as_ref(), page));
     }
+    let listed: Vec<(&str, &Lesson)> = made.iter().map(|(name, page)| (*name, page)).collect();
     let index: PathBuf = Path::new(&folder).join("index.html");
-    write_file(&index, index_page(&made).as_bytes())?;
+    write_file(&index, index_page(&listed).as_bytes())?;
     if !quiet {
         terminal::print(&format!("{}\n", index.display()))?;
     }
     Ok(())
 }
 
-fn make(lesson: &LessonFile, args: &Args) -> Result<Made, CliError> {
+fn make_folder(folder: &Path) -> Result<(), CliError> {
+    let failed = |error| CliError::Usage(format!("{}: {error}", folder.display()));
+    std::fs::create_dir_all(folder).map_err(failed)
+}
+
+/// Writes the slides of the position that a lesson shows first.
+pub(super) fn write_slides(folder: &Path, lesson: &Lesson) -> Result<(), CliError> {
+    let all = slides(lesson);
+    if all.is_empty() {
+        return Ok(());
+    }
+    make_folder(folder)?;
+    for slide in all {
+        write_file(&folder.join(slide.name), slide.text.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn make(lesson: &LessonFile, args: &Args) -> Result<Lesson, CliError> {
     Ok(make_lesson(lesson, &args.budget.budget(false))?)
 }
 

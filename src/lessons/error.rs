@@ -2,6 +2,7 @@
 
 use super::ExplainError;
 use fabricsim_experiment::ScenarioError;
+use fabricsim_report::lesson::NotShown;
 use thiserror::Error;
 
 /// Why there is no lesson.
@@ -40,6 +41,9 @@ pub enum LessonError {
     /// Two answers are equally right; a bug.
     #[error("its check has more than one answer")]
     NoAnswer,
+    /// A rank or a stream is not there.
+    #[error(transparent)]
+    NotShown(#[from] NotShown),
     /// Nothing was recorded; a bug.
     #[error("nothing of its run was recorded")]
     NothingRan,

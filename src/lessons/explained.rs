@@ -75,6 +75,7 @@ pub fn explained(specs: &[ExplainSpec]) -> Result<Lesson, ExplainError> {
         see: Vec::new(),
         check: None,
         drawings: Vec::new(),
+        heat: Vec::new(),
         leaves_out: ABSTRACT.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })

@@ -1,7 +1,7 @@
 //! The page of `explain -t`: algorithms side by side on a machine, as NCCL would run them there.
 
 use super::explained::{listed, time};
-use super::simulated::{Drawings, simulated};
+use super::simulated::{Drawings, heat, simulated};
 use super::{ExplainAlgorithm, LessonError};
 use fabricsim_budget::Budget;
 use fabricsim_collective::Collective;
@@ -9,7 +9,7 @@ use fabricsim_experiment::{
     CollectiveSpec, EnvValue, JobSpec, Scenario, ScenarioSpec, SizesSpec, TopologyRef,
 };
 use fabricsim_nccl::Algorithm;
-use fabricsim_report::lesson::{Knob, Lesson, Position};
+use fabricsim_report::lesson::{Knob, Lesson, Position, Shown};
 use fabricsim_report::numbers::size;
 use fabricsim_units::Bytes;
 
@@ -43,7 +43,7 @@ pub fn explained_on(spec: &MachineSpec, budget: &Budget) -> Result<Lesson, Lesso
         let mut scenes = Vec::new();
         for (name, algorithm) in named(spec)? {
             let scenario = scenario(spec, algorithm, bytes)?;
-            let ran = simulated(scenario, &name, &[], budget, &mut drawings)?;
+            let ran = simulated(scenario, &name, Shown::default(), budget, &mut drawings)?;
             scenes.push(ran.scene);
         }
         positions.push(Position {
@@ -69,6 +69,7 @@ pub fn explained_on(spec: &MachineSpec, budget: &Budget) -> Result<Lesson, Lesso
         see: Vec::new(),
         check: None,
         drawings: drawings.all,
+        heat: heat(),
         leaves_out: "One cold operation each, as `fabricsim collective --isolated` simulates it: with NCCL's protocols, its kernels' launch, and the machine's links.".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })

@@ -58,6 +58,7 @@ pub fn steps_scene(spec: &ExplainSpec) -> Result<Scene, ExplainError> {
         steps: step_times(&followed),
         wrong: followed.walk.wrong.as_ref().map(ToString::to_string),
         words: values.words,
+        identities: values.identities,
         values: values.parts,
     };
     let setting = match (spec.ranks, followed.nodes) {

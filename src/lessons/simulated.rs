@@ -3,7 +3,7 @@
 use super::LessonError;
 use fabricsim_budget::Budget;
 use fabricsim_experiment::{Scenario, Silent, ValidVariant, run, validate};
-use fabricsim_report::lesson::{Picture, Scene, lanes_picture, machine_picture};
+use fabricsim_report::lesson::{Picture, Scene, Shown, lanes_picture, machine_picture};
 use fabricsim_report::numbers::{micros, size};
 use fabricsim_report::record::Timeline;
 use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Variant};
@@ -41,6 +41,13 @@ impl Drawings {
     }
 }
 
+/// Colours of links, from unused to full.
+pub(super) fn heat() -> Vec<String> {
+    (0..=20)
+        .map(|step| draw::heat(f64::from(step) / 20.0))
+        .collect()
+}
+
 /// What was simulated: a scene, and the numbers of the run.
 pub(super) struct Simulated {
     pub(super) scene: Scene,
@@ -48,11 +55,11 @@ pub(super) struct Simulated {
 }
 
 /// Runs a scenario with one variant and makes a scene of it. Of a collective links of the machine are
-/// shown, of other jobs the streams of some `ranks`.
+/// shown, of other jobs streams.
 pub(super) fn simulated(
     scenario: Scenario,
     name: &str,
-    ranks: &[u32],
+    shown: Shown<'_>,
     budget: &Budget,
     drawings: &mut Drawings,
 ) -> Result<Simulated, LessonError> {
@@ -74,7 +81,11 @@ pub(super) fn simulated(
     let (picture, end) = match record {
         Some(Recording::Collective { timeline, .. }) => of_machine(timeline, valid, drawings),
         Some(Recording::Training(timeline)) => {
-            let (picture, took) = lanes_picture(timeline, ranks);
+            let (mut picture, took) = lanes_picture(timeline, shown)?;
+            if matches!(variant.job, JobResult::Serving(_)) {
+                picture.call("forward", "passes with prompts");
+                picture.call("other", "passes that only generate");
+            }
             (Picture::Lanes(picture), took)
         }
         None => return Err(LessonError::NothingRan),
@@ -116,6 +127,9 @@ fn about(variant: &Variant) -> String {
             let (algo, proto) = (&row.algo, &row.proto);
             format!("{}, {algo} {proto}, {channels}", size(row.bytes as f64))
         }),
-        _ => variant.topology_title.clone(),
+        _ => match variant.gpus {
+            1 => format!("{}, 1 GPU", variant.topology),
+            gpus => format!("{}, {gpus} GPUs", variant.topology),
+        },
     }
 }

@@ -106,11 +106,12 @@ fn machine_place(path: &str) -> Option<&str> {
     (!["name", "path", "inline"].contains(&first)).then_some(inner)
 }
 
-/// The scenario with values in their places. Relative paths start at `folder`.
+/// The scenario with values in their places, which have short names (`size`, `gpus`,
+/// `oversubscription`). Relative paths start at `folder`.
 ///
 /// # Errors
 /// A value without a place, or one that does not belong there.
-pub(crate) fn with_values(
+pub fn with_values(
     base: &Value,
     origin: &str,
     set: &[(String, Value)],

@@ -27,7 +27,21 @@ macro_rules! part {
 
 /// The parts of the lecture.
 const PARTS: [&[LessonFile]; 3] = [
-    part!("Collectives", "collectives", "ring"),
+    part!(
+        "Collectives",
+        "collectives",
+        "ring",
+        "tree",
+        "double-tree",
+        "nvls",
+        "sharp",
+        "pat",
+        "recursive-doubling",
+        "hierarchical",
+        "pipelined-broadcast",
+        "multicast",
+        "all-to-all",
+    ),
     part!("Training", "training", "ddp-buckets"),
     part!("Machines", "machine", "pcie-or-nvlink"),
 ];

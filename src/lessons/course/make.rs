@@ -4,37 +4,30 @@ use super::catalogue::LessonFile;
 use super::checks::check;
 use super::spec::{ChangeSpec, FigureSpec, LessonSpec, PictureSpec};
 use crate::explained::{ABSTRACT, time};
-use crate::simulated::{Drawings, simulated};
+use crate::simulated::{Drawings, heat, simulated};
 use crate::{ExplainAlgorithm, ExplainSpec, LessonError, steps_scene};
 use fabricsim_budget::Budget;
 use fabricsim_collective::Collective;
 use fabricsim_experiment::catalogue;
-use fabricsim_experiment::{Scenario, changed, parse};
+use fabricsim_experiment::sweep::with_values;
+use fabricsim_experiment::{Machines, Scenario, parse};
 use fabricsim_report::Metrics;
-use fabricsim_report::lesson::{Figure, Knob, Lesson, Position, Scene};
+use fabricsim_report::lesson::{Figure, Knob, Lesson, Position, Scene, Shown};
 use fabricsim_report::numbers::three_digits;
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// What pictures of machines leave out.
 const SIMULATED: &str = "Simulated as `fabricsim run` does it, from the same scenario.";
-
-/// A lesson that was made.
-#[derive(Debug, Clone)]
-pub struct Made {
-    /// Its name.
-    pub name: String,
-    /// What its page plays.
-    pub lesson: Lesson,
-}
 
 /// Simulates what a lesson of the course shows.
 ///
 /// # Errors
 /// A file that is wrong (a bug), or a simulation that fails.
-pub fn make_lesson(file: &LessonFile, budget: &Budget) -> Result<Made, LessonError> {
+pub fn make_lesson(file: &LessonFile, budget: &Budget) -> Result<Lesson, LessonError> {
     let of_lesson = |source| LessonError::File {
         name: file.name.to_string(),
         source,
@@ -70,34 +63,31 @@ pub fn make_lesson(file: &LessonFile, budget: &Budget) -> Result<Made, LessonErr
         PictureSpec::Steps(_) => ABSTRACT,
         PictureSpec::Scenario(_) | PictureSpec::Streams { .. } => SIMULATED,
     };
-    Ok(Made {
-        name: file.name.to_string(),
-        lesson: Lesson {
-            title: spec.title,
-            section: file.section.map(str::to_owned),
-            question: Some(spec.question),
-            knob: Knob {
-                name: spec.knob.name,
-                shown: spec.knob.shown.min(positions.len().saturating_sub(1)),
-                stacked: spec.knob.stacked,
-                figure: figure.map_or_else(|| "time".to_owned(), |f| f.name.clone()),
-                unit,
-                positions,
-            },
-            see: spec.see,
-            check: Some(check),
-            drawings: drawings.all,
-            leaves_out: leaves_out.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+    Ok(Lesson {
+        title: spec.title,
+        section: file.section.map(str::to_owned),
+        question: Some(spec.question),
+        knob: Knob {
+            name: spec.knob.name,
+            shown: spec.knob.shown.min(positions.len().saturating_sub(1)),
+            stacked: spec.knob.stacked,
+            figure: figure.map_or_else(|| "time".to_owned(), |f| f.name.clone()),
+            unit,
+            positions,
         },
+        see: spec.see,
+        check: Some(check),
+        drawings: drawings.all,
+        heat: heat(),
+        leaves_out: leaves_out.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
     })
 }
 
 /// The scenes of each position; one without a name of its own, if the file has none.
 fn scenes_of(spec: &LessonSpec) -> Vec<ChangeSpec> {
     if spec.scenes.is_empty() {
-        let (name, set) = (String::new(), BTreeMap::new());
-        return vec![ChangeSpec { name, set }];
+        return vec![ChangeSpec::default()];
     }
     spec.scenes.clone()
 }
@@ -111,7 +101,8 @@ fn played(
 ) -> Result<(Scene, Option<Metrics>), LessonError> {
     let mut set = scene.set.clone();
     set.extend(position.set.clone());
-    let (base, ranks): (&Value, &[u32]) = match &spec.picture {
+    set.extend(position.of.get(&scene.name).cloned().unwrap_or_default());
+    let (base, shown) = match &spec.picture {
         PictureSpec::Steps(base) => {
             let mut fields = base.clone();
             fields.extend(set);
@@ -121,15 +112,18 @@ fn played(
             }
             return Ok((played, None));
         }
-        PictureSpec::Scenario(base) => (base, &[]),
-        PictureSpec::Streams { ranks, scenario } => (scenario, ranks),
+        PictureSpec::Scenario(base) => (base, Shown::default()),
+        PictureSpec::Streams {
+            ranks,
+            only,
+            scenario,
+        } => {
+            let streams = only;
+            (scenario, Shown { ranks, streams })
+        }
     };
     let scenario = scenario(base, &set)?;
-    let name = match scene.name.as_str() {
-        "" => scenario.spec.name.clone(),
-        name => name.to_owned(),
-    };
-    let ran = simulated(scenario, &name, ranks, budget, drawings)?;
+    let ran = simulated(scenario, &scene.name, shown, budget, drawings)?;
     Ok((ran.scene, Some(ran.metrics)))
 }
 
@@ -148,7 +142,9 @@ fn scenario(base: &Value, set: &BTreeMap<String, Value>) -> Result<Scenario, Les
         }
         written => written.clone(),
     };
-    Ok(changed(&json, origin, "set", set)?)
+    let set: Vec<(String, Value)> = set.clone().into_iter().collect();
+    let site = (Path::new(""), &Machines::default());
+    Ok(with_values(&json, origin, &set, site)?)
 }
 
 /// An algorithm on an abstract machine, as a lesson's file has it.

@@ -2,10 +2,8 @@
 
 mod catalogue;
 mod checks;
-mod index;
 mod make;
 mod spec;
 
 pub use catalogue::{LessonFile, lessons};
-pub use index::index_page;
-pub use make::{Made, make_lesson};
+pub use make::make_lesson;

@@ -33,25 +33,31 @@ pub(super) enum PictureSpec {
     Steps(BTreeMap<String, Value>),
     /// A scenario: of a collective the machine's links, of a job streams.
     Scenario(Value),
-    /// A job whose streams are shown for these ranks alone.
+    /// A job of which only some streams are shown.
     Streams {
         /// The ranks; all that are recorded, if there is none.
         #[serde(default)]
         ranks: Vec<u32>,
+        /// The streams, by name; all, if there is none.
+        #[serde(default)]
+        only: Vec<String>,
         /// The scenario.
         scenario: Value,
     },
 }
 
 /// Values that are changed.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChangeSpec {
     /// A position's label, or a scene's name.
     pub(super) name: String,
-    /// Values by their places, as `--set` takes them.
+    /// Values by their places, or by their short names, as axes of sweeps take them.
     #[serde(default)]
     pub(super) set: BTreeMap<String, Value>,
+    /// Of a position: values for single scenes, by the scene's name.
+    #[serde(default)]
+    pub(super) of: BTreeMap<String, BTreeMap<String, Value>>,
 }
 
 /// What is turned.

@@ -12,17 +12,76 @@ const MOST_BARS: usize = 700;
 /// Bars shorter than this part of the time shown are joined to their neighbours first.
 const GRAINS: [u64; 5] = [4000, 1500, 600, 250, 100];
 
-/// The last step of some ranks (all, if none is given), and how long it takes.
-#[must_use]
-pub fn lanes_picture(timeline: &JobTimeline, ranks: &[u32]) -> (LanesPicture, Time) {
+/// Which streams of a job are shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Shown<'a> {
+    /// Those of these ranks; of all that are recorded, if there is none.
+    pub ranks: &'a [u32],
+    /// Those of these names; all, if there is none.
+    pub streams: &'a [String],
+}
+
+/// What cannot be shown: a rank that is not recorded, or a stream that no rank has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotShown {
+    /// A rank.
+    #[error("rank {rank} is not recorded; those that are: {known:?}")]
+    Rank {
+        /// What was asked for.
+        rank: u32,
+        /// What there is.
+        known: Vec<u32>,
+    },
+    /// A stream.
+    #[error("no rank has a stream `{stream}`; there are {}", known.join(", "))]
+    Stream {
+        /// What was asked for.
+        stream: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+}
+
+impl Shown<'_> {
+    /// Whether all that is asked for is there.
+    fn check(&self, timeline: &JobTimeline) -> Result<(), NotShown> {
+        let known: Vec<u32> = timeline.ranks.iter().map(|(rank, ..)| *rank).collect();
+        if let Some(&rank) = self.ranks.iter().find(|rank| !known.contains(rank)) {
+            return Err(NotShown::Rank { rank, known });
+        }
+        let known = &timeline.streams;
+        match self.streams.iter().find(|stream| !known.contains(stream)) {
+            Some(stream) => Err(NotShown::Stream {
+                stream: stream.clone(),
+                known: known.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn has(&self, timeline: &JobTimeline, rank: u32, stream: u8) -> bool {
+        let of = timeline.ranks.get(rank as usize);
+        let rank = of.is_some_and(|(rank, ..)| self.ranks.contains(rank));
+        let stream = timeline.streams.get(usize::from(stream));
+        let stream = stream.is_some_and(|name| self.streams.contains(name));
+        (self.ranks.is_empty() || rank) && (self.streams.is_empty() || stream)
+    }
+}
+
+/// Streams of the last step, and how long it takes.
+///
+/// # Errors
+/// What is asked for and not there.
+pub fn lanes_picture(
+    timeline: &JobTimeline,
+    wanted: Shown<'_>,
+) -> Result<(LanesPicture, Time), NotShown> {
+    wanted.check(timeline)?;
     let (from, to) = last_step(timeline);
     let all = lanes(timeline);
     let shown: Vec<_> = all
         .iter()
-        .filter(|((rank, _), _)| {
-            let known = timeline.ranks.get(*rank as usize);
-            ranks.is_empty() || known.is_some_and(|(rank, ..)| ranks.contains(rank))
-        })
+        .filter(|((rank, stream), _)| wanted.has(timeline, *rank, *stream))
         .map(|(key, spans)| (*key, cut(spans, (from, to))))
         .filter(|(_, blocks)| !blocks.is_empty())
         .collect();
@@ -37,8 +96,9 @@ pub fn lanes_picture(timeline: &JobTimeline, ranks: &[u32]) -> (LanesPicture, Ti
             break;
         }
     }
-    let several = drawn.iter().map(|((rank, _), _)| rank).min()
-        != drawn.iter().map(|((rank, _), _)| rank).max();
+    let several = !wanted.ranks.is_empty()
+        || drawn.iter().map(|((rank, _), _)| rank).min()
+            != drawn.iter().map(|((rank, _), _)| rank).max();
     let mut picture = LanesPicture {
         lanes: Vec::new(),
         looks: Look::ALL
@@ -58,10 +118,18 @@ pub fn lanes_picture(timeline: &JobTimeline, ranks: &[u32]) -> (LanesPicture, Ti
         let spans = spans.collect();
         picture.lanes.push(LaneOf { name, spans });
     }
-    (picture, to - from)
+    Ok((picture, to - from))
 }
 
 impl LanesPicture {
+    /// Another name for a kind of spans, known by its colour.
+    pub fn call(&mut self, colour: &str, name: &str) {
+        let looks = self.looks.iter_mut();
+        for look in looks.filter(|look| look.0 == colour) {
+            name.clone_into(&mut look.1);
+        }
+    }
+
     /// A bar, with its word among the picture's.
     fn span(&mut self, block: &Block<'_>, from: Time) -> (u32, f64, f64, u32) {
         let word = word(block);

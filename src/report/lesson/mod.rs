@@ -1,13 +1,17 @@
 //! A lesson: a question, pictures that move on one clock, a knob, and a question to check oneself.
 
+mod index;
 mod lanes;
 mod machine;
 mod page;
+mod slides;
 mod text;
 
-pub use lanes::lanes_picture;
+pub use index::index_page;
+pub use lanes::{NotShown, Shown, lanes_picture};
 pub use machine::machine_picture;
 pub use page::lesson_page;
+pub use slides::{Slide, slides};
 pub use text::{lesson_json, lesson_text, lessons_text};
 
 use crate::explanation::{Cost, Switch};
@@ -34,10 +38,23 @@ pub struct Lesson {
     pub check: Option<Check>,
     /// Drawings of machines, as SVG whose lines carry the numbers of [`MachinePicture::lines`].
     pub drawings: Vec<String>,
+    /// Colours of links, from unused to full, in even steps.
+    pub heat: Vec<String>,
     /// What the pictures leave out.
     pub leaves_out: String,
     /// The version of fabricsim.
     pub version: String,
+}
+
+impl Lesson {
+    /// The colour of a link of which so many thousandths are in use.
+    fn heat(&self, thousandths: u16) -> &str {
+        let last = self.heat.len().saturating_sub(1);
+        let step = (usize::from(thousandths) * last + 500) / 1000;
+        self.heat
+            .get(step.min(last))
+            .map_or("#c8ccd2", String::as_str)
+    }
 }
 
 /// Something to turn, with pictures for each of its positions.
@@ -145,6 +162,8 @@ pub struct StepsPicture {
     pub promised: Vec<Vec<Option<u32>>>,
     /// Sums of contributions, each (rank, part of its data).
     pub values: Vec<Vec<(u32, u32)>>,
+    /// The colour of each of `values`.
+    pub identities: Vec<u32>,
     /// How `values` are written.
     pub words: Vec<String>,
     /// The numbers that ranks contribute, by rank and part.

@@ -10,4 +10,5 @@ mod svg;
 mod tests;
 
 pub use dot::dot;
+pub use scene::heat;
 pub use svg::{Faulty, Style, numbered_svg, svg};

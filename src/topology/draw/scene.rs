@@ -193,8 +193,9 @@ pub(super) fn line_width(rate: f64, thin: f64) -> f64 {
 /// What marks a fault: a colour that no use and no device has.
 pub(super) const FAULT: &str = "#c2187a";
 
-/// From grey over yellow to red.
-pub(super) fn heat(share: f64) -> String {
+/// The colour of a link that is used for a share of what it can carry: from grey over yellow to red.
+#[must_use]
+pub fn heat(share: f64) -> String {
     let stops: [(f64, [f64; 3]); 4] = [
         (0.0, [200.0, 204.0, 210.0]),
         (0.5, [244.0, 200.0, 60.0]),

@@ -7,8 +7,9 @@ function curveView(knob, box, choose) {
   const series = names.map((name) => knob.positions.map((p) => p.figures.find((f) => f.of === name)));
   const all = series.flat().filter((figure) => figure && figure.value > 0).map((figure) => figure.value);
   if (all.length < 2) { box.hidden = true; return { mark() {} }; }
-  const [width, height, left, top, bottom] = [700, 210, 74, 14, 40];
-  const right = 16 + Math.max(...names.map((name) => name.length)) * 8;
+  const [width, height, top, bottom] = [700, 210, 14, 40];
+  const left = 18 + Math.max(...series.flat().filter(Boolean).map((figure) => figure.text.length), 7) * 7;
+  const right = 16 + Math.max(...names.map((name) => (name || knob.figure).length)) * 8;
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${knob.figure} over ${knob.name}` }, box);
   let [low, high] = [Math.min(...all), Math.max(...all)];
   const logarithmic = high / low > 8;
@@ -43,11 +44,11 @@ function curveView(knob, box, choose) {
     const known = line.map((figure, index) => figure && figure.value > 0 ? [x(index), y(figure.value)] : null).filter(Boolean);
     shape("polyline", { class: `line line${k % 7}`, points: known.map((p) => p.map((v) => v.toFixed(1)).join(",")).join(" ") }, svg);
     const name = shape("text", { class: `name line${k % 7}`, x: width - right + 8, y: ends.find((end) => end.k === k).at + 4 }, svg);
-    name.textContent = names[k];
+    name.textContent = names[k] || knob.figure;
     line.forEach((figure, index) => {
       if (!figure || figure.value <= 0) return;
       const point = shape("circle", { class: `point line${k % 7}`, cx: x(index), cy: y(figure.value), r: 4 }, svg);
-      shape("title", {}, point).textContent = `${names[k]}, ${knob.positions[index].label}: ${figure.text}`;
+      shape("title", {}, point).textContent = `${names[k] || knob.figure}, ${knob.positions[index].label}: ${figure.text}`;
       points.push({ point, index });
     });
   });

@@ -6,7 +6,8 @@ function lanesView(scene, box, settings, whole) {
   const { lanes, looks, words } = scene;
   const height = lanes.length > 24 ? 14 : 24;
   const gap = 4;
-  const [width, left] = [1000, 170];
+  const width = 1000;
+  const left = 24 + Math.max(...lanes.map((lane) => lane.name.length), 8) * 7.4;
   const scale = (nanos) => left + nanos / whole * (width - left - 8);
   const total = lanes.length * (height + gap) + 26;
   const scroll = part("div", "drawing scroll", box);

@@ -23,7 +23,7 @@ function build() {
   const shown = knob.stacked
     ? knob.positions.flatMap((p, index) => p.scenes.map((scene) => ({ scene, index })))
     : scenesOf(position).map((scene) => ({ scene, index: position }));
-  stage.className = knob.stacked ? "stage stacked" : `stage of${Math.min(4, shown.length)}`;
+  stage.className = knob.stacked ? "stage stacked" : shown.every(({ scene }) => scene.kind === "lanes") ? "stage" : `stage of${Math.min(4, shown.length)}`;
   if (shown.length === 0) {
     part("p", "note", stage, "The pictures of this position would make the page too large. Its figures are on the curve.");
   }
@@ -32,14 +32,14 @@ function build() {
   views = shown.map(({ scene, index }) => {
     const box = part("article", `scene of-${scene.kind}`, stage);
     if (knob.stacked && index === position) box.classList.add("chosen");
-    const title = part("h3", "", box, knob.stacked ? knob.positions[index].label : scene.name);
+    const title = part("h3", "", box, knob.stacked ? `${knob.name} ${knob.positions[index].label}` : scene.name);
     part("span", "aside", title, knob.stacked ? scene.name : scene.about);
     const clock = part("p", "clock", box);
     const view = scene.kind === "steps" ? stepsView(scene, box, settings)
       : scene.kind === "lanes" ? lanesView(scene, box, settings, end)
-      : machineView(scene, box, settings, end, lesson.drawings);
+      : machineView(scene, box, settings, end, lesson);
     const bars = view.costs ? costBars(box) : null;
-    const verdict = part("p", "verdict", box);
+    const verdict = view.verdict ? part("p", "verdict", box) : null;
     for (const note of scene.notes) part("p", "note", box, note);
     if (scene.wrong) part("p", "note wrong", box, scene.wrong);
     return { scene, view, clock, bars, verdict, index };
@@ -125,7 +125,7 @@ function tell() {
   const chosen = knob.positions[position];
   const figures = [...chosen.figures].sort((a, b) => a.value - b.value);
   const label = knob.positions.length > 1 ? `${knob.name} ${chosen.label}: ` : "";
-  at("now").textContent = label + figures.map((figure) => `${figure.of} ${figure.text}`).join(", ") + ".";
+  at("now").textContent = label + figures.map((figure) => `${figure.of} ${figure.text}`.trim()).join(", ") + ".";
   if (at("position")) at("position").textContent = chosen.label;
   curve.mark(position);
   costs();

@@ -1,22 +1,34 @@
 // A machine's drawing, whose links light up as they carry data.
 "use strict";
 
-/** From pale over yellow to red, as the drawing's legend has it. */
-function heat(use) {
-  const stops = [[0, [200, 204, 210]], [0.5, [244, 200, 60]], [0.8, [233, 110, 40]], [1, [200, 25, 40]]];
-  const upper = Math.max(1, stops.findIndex(([at]) => use <= at));
-  const [low, high] = [stops[upper - 1] ?? stops[2], stops[upper] ?? stops[3]];
-  const mix = Math.min(1, (use - low[0]) / (high[0] - low[0]));
-  return `rgb(${low[1].map((value, k) => Math.round(value + (high[1][k] - value) * mix)).join(" ")})`;
+/** Leaves of a drawing what matters: where only nodes are busy, the nodes, else all but the legend. */
+function crop(drawing, paths, lines) {
+  const svg = drawing.querySelector("svg");
+  const frames = [...svg.querySelectorAll(':scope > rect[fill="#f8f9fb"]')].map((frame) => frame.getBBox());
+  if (frames.length === 0) return;
+  const boxes = lines.map(([line]) => paths.get(line)?.getBBox()).filter(Boolean);
+  const reach = (list, of) => [
+    Math.min(...list.map((b) => b.x)), Math.min(...list.map((b) => b.y)),
+    Math.max(...list.map((b) => b.x + b.width)), Math.max(...list.map((b) => b.y + b.height)), of,
+  ];
+  const nodes = reach(frames);
+  const inside = boxes.every((b) => b.y >= nodes[1] - 1 && b.y + b.height <= nodes[3] + 1);
+  const all = reach([...svg.querySelectorAll(":scope > g > rect, :scope > rect[fill='#f8f9fb'], path[data-line]")].map((e) => e.getBBox()));
+  const [x1, y1, x2, y2] = inside ? nodes : all;
+  const margin = 14;
+  svg.setAttribute("viewBox", `${x1 - margin} ${y1 - margin} ${x2 - x1 + 2 * margin} ${y2 - y1 + 2 * margin}`);
+  svg.removeAttribute("width");
+  svg.removeAttribute("height");
 }
 
 /** Draws a scene of a machine into `box`. */
-function machineView(scene, box, settings, whole, drawings) {
+function machineView(scene, box, settings, whole, { drawings, heat }) {
   const drawing = part("div", "drawing machine scroll", box);
   drawing.innerHTML = drawings[scene.drawing];
   const paths = new Map();
   for (const path of drawing.querySelectorAll("path[data-line]")) paths.set(Number(path.dataset.line), path);
   for (const path of paths.values()) path.style.stroke = "#e3e6ea";
+  crop(drawing, paths, scene.lines);
   const tips = scene.lines.map(([line]) => {
     const path = paths.get(line);
     return path ? shape("title", {}, path) : null;
@@ -37,7 +49,7 @@ function machineView(scene, box, settings, whole, drawings) {
         const use = ended ? 0 : (uses[bin] ?? 0) / 1000;
         const path = paths.get(line);
         if (!path) return;
-        path.style.stroke = use > 0 ? heat(use) : "#d5d9df";
+        path.style.stroke = use > 0 ? heat[Math.round(use * (heat.length - 1))] : "#d5d9df";
         tips[index].textContent = `${digits(use * rate)} of ${digits(rate)} GB/s`;
         if (use > 0 && (most === null || use > most[0])) most = [use, rate];
       });

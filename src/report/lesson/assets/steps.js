@@ -3,7 +3,7 @@
 
 /** Draws a scene of steps into `box`; what comes back draws it at any time. */
 function stepsView(scene, box, settings) {
-  const { places, wires, colours, messages, columns, writes, own, promised, values, words, numbers, steps } = scene;
+  const { places, wires, colours, messages, columns, writes, own, promised, values, identities, words, numbers, steps } = scene;
   const ranks = numbers.length;
   const svg = shape("svg", { viewBox: "0 0 400 400", class: "ring", role: "img", "aria-label": "Who sends to whom" });
   const drawing = part("div", "drawing", box);
@@ -31,7 +31,7 @@ function stepsView(scene, box, settings) {
   const nodes = places.map((place) => {
     const group = shape("g", { class: place.switch ? "switch" : "rank" }, svg);
     if (place.switch) {
-      shape("rect", { x: place.x - place.size * 1.35, y: place.y - place.size * 0.6, width: place.size * 2.7, height: place.size * 1.2, rx: 7 }, group);
+      shape("rect", { x: place.x - place.size * 1.5, y: place.y - place.size * 0.6, width: place.size * 3, height: place.size * 1.2, rx: 7 }, group);
     } else {
       shape("circle", { cx: place.x, cy: place.y, r: place.size }, group);
     }
@@ -69,9 +69,6 @@ function stepsView(scene, box, settings) {
   const most = Math.max(1, ...portsAt(Infinity).flat());
 
   const sum = (value) => values[value].reduce((all, [rank, block]) => all + numbers[rank][block], 0);
-  const colourOf = new Map();
-  for (const [, , , , colour, , carried] of messages) for (const value of carried) if (!colourOf.has(value)) colourOf.set(value, colour);
-  const identity = (value) => colourOf.get(value) ?? 0;
   // A column says which chunk it is: c2: 0+1 is written as 0+1.
   const short = (value) => words[value].replace(/^[cb]\d+(\.\.\d+)?: /, "");
   const written = (list, brief) => {
@@ -96,7 +93,7 @@ function stepsView(scene, box, settings) {
     cell.textContent = compact && !settings.numbers ? brief : kind === "passing" ? `(${text})` : text;
     cell.title = written(list, false);
     const full = Math.min(1, 0.3 + 0.7 * values[list[0]].length / most_summed);
-    cell.style.background = `color-mix(in srgb, ${colours[identity(list[0])]} ${Math.round(full * 100)}%, var(--card))`;
+    cell.style.background = `color-mix(in srgb, ${colours[identities[list[0]]]} ${Math.round(full * 100)}%, var(--card))`;
   }
 
   /** Bytes sent and received by each rank at a time. */

@@ -1,7 +1,7 @@
 // What all pictures of a lesson share: making elements, and writing numbers.
 "use strict";
 
-const NAMESPACE = "http://www.w3.org/2000/svg";
+const NAMESPACE = document.querySelector("svg").namespaceURI;
 
 /** An SVG element with attributes. */
 function shape(name, attributes, parent) {

@@ -1,22 +1,23 @@
 //! The index of all lessons.
 
-use super::make::Made;
-use fabricsim_report::html::page;
+use super::Lesson;
+use crate::html::page;
 use maud::{PreEscaped, html};
 
 const STYLE: &str = "ol { margin: 0; padding-left: 28px; } li { margin: 0 0 10px; } li p { margin: 0; color: var(--muted); } a { color: var(--accent); font-weight: 600; }";
 
-/// A page that lists lessons in order, with their questions; the pages are beside it.
+/// A page that lists lessons, known by the names of their pages beside it, in order, with their
+/// questions.
 #[must_use]
-pub fn index_page(all: &[Made]) -> String {
+pub fn index_page(all: &[(&str, &Lesson)]) -> String {
     let mut number = 1;
-    let parts = all.chunk_by(|a, b| a.lesson.section == b.lesson.section);
+    let parts = all.chunk_by(|a, b| a.1.section == b.1.section);
     let parts = parts.map(|part| {
         let first = number;
         number += part.len();
         (first, part)
     });
-    let parts: Vec<(usize, &[Made])> = parts.collect();
+    let parts: Vec<(usize, &[(&str, &Lesson)])> = parts.collect();
     let body = html! {
         style { (PreEscaped(STYLE)) }
         header {
@@ -25,12 +26,12 @@ pub fn index_page(all: &[Made]) -> String {
         }
         @for (first, part) in parts {
             section {
-                h2 { @if let Some(title) = &part[0].lesson.section { (title) } }
+                h2 { @if let Some(title) = &part[0].1.section { (title) } }
                 ol start=(first) {
-                    @for made in part {
+                    @for (name, lesson) in part {
                         li {
-                            a href=(format!("{}.html", made.name)) { (made.lesson.title) }
-                            @if let Some(question) = &made.lesson.question { p { (question) } }
+                            a href=(format!("{}.html", name)) { (lesson.title) }
+                            @if let Some(question) = &lesson.question { p { (question) } }
                         }
                     }
                 }

@@ -1,0 +1,144 @@
+//! The course as a user meets it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use assert_cmd::Command;
+use fabricsim_budget::Budget;
+use fabricsim_lessons::course::{lessons, make_lesson};
+use fabricsim_report::lesson::{Answer, index_page, lesson_page};
+use std::collections::BTreeSet;
+
+fn lesson(args: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("fabricsim").unwrap();
+    command.arg("lesson").args(args);
+    command
+}
+
+/// A megabyte.
+const MAX_PAGE: usize = 1_000_000;
+
+/// Every lesson can be made; it has a question, a knob that changes something, and an answer.
+#[test]
+fn every_lesson_teaches_something() {
+    let mut made = Vec::new();
+    for file in lessons() {
+        let lesson = make_lesson(file, &Budget::default())
+            .unwrap_or_else(|error| panic!("{}: {error}", file.name));
+        let knob = &lesson.knob;
+        assert!(
+            knob.positions.len() >= 7,
+            "{}: {} positions",
+            file.name,
+            knob.positions.len()
+        );
+        assert!(
+            lesson.question.as_ref().is_some_and(|q| q.ends_with('?')),
+            "{}",
+            file.name
+        );
+        assert!(lesson.see.len() >= 3, "{}", file.name);
+        let figures = knob.positions.iter().flat_map(|position| &position.figures);
+        let figures: BTreeSet<&str> = figures.map(|figure| figure.text.as_str()).collect();
+        assert!(
+            figures.len() >= 4,
+            "{}: the knob changes {figures:?}",
+            file.name
+        );
+        for position in &knob.positions {
+            assert!(
+                !position.scenes.is_empty(),
+                "{}, {}",
+                file.name,
+                position.label
+            );
+        }
+        match &lesson.check.as_ref().unwrap().answer {
+            Answer::Choice(options, right) => assert!(*right < options.len() && options.len() >= 2),
+            Answer::Number(value, ..) => assert!(value.is_finite() && *value != 0.0),
+        }
+        let page = lesson_page(&lesson).unwrap();
+        assert!(
+            page.len() <= MAX_PAGE,
+            "{}: {} bytes",
+            file.name,
+            page.len()
+        );
+        made.push((file.name.as_ref(), lesson));
+    }
+    assert!(made.len() >= 24, "{} lessons", made.len());
+    let listed: Vec<_> = made.iter().map(|(name, lesson)| (*name, lesson)).collect();
+    let index = index_page(&listed);
+    for (name, _) in &made {
+        assert!(index.contains(&format!("href=\"{name}.html\"")));
+    }
+}
+
+#[test]
+fn the_list_has_every_lesson_in_order() {
+    let output = lesson(&["list"])
+        .assert()
+        .success()
+        .get_output()
+        .stdout
+        .clone();
+    let text = String::from_utf8(output).unwrap();
+    let mut rest = text.as_str();
+    for file in lessons() {
+        let at = rest.find(&format!("  {} ", file.name));
+        let at = at.unwrap_or_else(|| panic!("{} is missing or out of order", file.name));
+        rest = &rest[at..];
+    }
+}
+
+#[test]
+fn a_lesson_is_written_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = lesson(&["ring"])
+        .current_dir(folder.path())
+        .assert()
+        .success()
+        .get_output()
+        .stdout
+        .clone();
+    let text = String::from_utf8(output).unwrap();
+    assert!(
+        text.contains("Check yourself") && text.ends_with("ring.html\n"),
+        "{text}"
+    );
+    let page = std::fs::read_to_string(folder.path().join("ring.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>"));
+    // A lesson of one's own is a file.
+    let own = folder.path().join("own.json");
+    let shipped = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/src/lessons/course/collectives/ring.json"
+    );
+    let changed = std::fs::read_to_string(shipped)
+        .unwrap()
+        .replace("The ring", "My ring");
+    std::fs::write(&own, changed).unwrap();
+    lesson(&["own.json"])
+        .current_dir(folder.path())
+        .assert()
+        .success();
+    let page = std::fs::read_to_string(folder.path().join("own.html")).unwrap();
+    assert!(page.contains("My ring"));
+}
+
+#[test]
+fn what_is_no_lesson_is_refused() {
+    let assert = lesson(&["rings"]).assert().code(2);
+    let error = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+    assert!(
+        error.contains("there is no lesson `rings`; did you mean `ring`?"),
+        "{error}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.json");
+    std::fs::write(&file, r#"{ "title": "x", "quest": "y" }"#).unwrap();
+    let assert = lesson(&[file.to_str().unwrap()]).assert().code(2);
+    let error = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+    assert!(
+        error.contains("unknown field `quest`") && error.contains("line 1"),
+        "{error}"
+    );
+}
