@@ -26,7 +26,7 @@ macro_rules! part {
 }
 
 /// The parts of the lecture.
-const PARTS: [&[LessonFile]; 3] = [
+const PARTS: [&[LessonFile]; 4] = [
     part!(
         "Collectives",
         "collectives",
@@ -42,8 +42,39 @@ const PARTS: [&[LessonFile]; 3] = [
         "multicast",
         "all-to-all",
     ),
-    part!("Training", "training", "ddp-buckets"),
-    part!("Machines", "machine", "pcie-or-nvlink"),
+    part!(
+        "Training",
+        "training",
+        "ddp-buckets",
+        "gradient-accumulation",
+        "fsdp-prefetch",
+        "tensor-parallel",
+        "gpipe",
+        "one-f-one-b",
+        "interleaved",
+        "expert-all-to-all",
+        "straggler",
+    ),
+    part!(
+        "Machines",
+        "machine",
+        "pcie-or-nvlink",
+        "gpudirect",
+        "rails-and-pxn",
+        "oversubscription",
+        "ecmp-collisions",
+        "one-slow-cable",
+        "nvl72-or-eight",
+    ),
+    part!(
+        "Serving",
+        "serving",
+        "batch-size",
+        "chunked-prefill",
+        "prefill-decode-split",
+        "handover-incast",
+        "reload-or-recompute",
+    ),
 ];
 
 /// All lessons, in order.
