@@ -191,6 +191,17 @@ fn nccl() {
     assert!(follow("docs/nccl.md", folder.path()) > 1);
 }
 
+/// Makes all lessons of the course, and the one that the page shows.
+#[test]
+fn lessons() {
+    let page = "docs/lessons.md";
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let own = announced(page, "A lesson is a JSON file.");
+    fs::write(at.join("mine.json"), own).unwrap();
+    assert!(follow(page, at) > 4);
+}
+
 #[test]
 fn money_and_power() {
     let folder = tempfile::tempdir().unwrap();

@@ -95,7 +95,7 @@ fn weight(scene: &Scene) -> usize {
     match &scene.picture {
         Picture::Steps(steps) => steps.messages.len() + steps.writes.len(),
         Picture::Lanes(lanes) => lanes.lanes.iter().map(|lane| lane.spans.len()).sum(),
-        Picture::Machine(machine) => machine.lines.iter().map(|line| line.2.len()).sum(),
+        Picture::Machine(machine) => machine.uses.iter().map(Vec::len).sum(),
     }
 }
 

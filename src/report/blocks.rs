@@ -170,6 +170,10 @@ fn belongs(last: &Block<'_>, next: &Block<'_>, grain: Time) -> bool {
         Look::Task(SpanKind::Communication) | Look::Worker(_) => {
             shorter.picos() < 3 * grain.picos()
         }
+        // Passes of an engine that serves: each is something by itself.
+        Look::Task(SpanKind::Forward | SpanKind::Other) if last.micro_batch.is_none() => {
+            shorter.picos() < 3 * grain.picos()
+        }
         _ => both_short || place(last) == place(next),
     }
 }

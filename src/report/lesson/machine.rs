@@ -45,9 +45,16 @@ pub fn machine_picture(
             }
         }
     }
-    let lines = lines
-        .into_iter()
-        .map(|(number, (rate, uses))| (number, rate, uses));
+    let mut uses: Vec<Vec<u16>> = Vec::new();
+    let lines = lines.into_iter().map(|(number, (rate, own))| {
+        let known = uses.iter().position(|known| *known == own);
+        let index = known.unwrap_or_else(|| {
+            uses.push(own);
+            uses.len() - 1
+        });
+        (number, rate, index as u32)
+    });
+    let lines = lines.collect();
     let end = timeline.end;
     let stop = |k: u32| {
         nano(Time::from_picos(
@@ -57,7 +64,8 @@ pub fn machine_picture(
     MachinePicture {
         drawing,
         bin: nano(bin),
-        lines: lines.collect(),
+        lines,
+        uses,
         progress: progress(timeline, bin),
         steps: (1..=STOPS).map(stop).collect(),
     }

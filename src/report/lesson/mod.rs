@@ -277,8 +277,11 @@ pub struct MachinePicture {
     /// Width of the bins, nanoseconds.
     pub bin: f64,
     /// Lines of the drawing that carry anything: the number of the line, what it can carry in GB/s, and
-    /// the thousandths of it in use in each bin, of its busiest link.
-    pub lines: Vec<(u32, f64, Vec<u16>)>,
+    /// an index of `uses`.
+    pub lines: Vec<(u32, f64, u32)>,
+    /// Thousandths of a line's rate in use in each bin, of its busiest link. Lines that are alike share
+    /// one.
+    pub uses: Vec<Vec<u16>>,
     /// How far ranks are, in thousandths of the bytes that they move, by bin: as many as are shown.
     pub progress: Vec<(String, Vec<u16>)>,
     /// When the steps of a key press end, nanoseconds.

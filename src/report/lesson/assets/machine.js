@@ -46,7 +46,7 @@ function machineView(scene, box, settings, whole, { drawings, heat }) {
       const bin = Math.floor(now / scene.bin);
       let most = null;
       scene.lines.forEach(([line, rate, uses], index) => {
-        const use = ended ? 0 : (uses[bin] ?? 0) / 1000;
+        const use = ended ? 0 : (scene.uses[uses][bin] ?? 0) / 1000;
         const path = paths.get(line);
         if (!path) return;
         path.style.stroke = use > 0 ? heat[Math.round(use * (heat.length - 1))] : "#d5d9df";

@@ -23,8 +23,9 @@ function stepsView(scene, box, settings) {
       const far = Math.hypot(cx, cy) || 1;
       return [p.x + cx / far * by, p.y + cy / far * by];
     };
-    const start = towards(a, a.size + 1), end = towards(b, b.size + 2);
-    const line = shape("path", { d: `M${start}Q${control} ${end}` }, under);
+    const tenth = (point) => point.map((value) => Math.round(value * 10) / 10);
+    const start = tenth(towards(a, a.size + 1)), end = tenth(towards(b, b.size + 2));
+    const line = shape("path", { class: "", d: `M${start}Q${control} ${end}` }, under);
     paths.set(`${from}-${to}`, { line, start, control, end, length });
   }
   const moving = shape("g", {}, svg);
@@ -148,7 +149,6 @@ function stepsView(scene, box, settings) {
       const dot = dots[used] ?? (dots[used] = newDot());
       used += 1;
       dot.group.setAttribute("transform", `translate(${at[0].toFixed(1)} ${at[1].toFixed(1)})`);
-      dot.group.style.display = "";
       dot.square.setAttribute("fill", colours[colour]);
       // Its name stands outside the circle of ranks.
       const far = Math.hypot(at[0] - 200, at[1] - 200);
@@ -159,7 +159,7 @@ function stepsView(scene, box, settings) {
       if (dot.text.textContent !== text) dot.text.textContent = text;
       dot.title.textContent = `${written(carried, false)}, ${bytesText(bytes)}`;
     }
-    for (let k = used; k < dots.length; k++) dots[k].group.style.display = "none";
+    moving.replaceChildren(...dots.slice(0, used).map((dot) => dot.group));
     for (const { line } of paths.values()) line.classList.toggle("busy", busy.has(line));
     nodes.forEach(({ group, sums }, index) => {
       if (!sums) return;
@@ -182,7 +182,7 @@ function stepsView(scene, box, settings) {
   }
 
   function newDot() {
-    const group = shape("g", { class: "chunk" }, moving);
+    const group = shape("g", { class: "chunk" });
     const title = shape("title", {}, group);
     const square = shape("rect", { x: -8, y: -8, width: 16, height: 16, rx: 4 }, group);
     const text = shape("text", { x: 0, y: -13, "font-size": 11 }, group);

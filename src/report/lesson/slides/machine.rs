@@ -24,7 +24,9 @@ pub(super) fn still(
     // A drawing beside others has rules of its own.
     let scope = format!("m{}-{}", trimmed(room.x, 0), stop);
     for (line, _, uses) in &picture.lines {
-        let busy = uses.get(bin).filter(|_| stop < MOMENTS);
+        let busy = picture.uses[*uses as usize]
+            .get(bin)
+            .filter(|_| stop < MOMENTS);
         let colour = lesson.heat(busy.copied().unwrap_or(0));
         let _ = write!(style, ".{scope} [data-line=\"{line}\"]{{stroke:{colour}}}");
     }
