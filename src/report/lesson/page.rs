@@ -72,7 +72,6 @@ fn player(lesson: &Lesson) -> Markup {
                     input #knob type="range" min="0" max=(last) step="1" value=(knob.shown);
                     output #position for="knob" {}
                 }
-                figure.curve #curve {}
             }
             div.stage #stage {}
             div.transport role="group" aria-label="Playing" {
@@ -87,6 +86,7 @@ fn player(lesson: &Lesson) -> Markup {
                 } }
                 label #numbers-of hidden { input #numbers type="checkbox"; "numbers" }
             }
+            @if last > 0 { figure.curve #curve {} }
             p.keys { "Space plays and pauses, ← and → step, Home goes back to the start"
                 @if last > 0 { ", [ and ] turn the knob" } "." }
         }

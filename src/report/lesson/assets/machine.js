@@ -13,7 +13,7 @@ function crop(drawing, paths, lines) {
   ];
   const nodes = reach(frames);
   const inside = boxes.every((b) => b.y >= nodes[1] - 1 && b.y + b.height <= nodes[3] + 1);
-  const all = reach([...svg.querySelectorAll(":scope > g > rect, :scope > rect[fill='#f8f9fb'], path[data-line]")].map((e) => e.getBBox()));
+  const all = reach([...svg.querySelectorAll(":scope > g:not([transform]) > rect, :scope > rect[fill='#f8f9fb'], path[data-line]")].map((e) => e.getBBox()));
   const [x1, y1, x2, y2] = inside ? nodes : all;
   const margin = 14;
   svg.setAttribute("viewBox", `${x1 - margin} ${y1 - margin} ${x2 - x1 + 2 * margin} ${y2 - y1 + 2 * margin}`);

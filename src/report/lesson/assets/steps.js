@@ -45,7 +45,8 @@ function stepsView(scene, box, settings) {
   // Memory: own data apart where it has places of its own.
   const tables = part("div", "tables scroll", box);
   const compact = columns.length + (own.in_place ? 0 : own.columns.length) > (settings.alone ? 16 : 6);
-  const table = part("table", compact ? "memory compact" : "memory", tables);
+  const roomy = columns.length + (own.in_place ? 0 : own.columns.length) <= 10;
+  const table = part("table", compact ? `memory compact ${roomy ? "roomy" : ""}` : "memory", tables);
   const head = part("tr", "", part("thead", "", table));
   part("th", "", head, "rank");
   const apart = own.in_place ? [] : own.columns;
@@ -135,6 +136,7 @@ function stepsView(scene, box, settings) {
   function draw(now) {
     let used = 0;
     const busy = new Set();
+    const labelled = new Set();
     const working = new Set();
     const last = firstWhere(messages, (message) => message[0] > now);
     for (let k = 0; k < last; k++) {
@@ -155,7 +157,10 @@ function stepsView(scene, box, settings) {
       const away = far > 60 ? [(at[0] - 200) / far * 24, (at[1] - 200) / far * 17] : [0, -15];
       dot.text.setAttribute("x", away[0].toFixed(1));
       dot.text.setAttribute("y", away[1].toFixed(1));
-      const text = settings.numbers ? written(carried.slice(0, 1), true) : ranks > 16 ? "" : words[carried[0]] ?? "";
+      // Of chunks that follow each other on a line one is named.
+      const named = ranks <= 16 && !labelled.has(path);
+      labelled.add(path);
+      const text = !named ? "" : settings.numbers ? written(carried.slice(0, 1), true) : words[carried[0]] ?? "";
       if (dot.text.textContent !== text) dot.text.textContent = text;
       dot.title.textContent = `${written(carried, false)}, ${bytesText(bytes)}`;
     }
