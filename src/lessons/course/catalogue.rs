@@ -65,7 +65,7 @@ const PARTS: [&[LessonFile]; 4] = [
         "rails-and-pxn",
         "oversubscription",
         "ecmp-collisions",
-        "sharp",
+        "sharp-or-ring",
         "one-slow-cable",
         "nvl72-or-eight",
         "two-jobs",
