@@ -207,7 +207,8 @@ pub struct GpuModel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fp4_tflops: Option<Sourced<f64>>,
     /// How many times as fast its kernels go on tensor cores as its generation's shares of the
-    /// peak say, where it may draw more power at the same peak; 1 if absent.
+    /// peak say, where it may draw more power at the same peak; 1 if absent. Laws of kernels take
+    /// it for products in 16 bits, up to the peak.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sustained: Option<Sourced<f64>>,
     /// What it draws.

@@ -110,8 +110,7 @@ impl Task<'_> {
         keep: impl Fn(&KernelRow) -> bool,
     ) -> Search<'r> {
         let rows = self.rows.iter().copied().filter(|row| keep(row)).collect();
-        let place = self.entry.place();
-        Search::new(parameters, (self.generation, &place), self.held(), rows)
+        Search::new(parameters, (self.generation, self.entry), self.held(), rows)
     }
 }
 

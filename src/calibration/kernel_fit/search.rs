@@ -2,13 +2,14 @@
 //!
 //! Each figure, and each two of them, are moved up and down by factors that become smaller, from the
 //! middle of their ranges; what makes the objective smaller is kept. That is the mean over GPUs of
-//! half the median and half the mean of |ln(predicted / measured)| of their rows. No random choice
-//! is made, and where the figures stood before does not matter.
+//! half the median and half the mean of |ln(predicted / measured)| of their rows. Those of products in
+//! 16 bits are weighted: each octave of sizes counts the same, in it each table, and in that each
+//! row. No random choice is made, and where the figures stood before does not matter.
 
 use crate::serving::kernels::KernelRow;
 use fabricsim_workload::kernel::leaf::Leaf;
 use fabricsim_workload::kernel::parameters::Generation;
-use fabricsim_workload::kernel::{KernelLaw, KernelParameters};
+use fabricsim_workload::kernel::{Entry, Format, KernelLaw, KernelParameters};
 use std::collections::BTreeMap;
 
 /// Factors of rounds.
@@ -28,7 +29,8 @@ const MOST: f64 = 1.5;
 
 /// The parameters of one entry, moved.
 pub(super) struct Search<'r> {
-    rows: Vec<&'r KernelRow>,
+    /// Each with what it counts among those of its GPU.
+    rows: Vec<(&'r KernelRow, f64)>,
     generation: String,
     parameters: KernelParameters,
     /// Ranges of the figures that move, by their place.
@@ -38,15 +40,15 @@ pub(super) struct Search<'r> {
 }
 
 impl<'r> Search<'r> {
-    /// Of an entry of `parameters` at `place` of a generation, on these rows; figures whose name is in
+    /// Of an entry of a generation in `parameters`, on these rows; figures whose name is in
     /// `held` stay as they are.
     pub(super) fn new(
         parameters: &KernelParameters,
-        (generation, place): (&str, &str),
+        (generation, entry): (&str, Entry),
         held: &[&str],
         rows: Vec<&'r KernelRow>,
     ) -> Search<'r> {
-        let mut parameters = only(parameters, generation, place);
+        let mut parameters = only(parameters, generation, &entry.place());
         let mut moved = Vec::new();
         let mut values = Vec::new();
         for (path, leaf) in leaves(&mut parameters, generation) {
@@ -58,7 +60,7 @@ impl<'r> Search<'r> {
             }
         }
         Search {
-            rows,
+            rows: weighted(rows, entry == Entry::Gemm(Format::Bf16)),
             generation: generation.to_owned(),
             parameters,
             moved,
@@ -129,11 +131,7 @@ impl<'r> Search<'r> {
         self.set(&values);
         let errors = errors(&self.rows, &self.parameters);
         let gpus = errors.len().max(1) as f64;
-        let of = |mut errors: Vec<f64>| {
-            errors.sort_by(f64::total_cmp);
-            let mean = errors.iter().map(|e| e.min(MOST)).sum::<f64>() / errors.len() as f64;
-            0.5 * mean + 0.5 * errors[errors.len() / 2]
-        };
+        let of = |errors: Vec<(f64, f64)>| 0.5 * mean(&errors) + 0.5 * middle(errors);
         errors.into_values().map(of).sum::<f64>() / gpus
     }
 
@@ -159,20 +157,61 @@ impl<'r> Search<'r> {
     }
 }
 
-/// |ln(predicted / measured)| of rows, by GPU.
+/// Rows with what they count. Of products in 16 bits there is one table with a thousand rows, few of them
+/// large, beside one with ninety of all sizes: neither a size nor a table with many rows hides the
+/// others. All other entries have one table a GPU and engine, with all sizes alike.
+pub(super) fn weighted(rows: Vec<&KernelRow>, even: bool) -> Vec<(&KernelRow, f64)> {
+    if !even {
+        return rows.into_iter().map(|row| (row, 1.0)).collect();
+    }
+    let mut sizes: BTreeMap<&str, BTreeMap<i32, BTreeMap<&str, f64>>> = BTreeMap::new();
+    for row in &rows {
+        let tables = sizes.entry(row.gpu).or_default().entry(row.size);
+        *tables.or_default().entry(&row.id).or_default() += 1.0;
+    }
+    let weight = |row: &KernelRow| {
+        let sizes = &sizes[row.gpu];
+        let tables = &sizes[&row.size];
+        1.0 / (sizes.len() as f64 * tables.len() as f64 * tables[row.id.as_str()])
+    };
+    let weights: Vec<f64> = rows.iter().map(|row| weight(row)).collect();
+    rows.into_iter().zip(weights).collect()
+}
+
+/// The weighted mean of errors and their weights.
+fn mean(errors: &[(f64, f64)]) -> f64 {
+    let all: f64 = errors.iter().map(|(_, weight)| weight).sum();
+    let sum: f64 = errors.iter().map(|(e, weight)| e.min(MOST) * weight).sum();
+    sum / all
+}
+
+/// The weighted median: those below it have half of the weight at most.
+fn middle(mut errors: Vec<(f64, f64)>) -> f64 {
+    errors.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let all: f64 = errors.iter().map(|(_, weight)| weight).sum();
+    let mut below = 0.0;
+    let reached = errors.iter().find(|(_, weight)| {
+        below += weight;
+        below > 0.5 * all
+    });
+    reached.map_or(0.0, |(e, _)| *e)
+}
+
+/// |ln(predicted / measured)| of rows and their weights, by GPU.
 fn errors<'r>(
-    rows: &[&'r KernelRow],
+    rows: &[(&'r KernelRow, f64)],
     parameters: &KernelParameters,
-) -> BTreeMap<&'r str, Vec<f64>> {
+) -> BTreeMap<&'r str, Vec<(f64, f64)>> {
     let mut laws: BTreeMap<&str, Option<KernelLaw<'_>>> = BTreeMap::new();
-    let mut errors: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for row in rows {
+    let mut errors: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
+    for (row, weight) in rows {
         let law = laws
             .entry(row.gpu)
             .or_insert_with(|| KernelLaw::with(row.model(), parameters));
         let Some(law) = law else { continue };
         let ratio = law.profiled(&row.kernel).micros() / row.micros;
-        errors.entry(row.gpu).or_default().push(ratio.ln().abs());
+        let errors = errors.entry(row.gpu).or_default();
+        errors.push((ratio.ln().abs(), *weight));
     }
     errors
 }

@@ -30,6 +30,7 @@ fn made(figures: &[(&str, f64)]) -> Vec<KernelRow> {
             operator: Operator::Gemm,
             data: "bfloat16".to_owned(),
             octave: m.ilog2() as i32,
+            size: m.ilog2() as i32,
             kernel,
             micros: 0.0,
         };
@@ -68,4 +69,28 @@ fn figures_that_rows_were_made_with_are_found() {
     // What it writes is what it reads.
     let text = kernel_parameters_text(&fitted).unwrap();
     assert_eq!(KernelParameters::parse(&text, "fitted").unwrap(), fitted);
+}
+
+#[test]
+fn no_size_and_no_table_with_many_rows_counts_more_than_another() {
+    let mut rows = made(&[]);
+    rows.truncate(5);
+    for (row, (id, size)) in rows
+        .iter_mut()
+        .zip([("a", 3), ("a", 3), ("a", 3), ("b", 3), ("a", 9)])
+    {
+        (row.id, row.size) = (id.to_owned(), size);
+    }
+    let weights = |even| -> Vec<f64> {
+        let found = search::weighted(rows.iter().collect(), even);
+        found.into_iter().map(|(_, weight)| weight).collect()
+    };
+    let third = 0.25 / 3.0;
+    for (found, wanted) in weights(true).iter().zip([third, third, third, 0.25, 0.5]) {
+        assert!(
+            (found - wanted).abs() < 1e-12,
+            "{found} in place of {wanted}"
+        );
+    }
+    assert_eq!(weights(false), [1.0; 5]);
 }

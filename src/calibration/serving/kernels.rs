@@ -80,6 +80,9 @@ pub struct KernelRow {
     pub micros: f64,
     /// Twice as much work is one more: the logarithm of what the peaks allow.
     pub octave: i32,
+    /// The octave of its size, by which rows may be weighted in a fit: of a product its tokens, since
+    /// shapes of weights differ little; else as `octave`.
+    pub size: i32,
 }
 
 impl KernelRow {
@@ -152,13 +155,18 @@ impl KernelTables {
                     *left.entry(why).or_default() += 1;
                     continue;
                 }
+                let octave = octave(law.bound(&found.kernel));
                 kept.push(KernelRow {
                     id: table.id.clone(),
                     gpu,
                     generation: model(gpu, catalogue::hardware())
                         .map_or_else(String::new, |m| m.architecture.clone()),
                     operator: found.operator,
-                    octave: octave(law.bound(&found.kernel)),
+                    octave,
+                    size: match &found.kernel {
+                        Kernel::Gemm(shape) => shape.m.max(1).ilog2() as i32,
+                        _ => octave,
+                    },
                     data: found.data,
                     kernel: found.kernel,
                     micros: found.micros,

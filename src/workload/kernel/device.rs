@@ -18,6 +18,9 @@ pub struct Device {
     pub fp8: f64,
     /// … in FP4; as in FP8 where the chip has no FP4.
     pub fp4: f64,
+    /// By how much faster products in 16 bits go than on a card of the same peak that may draw less
+    /// power; 1 where there is none.
+    pub sustained: f64,
 }
 
 impl Device {
@@ -36,6 +39,7 @@ impl Device {
                 .map_or(0.0, |c| c.value.get() as f64),
             half,
             fp8,
+            sustained: model.sustained.as_ref().map_or(1.0, |s| s.value),
             fp4: model.fp4_tflops.as_ref().map_or(fp8, |f| peak(f.value)),
         })
     }

@@ -5,11 +5,12 @@
 //! tiles of r × c, a sum of k' = k / s values and w = ceil(tiles × s / SMs) waves:
 //!
 //! - computing takes w × 2 r c k' / (share × fed × peak / SMs), where fed = 1 / (1 + feed × 64
-//!   (1/r + 1/c)) is what its operands' way to the tensor cores leaves of it;
+//!   (1/r + 1/c)) is what its operands' way to the tensor cores leaves of it; in 16 bits, a card that
+//!   may draw more power than others of its peak has a larger share;
 //! - memory takes bytes / (share × rate);
 //! - both overlap; launch, the steps of a tile's pipeline and the cut come on top.
 
-use super::data_type::DataType;
+use super::data_type::{DataType, Format};
 use super::device::Device;
 use super::parameters::{Common, GemmParameters};
 use super::{Limits, overlap};
@@ -81,10 +82,14 @@ pub(super) fn time(
     common: &Common,
     (device, peak): (&Device, f64),
 ) -> f64 {
+    let faster = match DataType::product(shape.weights, shape.activations) {
+        Format::Bf16 => device.sustained,
+        _ => 1.0,
+    };
     let tiled = Tiled {
         device,
         common,
-        rate: entry.compute.value * peak,
+        rate: (entry.compute.value * faster).min(1.0) * peak,
         memory: entry.memory.value * device.memory,
         step: entry.step.value.seconds(),
         exponent: common.overlap.value,
