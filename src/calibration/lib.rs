@@ -5,6 +5,7 @@
 //! baseline.
 
 mod all;
+mod engine_fit;
 mod fit;
 mod kernel_fit;
 mod known;
@@ -18,6 +19,7 @@ mod steps;
 mod summary;
 
 pub use all::validate;
+pub use engine_fit::{EngineErrors, EngineFitLog, FittedEngine, fit_engines};
 pub use fit::{Doubt, FitLog, FitSpec, FittedValue, Parameter, fit, leave_one_out};
 pub use kernel_fit::{FittedEntry, KernelFitLog, LeftOut, fit_kernels, kernel_parameters_text};
 pub use known::{KindError, KnownErrors, known_error};

@@ -1,13 +1,14 @@
 //! `fabricsim fit`: the parameters of time, from published measurements.
 
 use super::{CliError, terminal};
+use fabricsim_budget::Budget;
 use fabricsim_calibration::{
-    Band, FitLog, FitSpec, KERNEL_PROFILES, KernelFitLog, KernelTables, Models, PredictedSet, fit,
-    fit_kernels, group_errors, kernel_parameters_text, leave_one_out, over_groups,
-    read_measurements, read_serving, simulated,
+    Band, EngineFitLog, FitLog, FitSpec, KERNEL_PROFILES, KernelFitLog, KernelTables, Models,
+    PredictedSet, fit, fit_engines, fit_kernels, group_errors, kernel_parameters_text,
+    leave_one_out, over_groups, read_measurements, read_serving, simulated,
 };
 use fabricsim_report::{FORMAT, ReportError, write_file};
-use fabricsim_topology::load;
+use fabricsim_topology::{load, serving};
 use fabricsim_workload::kernel::KernelParameters;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,10 +21,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Measurement files, or folders of them
-    #[arg(required_unless_present = "kernels")]
+    #[arg(required_unless_present_any = ["kernels", "serving"])]
     paths: Vec<PathBuf>,
     /// What is fitted, and how
-    #[arg(long, value_name = "FILE.json", required_unless_present = "kernels")]
+    #[arg(long, value_name = "FILE.json", required_unless_present_any = ["kernels", "serving"])]
     spec: Option<PathBuf>,
     /// Fits the laws of kernels to published profiles of them, files or folders, in place of the
     /// parameters of collectives; may be repeated. The values are those of
@@ -31,8 +32,14 @@ pub(super) struct Args {
     /// of sizes was left out of
     #[arg(long, value_name = "DIR", conflicts_with_all = ["paths", "spec", "models", "without", "leave_one_out"])]
     kernels: Vec<PathBuf>,
-    /// Of kernels: prints the log as one JSON document
-    #[arg(long, requires = "kernels")]
+    /// Fits what engines take of the host to published runs of them, files or folders, in place of the
+    /// parameters of collectives; may be repeated. The values are those of
+    /// topologies/software/serving.json. Also says how far off runs are on each GPU that was left out,
+    /// and of each engine with the figures of the others
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["paths", "spec", "models", "without", "leave_one_out", "kernels"])]
+    serving: Vec<PathBuf>,
+    /// Of kernels or engines: prints the log as one JSON document
+    #[arg(long)]
     json: bool,
     /// How to run tables that do not say it themselves, such as validation/models.json; those of its
     /// tables that have `fits` take part, but are not among those that are left out
@@ -54,6 +61,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
+    if !args.serving.is_empty() {
+        return run_engines(args, quiet);
+    }
     let Some(path) = &args.spec else {
         return run_kernels(args, quiet);
     };
@@ -132,14 +142,68 @@ fn run_kernels(args: &Args, quiet: bool) -> Result<(), CliError> {
         write(path, &json!(log))?;
     }
     match (args.json, quiet) {
-        (true, _) => terminal::print(&format!("{:#}\n", kernels_json(&log)))?,
+        (true, _) => terminal::print(&format!("{:#}\n", log_json(&log)))?,
         (false, false) => terminal::print(&kernels_table(&log))?,
         (false, true) => {}
     }
     Ok(())
 }
 
-fn kernels_json(log: &KernelFitLog) -> serde_json::Value {
+/// Of engines.
+fn run_engines(args: &Args, quiet: bool) -> Result<(), CliError> {
+    let tables = read_serving(&args.serving)?;
+    let tell = |text: &str| {
+        if !quiet {
+            terminal::complain(text);
+        }
+    };
+    let fitted = fit_engines(serving(), &tables, &Budget::default(), &tell);
+    let (fitted, log) = fitted.map_err(CliError::Usage)?;
+    if let Some(path) = &args.values {
+        write(path, &json!(fitted))?;
+    }
+    if let Some(path) = &args.log {
+        write(path, &json!(log))?;
+    }
+    match (args.json, quiet) {
+        (true, _) => terminal::print(&format!("{:#}\n", log_json(&log)))?,
+        (false, false) => terminal::print(&engines_table(&log))?,
+        (false, true) => {}
+    }
+    Ok(())
+}
+
+/// Figures of engines before and after, and how far off runs are.
+fn engines_table(log: &EngineFitLog) -> String {
+    let mut text = String::new();
+    for engine in &log.engines {
+        text += &format!(
+            "{}: {} rows of {} groups, objective {:.4} -> {:.4}\n",
+            engine.name, engine.rows, engine.groups, engine.objective.0, engine.objective.1
+        );
+        for (name, (before, after)) in &engine.values {
+            text += &format!("  {name:<18} {before:>9} -> {after:>9}\n");
+        }
+    }
+    text += "\nMedian errors over groups of these rows, by what is left out of the fit:\n";
+    let percent = |error: Option<f64>| {
+        error.map_or_else(|| "-".to_owned(), |error| format!("{:.1} %", error * 100.0))
+    };
+    for errors in &log.errors {
+        text += &format!(
+            "  {:<54} {:>3} groups: per token {:>7}, to the first token {:>7}, tokens/s {:>7}\n",
+            errors.left_out,
+            errors.groups,
+            percent(errors.tpot),
+            percent(errors.ttft),
+            percent(errors.throughput)
+        );
+    }
+    text += &format!("{} runs simulated\n", log.simulated);
+    text
+}
+
+fn log_json(log: &impl serde::Serialize) -> serde_json::Value {
     let mut document = json!(log);
     document["format"] = json!(FORMAT);
     document["version"] = json!(env!("CARGO_PKG_VERSION"));

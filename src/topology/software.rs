@@ -106,11 +106,15 @@ pub struct EngineModel {
     pub per_pass: Sourced<Time>,
     /// The same for each request that gets a token in it.
     pub per_sequence: Sourced<Time>,
-    /// For a request, before it is queued: the front end, tokens.
+    /// For a request, before it is queued: the front end, and its first token's way back.
     pub per_request: Sourced<Time>,
+    /// For each token of a prompt, before it is queued: the front end reads and tokenizes one prompt after the other.
+    pub per_prompt_token: Sourced<Time>,
     /// For each layer of a pass that is no CUDA graph: starting its kernels, which takes at least so long whatever
-    /// they take. Passes with prompts are none, nor is any pass of static batching.
+    /// they take. No pass of static batching is one.
     pub per_layer: Sourced<Time>,
+    /// Passes with prompts are CUDA graphs up to so many tokens.
+    pub graph_tokens: Sourced<u64>,
     /// The part that is left in a pass of what profiles of kernels take whatever their shape, 0 to 1: the rest hides
     /// behind kernels before it, or is of small kernels that the engine fuses.
     pub launch_share: Sourced<f64>,
@@ -226,10 +230,12 @@ mod tests {
                 &of.per_pass,
                 &of.per_sequence,
                 &of.per_request,
+                &of.per_prompt_token,
                 &of.per_layer,
             ];
             let sources = times.iter().map(|figure| &figure.source);
-            let mut sources = sources.chain([&of.launch_share.source]);
+            let others = [&of.launch_share.source, &of.graph_tokens.source];
+            let mut sources = sources.chain(others);
             assert!(sources.all(|source| source.len() > 10), "{name}");
             assert!((0.0..=1.0).contains(&of.launch_share.value), "{name}");
         }

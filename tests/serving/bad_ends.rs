@@ -77,6 +77,10 @@ fn what_cannot_be_is_told_with_its_place() {
             json!({ "engine": { "pass_time": fixed, "memory_share": 1.5 } }),
             &["engine.memory_share", "at most 1"],
         ),
+        (
+            json!({ "engine": { "launch_share": -0.5 } }),
+            &["engine.launch_share", "from 0 to 1"],
+        ),
     ] {
         let told = refused(&one_node(&more));
         for part in expected {

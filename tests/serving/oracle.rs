@@ -5,7 +5,7 @@ use fabricsim::plan::job::{Actor, ActorId, Job, StreamRole, Undisturbed};
 use fabricsim::units::{Bandwidth, Time};
 use fabricsim::workload::serving::blocks::BlockPool;
 use fabricsim::workload::serving::fleet::{
-    Arrivals, Engine, Fleet, FleetPlan, Handover, Role, Routing, Served, Tiers,
+    Arrivals, Engine, Fleet, FleetPlan, FrontEnd, Handover, Role, Routing, Served, Tiers,
 };
 use fabricsim::workload::serving::pass_time::{GivenCost, GivenTime, MixedPass};
 use fabricsim::workload::serving::policy::PolicyKind;
@@ -60,7 +60,7 @@ fn serve(case: Case, policy: PolicyKind) -> Served {
         arrivals: case.arrivals,
         routing: Routing::LeastLoaded,
         handover: Handover::default(),
-        front_end: Time::ZERO,
+        front_end: FrontEnd::default(),
         tiers: Tiers::default(),
         cost: &mut cost,
         counted_from: 0,

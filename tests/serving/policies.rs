@@ -33,6 +33,16 @@ fn one_pass_over_all_tokens_is_what_an_engine_runs() {
     assert_eq!(of("max"), (50.0, 50.0, 200.0, 0.8));
 }
 
+/// A front end reads one prompt after the other, 100 tokens each here, and takes 5 ms more for each by itself: of two
+/// prompts at once the second is queued 100 ms behind the first, whose pass is over by then.
+#[test]
+fn a_front_end_reads_one_prompt_after_the_other() {
+    let engine = json!({ "front_end": "5ms", "front_end_per_token": "1ms" });
+    let ttft = serve(&closed(engine, 2, 2, [100, 1])).ttft_ms;
+    let ttft = ttft.expect("served");
+    assert_eq!((ttft.p50, ttft.max), (155.0, 255.0));
+}
+
 /// 16 requests, 8 prompts a pass. vLLM: 8 first tokens after 50 ms; beside their 8 tokens the second pass has room
 /// for 7 prompts and a part of the eighth, which ends in the third.
 #[test]

@@ -12,6 +12,8 @@ mod tests;
 use crate::serving::kernels::{KernelRow, KernelTables};
 use fabricsim_budget::threads;
 use fabricsim_report::training::median;
+use fabricsim_units::Time;
+use fabricsim_workload::kernel::parameters::Fitted;
 use fabricsim_workload::kernel::{Entry, Format, KernelLaw, KernelParameters};
 use search::Search;
 use serde::{Deserialize, Serialize};
@@ -95,11 +97,17 @@ impl Task<'_> {
     }
 
     /// Figures that stay: the launch of a product is that of the 16-bit one, so that the rest of it is
-    /// what narrowing the activations takes.
-    fn held(&self) -> &'static [&'static str] {
+    /// what narrowing the activations takes; that of experts whose kernels the host starts is that of 16-bit ones, so
+    /// that the rest is what the host takes.
+    fn held(&self, parameters: &KernelParameters) -> &'static [&'static str] {
+        let moe = |format| {
+            let generation = parameters.generations.get(self.generation);
+            generation.and_then(|generation| generation.moe.get(&format))
+        };
         match self.entry {
             Entry::Gemm(Format::Bf16) => &[],
             Entry::Gemm(_) => &["launch"],
+            Entry::Moe(format) if moe(format).is_some_and(|e| e.starts.is_some()) => &["launch"],
             _ => &[],
         }
     }
@@ -110,7 +118,8 @@ impl Task<'_> {
         keep: impl Fn(&KernelRow) -> bool,
     ) -> Search<'r> {
         let rows = self.rows.iter().copied().filter(|row| keep(row)).collect();
-        Search::new(parameters, (self.generation, self.entry), self.held(), rows)
+        let held = self.held(parameters);
+        Search::new(parameters, (self.generation, self.entry), held, rows)
     }
 }
 
@@ -132,9 +141,9 @@ pub fn fit_kernels(
         tables.rows.len(),
         tasks.len()
     ));
-    let (first, rest): (Vec<&Task<'_>>, Vec<&Task<'_>>) = tasks
-        .iter()
-        .partition(|task| task.entry == Entry::Gemm(Format::Bf16));
+    let (first, rest): (Vec<&Task<'_>>, Vec<&Task<'_>>) = tasks.iter().partition(|task| {
+        [Entry::Gemm(Format::Bf16), Entry::Moe(Format::Bf16)].contains(&task.entry)
+    });
     let mut entries = Vec::new();
     let mut evaluations = 0;
     for part in [first, rest] {
@@ -238,17 +247,25 @@ fn put(
     }
 }
 
-/// Gives all products of a generation the launch of the 16-bit one.
+/// Gives all products of a generation the launch of the 16-bit one, and experts whose kernels the host starts that of
+/// 16-bit experts.
 fn launches(fitted: &mut KernelParameters) {
+    fn give(launch: Option<Fitted<Time>>, to: &mut Fitted<Time>, what: &str) {
+        if let Some(launch) = launch {
+            to.value = launch.value;
+            what.clone_into(&mut to.source);
+        }
+    }
     for generation in fitted.generations.values_mut() {
-        let Some(launch) = generation.gemm.get(&Format::Bf16).map(|e| e.launch.clone()) else {
-            continue;
-        };
+        let launch = generation.gemm.get(&Format::Bf16).map(|e| e.launch.clone());
         for (format, entry) in &mut generation.gemm {
             if *format != Format::Bf16 {
-                entry.launch.value = launch.value;
-                "as the 16-bit product's".clone_into(&mut entry.launch.source);
+                give(launch.clone(), &mut entry.launch, "as the 16-bit product's");
             }
+        }
+        let launch = generation.moe.get(&Format::Bf16).map(|e| e.launch.clone());
+        for entry in generation.moe.values_mut().filter(|e| e.starts.is_some()) {
+            give(launch.clone(), &mut entry.launch, "as 16-bit experts'");
         }
     }
 }

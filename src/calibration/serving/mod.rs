@@ -2,7 +2,7 @@
 
 mod columns;
 mod dispatch;
-mod engine;
+pub(crate) mod engine;
 pub(crate) mod kernels;
 mod models;
 mod sets;

@@ -94,7 +94,8 @@ impl Chosen<'_> {
             ),
             eager: host(job.engine.host_per_layer, engine.per_layer.value),
             has_graphs: job.engine.policy != PolicyKind::Static,
-            launch: engine.launch_share.value,
+            graph_tokens: engine.graph_tokens.value,
+            launch: job.engine.launch_share.unwrap_or(engine.launch_share.value),
             checked: speculative.map_or(1, |s| u64::from(s.tokens) + 1),
             draft: speculative.map_or(0.0, |s| s.draft_share),
         }

@@ -21,7 +21,7 @@ use fabricsim_units::Time;
 use fabricsim_workload::kernel::KernelLaw;
 use fabricsim_workload::serving::blocks::{BlockPool, Tell};
 use fabricsim_workload::serving::fleet::{
-    Arrivals, Engine, Fleet, FleetPlan, Handover, Role, Served, Tiers, has_tiers,
+    Arrivals, Engine, Fleet, FleetPlan, FrontEnd, Handover, Role, Served, Tiers, has_tiers,
 };
 use fabricsim_workload::serving::model_cost::{ModelCost, PassWork, PoolCosts};
 use fabricsim_workload::serving::pass_time::{GivenCost, GivenTime, PassCost};
@@ -297,15 +297,18 @@ fn arrivals(valid: &ValidServing) -> Arrivals {
 }
 
 /// What a request takes before it is queued; nothing where times are given.
-fn front_end(valid: &ValidServing) -> Time {
+fn front_end(valid: &ValidServing) -> FrontEnd {
     let engine = &valid.spec.engine;
-    match engine.pass_time {
-        PassTimeSpec::Kernels(_) => engine
-            .front_end
-            .unwrap_or(serving().engines[engine.policy.name()].per_request.value),
-        PassTimeSpec::Fixed(_) | PassTimeSpec::Polynomial(_) => {
-            engine.front_end.unwrap_or(Time::ZERO)
+    let own = match engine.pass_time {
+        PassTimeSpec::Kernels(_) => {
+            let own = &serving().engines[engine.policy.name()];
+            (own.per_request.value, own.per_prompt_token.value)
         }
+        PassTimeSpec::Fixed(_) | PassTimeSpec::Polynomial(_) => Default::default(),
+    };
+    FrontEnd {
+        latency: engine.front_end.unwrap_or(own.0),
+        per_token: engine.front_end_per_token.unwrap_or(own.1),
     }
 }
 

@@ -157,6 +157,14 @@ fn check(spec: &ScenarioSpec, job: &ServingSpec, faults: &mut Vec<Fault>) {
             "a part, above 0 and at most 1",
         ));
     }
+    if let Some(share) = engine.launch_share.filter(|s| !(0.0..=1.0).contains(s)) {
+        let expected = "a part, from 0 to 1";
+        faults.push(fault(
+            &at("engine.launch_share"),
+            share.to_string(),
+            expected,
+        ));
+    }
     if let PassTimeSpec::Polynomial(of) = &engine.pass_time {
         let all = of.prefill.iter().chain(&of.decode).chain([&of.decode_min]);
         if all.clone().any(|c| !c.is_finite()) {

@@ -95,10 +95,11 @@ pub(super) fn time(
         exponent: common.overlap.value,
     };
     let whole = shape.limits(device).bytes;
+    let splits = entry.splits.as_ref().unwrap_or(&common.splits);
     let mut best = f64::INFINITY;
     for &(rows, columns) in &common.tiles.value {
         let tiles = shape.m.div_ceil(rows) as f64 * shape.n.div_ceil(columns) as f64;
-        for &parts in &common.splits.value {
+        for &parts in &splits.value {
             if parts > 1 && shape.k / parts < SHORTEST_SUM {
                 continue;
             }

@@ -154,13 +154,16 @@ impl DecodeParameters {
 impl MoeParameters {
     /// Its figures.
     pub fn leaves(&mut self) -> Leaves<'_> {
-        vec![
+        let starts = self.starts.as_mut();
+        let mut leaves: Leaves<'_> = vec![
             ("launch", Leaf::Time(&mut self.launch)),
             ("compute", Leaf::Share(&mut self.compute)),
             ("memory", Leaf::Share(&mut self.memory)),
             ("permute", Leaf::Share(&mut self.permute)),
             ("step", Leaf::Time(&mut self.step)),
-        ]
+        ];
+        leaves.extend(starts.map(|leaf| ("starts", Leaf::Time(leaf))));
+        leaves
     }
 }
 

@@ -264,7 +264,10 @@ impl<'p> KernelLaw<'p> {
                 let format = DataType::product(shape.weights, shape.activations);
                 let found = self.format(|g| &g.moe, format)?;
                 let peak = device.peak(found.key);
+                let starts = found.entry.starts.as_ref();
+                let starts = starts.filter(|_| residency == Residency::Repeated);
                 let seconds = shape.time(found.entry, common, (device, peak));
+                let seconds = seconds + starts.map_or(0.0, |starts| starts.value.seconds());
                 (seconds, found.generation, Entry::Moe(found.key))
             }
             Kernel::AttentionPrefill(shape) => {

@@ -125,6 +125,9 @@ pub struct GemmParameters {
     pub memory: Fitted<f64>,
     /// What 64 values of the sum take one tile beyond that: a step of its pipeline.
     pub step: Fitted<Time>,
+    /// Into how many parts its sum may be split, where that is not as libraries split all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub splits: Option<Sourced<Vec<u64>>>,
 }
 
 /// Attention over a prompt.
@@ -169,6 +172,9 @@ pub struct DecodeParameters {
 pub struct MoeParameters {
     /// Start and end of all its kernels.
     pub launch: Fitted<Time>,
+    /// What profiles take beyond that because the host starts each kernel; engines' graphs do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts: Option<Fitted<Time>>,
     /// Share of the peak that a tile without end reaches.
     pub compute: Fitted<f64>,
     /// Share of the memory's bandwidth.

@@ -33,6 +33,8 @@ pub struct EngineShape {
     pub eager: Time,
     /// Whether passes of single tokens are CUDA graphs.
     pub has_graphs: bool,
+    /// Passes with prompts are CUDA graphs up to so many tokens.
+    pub graph_tokens: u64,
     /// The part that is left of what kernels take whatever their shape.
     pub launch: f64,
     /// Tokens that are checked at once for each request that generates: 1 without speculation.

@@ -116,7 +116,8 @@ impl<'l> ModelCost<'l> {
         let parts = shapes.len().max(1) as f64;
         let mut kernels = dense.time + attention;
         let has_prompts = shapes.iter().any(|shape| !shape.prompts.is_empty());
-        if has_prompts || !self.shape.has_graphs {
+        let is_long = has_prompts && fullest > self.shape.graph_tokens;
+        if is_long || !self.shape.has_graphs {
             // The host runs ahead, unless kernels are shorter than starting them.
             kernels = kernels.max(self.shape.eager.times(layers));
         }

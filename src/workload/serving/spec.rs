@@ -146,12 +146,19 @@ pub struct EngineSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_per_sequence: Option<Time>,
     /// What starting the kernels of a layer takes the host at least, in passes that are no CUDA graph: those with
-    /// prompts, and all of static batching; the policy's own if absent.
+    /// longer prompts, and all of static batching; the policy's own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_per_layer: Option<Time>,
-    /// From a request's arrival until it is queued: the front end, tokens; the policy's own if absent.
+    /// The part that is left in a pass of what profiles of kernels take whatever their shape, 0 to 1; the policy's own
+    /// if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launch_share: Option<f64>,
+    /// From a request's arrival until it is queued: the front end; the policy's own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub front_end: Option<Time>,
+    /// The same for each token of its prompt, one prompt after the other; the policy's own if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub front_end_per_token: Option<Time>,
 }
 
 impl Default for EngineSpec {
@@ -172,7 +179,9 @@ impl Default for EngineSpec {
             host_per_pass: None,
             host_per_sequence: None,
             host_per_layer: None,
+            launch_share: None,
             front_end: None,
+            front_end_per_token: None,
         }
     }
 }

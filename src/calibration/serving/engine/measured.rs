@@ -64,7 +64,7 @@ const RATES: [(&str, bool); 6] = [
 
 /// What a row measures.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Measured {
+pub(crate) struct Measured {
     ttft: Option<(f64, Statistic)>,
     tpot: Option<(f64, Statistic)>,
     itl: Option<(f64, Statistic)>,
@@ -111,7 +111,7 @@ impl Measured {
     }
 
     /// Beside what came of a simulation; `None` if it served nobody.
-    pub(super) fn beside(&self, result: &ServingResult, run: ServingRun) -> Option<ServingRun> {
+    pub(crate) fn beside(&self, result: &ServingResult, run: ServingRun) -> Option<ServingRun> {
         let ttft = result.ttft_ms.as_ref()?;
         let of = |measured: Option<(f64, Statistic)>, predicted: Option<&Percentiles>| {
             let (measured, statistic) = measured?;

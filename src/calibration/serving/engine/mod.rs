@@ -22,7 +22,7 @@ use fabricsim_report::serving::ServingResult;
 use fabricsim_report::validation::{ServingSet, ServingSkip};
 use fields::Fields;
 use serde_json::{Map, Value, json};
-use settings::Row;
+pub(crate) use settings::Row;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -35,28 +35,7 @@ pub(super) fn predict(
     budget: &Budget,
     done: &(dyn Fn() + Sync),
 ) -> (Vec<ServingSet>, Vec<ServingSkip>) {
-    let mut skips = Skips::default();
-    let mut rows: Vec<(usize, Row)> = Vec::new();
-    for (index, table) in tables.iter().enumerate() {
-        let completeness = table.completeness.as_f64();
-        if completeness.is_some_and(|found| found < COMPLETE) {
-            let why = "its source leaves settings out (`settings_completeness_0_3` below 3)";
-            skips.add(index, why.to_owned(), table.rows.len());
-            continue;
-        }
-        if table.rows.is_empty() {
-            skips.add(index, "it has no rows".into(), 0);
-        }
-        let together = pooled(table);
-        let own = together.is_none().then_some(&table.rows);
-        for row in own.into_iter().flatten().chain(&together) {
-            match settings::row(&Fields { table, row }) {
-                Ok(row) => rows.push((index, row)),
-                Err(why) => skips.add(index, why, 1),
-            }
-        }
-    }
-    place(&mut rows, &mut skips);
+    let (rows, mut skips) = rows(tables);
     let results = simulate(&rows, budget, done);
     let mut sets: BTreeMap<(usize, String), ServingSet> = BTreeMap::new();
     for ((index, row), result) in rows.into_iter().zip(results) {
@@ -80,6 +59,33 @@ pub(super) fn predict(
         }
     }
     (sets.into_values().collect(), skips.of(tables))
+}
+
+/// The rows of tables that can be simulated, each with its table's number, and why the rest cannot.
+pub(crate) fn rows(tables: &[&ServingTable]) -> (Vec<(usize, Row)>, Skips) {
+    let mut skips = Skips::default();
+    let mut rows: Vec<(usize, Row)> = Vec::new();
+    for (index, table) in tables.iter().enumerate() {
+        let completeness = table.completeness.as_f64();
+        if completeness.is_some_and(|found| found < COMPLETE) {
+            let why = "its source leaves settings out (`settings_completeness_0_3` below 3)";
+            skips.add(index, why.to_owned(), table.rows.len());
+            continue;
+        }
+        if table.rows.is_empty() {
+            skips.add(index, "it has no rows".into(), 0);
+        }
+        let together = pooled(table);
+        let own = together.is_none().then_some(&table.rows);
+        for row in own.into_iter().flatten().chain(&together) {
+            match settings::row(&Fields { table, row }) {
+                Ok(row) => rows.push((index, row)),
+                Err(why) => skips.add(index, why, 1),
+            }
+        }
+    }
+    place(&mut rows, &mut skips);
+    (rows, skips)
 }
 
 /// Of a table that has a row for each request: all of them as one row, with medians.
@@ -125,7 +131,7 @@ fn pooled(table: &ServingTable) -> Option<Map<String, Value>> {
 
 /// Reasons, with how many rows each is of.
 #[derive(Default)]
-struct Skips {
+pub(crate) struct Skips {
     rows: BTreeMap<(usize, String), usize>,
 }
 
@@ -209,7 +215,11 @@ fn simulate(
         .collect()
 }
 
-fn served(
+/// What comes of a scenario.
+///
+/// # Errors
+/// Why nothing does.
+pub(crate) fn served(
     spec: &ScenarioSpec,
     machines: &Machines,
     budget: &Budget,

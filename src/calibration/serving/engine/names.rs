@@ -4,9 +4,9 @@ use fabricsim_workload::serving::policy::PolicyKind;
 
 /// A card that a shipped machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Card {
+pub(crate) struct Card {
     /// What it is called in groups.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The machine.
     pub(super) topology: &'static str,
     /// In place of the machine's own card, this model from the hardware files.

@@ -20,19 +20,19 @@ use serde_json::Value;
 
 /// A row that can be simulated.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// What it counts together with.
-    pub(super) group: String,
+    pub(crate) group: String,
     /// Where it runs.
-    pub(super) card: Card,
+    pub(crate) card: Card,
     /// GPUs that it takes.
-    pub(super) gpus: u32,
+    pub(crate) gpus: u32,
     /// The scenario; how many nodes it takes is still open.
-    pub(super) scenario: ScenarioSpec,
+    pub(crate) scenario: ScenarioSpec,
     /// What it measures.
-    pub(super) measured: Measured,
+    pub(crate) measured: Measured,
     /// How it is shown.
-    pub(super) run: ServingRun,
+    pub(crate) run: ServingRun,
 }
 
 /// The scenario of a row.

@@ -1,6 +1,6 @@
 //! Requests arrive, and are done.
 
-use super::{Arrivals, DRAIN, Fleet, QUEUED, Role};
+use super::{Arrivals, DRAIN, Fleet, FrontEnd, QUEUED, Role};
 use crate::serving::scheduler::Live;
 use fabricsim_plan::job::{Batch, TimerId};
 use fabricsim_units::Time;
@@ -48,9 +48,12 @@ impl Fleet<'_> {
             self.next += 1;
             self.served.records[request as usize].arrived = Some(now);
             if self.fits(request) {
-                if self.front_end > Time::ZERO {
+                if self.front_end != FrontEnd::default() {
+                    let tokens = self.requests[request as usize].input;
+                    self.read = self.read.max(now) + self.front_end.per_token.times(tokens.into());
                     let queued = TimerId(QUEUED + u64::from(request));
-                    out.timers.push((now + self.front_end, queued));
+                    out.timers
+                        .push((self.read + self.front_end.latency, queued));
                     self.timers += 1;
                 } else {
                     self.is_queued(request, now);

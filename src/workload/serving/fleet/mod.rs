@@ -67,6 +67,15 @@ pub enum Arrivals {
     },
 }
 
+/// What is between users and schedulers: an API server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FrontEnd {
+    /// What each request takes, however many come.
+    pub latency: Time,
+    /// What a token of a prompt takes: prompts are read one after the other.
+    pub per_token: Time,
+}
+
 /// What serving came to.
 #[derive(Debug, Clone, Default)]
 pub struct Served {
@@ -106,8 +115,8 @@ pub struct FleetPlan<'c> {
     pub routing: Routing,
     /// How KV caches travel, where engines have different roles.
     pub handover: Handover,
-    /// From a request's arrival until it is queued: the front end.
-    pub front_end: Time,
+    /// From a request's arrival until it is queued.
+    pub front_end: FrontEnd,
     /// What keeps blocks below the GPUs' memory.
     pub tiers: Tiers,
     /// What passes take.
@@ -177,7 +186,9 @@ pub struct Fleet<'c> {
     arrivals: Arrivals,
     routing: routing::Router,
     handover: Handover,
-    front_end: Time,
+    front_end: FrontEnd,
+    /// When the front end has read all prompts that have arrived.
+    read: Time,
     tiers: Tiers,
     reading: Vec<Reading>,
     names: Vec<u64>,
@@ -234,6 +245,7 @@ impl<'c> Fleet<'c> {
             arrivals: plan.arrivals,
             handover: plan.handover,
             front_end: plan.front_end,
+            read: Time::ZERO,
             tiers: plan.tiers,
             reading: Vec::new(),
             names: Vec::new(),
