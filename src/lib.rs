@@ -6,7 +6,7 @@
 //! machine), [`nccl`] (how NCCL decides), [`workload`] (what jobs compute and send) and
 //! [`engine`] (time); [`report`] (results for people) knows only units and [`text`] (how what
 //! comes from outside is shown), and [`record`] makes of what the engine tells what a report shows.
-//! [`experiment`] joins them all; [`lessons`] and [`calibration`] stand beside it, and [`cli`] is the
+//! [`experiment`] joins them all; [`lessons`], [`calibration`] and [`lab`] (a page to play with) stand beside it, and [`cli`] is the
 //! command.
 
 pub mod cli;
@@ -17,6 +17,7 @@ pub use fabricsim_collective as collective;
 pub use fabricsim_engine as engine;
 pub use fabricsim_experiment as experiment;
 pub use fabricsim_fault as fault;
+pub use fabricsim_lab as lab;
 pub use fabricsim_lessons as lessons;
 pub use fabricsim_nccl as nccl;
 pub use fabricsim_plan as plan;

@@ -4,7 +4,10 @@
 //! made ([`Memory::hold`]), and given back when its [`Held`] is dropped. Before that the whole is
 //! estimated ([`Memory::expect`]), so that what would not fit is refused at once.
 
+mod stop;
 pub mod threads;
+
+pub use stop::Stop;
 
 use fabricsim_units::Bytes;
 use std::sync::Arc;
@@ -21,6 +24,8 @@ pub struct Budget {
     pub exact_full: bool,
     /// Memory.
     pub memory: Memory,
+    /// Ends simulations of collectives that nobody waits for any more.
+    pub stop: Stop,
 }
 
 impl Default for Budget {
@@ -30,6 +35,7 @@ impl Default for Budget {
             threads: crate::threads::processors(),
             exact_full: false,
             memory: Memory::unlimited(),
+            stop: Stop::default(),
         }
     }
 }

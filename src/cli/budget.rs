@@ -47,6 +47,7 @@ impl BudgetArgs {
                 .memory
                 .or_else(own)
                 .map_or_else(Memory::unlimited, Memory::of),
+            ..all
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Why a command failed, and its exit code.
 
 use fabricsim_experiment::ScenarioError;
+use fabricsim_lab::LabError;
 use fabricsim_lessons::{ExplainError, LessonError};
 use fabricsim_report::ReportError;
 use fabricsim_topology::{RouteError, TopologyError};
@@ -20,6 +21,9 @@ pub enum CliError {
     /// A lesson that cannot be made.
     #[error(transparent)]
     Lesson(#[from] LessonError),
+    /// The page to play with cannot be served.
+    #[error(transparent)]
+    Lab(#[from] LabError),
     /// The topology.
     #[error(transparent)]
     Topology(#[from] TopologyError),
@@ -111,6 +115,7 @@ impl CliError {
             | CliError::Lesson(_)
             | CliError::Topology(_)
             | CliError::Route(_)
+            | CliError::Lab(_)
             | CliError::Usage(_) => 2,
         }
     }

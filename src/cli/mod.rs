@@ -7,6 +7,7 @@ mod completions;
 mod error;
 mod explain;
 mod fit;
+mod lab;
 mod lesson;
 mod load;
 mod optimize;
@@ -55,6 +56,7 @@ enum Command {
     Optimize(optimize::Args),
     Explain(explain::Args),
     Lesson(lesson::Args),
+    Lab(lab::Args),
     Topology(topology::Args),
     Validate(validate::Args),
     Fit(fit::Args),
@@ -78,6 +80,7 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
         Command::Optimize(args) => optimize::run(&args, quiet),
         Command::Explain(args) => explain::run(&args, quiet),
         Command::Lesson(args) => lesson::run(&args, quiet),
+        Command::Lab(args) => lab::run(&args, quiet),
         Command::Topology(args) => topology::run(&args, quiet),
         Command::Validate(args) => validate::run(&args, quiet),
         Command::Fit(args) => fit::run(&args, quiet),

@@ -37,6 +37,9 @@ pub enum SimError {
     /// It would hold more than it may.
     #[error(transparent)]
     Memory(#[from] OverBudget),
+    /// Nobody waits for it any more ([`Stop`](fabricsim_budget::Stop)).
+    #[error("stopped before it ended")]
+    Stopped,
     /// A worker would have more steps than are counted.
     #[error(
         "a channel of rank {rank} takes more than 4 billion steps; expected a smaller size, or larger chunks"

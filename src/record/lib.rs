@@ -75,6 +75,7 @@ pub fn record(
         operations: options.operations,
         threads: options.threads,
         memory: options.memory,
+        stop: options.stop,
         disturbances: options.disturbances,
         progress: options.progress.as_mut().map(|p| &mut **p as _),
     };

@@ -29,6 +29,7 @@ fn budget() -> Budget {
         threads: 1,
         exact_full: false,
         memory: Memory::of(Bytes::new(96_000_000)),
+        ..Budget::default()
     }
 }
 

@@ -228,6 +228,7 @@ fn alone(
     let options = Options {
         operations: 1,
         memory: Some(&budget.memory),
+        stop: Some(&budget.stop),
         ..Options::default()
     };
     if budget.exact_full {

@@ -11,6 +11,9 @@ use fabricsim_units::Time;
 
 impl<P: Probe> Run<'_, '_, P> {
     pub(super) fn into_outcome(mut self) -> Result<Outcome, SimError> {
+        if self.is_stopped() {
+            return Err(SimError::Stopped);
+        }
         let workers = self.workers as usize;
         let waiting = self.actors[..workers]
             .iter()

@@ -33,6 +33,7 @@ use super::sharing::{Change, Sharing};
 use cast::Cast;
 use class::Class;
 use ends::{Due, GROUP};
+use fabricsim_budget::Stop;
 use fabricsim_plan::{Later, MessageCost, Plan, Protocol, RoleCosts, SliceCost, Stretch};
 use fabricsim_units::Time;
 use regions::Regions;
@@ -271,6 +272,9 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
             instants += 1;
             if instants.is_multiple_of(PROGRESS_EVERY) {
                 self.tell_progress();
+                if self.is_stopped() {
+                    break;
+                }
             }
         }
     }
@@ -298,6 +302,10 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
         if let Some(tell) = self.options.progress.as_mut() {
             tell(self.steps_begun, self.steps_total);
         }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.options.stop.is_some_and(Stop::is_now)
     }
 
     /// Lets somebody see whether he can go on, because of what was done at `at`.

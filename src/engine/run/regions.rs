@@ -328,6 +328,9 @@ impl<P: Probe> Run<'_, '_, P> {
                 }
                 events = self.events;
                 self.tell_progress();
+                if self.is_stopped() {
+                    break;
+                }
             }
         }
         self.end_turns();

@@ -188,6 +188,9 @@ impl<P: Probe> Run<'_, '_, P> {
                 if let Some(tell) = self.options.progress.as_mut() {
                     tell(self.steps_begun + steps, self.steps_total);
                 }
+                if self.is_stopped() {
+                    break;
+                }
             }
         }
         self.end_turns();

@@ -15,7 +15,7 @@ use crate::probe::{Blind, Probe};
 use crate::resources::Resources;
 use crate::run::regions::MOST_ACTORS;
 use fabricsim_budget::threads;
-use fabricsim_budget::{Held, Memory};
+use fabricsim_budget::{Held, Memory, Stop};
 use fabricsim_collective::Rank;
 use fabricsim_plan::{Disturbances, Plan, Stretch};
 use fabricsim_topology::LinkId;
@@ -34,6 +34,8 @@ pub struct Options<'a> {
     pub threads: u32,
     /// What is held counts against it, if there is any.
     pub memory: Option<&'a Memory>,
+    /// Ends it now and then, if that was said.
+    pub stop: Option<&'a Stop>,
     /// What goes wrong; nothing is folded or skipped then.
     pub disturbances: Option<&'a dyn Disturbances>,
     /// Called now and then with (steps begun, steps in all).
@@ -45,7 +47,7 @@ pub struct Options<'a> {
 /// # Errors
 /// [`SimError::Stalled`] when nothing moves any more, [`SimError::PastTheClock`] when it does so for
 /// too long, [`SimError::Memory`] when it would hold
-/// more than it may, [`SimError::BadPlan`] when the
+/// more than it may, [`SimError::Stopped`] when it is told to end, [`SimError::BadPlan`] when the
 /// plan's tables do not fit its program.
 pub fn simulate(
     plan: &Plan,
@@ -104,6 +106,7 @@ pub fn simulate_folded_with<P: Probe>(
             operations: options.operations,
             threads: options.threads,
             memory: options.memory,
+            stop: options.stop,
             disturbances: None,
             progress: options.progress.as_mut().map(|p| &mut **p as _),
         };

@@ -350,6 +350,7 @@ pub(super) fn timing_of<'b>(spec: &ValidCollective, budget: &'b Budget) -> Timin
         exact_full: budget.exact_full,
         threads: budget.threads as u32,
         memory: Some(&budget.memory),
+        stop: Some(&budget.stop),
     }
 }
 
@@ -384,6 +385,7 @@ fn record(
     let options = Options {
         operations: 1,
         memory: Some(&budget.memory),
+        stop: Some(&budget.stop),
         disturbances: conditions.disturbances(),
         progress: Some(progress),
         ..Options::default()

@@ -10,7 +10,7 @@
 //! it is the mean of three.
 
 use super::disturb::Conditions;
-use fabricsim_budget::Memory;
+use fabricsim_budget::{Memory, Stop};
 use fabricsim_engine::path::{CriticalPath, Times};
 use fabricsim_engine::probe::{Blind, Probe};
 use fabricsim_engine::{Options, Outcome, SimError, simulate_folded_with, simulate_with};
@@ -35,6 +35,8 @@ pub struct Timing<'m> {
     pub threads: u32,
     /// What it holds counts against it.
     pub memory: Option<&'m Memory>,
+    /// Ends it before its time.
+    pub stop: Option<&'m Stop>,
 }
 
 /// What is simulated, and what of it is an operation's time.
@@ -159,6 +161,7 @@ impl<'a> Simulated<'a> {
             operations,
             threads: self.timing.threads,
             memory: self.timing.memory,
+            stop: self.timing.stop,
             disturbances: self.disturbances,
             progress,
         };

@@ -109,6 +109,7 @@ fn warm(
         exact_full: budget.exact_full,
         threads: budget.threads as u32,
         memory: Some(&budget.memory),
+        stop: Some(&budget.stop),
     };
     let of = |(exchange, cold): (&Exchange, Rehearsed)| {
         let Some(plan) = &exchange.plan else {

@@ -268,6 +268,7 @@ fn simulate<'v>(
         exact_full: false,
         threads: 1,
         memory: Some(&budget.memory),
+        stop: Some(&budget.stop),
     };
     let nccl = match planned {
         None => Time::ZERO,

@@ -9,6 +9,8 @@ mod page;
 mod text;
 mod waterfall_bars;
 
+pub use waterfall_bars::waterfall_bars;
+
 pub use collectives::{best as best_collective, difference as collective_difference, is_same_work};
 pub use json::{Compared, Comparison, KnownError, comparison_json};
 pub use page::variants_page;

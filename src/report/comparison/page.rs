@@ -9,7 +9,7 @@ use super::waterfall_bars::waterfall_bars;
 use crate::ReportError;
 use crate::chart::draw_svg;
 use crate::concurrent;
-use crate::html::{SCRIPT, collective_details, drawing, page};
+use crate::html::{JOBS_STYLE, SCRIPT, collective_details, drawing, page};
 use crate::lines::{Line, Whole, ended, fits, order};
 use crate::numbers::seconds;
 use crate::plot;
@@ -22,8 +22,6 @@ use crate::training::{
     self, failures, folded, opened, page_described as described, ran, tiles, unsaid,
 };
 use maud::{Markup, PreEscaped, html};
-
-const STYLE: &str = include_str!("../html/assets/jobs.css");
 
 /// The whole page of a training job or of several variants of any job; it needs no other file.
 ///
@@ -63,7 +61,7 @@ pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, Rep
         });
     }
     let body = html! {
-        style { (PreEscaped(STYLE)) }
+        style { (PreEscaped(JOBS_STYLE)) }
         (heading(summary))
         (answer(summary, best))
         @if !summary.warnings.is_empty() {

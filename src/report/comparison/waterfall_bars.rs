@@ -14,7 +14,8 @@ struct Step<'w> {
 }
 
 /// All waterfalls that start or end somewhere, one section each.
-pub(super) fn waterfall_bars(waterfalls: &[Waterfall]) -> Markup {
+#[must_use]
+pub fn waterfall_bars(waterfalls: &[Waterfall]) -> Markup {
     html! {
         @for waterfall in waterfalls {
             @if !waterfall.parts.is_empty() {

@@ -1,11 +1,14 @@
 //! `report.html`: a run as one page, for a reader who was not there.
 
 mod page;
+mod parts;
 mod time_bars;
 mod timeline_view;
 
-pub use page::{data, drawing, page};
-pub(super) use timeline_view::{Data, Lane, SCRIPT, begin, canvas};
+pub use page::{JOBS_STYLE, STYLE, data, drawing, page};
+pub use parts::{Parts, collective_parts, training_parts};
+pub use timeline_view::SCRIPT;
+pub(super) use timeline_view::{Data, Lane, begin, canvas};
 
 use super::columns::slower;
 use super::numbers::{grouped, micros, percent, size, three_digits};
@@ -31,7 +34,7 @@ pub fn report(
     topology_svg: Option<&str>,
 ) -> Result<String, ReportError> {
     let plots = plot::all_svg(view, timeline)?;
-    let timeline_view = timeline_view::view(timeline)?;
+    let timeline_view = timeline_view::view(timeline, timeline_view::MOST_SPANS)?;
     let spec =
         serde_json::to_string_pretty(&view.summary.spec).map_err(|source| ReportError::Json {
             what: "the spec",
@@ -111,7 +114,8 @@ pub(super) fn collective_details(
         result,
     };
     let record = results.collective_record(&variant.name);
-    let timeline = record.map(|(timeline, _)| timeline_view::view(timeline));
+    let timeline =
+        record.map(|(timeline, _)| timeline_view::view(timeline, timeline_view::MOST_SPANS));
     let timeline = timeline.transpose()?;
     Ok(html! {
         section {
@@ -182,17 +186,25 @@ fn answer(view: CollectiveView<'_>) -> Markup {
                         (bound_sentence(row))
                     }
                 }
-                div.tiles {
-                    (tile("time", &micros(row.time_us), &size(row.bytes as f64)))
-                    (tile("bus bandwidth", &format!("{} GB/s", three_digits(row.busbw_gbs)), "comparable to a link's rate"))
-                    (tile("algorithm bandwidth", &format!("{} GB/s", three_digits(row.algbw_gbs)), "size / time"))
-                    (tile("bound of the machine", &micros(row.bound_us), &reached(row)))
-                    @if let Some(healthy) = row.healthy_us {
-                        (tile("without faults", &micros(healthy), &format!("{} with them", slower(row.time_us, healthy))))
-                    }
-                    (tile("algorithm", &row.algo, &format!("{}, {} channels", row.proto, row.channels)))
-                }
+                (tiles(row))
             }
+        }
+    }
+}
+
+/// The numbers of a row.
+#[must_use]
+pub fn tiles(row: &Row) -> Markup {
+    html! {
+        div.tiles {
+            (tile("time", &micros(row.time_us), &size(row.bytes as f64)))
+            (tile("bus bandwidth", &format!("{} GB/s", three_digits(row.busbw_gbs)), "comparable to a link's rate"))
+            (tile("algorithm bandwidth", &format!("{} GB/s", three_digits(row.algbw_gbs)), "size / time"))
+            (tile("bound of the machine", &micros(row.bound_us), &reached(row)))
+            @if let Some(healthy) = row.healthy_us {
+                (tile("without faults", &micros(healthy), &format!("{} with them", slower(row.time_us, healthy))))
+            }
+            (tile("algorithm", &row.algo, &format!("{}, {} channels", row.proto, row.channels)))
         }
     }
 }

@@ -3,7 +3,11 @@
 use fabricsim_units::text::xml;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-const STYLE: &str = include_str!("assets/page.css");
+/// The style of all pages.
+pub const STYLE: &str = include_str!("assets/page.css");
+
+/// What pages of jobs and of comparisons have beside it.
+pub const JOBS_STYLE: &str = include_str!("assets/jobs.css");
 
 /// A whole page with `body` inside the frame and `scripts` after it. The page forbids
 /// itself to load anything.

@@ -11,11 +11,11 @@ use serde::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Draws the data of [`view`].
-pub(crate) const SCRIPT: &str = include_str!("assets/timeline.js");
+/// Draws timelines that are in the page: `showTimeline(element)`, which it calls for each `.timeline`.
+pub const SCRIPT: &str = include_str!("assets/timeline.js");
 
 /// Spans that a page holds: about two megabytes, which any browser opens at once.
-const MOST_SPANS: usize = 60_000;
+pub(super) const MOST_SPANS: usize = 60_000;
 
 /// Kinds in the order of the legend: those of collectives.
 fn looks() -> impl Iterator<Item = Look> {
@@ -132,12 +132,12 @@ impl Lane {
     }
 }
 
-/// The timeline's section, or a note if nothing was traced.
-pub(super) fn view(timeline: &Timeline) -> Result<Markup, ReportError> {
+/// The timeline's section with so many spans at most, or a note if nothing was traced.
+pub(super) fn view(timeline: &Timeline, most: usize) -> Result<Markup, ReportError> {
     if timeline.spans.is_empty() {
         return Ok(html! { p.note { "No operation was traced in this run." } });
     }
-    let shown = choose(timeline);
+    let shown = choose(timeline, most);
     let left_out = left_out(timeline, &shown);
     Ok(html! {
         (canvas(&collect(timeline, &shown), "Timeline of the traced operation")?)
@@ -178,7 +178,7 @@ pub(crate) fn canvas(data: &Data<'_>, label: &str) -> Result<Markup, ReportError
 
 /// The spans to show: whole ranks from the first on, as many as fit; of the first rank,
 /// if it alone is too much, the beginning.
-fn choose(timeline: &Timeline) -> Vec<&Span> {
+fn choose(timeline: &Timeline, most: usize) -> Vec<&Span> {
     let mut by_rank: BTreeMap<u32, usize> = BTreeMap::new();
     for span in &timeline.spans {
         *by_rank.entry(span.rank).or_default() += 1;
@@ -186,7 +186,7 @@ fn choose(timeline: &Timeline) -> Vec<&Span> {
     let mut total = 0;
     let fits = |(rank, count): (u32, usize)| {
         total += count;
-        (total <= MOST_SPANS).then_some(rank)
+        (total <= most).then_some(rank)
     };
     let first = by_rank.keys().next().copied();
     let mut ranks: BTreeSet<u32> = by_rank.into_iter().map_while(fits).collect();
@@ -195,7 +195,7 @@ fn choose(timeline: &Timeline) -> Vec<&Span> {
         .spans
         .iter()
         .filter(|span| ranks.contains(&span.rank));
-    chosen.take(MOST_SPANS).collect()
+    chosen.take(most).collect()
 }
 
 /// Where a timeline begins: at zero, unless most of what is before the first span is blank.

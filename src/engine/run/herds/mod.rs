@@ -218,6 +218,9 @@ impl<P: Probe> Run<'_, '_, P> {
             if self.events - told > super::PROGRESS_EVERY {
                 told = self.events;
                 self.tell_progress();
+                if self.is_stopped() {
+                    return Herding::Done;
+                }
             }
         }
         for region in 0..count as u32 {

@@ -1,9 +1,9 @@
 // Draws the timeline on a canvas: lanes of spans, zoom, pan, tooltip.
 // Data: see `timeline_view.rs`. All times are picoseconds.
 "use strict";
-for (const root of document.querySelectorAll(".timeline")) {
+function showTimeline(root) {
   const source = root.querySelector("script");
-  if (!source) continue;
+  if (!source) return;
   const data = JSON.parse(source.textContent);
   const canvas = root.querySelector("canvas");
   const tip = root.querySelector(".tip");
@@ -376,8 +376,17 @@ for (const root of document.querySelectorAll(".timeline")) {
     readColours();
     draw();
   };
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
-  window.addEventListener("beforeprint", restyle);
-  new ResizeObserver(redraw).observe(root);
+  // Until the timeline is taken out of the page.
+  const gone = new AbortController();
+  const listening = { signal: gone.signal };
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle, listening);
+  window.addEventListener("beforeprint", restyle, listening);
+  const observer = new ResizeObserver(() => {
+    if (root.isConnected) return redraw();
+    gone.abort();
+    observer.disconnect();
+  });
+  observer.observe(root);
   restyle();
 }
+for (const root of document.querySelectorAll(".timeline")) showTimeline(root);

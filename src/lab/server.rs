@@ -1,0 +1,329 @@
+//! The server: on 127.0.0.1 alone, few connections, small bodies, nothing waited for without end.
+
+use crate::answer::{Bench, Out, answer, compare, export};
+use crate::error::LabError;
+use crate::guard::Guard;
+use crate::page::{page, policy};
+use crate::queue::Queue;
+use crate::state::{Refusal, State};
+use fabricsim_budget::{Budget, Stop};
+use fabricsim_experiment::Machines;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited, combinators::BoxBody};
+use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper::header::{self, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::Deserialize;
+use serde_json::json;
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::{sleep, timeout};
+
+/// A body is a state, which is short.
+const MOST_BYTES: usize = 1_000_000;
+/// Connections at once; a browser opens six.
+const MOST_CONNECTIONS: usize = 64;
+/// A request's head, and its body, come within this.
+const READ: Duration = Duration::from_secs(10);
+/// After this a request gets no more points.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Ports that are tried from the first one on.
+const PORTS: u16 = 20;
+
+/// Serves the page until the program ends. The first free port from `port` on is taken; `ready` is told
+/// the address.
+///
+/// # Errors
+/// No free port, or a system that gives no random numbers.
+pub fn serve(port: u16, budget: Budget, ready: impl FnOnce(&str)) -> Result<(), LabError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()?;
+    runtime.block_on(async {
+        let listener = listen(port).await?;
+        let port = listener.local_addr()?.port();
+        let lab = Lab::new(port, budget)?;
+        ready(&format!("http://127.0.0.1:{port}/"));
+        lab.accept(&listener).await;
+        Ok(())
+    })
+}
+
+/// The first port that is free; 0 is any.
+async fn listen(first: u16) -> Result<TcpListener, LabError> {
+    let last = match first {
+        0 => 0,
+        first => first.saturating_add(PORTS - 1),
+    };
+    let mut port = first;
+    loop {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
+            Ok(listener) => return Ok(listener),
+            Err(_) if port < last => port += 1,
+            Err(source) => {
+                return Err(LabError::Port {
+                    first,
+                    last,
+                    source,
+                });
+            }
+        }
+    }
+}
+
+struct Lab {
+    guard: Guard,
+    bench: Arc<Bench>,
+    queue: Arc<Queue>,
+}
+
+/// A request's body.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asking {
+    /// Which page asks, by a name that it gives itself.
+    page: String,
+    /// How many states it has asked for.
+    generation: u64,
+    state: State,
+    /// Places on the curve that it knows already.
+    #[serde(default)]
+    have: Vec<u64>,
+    /// A state to be set beside it.
+    #[serde(default)]
+    beside: Option<State>,
+}
+
+type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+impl Lab {
+    fn new(port: u16, budget: Budget) -> Result<Arc<Lab>, LabError> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(LabError::Random)?;
+        let token = random.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        let queue = Arc::new(Queue::default());
+        for _ in 0..budget.threads.max(1) {
+            let queue = Arc::clone(&queue);
+            std::thread::spawn(move || queue.work());
+        }
+        Ok(Arc::new(Lab {
+            guard: Guard::new(port, token),
+            bench: Arc::new(Bench {
+                budget,
+                machines: Machines::default(),
+            }),
+            queue,
+        }))
+    }
+
+    async fn accept(self: &Arc<Self>, listener: &TcpListener) {
+        let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        loop {
+            let Ok((stream, _)) = listener.accept().await else {
+                // Out of files, for a while.
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            // One too many is closed at once.
+            let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+                continue;
+            };
+            let lab = Arc::clone(self);
+            tokio::spawn(async move {
+                let service = service_fn(move |request| {
+                    let lab = Arc::clone(&lab);
+                    async move { Ok::<_, Infallible>(lab.respond(request).await) }
+                });
+                // One that breaks off is no fault of the server's.
+                let _ = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(READ)
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await;
+                drop(place);
+            });
+        }
+    }
+
+    async fn respond(&self, request: Request<Incoming>) -> Answer {
+        if let Err((status, why)) = self.guard.check(request.method(), request.headers()) {
+            return text(status, why);
+        }
+        let path = request.uri().path().to_owned();
+        match (request.method(), path.as_str()) {
+            (&Method::GET, "/") => self.page(),
+            (&Method::POST, "/run" | "/scenario") => match read(request.into_body()).await {
+                Ok(asking) if path == "/run" => self.run(asking),
+                Ok(asking) => self.scenario(&asking.state),
+                Err(answer) => answer,
+            },
+            (_, "/" | "/run" | "/scenario") => text(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "GET /, POST /run, POST /scenario\n",
+            ),
+            _ => text(StatusCode::NOT_FOUND, "there is nothing here\n"),
+        }
+    }
+
+    fn page(&self) -> Answer {
+        let mut random = [0; 8];
+        let nonce = match getrandom::fill(&mut random) {
+            Ok(()) => u64::from_ne_bytes(random),
+            Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
+        };
+        let nonce = format!("{nonce:016x}");
+        match page(&self.guard.token, &nonce) {
+            Ok(html) => {
+                let mut answer = whole(StatusCode::OK, "text/html; charset=utf-8", html);
+                if let Ok(policy) = HeaderValue::from_str(&policy(&nonce)) {
+                    answer
+                        .headers_mut()
+                        .insert(header::CONTENT_SECURITY_POLICY, policy);
+                }
+                answer
+            }
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
+        }
+    }
+
+    /// Lines of JSON, as they come.
+    fn run(&self, asking: Asking) -> Answer {
+        let (sender, lines) = unbounded_channel();
+        let out = Out(sender);
+        let stop = Stop::default();
+        let bench = Arc::clone(&self.bench);
+        let Asking {
+            page,
+            generation,
+            state,
+            have,
+            beside,
+        } = asking;
+        let queued = self.queue.push(
+            (page, generation),
+            Box::new(move |run| match beside {
+                None => answer(&bench, (&state, &have), run, &out),
+                Some(beside) => compare(&bench, (&state, &beside), run, &out),
+            }),
+            stop.clone(),
+        );
+        if queued.is_err() {
+            return text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many pages wait for results\n",
+            );
+        }
+        let late = stop.clone();
+        let limit = tokio::spawn(async move {
+            sleep(LONGEST).await;
+            late.now();
+        });
+        let lines = Lines { lines, stop, limit };
+        let mut answer = Response::new(BoxBody::new(lines));
+        set(&mut answer, "application/x-ndjson");
+        answer
+    }
+
+    fn scenario(&self, state: &State) -> Answer {
+        match export(&self.bench, state) {
+            Ok(json) => whole(StatusCode::OK, "application/json", json),
+            Err(Refusal { control, message }) => {
+                let json = json!({ "control": control, "message": message });
+                whole(
+                    StatusCode::BAD_REQUEST,
+                    "application/json",
+                    json.to_string(),
+                )
+            }
+        }
+    }
+}
+
+/// A body, as far as it may go.
+async fn read(body: Incoming) -> Result<Asking, Answer> {
+    let whole = Limited::new(body, MOST_BYTES).collect();
+    let whole = match timeout(READ, whole).await {
+        Err(_) => {
+            return Err(text(
+                StatusCode::REQUEST_TIMEOUT,
+                "the body does not come\n",
+            ));
+        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let why = "the body is too long: expected at most 1 MB\n";
+            return Err(text(StatusCode::PAYLOAD_TOO_LARGE, why));
+        }
+        Ok(Err(error)) => return Err(text(StatusCode::BAD_REQUEST, &format!("{error}\n"))),
+        Ok(Ok(whole)) => whole.to_bytes(),
+    };
+    serde_json::from_slice(&whole).map_err(|error| {
+        text(
+            StatusCode::BAD_REQUEST,
+            &format!("the body is no request: {error}\n"),
+        )
+    })
+}
+
+fn text(status: StatusCode, why: &str) -> Answer {
+    whole(status, "text/plain; charset=utf-8", why.to_owned())
+}
+
+fn whole(status: StatusCode, kind: &'static str, body: String) -> Answer {
+    let mut answer = Response::new(BoxBody::new(Full::new(Bytes::from(body))));
+    *answer.status_mut() = status;
+    set(&mut answer, kind);
+    answer
+}
+
+fn set(answer: &mut Answer, kind: &'static str) {
+    let headers = answer.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+/// Lines as they come. When nobody reads them any more, the work for them ends.
+struct Lines {
+    lines: UnboundedReceiver<Vec<u8>>,
+    stop: Stop,
+    limit: tokio::task::JoinHandle<()>,
+}
+
+impl Body for Lines {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let line = self.lines.poll_recv(context);
+        line.map(|line| line.map(|line| Ok(Frame::data(Bytes::from(line)))))
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        self.stop.now();
+        self.limit.abort();
+    }
+}
