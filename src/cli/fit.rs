@@ -160,7 +160,11 @@ fn run_engines(args: &Args, quiet: bool) -> Result<(), CliError> {
     let fitted = fit_engines(serving(), &tables, &Budget::default(), &tell);
     let (fitted, log) = fitted.map_err(CliError::Usage)?;
     if let Some(path) = &args.values {
-        write(path, &json!(fitted))?;
+        let text = serde_json::to_string_pretty(&fitted).map_err(|source| ReportError::Json {
+            what: "what engines take of the host",
+            source,
+        })?;
+        write_file(path, format!("{text}\n").as_bytes())?;
     }
     if let Some(path) = &args.log {
         write(path, &json!(log))?;

@@ -1,8 +1,7 @@
 //! Fitting the host terms of engines to published runs.
 //!
 //! Each engine has six figures (`terms.rs`), the same for all systems, models and sizes. From where they stand, one
-//! after the other is moved to where runs are nearest on its ladder of values, then all by steps, and those that can stand
-//! for each other by steps against each other. Rows are a few of each group (GPU, engine, model), and groups count alike (`runs.rs`). Then each GPU is
+//! after the other is moved to where runs are nearest on its ladder of values, then all by steps, and two against each other. Rows are a few of each group (GPU, engine, model), and groups count alike (`runs.rs`). Then each GPU is
 //! left out in turn, and each engine is predicted with the figures of the others.
 
 mod runs;
@@ -71,10 +70,6 @@ const ROWS: usize = 4;
 
 /// Runs that generate more tokens all together take long to simulate and tell nothing that others do not.
 const MOST_TOKENS: f64 = 700_000.0;
-
-/// Terms that can stand for each other: a pass's with its sequences' and its kernels', a request's with its tokens' and
-/// with its layers'.
-const PAIRS: [(usize, usize); 4] = [(0, 1), (0, 5), (2, 3), (2, 4)];
 
 /// So often at most all figures are moved.
 const PASSES: usize = 3;
@@ -216,7 +211,7 @@ fn search(runs: &mut Runs<'_>, start: Point, rows: &[usize]) -> (Point, (f64, f6
     (point, (before, after))
 }
 
-/// Moves terms by steps, and pairs against each other, as long as runs come nearer; the objective there.
+/// Moves terms by steps, and two against each other, as long as runs come nearer; the objective there.
 fn refine(runs: &mut Runs<'_>, rows: &[usize], point: &mut Point, mut best: f64) -> f64 {
     for _ in 0..PASSES {
         let begun = best;
@@ -225,10 +220,12 @@ fn refine(runs: &mut Runs<'_>, rows: &[usize], point: &mut Point, mut best: f64)
                 while attempt(runs, rows, point, &mut best, &[(term, up)]) {}
             }
         }
-        for (term, other) in PAIRS {
-            for up in [true, false] {
-                let moves = [(term, up), (other, !up)];
-                while attempt(runs, rows, point, &mut best, &moves) {}
+        for term in 0..Term::ALL.len() {
+            for other in 0..term {
+                for up in [true, false] {
+                    let moves = [(term, up), (other, !up)];
+                    while attempt(runs, rows, point, &mut best, &moves) {}
+                }
             }
         }
         if begun - best < NOTICEABLE {
