@@ -312,7 +312,8 @@ fn pegaflow(table: &ServingTable, cells: Cells<'_>, into: &mut Sets) -> Done {
     // The KV cache, and a pass that reads the weights once.
     let bytes = tokens * 32.0 * 2.0 * 8.0 * 128.0 * 2.0;
     let weights = 8.03e9 * 2.0 / memory.memory_bandwidth.value.bytes_per_sec() as f64;
-    let software = vllm.per_request.value + serving().offload.setup.value + vllm.per_pass.value;
+    let front_end = vllm.per_request.value + vllm.per_prompt_token.value.times(tokens as u64);
+    let software = front_end + serving().offload.setup.value + vllm.per_pass.value;
     let time = (software.seconds() + bytes / host + weights) * 1e3;
     let what = (case.to_owned(), "TTFT");
     into.row(

@@ -50,10 +50,14 @@ impl Fleet<'_> {
             if self.fits(request) {
                 if self.front_end != FrontEnd::default() {
                     let tokens = self.requests[request as usize].input;
-                    self.read = self.read.max(now) + self.front_end.per_token.times(tokens.into());
+                    let takes = self.front_end.per_token.times(tokens.into());
+                    let mut read = now + takes;
+                    if let Some(server) = self.read.iter_mut().min() {
+                        *server = now.max(*server) + takes;
+                        read = *server;
+                    }
                     let queued = TimerId(QUEUED + u64::from(request));
-                    out.timers
-                        .push((self.read + self.front_end.latency, queued));
+                    out.timers.push((read + self.front_end.latency, queued));
                     self.timers += 1;
                 } else {
                     self.is_queued(request, now);

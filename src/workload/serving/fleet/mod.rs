@@ -67,12 +67,13 @@ pub enum Arrivals {
     },
 }
 
-/// What is between users and schedulers: an API server.
+/// What is between users and schedulers: an API server for each engine that computes prompts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FrontEnd {
     /// What each request takes, however many come.
     pub latency: Time,
-    /// What a token of a prompt takes: prompts are read one after the other.
+    /// What a token of a prompt takes: a server reads one prompt after the other, and the one that is done first
+    /// takes the next.
     pub per_token: Time,
 }
 
@@ -187,8 +188,8 @@ pub struct Fleet<'c> {
     routing: routing::Router,
     handover: Handover,
     front_end: FrontEnd,
-    /// When the front end has read all prompts that have arrived.
-    read: Time,
+    /// When the front end of each engine that computes prompts has read those that it has.
+    read: Vec<Time>,
     tiers: Tiers,
     reading: Vec<Reading>,
     names: Vec<u64>,
@@ -236,6 +237,8 @@ impl<'c> Fleet<'c> {
             records: vec![RequestRecord::default(); plan.requests.len()],
             ..Served::default()
         };
+        let of_prompts = plan.engines.iter().filter(|e| e.role != Role::Decode);
+        let read = vec![Time::ZERO; of_prompts.count()];
         let mut fleet = Fleet {
             routing: routing::Router::new(plan.routing, &plan.engines),
             workers: plan.engines.into_iter().map(of).collect(),
@@ -245,7 +248,7 @@ impl<'c> Fleet<'c> {
             arrivals: plan.arrivals,
             handover: plan.handover,
             front_end: plan.front_end,
-            read: Time::ZERO,
+            read,
             tiers: plan.tiers,
             reading: Vec::new(),
             names: Vec::new(),
