@@ -220,7 +220,11 @@ fn what_is_wrong_is_said_at_its_control() {
         (json!({ "nodes": "many" }), "nodes", "whole number"),
         (json!({ "size": "64Mbi" }), "size", "64Mbi"),
         (json!({ "algorithm": "rings" }), "algorithm", "`ring`?"),
-        (json!({ "nic": "node0/nic9:0.5" }), "nic", "node0/nic9"),
+        (
+            json!({ "nic": "node0/nic9:0.5" }),
+            "nic",
+            "expected `nic[0-7]`",
+        ),
         (json!({ "slow": "0:-1" }), "slow", "-1"),
         (
             json!({ "rate.nvlink9": "25GB/s" }),

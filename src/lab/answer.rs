@@ -22,9 +22,6 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Spans of the page's timeline: few enough to be sent and drawn with each change.
-const MOST_SPANS: usize = 6_000;
-
 /// NICs that the page offers to slow down.
 const MOST_NICS: usize = 64;
 
@@ -52,6 +49,8 @@ pub(crate) enum Event {
         timeline: String,
         drawing: String,
         tables: String,
+        /// Algorithms that NCCL does not consider here, and why.
+        excluded: Vec<(String, String)>,
     },
     /// Two states beside each other.
     Compared {
@@ -115,19 +114,24 @@ pub(crate) fn answer(bench: &Arc<Bench>, (state, have): (&State, &[u64]), work: 
         Err(refusal) => return out.refuse(refusal),
     };
     let read = asked
-        .scenario(asked.at, &bench.machines)
+        .shown(&bench.machines)
         .and_then(|scenario| bench.valid(scenario));
     let experiment = match read {
         Ok(experiment) => experiment,
         Err(error) => return out.refuse(refusal(&error)),
     };
     out.tell(&begin(&asked, &experiment));
-    // The rest of the curve can be worked out beside it.
-    for at in asked.others() {
-        if have.contains(&at) {
-            continue;
-        }
-        let (bench, asked, out) = (Arc::clone(bench), Arc::clone(&asked), out.clone());
+    let rest = || leave_curve(bench, (&asked, have), work, out);
+    let shown = bench.shown(&experiment, asked.at, (work.stop(), out), &rest);
+    if let Err(error) = shown.filter_stopped(work.stop()) {
+        out.refuse(refusal(&error));
+    }
+}
+
+/// Leaves the points of the curve to be done after, those that the page does not `have`.
+fn leave_curve(bench: &Arc<Bench>, (asked, have): (&Arc<Asked>, &[u64]), work: &Run, out: &Out) {
+    for at in asked.others().into_iter().filter(|at| !have.contains(at)) {
+        let (bench, asked, out) = (Arc::clone(bench), Arc::clone(asked), out.clone());
         work.then(Box::new(move |work| {
             let done = bench.point(&asked, at, (work.stop(), &out));
             if let Err(error) = done.filter_stopped(work.stop()) {
@@ -135,10 +139,6 @@ pub(crate) fn answer(bench: &Arc<Bench>, (state, have): (&State, &[u64]), work: 
                 out.tell(&Event::Missing { at, message });
             }
         }));
-    }
-    let shown = bench.shown(&experiment, asked.at, (work.stop(), out));
-    if let Err(error) = shown.filter_stopped(work.stop()) {
-        out.refuse(refusal(&error));
     }
 }
 
@@ -254,28 +254,39 @@ impl Bench {
     /// A point that is only a part of the curve.
     fn point(&self, asked: &Asked, at: u64, to: (&Stop, &Out)) -> Result<(), ScenarioError> {
         let experiment = self.valid(asked.scenario(at, &self.machines)?)?;
-        let mut teller = Teller { at, to };
+        let then = None;
+        let mut teller = Teller { at, to, then };
         let alone = Budget {
             threads: 1,
             ..self.budget_until(to.0)
         };
         let results = run(&experiment, &alone, &Outputs::of([]), &mut teller)?;
         teller.step(&results);
+        if let Some(why) = failure(&results) {
+            let message = why.to_owned();
+            to.1.tell(&Event::Missing { at, message });
+        }
         Ok(())
     }
 
-    /// The point that was asked for, and what it rests on.
+    /// The point that was asked for, and what it rests on; `then` is called as soon as it is told, when
+    /// not all processors are needed for it any more.
     fn shown(
         &self,
         experiment: &ValidExperiment,
         at: u64,
         to: (&Stop, &Out),
+        then: &dyn Fn(),
     ) -> Result<(), ScenarioError> {
-        let mut teller = Teller { at, to };
+        let then = Some(then);
+        let mut teller = Teller { at, to, then };
         let outputs = Outputs::of([Output::Timeline]);
         let budget = self.budget_until(to.0);
         let results = run(experiment, &budget, &outputs, &mut teller)?;
         teller.step(&results);
+        if let Some(why) = failure(&results).filter(|_| !to.0.is_now()) {
+            to.1.refuse(Refusal::new("", why));
+        }
         match detail(&results) {
             Ok(Some(detail)) => to.1.tell(&detail),
             Ok(None) => {}
@@ -285,6 +296,29 @@ impl Bench {
     }
 }
 
+/// Algorithms of which NCCL considers no protocol.
+fn excluded(view: CollectiveView<'_>) -> Vec<(String, String)> {
+    let mut excluded: Vec<(String, String)> = Vec::new();
+    let all = view.result.decisions.iter().flat_map(|d| &d.candidates);
+    for candidate in all.clone() {
+        let mut same = all.clone().filter(|other| other.algo == candidate.algo);
+        let known = excluded.iter().any(|(algo, _)| *algo == candidate.algo);
+        if let Some(why) = &candidate.excluded
+            && !known
+            && same.all(|other| other.excluded.is_some())
+        {
+            excluded.push((candidate.algo.clone(), why.clone()));
+        }
+    }
+    excluded
+}
+
+/// Why a job has no results.
+fn failure(results: &Results) -> Option<&str> {
+    let variant = results.summary.variants.first()?;
+    variant.job.failure()
+}
+
 fn detail(results: &Results) -> Result<Option<Event>, fabricsim_report::ReportError> {
     let summary = &results.summary;
     let Some(variant) = summary.variants.first() else {
@@ -292,7 +326,7 @@ fn detail(results: &Results) -> Result<Option<Event>, fabricsim_report::ReportEr
     };
     let parts = match (summary.only_collective(), &variant.job) {
         (Some(view), _) => match results.collective_record(&variant.name) {
-            Some(record) => collective_parts(view, record, MOST_SPANS)?,
+            Some(record) => collective_parts(view, record)?,
             None => Parts::default(),
         },
         (None, JobResult::Training(_)) => {
@@ -311,6 +345,7 @@ fn detail(results: &Results) -> Result<Option<Event>, fabricsim_report::ReportEr
         timeline: parts.timeline.into_string(),
         drawing: parts.drawing.into_string(),
         tables: parts.tables.into_string(),
+        excluded: summary.only_collective().map(excluded).unwrap_or_default(),
     }))
 }
 
@@ -318,11 +353,24 @@ fn detail(results: &Results) -> Result<Option<Event>, fabricsim_report::ReportEr
 struct Teller<'a> {
     at: u64,
     to: (&'a Stop, &'a Out),
+    /// Called once, after the point.
+    then: Option<&'a dyn Fn()>,
 }
 
 impl Teller<'_> {
     /// The step of a training job.
-    fn step(&self, results: &Results) {
+    fn step(&mut self, results: &Results) {
+        self.tell_step(results);
+        self.go_on();
+    }
+
+    fn go_on(&mut self) {
+        if let Some(then) = self.then.take() {
+            then();
+        }
+    }
+
+    fn tell_step(&self, results: &Results) {
         let Some(variant) = results.summary.variants.first() else {
             return;
         };
@@ -344,6 +392,7 @@ impl Watch for Teller<'_> {
     fn row(&mut self, _view: CollectiveView<'_>, row: &Row) -> io::Result<()> {
         let (stop, out) = self.to;
         out.tell(&Event::Point(point(self.at, row)));
+        self.go_on();
         match stop.is_now() {
             true => Err(io::ErrorKind::Interrupted.into()),
             false => Ok(()),

@@ -128,19 +128,19 @@ fn controls() -> Markup {
 fn results() -> Markup {
     html! {
         div.results-side {
-            section {
+            section #curve-section hidden {
                 h2 { "Curve" span.aside #curve-aside {} }
                 div.curve-tools { button type="button" #measure {} }
                 div #curve {}
             }
             section #pinned hidden {
-                h2 { "A beside B" }
+                h2 { "Two states" }
                 p.note #pins {}
                 div #waterfall {}
             }
             section #time-section hidden { h2 { "Where the time went" } div #time {} }
+            section #drawing-section hidden { h2 { "Machine" span.aside { "as busy as its links were" } } figure.topology #drawing {} }
             section.wide #timeline-section hidden { h2 { "Timeline" } div #timeline {} }
-            section #drawing-section hidden { h2 { "Machine" } figure.topology #drawing {} }
             div #tables {}
             section.warnings #warnings hidden { h2 { "To keep in mind" } ul {} }
             footer { "Served by fabricsim on this computer. The address of this page holds its state." }

@@ -16,6 +16,8 @@ pub(crate) struct Run {
     page: String,
     tasks: Mutex<VecDeque<Task>>,
     stop: Stop,
+    /// Workers that have nothing to do wait for it.
+    more: Arc<Condvar>,
 }
 
 impl Run {
@@ -27,6 +29,7 @@ impl Run {
     /// Work to be done after what is there.
     pub(crate) fn then(&self, task: Task) {
         lock(&self.tasks).push_back(task);
+        self.more.notify_one();
     }
 
     fn end(&self) {
@@ -41,7 +44,7 @@ const MOST_PAGES: usize = 256;
 #[derive(Default)]
 pub(crate) struct Queue {
     asked: Mutex<Asked>,
-    more: Condvar,
+    more: Arc<Condvar>,
 }
 
 #[derive(Default)]
@@ -96,6 +99,7 @@ impl Queue {
             page,
             tasks: Mutex::new(VecDeque::from([first])),
             stop,
+            more: Arc::clone(&self.more),
         }));
         drop(asked);
         self.more.notify_all();
@@ -107,8 +111,6 @@ impl Queue {
         loop {
             let (run, task) = self.next();
             task(&run);
-            // It may have left work for others.
-            self.more.notify_all();
         }
     }
 

@@ -33,7 +33,7 @@ use tokio::time::{sleep, timeout};
 const MOST_BYTES: usize = 1_000_000;
 /// Connections at once; a browser opens six.
 const MOST_CONNECTIONS: usize = 64;
-/// A request's head, and its body, come within this.
+/// A request's head, and its body, come within this; an answer that is whole is read within it.
 const READ: Duration = Duration::from_secs(10);
 /// After this a request gets no more points.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -149,11 +149,12 @@ impl Lab {
                     async move { Ok::<_, Infallible>(lab.respond(request).await) }
                 });
                 // One that breaks off is no fault of the server's.
-                let _ = http1::Builder::new()
+                let answered = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(READ)
-                    .serve_connection(TokioIo::new(stream), service)
-                    .await;
+                    .keep_alive(false)
+                    .serve_connection(TokioIo::new(stream), service);
+                let _ = timeout(LONGEST + 3 * READ, answered).await;
                 drop(place);
             });
         }

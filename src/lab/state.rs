@@ -4,8 +4,8 @@ use fabricsim_collective::Collective;
 use fabricsim_experiment::sweep::with_values;
 use fabricsim_experiment::{Machines, Scenario, ScenarioError, catalogue};
 use fabricsim_nccl::NcclError;
-use fabricsim_topology::TopologyError;
 use fabricsim_topology::error::nearest;
+use fabricsim_topology::{Fault, TopologyError};
 use fabricsim_units::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -91,6 +91,10 @@ const BUCKET: &str = "25MiB";
 pub(crate) struct Asked {
     base: Value,
     set: Vec<(String, Value)>,
+    /// What goes wrong beside the slow GPU.
+    faults: Vec<Value>,
+    /// Its ranks and its speed.
+    slow: (String, f64),
     pub(crate) axis: Axis,
     /// Where the state is on the axis.
     pub(crate) at: u64,
@@ -118,7 +122,8 @@ impl State {
             None => self.training(job)?,
         };
         asked.set.extend(self.machine()?);
-        asked.set.extend(self.faults(asked.axis)?);
+        asked.faults = self.faults()?;
+        asked.slow = self.slow()?;
         let variables: BTreeMap<&str, &str> = self
             .0
             .iter()
@@ -160,6 +165,8 @@ impl State {
         Ok(Asked {
             base: json!({ "name": "lab", "topology": { "name": machine }, "job": { "collective": job } }),
             set: Vec::new(),
+            faults: Vec::new(),
+            slow: (String::new(), 1.0),
             axis: Axis::Size,
             at,
         })
@@ -195,11 +202,13 @@ impl State {
         }
         let (axis, at) = match ddp {
             true => (Axis::Bucket, self.bytes("bucket", BUCKET)?),
-            false => (Axis::Speed, self.speed()?),
+            false => (Axis::Speed, (self.slow()?.1 * 100.0).round() as u64),
         };
         Ok(Asked {
             base,
             set,
+            faults: Vec::new(),
+            slow: (String::new(), 1.0),
             axis,
             at,
         })
@@ -236,34 +245,26 @@ impl State {
         Ok(set)
     }
 
-    /// The speed of the slow GPU in per cent; 100, if there is none.
-    fn speed(&self) -> Result<u64, Refusal> {
-        let speed = self.get("slow").and_then(|text| text.rsplit_once(':'));
-        let Some((_, speed)) = speed else {
-            return Ok(100);
-        };
-        Ok((number("slow", speed)? * 100.0).round() as u64)
-    }
-
-    fn faults(&self, axis: Axis) -> Result<Vec<(String, Value)>, Refusal> {
+    /// What goes wrong beside a slow GPU.
+    fn faults(&self) -> Result<Vec<Value>, Refusal> {
         let mut faults = Vec::new();
-        let slow = self.share("slow", "a rank and its speed, such as 5:0.8")?;
-        // A speed of 1 is that of a healthy GPU, which is simulated faster without a fault.
-        if let Some((ranks, speed)) = slow.filter(|&(_, speed)| speed != 1.0) {
-            faults.push(json!({ "slow_gpu": { "ranks": ranks, "speed": speed } }));
-        }
         let nic = self.share("nic", "a NIC and its share, such as node1/nic2:0.5")?;
+        // A share of 1 is all of it, which is simulated faster without a fault.
         if let Some((links, factor)) = nic.filter(|&(_, factor)| factor != 1.0) {
             faults.push(json!({ "link": { "links": links, "factor": factor } }));
         }
         if let Some(device) = self.get("kill") {
             faults.push(json!({ "failed": { "devices": device, "at": "0s" } }));
         }
-        let own = axis == Axis::Size || !faults.is_empty();
-        Ok(match own {
-            true => vec![("faults".to_owned(), Value::Array(faults))],
-            false => Vec::new(),
-        })
+        Ok(faults)
+    }
+
+    /// The ranks of the slow GPU, and its speed; a whole one, if there is none.
+    fn slow(&self) -> Result<(String, f64), Refusal> {
+        let slow = self.share("slow", "a rank and its speed, such as 5:0.8")?;
+        Ok(slow.map_or(("0".to_owned(), 1.0), |(ranks, speed)| {
+            (ranks.to_owned(), speed)
+        }))
     }
 
     /// A place and a share of something.
@@ -305,13 +306,38 @@ impl Asked {
         match self.axis {
             Axis::Size => set.push(("size".to_owned(), json!(at))),
             Axis::Bucket => set.push(("bucket".to_owned(), json!(format!("{at}B")))),
-            Axis::Speed if at == self.at => {}
-            Axis::Speed => {
-                let slow = json!([{ "slow_gpu": { "ranks": 0, "speed": at as f64 / 100.0 } }]);
-                set.push(("faults".to_owned(), slow));
-            }
+            Axis::Speed => {}
+        }
+        let (ranks, mut speed) = self.slow.clone();
+        if self.axis == Axis::Speed && at != self.at {
+            speed = at as f64 / 100.0;
+        }
+        let mut faults = self.faults.clone();
+        if speed != 1.0 {
+            faults.push(json!({ "slow_gpu": { "ranks": ranks, "speed": speed } }));
+        }
+        // A shipped scenario may have faults of its own.
+        if !faults.is_empty() {
+            set.push(("faults".to_owned(), Value::Array(faults)));
         }
         with_values(&self.base, ORIGIN, &set, (Path::new(""), machines))
+    }
+
+    /// The scenario of the state itself; with why NCCL chooses what it does, where it may.
+    ///
+    /// # Errors
+    /// What is wrong with a value.
+    pub(crate) fn shown(&self, machines: &Machines) -> Result<Scenario, ScenarioError> {
+        let scenario = self.scenario(self.at, machines)?;
+        let chooses = |job: &Value| job.get("algorithm").or(job.get("protocol")).is_none();
+        match scenario
+            .json
+            .pointer("/job/collective")
+            .is_some_and(chooses)
+        {
+            true => scenario.with("job.collective.why", json!(true)),
+            false => Ok(scenario),
+        }
     }
 
     /// The scenario that gives the whole curve, with the details of the state.
@@ -357,9 +383,12 @@ const FAULTS: &[(&str, &str)] = &[("slow_gpu", "slow"), ("link", "nic"), ("faile
 /// What a scenario's error is about.
 pub(crate) fn refusal(error: &ScenarioError) -> Refusal {
     let control = match error {
-        ScenarioError::Input(TopologyError::Faults { faults, .. }) => faults
-            .first()
-            .map_or_else(String::new, |fault| control_of(&fault.path)),
+        ScenarioError::Input(TopologyError::Faults { faults, .. }) => {
+            let first = faults.first();
+            let control = first.map_or_else(String::new, |fault| control_of(&fault.path));
+            let said: Vec<String> = faults.iter().map(told).collect();
+            return Refusal::new(&control, said.join("\n"));
+        }
         ScenarioError::Input(TopologyError::UnknownName { .. }) => "machine".into(),
         ScenarioError::Overridden { path, .. } => control_of(path),
         ScenarioError::Nccl(NcclError::Env { .. }) => "env".into(),
@@ -369,6 +398,13 @@ pub(crate) fn refusal(error: &ScenarioError) -> Refusal {
         _ => String::new(),
     };
     Refusal::new(&control, error.to_string())
+}
+
+/// A fault without its place, which is where it is shown.
+fn told(fault: &Fault) -> String {
+    let near = fault.nearest.as_ref();
+    let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    format!("found {}; expected {}{near}", fault.found, fault.expected)
 }
 
 fn control_of(path: &str) -> String {
@@ -381,4 +417,60 @@ fn control_of(path: &str) -> String {
         false => PLACES.iter().find(|(place, _)| path.starts_with(place)),
     };
     found.map_or_else(String::new, |&(_, control)| control.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(values: &[(&str, &str)]) -> State {
+        let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+        State(values.iter().map(own).collect())
+    }
+
+    fn scenario(values: &[(&str, &str)], at: Option<u64>) -> Value {
+        let asked = state(values).asked().unwrap();
+        let at = at.unwrap_or(asked.at);
+        asked.scenario(at, &Machines::default()).unwrap().json
+    }
+
+    #[test]
+    fn a_curve_starts_at_the_state_and_goes_to_its_neighbours_first() {
+        let asked = state(&[("size", "3MiB")]).asked().unwrap();
+        let others = asked.others();
+        assert_eq!((asked.at, others.len()), (3 << 20, 21));
+        assert_eq!(others[..3], [4 << 20, 2 << 20, 8 << 20]);
+        let asked = state(&[("size", "64MiB")]).asked().unwrap();
+        assert_eq!(asked.others().len(), 20);
+    }
+
+    #[test]
+    fn a_point_of_the_curve_differs_from_the_state_in_its_place_alone() {
+        let values = [
+            ("job", "fsdp-70b-32gpu"),
+            ("slow", "3:0.9"),
+            ("nic", "node0/nic1:0.5"),
+        ];
+        let at = |at| scenario(&values, at)["faults"].clone();
+        let nic = json!({ "link": { "links": "node0/nic1", "factor": 0.5 } });
+        let slow = |speed| json!({ "slow_gpu": { "ranks": "3", "speed": speed } });
+        assert_eq!(at(None), json!([nic, slow(0.9)]));
+        assert_eq!(at(Some(70)), json!([nic, slow(0.7)]));
+        assert_eq!(at(Some(100)), json!([nic]));
+        let values = [("job", "ddp-buckets"), ("bucket", "5MiB")];
+        let ddp = |at| {
+            let found = scenario(&values, at);
+            found["job"]["training"]["data_parallel"]["ddp"]["bucket"].clone()
+        };
+        assert_eq!(ddp(None), "5242880B");
+        assert_eq!(ddp(Some(1 << 20)), "1048576B");
+    }
+
+    #[test]
+    fn nothing_said_is_a_shipped_machine_without_faults() {
+        let found = scenario(&[], None);
+        assert_eq!(found["topology"], json!({ "name": "dgx-h100" }));
+        assert!(found.get("faults").is_none());
+        assert!(found["job"]["collective"].get("algorithm").is_none());
+    }
 }

@@ -140,7 +140,7 @@ try {
   const buckets = [];
   for (let i = 0; i < 12; i++) buckets.push(await drag(step.page, "bucket", 18 + ((i * 5) % 12)));
   told("a step of training, its buckets", buckets);
-  assert.ok(await step.page.locator("#tables canvas").count() === 1);
+  await step.page.locator("#tables canvas").waitFor();
   assert.deepEqual([...step.seen.complaints, ...step.seen.foreign], []);
   await step.page.context().close();
 

@@ -180,6 +180,9 @@ pub enum JobError {
     /// It would hold more than it may.
     #[error(transparent)]
     Memory(#[from] OverBudget),
+    /// Nobody waits for it any more ([`Stop`](fabricsim_budget::Stop)).
+    #[error("stopped before it ended")]
+    Stopped,
     /// It goes on, but later than the clock goes.
     #[error(
         "the job takes longer than 213 days, to which the clock goes; before that something last \

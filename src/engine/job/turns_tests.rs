@@ -154,6 +154,7 @@ fn each_group_has_a_timeout_of_its_own() {
         let options = JobOptions {
             timeout: Some(micros(40)),
             of_groups,
+            ..JobOptions::default()
         };
         let alone = [takes(5, &[]), takes(5, &[])];
         run_job(

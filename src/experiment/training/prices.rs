@@ -65,6 +65,7 @@ fn run(
 ) -> Result<Option<Against>, ScenarioError> {
     let topology = &variant.topology;
     let Ready { lowered, rehearsed } = shared.ready(variant, faults, how)?;
+    let (_, budget) = how;
     let rate = |link| topology.rate(link);
     let Ok(rehearsed) = rehearsed else {
         return Ok(None);
@@ -72,6 +73,7 @@ fn run(
     let trouble = Trouble::new(faults, &lowered.job);
     let options = JobOptions {
         timeout: variant.training.spec.timeout,
+        stop: Some(&budget.stop),
         ..JobOptions::default()
     };
     let job = &lowered.job;

@@ -203,6 +203,7 @@ fn run_variant(
     };
     let options = JobOptions {
         timeout: variant.training.spec.timeout,
+        stop: Some(&budget.stop),
         ..JobOptions::default()
     };
     let outcome = run_job(

@@ -30,7 +30,7 @@ const placeText = (axis, at) => (axis === "speed" ? `${at} %` : sizeText(at));
 // pinned states with their classes; `measure`: "busbw" or "time"; `choose` is called with a place.
 function drawCurve(root, curve, others, measure, choose) {
   const [WIDE, HIGH] = [root.clientWidth || 800, root.clientWidth < 560 ? 260 : 320];
-  const [LEFT, RIGHT, TOP, BOTTOM] = [64, 22, 18, 44];
+  const [LEFT, RIGHT, TOP, BOTTOM] = [64, 26, 30, 44];
   const NS = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(NS, "svg");
   svg.setAttribute("viewBox", `0 0 ${WIDE} ${HIGH}`);
@@ -74,7 +74,9 @@ function drawCurve(root, curve, others, measure, choose) {
   put("line", { class: "axis", x1: LEFT, x2: WIDE - RIGHT, y1: ground + 0.5, y2: ground + 0.5 });
   const every = Math.ceil(places.length / Math.max(2, Math.floor((WIDE - LEFT) / 84)));
   places.forEach((x, index) => {
-    if (index % every === 0) put("text", { x: X(x), y: ground + 18, "text-anchor": "middle" }, placeText(curve.axis, x));
+    if (index % every) return;
+    const anchor = X(x) > WIDE - 50 ? "end" : "middle";
+    put("text", { x: anchor === "end" ? WIDE - 4 : X(x), y: ground + 18, "text-anchor": anchor }, placeText(curve.axis, x));
   });
   put("text", { x: WIDE - RIGHT, y: HIGH - 6, "text-anchor": "end" }, kind.label);
   const line = (one, name) => {
@@ -104,8 +106,10 @@ function drawCurve(root, curve, others, measure, choose) {
     mark.addEventListener("click", () => choose(x));
     if (point && chosen) {
       const text = measure === "busbw" ? `${three(value(point))} GB/s` : timeText(value(point));
-      const right = at > WIDE - 120;
-      put("text", { class: "value", x: at + (right ? -12 : 12), y: Math.max(Y(value(point)) - 10, 30), "text-anchor": right ? "end" : "start" }, text);
+      // On the side where the line is not.
+      const next = curve.known.get(places[places.indexOf(x) + 1]);
+      const right = at > LEFT + 100 && (at > WIDE - 120 || !next || value(next) > value(point));
+      put("text", { class: "value", x: at + (right ? -12 : 12), y: Math.max(Y(value(point)) - 10, TOP + 4), "text-anchor": right ? "end" : "start" }, text);
     }
   }
   const done = places.filter((x) => curve.known.has(x)).length;

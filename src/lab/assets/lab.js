@@ -12,6 +12,9 @@
   let state = readAddress();
   let generation = 0;
   let asking = null;
+  let patience = 0;
+  // Algorithms that NCCL does not consider, by name; as of the last time that it chose.
+  const excluded = new Map();
   // Points that are known, by state without its place on the axis.
   const curves = new Map();
   let curve = null;
@@ -43,7 +46,10 @@
   const job = () => state.job ?? DEFAULT.job;
   const machineName = () => state.machine ?? training()?.machine ?? DEFAULT.machine;
   const machine = () => choices.machines.find((one) => one.name === machineName());
-  const axisControl = () => (!training() ? "size" : training().buckets ? "bucket" : "slow");
+  function axisControl(of) {
+    const own = choices.trainings.find((one) => one.name === of.job);
+    return !own ? "size" : own.buckets ? "bucket" : "slow";
+  }
 
   // Sets a control's value, or takes it out where it is what it is at first.
   function set(name, value) {
@@ -88,7 +94,11 @@
     fill($("nodes"), [option("", whole ? `${whole} (as shipped)` : "as shipped"), ...NODES.map((n) => option(String(n)))], state.nodes ?? "");
     $("gpus").value = state.gpus ?? "";
     const own = choices.collectives.find((one) => one.name === job());
-    fill($("algorithm"), [option("", "NCCL's choice"), ...(own?.algorithms ?? []).map((a) => option(a))], state.algorithm ?? "");
+    const algorithms = (own?.algorithms ?? []).map((name) => {
+      const why = excluded.get(name);
+      return Object.assign(option(name, why ? `${name}: ${why}` : name), { disabled: Boolean(why) && state.algorithm !== name });
+    });
+    fill($("algorithm"), [option("", "NCCL's choice"), ...algorithms], state.algorithm ?? "");
     fill($("protocol"), [option("", "NCCL's choice"), ...choices.protocols.map((p) => option(p))], state.protocol ?? "");
     show("job", "", state.job);
     show("machine", "", state.machine);
@@ -196,7 +206,7 @@
     }
   }
 
-  const withoutAxis = (of) => address(Object.fromEntries(Object.entries(of).filter(([name]) => name !== axisControl())));
+  const withoutAxis = (of) => address(Object.fromEntries(Object.entries(of).filter(([name]) => name !== axisControl(of))));
 
   function change(began) {
     writeAddress();
@@ -223,17 +233,23 @@
     asking?.abort();
     const own = new AbortController();
     asking = own;
-    generation++;
+    const asked = ++generation;
     const mine = curveOf(withoutAxis(state));
     mine.missing.clear();
     document.querySelector(".lab").classList.add("stale");
+    clearTimeout(patience);
+    patience = setTimeout(() => ($("title").textContent = "still simulating …"), 1500);
     const body = { page: PAGE, generation, have: [...mine.known.keys()], state };
     try {
       const answer = await post("/run", body, own.signal);
       if (!answer.ok) throw new Error(await answer.text());
       for await (const event of lines(answer.body)) {
         if (asking !== own) return;
-        tell(event, mine, began);
+        tell(event, mine, began, asked);
+      }
+      if (asking !== own) return;
+      if (curve === mine && !mine.known.has(mine.at) && !document.querySelector(".refused")) {
+        refuse("", "This takes longer than a minute here: a smaller size, fewer nodes or no fault takes less.");
       }
       // The server gives up after a minute.
       for (const at of mine.points) {
@@ -257,12 +273,13 @@
     }
   }
 
-  function tell(event, mine, began) {
+  function tell(event, mine, began, asked) {
     switch (event.event) {
       case "begin":
         Object.assign(mine, { axis: event.axis, points: event.points, at: event.points[0] });
         curve = mine;
         clearRefusal();
+        mine.title = event.title;
         $("title").textContent = event.title;
         showNics(event.nics);
         showWarnings(event.warnings);
@@ -282,7 +299,8 @@
         redraw();
         break;
       case "detail":
-        showDetail(event);
+        // Drawn a moment later: while a slider moves, the number and the curve go first.
+        setTimeout(() => generation === asked && showDetail(event), 60);
         break;
       case "refused":
         refuse(event.control, event.message);
@@ -292,6 +310,8 @@
 
   function showPoint(point, began) {
     document.querySelector(".lab").classList.remove("stale");
+    clearTimeout(patience);
+    $("title").textContent = curve.title;
     $("number").textContent = point.number;
     $("sentence").textContent = point.sentence;
     if (point.tiles) $("tiles").innerHTML = point.tiles;
@@ -303,6 +323,11 @@
   }
 
   function showDetail(detail) {
+    if (!training() && !state.algorithm && !state.protocol) {
+      excluded.clear();
+      for (const [name, why] of detail.excluded) excluded.set(name, why);
+      if (document.activeElement !== $("algorithm")) showControls();
+    }
     if (detail.sentence) $("sentence").textContent = detail.sentence;
     $("tiles").innerHTML = detail.tiles;
     for (const name of ["time", "timeline", "drawing", "tables"]) {
@@ -324,9 +349,14 @@
   }
   function drawNow() {
     if (!curve?.axis) return;
+    $("curve-section").hidden = false;
     const shown = curve.axis === "size" ? measure : "time";
-    const others = ["a", "b"].filter((name) => pins[name]?.curve?.axis === curve.axis && pins[name].curve !== curve);
-    drawCurve($("curve"), curve, others.map((name) => [pins[name].curve, `pin-${name}`]), shown, choose);
+    const others = [];
+    for (const name of ["a", "b"]) {
+      const pinned = pins[name] && curves.get(withoutAxis(pins[name].state));
+      if (pinned?.axis === curve.axis && pinned !== curve) others.push([pinned, `pin-${name}`]);
+    }
+    drawCurve($("curve"), curve, others, shown, choose);
     $("measure").hidden = curve.axis !== "size";
     $("measure").textContent = measure === "busbw" ? "show time" : "show bus bandwidth";
     const done = curve.points.filter((x) => curve.known.has(x)).length;
@@ -358,12 +388,16 @@
 
   function clearRefusal() {
     $("refused").hidden = true;
+    document.querySelector(".lab").classList.remove("refused");
     for (const wrong of document.querySelectorAll(".wrong")) wrong.hidden = true;
   }
   // What is wrong stands at its control, else at the answer.
   function refuse(name, message) {
     clearRefusal();
+    clearTimeout(patience);
     document.querySelector(".lab").classList.remove("stale");
+    document.querySelector(".lab").classList.add("refused");
+    $("title").textContent = "";
     $("number").textContent = "–";
     $("sentence").textContent = "";
     $("tiles").replaceChildren();
@@ -384,6 +418,7 @@
   });
   // Two states beside each other.
   let comparing = null;
+  let pinned = 0;
   async function showPins() {
     const both = pins.a && pins.b;
     $("pinned").hidden = !(pins.a || pins.b);
@@ -407,9 +442,9 @@
     redraw();
     if (!both) return;
     const own = (comparing = new AbortController());
-    generation++;
+    pinned++;
     try {
-      const answer = await post("/run", { page: `${PAGE}-pins`, generation, state: pins.a.state, beside: pins.b.state }, own.signal);
+      const answer = await post("/run", { page: `${PAGE}-pins`, generation: pinned, state: pins.a.state, beside: pins.b.state }, own.signal);
       if (!answer.ok) throw new Error(await answer.text());
       for await (const event of lines(answer.body)) {
         if (comparing !== own) return;
@@ -428,7 +463,7 @@
   }
   function pin(name, of) {
     // Whole: a default that is not written would be that of another state.
-    pins[name] = of && { state: { ...of, ...(training() ? {} : { size: of.size ?? shortSize(DEFAULT.size) }) }, curve };
+    pins[name] = of && { state: { ...of, ...(training() ? {} : { size: of.size ?? shortSize(DEFAULT.size) }) } };
     writeAddress();
     showPins();
   }

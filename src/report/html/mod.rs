@@ -8,6 +8,7 @@ mod timeline_view;
 pub use page::{JOBS_STYLE, STYLE, data, drawing, page};
 pub use parts::{Parts, collective_parts, training_parts};
 pub use timeline_view::SCRIPT;
+use timeline_view::Shown;
 pub(super) use timeline_view::{Data, Lane, begin, canvas};
 
 use super::columns::slower;
@@ -34,7 +35,7 @@ pub fn report(
     topology_svg: Option<&str>,
 ) -> Result<String, ReportError> {
     let plots = plot::all_svg(view, timeline)?;
-    let timeline_view = timeline_view::view(timeline, timeline_view::MOST_SPANS)?;
+    let timeline_view = timeline_view::view(timeline, &Shown::IN_REPORT)?;
     let spec =
         serde_json::to_string_pretty(&view.summary.spec).map_err(|source| ReportError::Json {
             what: "the spec",
@@ -114,8 +115,7 @@ pub(super) fn collective_details(
         result,
     };
     let record = results.collective_record(&variant.name);
-    let timeline =
-        record.map(|(timeline, _)| timeline_view::view(timeline, timeline_view::MOST_SPANS));
+    let timeline = record.map(|(timeline, _)| timeline_view::view(timeline, &Shown::IN_REPORT));
     let timeline = timeline.transpose()?;
     Ok(html! {
         section {
@@ -246,12 +246,21 @@ pub(crate) fn tile(name: &str, value: &str, note: &str) -> Markup {
 }
 
 fn links(result: &CollectiveResult) -> Markup {
-    let links = &result.links;
-    let shown = busiest(links, MOST_LINKS);
+    let more = result.links.len().saturating_sub(MOST_LINKS);
     let over_time = match result.recorded {
         None => "has all over time",
         Some(_) => "has the busiest over time",
     };
+    html! {
+        (links_table(result, MOST_LINKS))
+        @if more > 0 {
+            p.note { (grouped(more as u64)) " more are in summary.json; links.csv " (over_time) "." }
+        }
+    }
+}
+
+fn links_table(result: &CollectiveResult, most: usize) -> Markup {
+    let shown = busiest(&result.links, most);
     html! {
         div.scroll {
             table {
@@ -269,9 +278,6 @@ fn links(result: &CollectiveResult) -> Markup {
                     }
                 }
             }
-        }
-        @if links.len() > shown.len() {
-            p.note { (grouped((links.len() - shown.len()) as u64)) " more are in summary.json; links.csv " (over_time) "." }
         }
     }
 }

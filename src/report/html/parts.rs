@@ -1,6 +1,7 @@
 //! Parts of a run's page, for one that changes while it is looked at.
 
-use super::{drawing, links, tiles, time_bars, timeline_view};
+use super::timeline_view::Shown;
+use super::{drawing, links_table, tiles, time_bars, timeline_view};
 use crate::ReportError;
 use crate::record::Timeline;
 use crate::summary::{CollectiveView, Variant};
@@ -18,27 +19,37 @@ pub struct Parts {
     pub timeline: Markup,
     /// The machine, coloured by how busy its links were.
     pub drawing: Markup,
-    /// The busiest links, or a job's communications, ranks and memory.
+    /// Links that were busiest, or a job's communications, ranks and memory.
     pub tables: Markup,
 }
 
-/// Those of a collective: what was recorded of it, with so many spans at most.
+/// Spans and links: few enough to be sent and drawn at each change.
+const SHOWN: Shown = Shown {
+    spans: 6_000,
+    all: "of the saved scenario `fabricsim run` writes all",
+};
+const MOST_LINKS: usize = 8;
+
+/// Those of a collective: what was recorded of it, as far as there is room.
 ///
 /// # Errors
 /// Data that JSON cannot hold.
 pub fn collective_parts(
     view: CollectiveView<'_>,
     (timeline, topology_svg): (&Timeline, &str),
-    most_spans: usize,
 ) -> Result<Parts, ReportError> {
     let attribution = view.result.attribution.as_ref();
     let row = view.result.shown_row();
     Ok(Parts {
         tiles: html! { @if let Some(row) = row { (tiles(row)) } },
-        time: html! { @if let Some(attribution) = attribution { (time_bars::bars(attribution)) } },
-        timeline: timeline_view::view(timeline, most_spans)?,
+        time: html! { @if let Some(attribution) = attribution { (time_bars::together(attribution)) } },
+        timeline: timeline_view::view(timeline, &SHOWN)?,
         drawing: drawing(topology_svg),
-        tables: html! { @if !view.result.links.is_empty() { (links(view.result)) } },
+        tables: html! {
+            @if !view.result.links.is_empty() {
+                section { h2 { "Links" span.aside { "the busiest" } } (links_table(view.result, MOST_LINKS)) }
+            }
+        },
     })
 }
 

@@ -80,11 +80,9 @@ const fn usual_colour(kind: PartKind) -> Option<&'static str> {
     Some(activity.key())
 }
 
-/// The bars with their legend.
-pub(super) fn bars(attribution: &Attribution) -> Markup {
+/// The bars of all workers together, with their legend.
+pub(super) fn together(attribution: &Attribution) -> Markup {
     let kinds = Kinds::of(attribution);
-    let ranks = attribution.ranks.iter().take(MOST_RANKS).enumerate();
-    let more = attribution.ranks.len().saturating_sub(MOST_RANKS);
     html! {
         div.bars {
             (bar("critical path", &attribution.critical_path, &kinds, true))
@@ -109,6 +107,16 @@ pub(super) fn bars(attribution: &Attribution) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The bars with their legend, and one for each rank.
+pub(super) fn bars(attribution: &Attribution) -> Markup {
+    let kinds = Kinds::of(attribution);
+    let ranks = attribution.ranks.iter().take(MOST_RANKS).enumerate();
+    let more = attribution.ranks.len().saturating_sub(MOST_RANKS);
+    html! {
+        (together(attribution))
         @if !attribution.ranks.is_empty() {
             h3 { "Each GPU's workers" }
             div.bars.thin {

@@ -14,8 +14,22 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Draws timelines that are in the page: `showTimeline(element)`, which it calls for each `.timeline`.
 pub const SCRIPT: &str = include_str!("assets/timeline.js");
 
-/// Spans that a page holds: about two megabytes, which any browser opens at once.
-pub(super) const MOST_SPANS: usize = 60_000;
+/// How much of a timeline a page shows.
+#[derive(Debug)]
+pub(super) struct Shown {
+    /// Spans, at most.
+    pub(super) spans: usize,
+    /// What has the others.
+    pub(super) all: &'static str,
+}
+
+impl Shown {
+    /// About two megabytes, which any browser opens at once.
+    pub(super) const IN_REPORT: Shown = Shown {
+        spans: 60_000,
+        all: "timeline.json beside this page has all",
+    };
+}
 
 /// Kinds in the order of the legend: those of collectives.
 fn looks() -> impl Iterator<Item = Look> {
@@ -132,13 +146,13 @@ impl Lane {
     }
 }
 
-/// The timeline's section with so many spans at most, or a note if nothing was traced.
-pub(super) fn view(timeline: &Timeline, most: usize) -> Result<Markup, ReportError> {
+/// The timeline's section or a note if nothing was traced.
+pub(super) fn view(timeline: &Timeline, how: &Shown) -> Result<Markup, ReportError> {
     if timeline.spans.is_empty() {
         return Ok(html! { p.note { "No operation was traced in this run." } });
     }
-    let shown = choose(timeline, most);
-    let left_out = left_out(timeline, &shown);
+    let shown = choose(timeline, how.spans);
+    let left_out = left_out(timeline, &shown, how.all);
     Ok(html! {
         (canvas(&collect(timeline, &shown), "Timeline of the traced operation")?)
         @if let Some(text) = left_out { p.note { (text) } }
@@ -208,12 +222,12 @@ pub(crate) fn begin(starts: impl Iterator<Item = u64>, end: u64) -> u64 {
 const BLANK: u64 = 20;
 
 /// What is missing, in a sentence.
-fn left_out(timeline: &Timeline, shown: &[&Span]) -> Option<String> {
+fn left_out(timeline: &Timeline, shown: &[&Span], all: &str) -> Option<String> {
     let mut parts = Vec::new();
     if shown.len() < timeline.spans.len() {
         let ranks = |spans: &mut dyn Iterator<Item = u32>| spans.collect::<BTreeSet<_>>().len();
         parts.push(format!(
-            "{} of {} spans are shown, of {} of {} recorded GPUs; timeline.json beside this page has all.",
+            "{} of {} spans are shown, of {} of {} recorded GPUs; {all}.",
             grouped(shown.len() as u64),
             grouped(timeline.spans.len() as u64),
             ranks(&mut shown.iter().map(|span| span.rank)),

@@ -12,6 +12,7 @@ use super::outline::Outline;
 use super::rehearse::Rehearsed;
 use super::state::{ActorState, GroupState, Kind};
 use super::{JobError, JobOutcome, JobProbe, Ledger, Traffic};
+use fabricsim_budget::Stop;
 use fabricsim_plan::job::{
     ActorId, Batch, Ended, GroupId, Job, JobDisturbances, Scripted, StreamId, TaskSource, TimerId,
 };
@@ -31,6 +32,8 @@ pub struct JobOptions<'o> {
     pub timeout: Option<Time>,
     /// By group, in place of `timeout`, of jobs that run at once; groups beyond have `timeout`.
     pub of_groups: &'o [Option<Time>],
+    /// Ends the job before its time.
+    pub stop: Option<&'o Stop>,
 }
 
 impl JobOptions<'_> {
@@ -189,6 +192,9 @@ pub fn run_source(
     while let Some(&Due { at, .. }) = run.events.peek() {
         if at.is_past_the_clock() {
             break;
+        }
+        if run.options.stop.is_some_and(Stop::is_now) {
+            return Err(JobError::Stopped);
         }
         run.now = at;
         while let Some(&Due { at: time, event }) = run.events.peek() {
