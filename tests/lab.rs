@@ -171,6 +171,24 @@ fn only_this_computer_s_own_page_is_answered() {
 }
 
 #[test]
+fn connections_are_few() {
+    let lab = Lab::start(0);
+    let idle = || TcpStream::connect(("127.0.0.1", lab.port)).unwrap();
+    let held: Vec<TcpStream> = (0..64).map(|_| idle()).collect();
+    // They are taken in order, so that this one is too many.
+    let mut answer = Vec::new();
+    let _ = lab.open("GET", "/", &[], "").read_to_end(&mut answer);
+    assert!(answer.is_empty());
+    drop(held);
+    let mut again = (0..1000).map(|_| {
+        let mut answer = Vec::new();
+        let _ = lab.open("GET", "/", &[], "").read_to_end(&mut answer);
+        answer.len()
+    });
+    assert!(again.any(|length| length > 10_000));
+}
+
+#[test]
 fn a_taken_port_is_passed_over() {
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -226,6 +244,7 @@ fn what_is_wrong_is_said_at_its_control() {
             "expected `nic[0-7]`",
         ),
         (json!({ "slow": "0:-1" }), "slow", "-1"),
+        (json!({ "rate.nvlink4": "fast" }), "rate.nvlink4", "`fast`"),
         (
             json!({ "rate.nvlink9": "25GB/s" }),
             "rate.nvlink9",

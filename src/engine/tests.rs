@@ -1,4 +1,5 @@
 use super::*;
+use fabricsim_budget::Stop;
 use fabricsim_collective::{Collective, Part, Program, RingProgram, Rings, Role};
 use fabricsim_plan::{
     Issue, Later, MessageCost, NetworkLeg, Plan, Protocol, ProtocolKind, RoleCosts, RouteId,
@@ -401,6 +402,31 @@ fn a_dead_link_is_a_stall_with_a_name() {
     let behind = "waiting, through others, for rank 2, which is in a transfer over a link without any \
                   bandwidth left";
     assert!(error.to_string().contains(behind), "{error}");
+}
+
+#[test]
+fn what_nobody_waits_for_is_stopped() {
+    let plan = port_plan(
+        ring(Collective::AllReduce, 4, 1_000_000, 1 << 10),
+        1,
+        &Costs::default(),
+    );
+    let stop = Stop::default();
+    let options = || Options {
+        stop: Some(&stop),
+        ..Options::default()
+    };
+    let rate = |_| gb(100);
+    let whole = simulate(&plan, rate, options()).unwrap();
+    stop.now();
+    for stopped in [
+        simulate(&plan, rate, options()),
+        simulate_folded(&plan, rate, options()),
+    ] {
+        let error = stopped.expect_err("it was told to end");
+        assert!(matches!(error, SimError::Stopped), "{error}");
+    }
+    assert!(whole.end() > Time::ZERO);
 }
 
 #[test]

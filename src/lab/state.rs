@@ -4,9 +4,10 @@ use fabricsim_collective::Collective;
 use fabricsim_experiment::sweep::with_values;
 use fabricsim_experiment::{Machines, Scenario, ScenarioError, catalogue};
 use fabricsim_nccl::NcclError;
+use fabricsim_topology::catalogue::hardware;
 use fabricsim_topology::error::nearest;
 use fabricsim_topology::{Fault, TopologyError};
-use fabricsim_units::Bytes;
+use fabricsim_units::{Bandwidth, Bytes};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -234,6 +235,7 @@ impl State {
         }
         for (name, value) in &self.0 {
             if let Some(link) = name.strip_prefix("rate.") {
+                check_rate(name, link, value)?;
                 let place = format!("topology.hardware.links.{link}.lane_rate.value");
                 set.push((place, json!(value)));
             }
@@ -276,6 +278,21 @@ impl State {
         let (what, share) =
             parts.ok_or_else(|| Refusal::new(control, format!("`{text}`: expected {expected}")))?;
         Ok(Some((what, number(control, share)?)))
+    }
+}
+
+/// A rate of a kind of link that there is.
+fn check_rate(control: &str, link: &str, value: &str) -> Result<(), Refusal> {
+    let links = &hardware().links;
+    if !links.contains_key(link) {
+        let near = nearest(link, links.keys().map(String::as_str));
+        let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        let message = format!("there is no kind of link `{link}`{near}");
+        return Err(Refusal::new(control, message));
+    }
+    match Bandwidth::parse(value) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Refusal::new(control, format!("`{value}`: {error}"))),
     }
 }
 
@@ -409,6 +426,7 @@ fn told(fault: &Fault) -> String {
 
 fn control_of(path: &str) -> String {
     let path = path.strip_prefix("--set ").unwrap_or(path);
+    let path = path.strip_prefix("topology.inline.").unwrap_or(path);
     if let Some(rest) = path.strip_prefix("hardware.links.") {
         return format!("rate.{}", rest.split('.').next().unwrap_or(rest));
     }

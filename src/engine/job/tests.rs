@@ -251,6 +251,14 @@ fn whoever_waits_is_told_for_whom() {
     assert_eq!(outcome.ledgers[0].waiting[1], micros(20));
     assert_eq!(outcome.ledgers[0].waited_for[&ActorId(1)], micros(20));
     assert!(outcome.ledgers[1].waited_for.is_empty());
+    let stop = fabricsim_budget::Stop::default();
+    stop.now();
+    let options = JobOptions {
+        stop: Some(&stop),
+        ..JobOptions::default()
+    };
+    let stopped = run_with(&job, &[takes(5, &[])], &Undisturbed, options);
+    assert!(matches!(stopped, Err(JobError::Stopped)));
     let options = JobOptions {
         timeout: Some(micros(15)),
         ..JobOptions::default()
