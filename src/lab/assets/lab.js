@@ -90,6 +90,9 @@
     jobs[1].append(...choices.trainings.map((one) => option(one.name)));
     fill($("job"), jobs, job());
     fill($("machine"), choices.machines.map((one) => option(one.name)), machineName());
+    // The long names.
+    $("job").title = training()?.title ?? "";
+    $("machine").title = machine()?.title ?? "";
     const whole = training()?.nodes;
     fill($("nodes"), [option("", whole ? `${whole} (as shipped)` : "as shipped"), ...NODES.map((n) => option(String(n)))], state.nodes ?? "");
     $("gpus").value = state.gpus ?? "";
