@@ -7,7 +7,8 @@ function lanesView(scene, box, settings, whole) {
   const height = lanes.length > 24 ? 14 : 24;
   const gap = 4;
   const width = 1000;
-  const left = 24 + Math.max(...lanes.map((lane) => lane.name.length), 8) * 7.4;
+  // As wide as the longest name of all scenes: their axes are one.
+  const left = 24 + settings.longest * 7.4;
   const scale = (nanos) => left + nanos / whole * (width - left - 8);
   const total = lanes.length * (height + gap) + 26;
   const scroll = part("div", "drawing scroll", box);

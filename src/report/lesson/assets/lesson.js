@@ -28,6 +28,7 @@ function build() {
     part("p", "note", stage, "The pictures of this position would make the page too large. Its figures are on the curve.");
   }
   settings.alone = shown.length === 1;
+  settings.longest = Math.max(8, ...shown.flatMap(({ scene }) => (scene.lanes ?? []).map((lane) => lane.name.length)));
   end = Math.max(1, ...shown.map(({ scene }) => scene.end));
   views = shown.map(({ scene, index }) => {
     const box = part("article", `scene of-${scene.kind}`, stage);

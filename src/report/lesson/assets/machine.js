@@ -1,20 +1,18 @@
 // A machine's drawing, whose links light up as they carry data.
 "use strict";
 
-/** Leaves of a drawing what matters: where only nodes are busy, the nodes, else all but the legend. */
+/** Leaves title and legend of a drawing out, and the network where only nodes are busy. */
 function crop(drawing, paths, lines) {
   const svg = drawing.querySelector("svg");
-  const frames = [...svg.querySelectorAll(':scope > rect[fill="#f8f9fb"]')].map((frame) => frame.getBBox());
+  const boxes = (list) => list.map((element) => element.getBBox());
+  const frames = boxes([...svg.querySelectorAll(':scope > rect[fill="#f8f9fb"]')]);
   if (frames.length === 0) return;
-  const boxes = lines.map(([line]) => paths.get(line)?.getBBox()).filter(Boolean);
-  const reach = (list, of) => [
-    Math.min(...list.map((b) => b.x)), Math.min(...list.map((b) => b.y)),
-    Math.max(...list.map((b) => b.x + b.width)), Math.max(...list.map((b) => b.y + b.height)), of,
-  ];
-  const nodes = reach(frames);
-  const inside = boxes.every((b) => b.y >= nodes[1] - 1 && b.y + b.height <= nodes[3] + 1);
-  const all = reach([...svg.querySelectorAll(":scope > g:not([transform]) > rect, :scope > rect[fill='#f8f9fb'], path[data-line]")].map((e) => e.getBBox()));
-  const [x1, y1, x2, y2] = inside ? nodes : all;
+  const all = [...frames, ...boxes([...svg.querySelectorAll(":scope > g:not([transform]) > rect, path[data-line]")])];
+  const busy = boxes(lines.map(([line]) => paths.get(line)).filter(Boolean));
+  const top = Math.min(...frames.map((b) => b.y));
+  const inside = busy.every((b) => b.y >= top - 1);
+  const [x1, x2] = [Math.min(...all.map((b) => b.x)), Math.max(...all.map((b) => b.x + b.width))];
+  const [y1, y2] = [inside ? top : Math.min(...all.map((b) => b.y)), Math.max(...all.map((b) => b.y + b.height))];
   const margin = 14;
   svg.setAttribute("viewBox", `${x1 - margin} ${y1 - margin} ${x2 - x1 + 2 * margin} ${y2 - y1 + 2 * margin}`);
   svg.removeAttribute("width");

@@ -85,7 +85,7 @@ function stepsView(scene, box, settings) {
     cell.dataset.state = kind;
     if (list.length === 0) {
       cell.textContent = kind === "absent" || compact ? "" : "·";
-      cell.style.background = "";
+      cell.style.background = "none";
       cell.title = "";
       return;
     }
