@@ -254,6 +254,7 @@ fn messages(followed: &Followed, places: &Places, values: &mut Values<'_, '_>) -
                 sent.bytes(),
                 values.of_all(&sent.pieces),
                 step,
+                sent.operation,
             ));
         }
     }

@@ -14,7 +14,7 @@ pub use page::lesson_page;
 pub use slides::{Slide, slides};
 pub use text::{lesson_json, lesson_text, lessons_text};
 
-use crate::explanation::{Cost, Switch};
+use crate::explanation::{Cost, Switch, SwitchOperation};
 use fabricsim_units::Time;
 use serde::{Serialize, Serializer};
 
@@ -210,6 +210,8 @@ pub struct Sent(
     pub Vec<u32>,
     /// In which step, from 1.
     pub u32,
+    /// What a switch at one end does with it.
+    pub Option<SwitchOperation>,
 );
 
 /// Something written.

@@ -91,7 +91,7 @@ function stepsView(scene, box, settings) {
     }
     const text = written(list, true);
     // Where there is no room: how many have contributed.
-    const brief = sums ? String(values[list[0]].length) : "";
+    const brief = sums && roomy ? String(values[list[0]].length) : "";
     cell.textContent = compact && !settings.numbers ? brief : kind === "passing" ? `(${text})` : text;
     cell.title = written(list, false);
     const full = Math.min(1, 0.3 + 0.7 * values[list[0]].length / most_summed);
@@ -194,13 +194,12 @@ function stepsView(scene, box, settings) {
     return { group, square, text, title };
   }
 
-  /** What a switch does at a time: it adds what comes in, or copies. */
+  /** What a switch does at a time. */
   function doing(place, now) {
-    const into = messages.filter(([begin, end, , to]) => to === place && begin <= now && now < end).length;
-    const out = messages.filter(([begin, end, from]) => from === place && begin <= now && now < end);
-    if (into > 1) return `adds ${into}`;
-    if (out.length > 1 && new Set(out.map((m) => m[6].join())).size === 1) return `copies to ${out.length}`;
-    return into || out.length ? "passes on" : "";
+    const here = messages.filter(([begin, end, from, to]) => (from === place || to === place) && begin <= now && now < end);
+    const does = new Set(here.map((message) => message[8]));
+    const adds = does.has("load-reduce") || does.has("in-network");
+    return [adds && "adds", does.has("multicast") && "copies"].filter(Boolean).join(" and ");
   }
 
   /** Latency and transfer until a time, in nanoseconds: the α and the bytes of the steps that have begun. */
