@@ -96,6 +96,14 @@ impl Sent {
     }
 }
 
+/// What the switches of a node add up for one of its workers.
+struct Sum {
+    to: Worker,
+    node: u32,
+    pieces: Vec<Piece>,
+    when: (Time, Time),
+}
+
 /// What the transfers of one step, each with its time, are on the ports of ranks and switches, sorted
 /// by their ends.
 pub(super) fn sent(
@@ -105,7 +113,7 @@ pub(super) fn sent(
 ) -> Vec<Sent> {
     let mut out = Vec::new();
     // What switches add up, by the worker that it is for.
-    let mut sums: Vec<(Worker, u32, Vec<Piece>, (Time, Time))> = Vec::new();
+    let mut sums: Vec<Sum> = Vec::new();
     for (transfer, &when) in transfers.iter().zip(times) {
         let mut put = |ends, operation| put(&mut out, ends, operation, (&transfer.pieces, when));
         let (from, to) = (
@@ -120,12 +128,17 @@ pub(super) fn sent(
             Passage::Reduced { node, .. } => {
                 let switch = End::Switch(Switch::Node(node));
                 put((from, switch), Some(SwitchOperation::LoadReduce));
-                match sums.iter_mut().find(|s| s.0 == transfer.to) {
-                    Some((.., all, whole)) => {
-                        *all = sum(all, pieces);
-                        *whole = join(*whole, when);
+                match sums.iter_mut().find(|s| s.to == transfer.to) {
+                    Some(known) => {
+                        known.pieces = sum(&known.pieces, pieces);
+                        known.when = join(known.when, when);
                     }
-                    None => sums.push((transfer.to, node, pieces.clone(), when)),
+                    None => sums.push(Sum {
+                        to: transfer.to,
+                        node,
+                        pieces: pieces.clone(),
+                        when,
+                    }),
                 }
             }
             Passage::Copied { node, first } => {
@@ -143,14 +156,11 @@ pub(super) fn sent(
             }
         }
     }
-    for (to, node, pieces, when) in sums {
-        let ends = (End::Switch(Switch::Node(node)), End::Rank(to.rank.0));
-        put(
-            &mut out,
-            ends,
-            Some(SwitchOperation::LoadReduce),
-            (&pieces, when),
-        );
+    for sum in sums {
+        let from = End::Switch(Switch::Node(sum.node));
+        let ends = (from, End::Rank(sum.to.rank.0));
+        let operation = Some(SwitchOperation::LoadReduce);
+        put(&mut out, ends, operation, (&sum.pieces, sum.when));
     }
     out.sort_by_key(|s| (s.operation, s.from, s.to));
     out

@@ -74,7 +74,7 @@ pub fn steps_scene(spec: &ExplainSpec) -> Result<Scene, ExplainError> {
         took: micros(followed.times.end.micros()),
         notes: Vec::new(),
         cost: Some(cost),
-        picture: Picture::Steps(picture),
+        picture: Picture::Steps(Box::new(picture)),
     })
 }
 
@@ -90,7 +90,7 @@ fn colour(index: u32, count: u32) -> String {
     } else {
         (f64::from(index) * 0.381_966).fract()
     };
-    let lightness = if index % 2 == 0 { 0.62 } else { 0.70 };
+    let lightness = if index.is_multiple_of(2) { 0.62 } else { 0.70 };
     let channel = |shift: f64| {
         let k = (shift + hue * 12.0) % 12.0;
         let a = 0.62 * f64::min(lightness, 1.0 - lightness);

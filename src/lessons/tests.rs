@@ -1,11 +1,14 @@
 use super::*;
 use fabricsim_report::explanation::{CellState, Switch, SwitchOperation, TreeView};
-use fabricsim_report::{explanation_page, explanation_text};
+use fabricsim_report::explanations_text;
+use fabricsim_report::lesson::{Picture, nano};
+use std::collections::BTreeMap;
 
 fn spec(collective: Collective, algorithm: ExplainAlgorithm, ranks: u32) -> ExplainSpec {
     ExplainSpec {
         collective,
         algorithm: Some(algorithm),
+        file: None,
         ranks,
         nodes: None,
         bytes: None,
@@ -35,8 +38,50 @@ fn all_that_can_be_built_can_be_explained() {
                 "{}",
                 algorithm.name()
             );
-            assert!(!explanation_text(&told, false).is_empty());
-            assert!(explanation_page(&told).contains("</html>"));
+            assert!(!explanations_text(&[told], false).is_empty());
+        }
+    }
+}
+
+/// What is played moves the bytes that are counted, within the time that is simulated, and what is
+/// in memory at its end is what the collective promises.
+#[test]
+fn what_is_played_is_what_is_explained() {
+    for (algorithm, collective) in all() {
+        let spec = spec(collective, algorithm, 4);
+        let name = format!("{} by {}", collective.name(), algorithm.name());
+        let told = explain(&spec).unwrap();
+        let scene = steps_scene(&spec).unwrap();
+        let Picture::Steps(picture) = &scene.picture else {
+            panic!("{name}: no picture of steps");
+        };
+        let mut sent = vec![0; 4];
+        for message in &picture.messages {
+            assert!(
+                message.0 <= message.1 && message.1 <= nano(scene.end) + 0.1,
+                "{name}"
+            );
+            if let Some(port) = sent.get_mut(message.2 as usize) {
+                *port += message.5;
+            }
+        }
+        assert_eq!(sent, told.sent, "{name}");
+        let mut memory: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
+        for write in picture.writes.iter().filter(|write| !write.4) {
+            memory.insert((write.1, write.2), write.3.clone());
+        }
+        for (rank, row) in (0u32..).zip(&picture.promised) {
+            for (column, promised) in (0u32..).zip(row) {
+                let Some(promised) = promised else { continue };
+                let held = memory.get(&(rank, column));
+                let held = held.unwrap_or_else(|| panic!("{name}: rank {rank}, {column} is empty"));
+                let held: Vec<_> = held.iter().map(|&v| &picture.values[v as usize]).collect();
+                assert_eq!(
+                    held,
+                    [&picture.values[*promised as usize]],
+                    "{name}, {rank}, {column}"
+                );
+            }
         }
     }
 }
@@ -98,7 +143,7 @@ fn the_engine_agrees_where_steps_cannot_overlap() {
 #[test]
 fn a_ring_of_three_reads_like_a_textbook() {
     let told = explain(&spec(Collective::AllReduce, ExplainAlgorithm::Ring, 3)).unwrap();
-    let text = explanation_text(&told, false);
+    let text = explanations_text(std::slice::from_ref(&told), false);
     let expected = "\
 all-reduce by ring: 3 ranks, 3 KiB
 ";
@@ -282,7 +327,7 @@ fn two_trees_between_nodes_share_the_work() {
     }
     // Nobody moves more than twice the data.
     assert!(told.sent.iter().all(|&b| b <= 2 << 20), "{:?}", told.sent);
-    let text = explanation_text(&told, false);
+    let text = explanations_text(std::slice::from_ref(&told), false);
     assert!(
         text.contains("Tree 2, ranks, 512 KiB:\n  level 0: 7\n  level 1: 3→7\n"),
         "{text}"

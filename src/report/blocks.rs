@@ -218,6 +218,7 @@ mod tests {
             step: 0,
             what: "".into(),
             tasks: 1,
+            bucket: None,
             bytes: Bytes::ZERO,
             from,
             to,

@@ -123,7 +123,7 @@ pub struct Scene {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Picture {
     /// Chunks that go between ranks.
-    Steps(StepsPicture),
+    Steps(Box<StepsPicture>),
     /// What streams do when.
     Lanes(LanesPicture),
     /// A machine's links at work.
