@@ -1,8 +1,10 @@
 //! Fitting the host terms of engines to published runs.
 //!
 //! Each engine has six figures (`terms.rs`), the same for all systems, models and sizes. From where they stand, one
-//! after the other is moved to where runs are nearest on its ladder of values, then all by steps, and two against each other. Rows are a few of each group (GPU, engine, model), and groups count alike (`runs.rs`). Then each GPU is
-//! left out in turn, and each engine is predicted with the figures of the others.
+//! after the other is moved to where runs are nearest on its ladder of values, of which every second is tried, then all
+//! by steps, and two against each other where runs hardly tell them apart. Rows are a few of each group (GPU, engine,
+//! model), and groups count alike (`runs.rs`). Then each GPU is left out in turn, and each engine is predicted with the
+//! figures of the others.
 
 mod runs;
 mod terms;
@@ -193,12 +195,12 @@ fn chosen<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<&'r Row> {
 }
 
 /// Where runs are nearest, from `start`, and the objective there and where it ends. A term alone is tried everywhere on
-/// its ladder, as a little of it may change nothing; then all are moved by steps.
+/// every second step of its ladder, as a little of it may change nothing; then all are moved by steps.
 fn search(runs: &mut Runs<'_>, start: Point, rows: &[usize]) -> (Point, (f64, f64)) {
     let before = runs.objective(&start, rows);
     let (mut point, mut best) = (start, before);
     for term in 0..Term::ALL.len() {
-        for place in 0..Term::ALL[term].ladder().len() {
+        for place in (0..Term::ALL[term].ladder().len()).step_by(2) {
             let mut moved = point;
             moved[term] = place;
             let now = runs.objective(&moved, rows);
@@ -220,12 +222,10 @@ fn refine(runs: &mut Runs<'_>, rows: &[usize], point: &mut Point, mut best: f64)
                 while attempt(runs, rows, point, &mut best, &[(term, up)]) {}
             }
         }
-        for term in 0..Term::ALL.len() {
-            for other in 0..term {
-                for up in [true, false] {
-                    let moves = [(term, up), (other, !up)];
-                    while attempt(runs, rows, point, &mut best, &moves) {}
-                }
+        for (term, other) in Term::TRADED {
+            for up in [true, false] {
+                let moves = [(term as usize, up), (other as usize, !up)];
+                while attempt(runs, rows, point, &mut best, &moves) {}
             }
         }
         if begun - best < NOTICEABLE {

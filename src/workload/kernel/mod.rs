@@ -168,7 +168,7 @@ impl<'p> KernelLaw<'p> {
     }
 
     /// What a kernel takes in a profile, which repeats it on the same buffers: attention finds a small
-    /// cache of keys and values in the second-level cache again.
+    /// cache of keys and values in the second-level cache again. Where the host starts each kernel, that counts, too.
     #[must_use]
     pub fn profiled(&self, kernel: &Kernel) -> Time {
         time(self.seconds(kernel, Residency::Repeated))
