@@ -124,10 +124,15 @@ fn a_lesson_is_written_and_told() {
     assert!(page.contains("My ring"));
 }
 
+/// Why a lesson is refused as bad usage.
+fn refused(what: &str) -> String {
+    let assert = lesson(&[what]).assert().code(2);
+    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+}
+
 #[test]
 fn what_is_no_lesson_is_refused() {
-    let assert = lesson(&["rings"]).assert().code(2);
-    let error = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+    let error = refused("rings");
     assert!(
         error.contains("there is no lesson `rings`; did you mean `ring`?"),
         "{error}"
@@ -135,8 +140,7 @@ fn what_is_no_lesson_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bad.json");
     std::fs::write(&file, r#"{ "title": "x", "quest": "y" }"#).unwrap();
-    let assert = lesson(&[file.to_str().unwrap()]).assert().code(2);
-    let error = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+    let error = refused(file.to_str().unwrap());
     assert!(
         error.contains("unknown field `quest`") && error.contains("line 1"),
         "{error}"

@@ -1,40 +1,21 @@
 // A comparison's page in a browser, as people use it. Usage: node check.mjs PAGE.html…
-import { chromium } from "playwright-core";
+import { launch, open, tooWide } from "./browser.mjs";
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import assert from "node:assert/strict";
 
 const folder = mkdtempSync(join(tmpdir(), "fabricsim-pages-"));
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-});
-
-/** Opens a page; anything that it asks for or complains of is kept. */
-async function open(path, options) {
-  const context = await browser.newContext(options);
-  const page = await context.newPage();
-  const seen = { requests: [], complaints: [] };
-  page.on("request", (request) => seen.requests.push(request.url()));
-  page.on("console", (message) => {
-    if (message.type() === "error") seen.complaints.push(message.text());
-  });
-  page.on("pageerror", (error) => seen.complaints.push(String(error)));
-  await page.goto(`file://${resolve(path)}`);
-  return { page, seen };
-}
+const browser = await launch();
 
 try {
   for (const path of process.argv.slice(2)) {
     for (const [width, colorScheme] of [[1280, "light"], [1280, "dark"], [390, "light"]]) {
-      const { page, seen } = await open(path, { viewport: { width, height: 900 }, colorScheme });
+      const { page, seen } = await open(browser, path, { viewport: { width, height: 900 }, colorScheme });
       // Nothing but the page itself, and no complaint.
       assert.equal(seen.requests.length, 1, seen.requests.join(" "));
       // No scrolling sideways but in what scrolls by itself.
-      const over = await page.evaluate(() =>
-        document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      const over = await tooWide(page);
       assert.ok(over <= 0, `${path} is ${over} px too wide at ${width} px`);
       // The answer is seen first, and text stands out from its ground.
       const lead = page.locator(".answer .lead");

@@ -1,5 +1,5 @@
 // The page of `fabricsim lab` in a browser, as people use it. Usage: node lab.mjs PROGRAM
-import { chromium } from "playwright-core";
+import { blank, launch, tooWide } from "./browser.mjs";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -11,25 +11,14 @@ const program = process.argv[2];
 const folder = mkdtempSync(join(tmpdir(), "fabricsim-lab-"));
 const lab = spawn(program, ["lab", "--port", "0"], { stdio: ["ignore", "pipe", "ignore"] });
 const address = String((await once(lab.stdout, "data"))[0]).trim();
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-});
+const browser = await launch();
+
+/** What was asked for elsewhere. */
+const foreign = ({ requests }) => requests.filter((url) => !url.startsWith(address) && !url.startsWith("blob:"));
 
 /** Opens a state; anything that it asks for elsewhere or complains of is kept. */
 async function open(state, options) {
-  const context = await browser.newContext({ acceptDownloads: true, ...options });
-  const page = await context.newPage();
-  const seen = { foreign: [], complaints: [] };
-  page.on("request", (request) => {
-    const url = request.url();
-    if (!url.startsWith(address) && !url.startsWith("blob:")) seen.foreign.push(url);
-  });
-  page.on("console", (message) => {
-    if (message.type() === "error") seen.complaints.push(message.text());
-  });
-  page.on("pageerror", (error) => seen.complaints.push(String(error)));
+  const { page, seen } = await blank(browser, { acceptDownloads: true, ...options });
   await page.goto(`${address}#${state}`);
   await settled(page);
   return { page, seen };
@@ -52,7 +41,7 @@ async function drag(page, id, value) {
   return all[all.length - 1];
 }
 
-function told(name, times) {
+function report(name, times) {
   const sorted = [...times].sort((a, b) => a - b);
   const at = (part) => sorted[Math.min(sorted.length - 1, Math.ceil(part * sorted.length) - 1)];
   console.log(`${name}: ${times.length} drags, input to repainted figure p50 ${at(0.5).toFixed(0)} ms, p95 ${at(0.95).toFixed(0)} ms, most ${at(1).toFixed(0)} ms`);
@@ -72,12 +61,12 @@ try {
   const again = await open(page.url().split("#")[1]);
   assert.equal(await again.page.locator("#number").textContent(), shown);
   await again.page.context().close();
-  assert.ok(told("one server, all-reduce of 64 MiB", times) < 2000);
+  assert.ok(report("one server, all-reduce of 64 MiB", times) < 2000);
 
   // The size: along the curve.
   const sizes = [];
   for (let i = 0; i < 21; i++) sizes.push(await drag(page, "size", 10 + ((i * 8) % 21)));
-  told("one server, its size", sizes);
+  report("one server, its size", sizes);
   await page.locator("#reset").click();
   await whole(page);
   assert.equal(await page.locator("#curve .open").count(), 0);
@@ -121,17 +110,17 @@ try {
   assert.notEqual(await page.locator('output[for="size"]').textContent(), before);
   await settled(page);
   assert.deepEqual(seen.complaints, []);
-  assert.deepEqual(seen.foreign, []);
+  assert.deepEqual(foreign(seen), []);
   await page.context().close();
 
   // Narrow, dark: nothing scrolls sideways, the number is what is seen first.
   for (const [width, colorScheme] of [[390, "light"], [1280, "dark"], [390, "dark"]]) {
     const { page, seen } = await open("size=1MiB&job=all-gather", { viewport: { width, height: 844 }, colorScheme });
     await whole(page);
-    const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    const over = await tooWide(page);
     assert.ok(over <= 0, `${over} px too wide at ${width} px`);
     assert.ok((await page.locator("#number").boundingBox()).y < 120);
-    assert.deepEqual([...seen.complaints, ...seen.foreign], []);
+    assert.deepEqual([...seen.complaints, ...foreign(seen)], []);
     await page.context().close();
   }
 
@@ -139,17 +128,17 @@ try {
   const step = await open("job=ddp-buckets");
   const buckets = [];
   for (let i = 0; i < 12; i++) buckets.push(await drag(step.page, "bucket", 18 + ((i * 5) % 12)));
-  told("a step of training, its buckets", buckets);
+  report("a step of training, its buckets", buckets);
   await step.page.locator("#tables canvas").waitFor();
-  assert.deepEqual([...step.seen.complaints, ...step.seen.foreign], []);
+  assert.deepEqual([...step.seen.complaints, ...foreign(step.seen)], []);
   await step.page.context().close();
 
   // 1,024 GPUs.
   const large = await open("machine=superpod-h100&nodes=128&size=256MiB");
   const many = [];
   for (let i = 0; i < 12; i++) many.push(await drag(large.page, "rate-ib-ndr400", 150 - 5 * i));
-  told("1,024 GPUs, all-reduce of 256 MiB", many);
-  assert.deepEqual([...large.seen.complaints, ...large.seen.foreign], []);
+  report("1,024 GPUs, all-reduce of 256 MiB", many);
+  assert.deepEqual([...large.seen.complaints, ...foreign(large.seen)], []);
 } finally {
   await browser.close();
   rmSync(folder, { recursive: true });

@@ -1,37 +1,21 @@
 // Lessons in a browser, as people use them. Usage: node lessons.mjs [--numbers] PAGE.html…
 // With --numbers the pages are algorithms: every one has to end with the right sums, or, where its name says so,
 // with a wrong one.
-import { chromium } from "playwright-core";
-import { basename, resolve } from "node:path";
+import { launch, open, tooWide } from "./browser.mjs";
+import { basename } from "node:path";
 import { readFileSync } from "node:fs";
 import assert from "node:assert/strict";
 
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-});
+const browser = await launch();
 
-/** Opens a page; anything that it asks for or complains of is kept. */
-async function open(path, options) {
-  const context = await browser.newContext(options);
-  const page = await context.newPage();
-  const seen = { requests: [], complaints: [] };
-  page.on("request", (request) => seen.requests.push(request.url()));
-  page.on("console", (message) => {
-    if (message.type() === "error") seen.complaints.push(message.text());
-  });
-  page.on("pageerror", (error) => seen.complaints.push(String(error)));
-  await page.clock.install();
-  await page.goto(`file://${resolve(path)}`);
-  return { page, seen };
-}
+/** Time passes when the test says so. */
+const still = (page) => page.clock.install();
 
 const stage = (page) => page.locator("#stage").innerHTML();
 
 /** Plays to the end, forward and back, the knob, and the check. */
 async function lesson(path) {
-  const { page, seen } = await open(path, { viewport: { width: 1280, height: 720 } });
+  const { page, seen } = await open(browser, path, { viewport: { width: 1280, height: 720 } }, still);
   const data = JSON.parse(await page.locator("#lesson script").textContent());
   assert.ok(data.knob.positions.length >= 7, "a knob has seven positions at least");
   assert.ok((await page.locator(".answer .lead").boundingBox()).y < 300);
@@ -81,9 +65,8 @@ async function lesson(path) {
   assert.equal(seen.requests.length, 1, seen.requests.join(" "));
   await page.context().close();
   // Narrow and dark: nothing sticks out, nothing complains.
-  const narrow = await open(path, { viewport: { width: 390, height: 800 }, colorScheme: "dark" });
-  const over = await narrow.page.evaluate(() =>
-    document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  const narrow = await open(browser, path, { viewport: { width: 390, height: 800 }, colorScheme: "dark" }, still);
+  const over = await tooWide(narrow.page);
   assert.ok(over <= 0, `${path} is ${over} px too wide at 390 px`);
   assert.deepEqual(narrow.seen.complaints, []);
   await narrow.page.context().close();
@@ -101,19 +84,19 @@ function sums(title, numbers) {
 /** In the mode with numbers the end holds the right sums, or is told to be wrong. */
 async function numbers(path) {
   const planted = basename(path).startsWith("wrong");
-  const { page, seen } = await open(path, { viewport: { width: 1280, height: 900 } });
+  const { page, seen } = await open(browser, path, { viewport: { width: 1280, height: 900 } }, still);
   const data = JSON.parse(await page.locator("#lesson script").textContent());
   await page.locator("#numbers").check();
   await page.keyboard.press("End");
   const { scenes } = data.knob.positions[data.knob.shown];
   for (let index = 0; index < scenes.length; index++) {
     const scene = page.locator(".scene").nth(index);
-    const told = await scene.locator(".verdict").textContent();
+    const found = await scene.locator(".verdict").textContent();
     if (planted) {
-      assert.match(told, /^Wrong: rank 0 holds 30 in c0; it should be 60\.$/);
+      assert.match(found, /^Wrong: rank 0 holds 30 in c0; it should be 60\.$/);
       continue;
     }
-    assert.equal(told, "Every rank holds what it should.", `${path}: ${told}`);
+    assert.equal(found, "Every rank holds what it should.", `${path}: ${found}`);
     const expected = sums(data.title, scenes[index].numbers);
     const own = scenes[index].own.in_place ? 0 : scenes[index].own.columns.length;
     const cells = await scene.locator(".memory tbody tr").evaluateAll((rows, own) =>

@@ -1,30 +1,15 @@
 // The page of a sweep in a browser, as people use it. Usage: node sweep.mjs PAGE.html…
-import { chromium } from "playwright-core";
-import { resolve } from "node:path";
+import { launch, open, tooWide } from "./browser.mjs";
 import assert from "node:assert/strict";
 
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-});
+const browser = await launch();
 
 try {
   for (const path of process.argv.slice(2)) {
     for (const [width, colorScheme] of [[1280, "light"], [1280, "dark"], [390, "light"]]) {
-      const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
-      const page = await context.newPage();
-      const requests = [];
-      const complaints = [];
-      page.on("request", (request) => requests.push(request.url()));
-      page.on("console", (message) => {
-        if (message.type() === "error") complaints.push(message.text());
-      });
-      page.on("pageerror", (error) => complaints.push(String(error)));
-      await page.goto(`file://${resolve(path)}`);
-      assert.equal(requests.length, 1, requests.join(" "));
-      const over = await page.evaluate(() =>
-        document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      const { page, seen } = await open(browser, path, { viewport: { width, height: 900 }, colorScheme });
+      assert.equal(seen.requests.length, 1, seen.requests.join(" "));
+      const over = await tooWide(page);
       assert.ok(over <= 0, `${path} is ${over} px too wide at ${width} px`);
       assert.ok((await page.locator(".answer .lead").boundingBox()).y < 300);
       assert.equal(await page.locator("figure.plot svg").count(), 1);
@@ -62,8 +47,8 @@ try {
       await page.keyboard.press("Enter");
       assert.ok(ordered(await numbers(), -1));
       assert.equal(await heads.nth(sorted).getAttribute("aria-sort"), "descending");
-      assert.deepEqual(complaints, []);
-      await context.close();
+      assert.deepEqual(seen.complaints, []);
+      await page.context().close();
     }
     console.log(`${path}: filters and sorts at 1280 px, dark and 390 px`);
   }
