@@ -9,8 +9,9 @@ use fabricsim_lessons::{
     ExplainAlgorithm, ExplainSpec, MachineSpec, explain, explained, explained_on,
 };
 use fabricsim_report::explanation::Explanation;
-use fabricsim_report::lesson::{lesson_json, lesson_page, lesson_text};
-use fabricsim_report::{explanations_json, explanations_text, write_file};
+use fabricsim_report::lesson::{Lesson, lesson_json, lesson_page, lesson_text};
+use fabricsim_report::{ReportError, explanations_json, explanations_text, write_file};
+use fabricsim_topology::load::read_text;
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,10 +55,10 @@ pub(super) struct Args {
     #[arg(long, value_parser = Bytes::parse_flag, value_name = "SIZE")]
     chunk: Option<Bytes>,
     /// What a message takes, however small (α)
-    #[arg(long, default_value = "1us", value_name = "TIME")]
+    #[arg(long, default_value_t = ExplainSpec::LATENCY, value_name = "TIME")]
     latency: Time,
     /// The rate of each rank's port
-    #[arg(long, default_value = "100GB/s", value_name = "RATE")]
+    #[arg(long, default_value_t = ExplainSpec::RATE, value_name = "RATE")]
     rate: Bandwidth,
     #[command(flatten)]
     budget: BudgetArgs,
@@ -82,17 +83,9 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         return on_machine(args, machine, quiet);
     }
     let specs = specs(args)?;
-    if let Some(folder) = &args.slides {
-        write_slides(folder, &explained(&specs)?)?;
-    }
     let explanations: Vec<Explanation> = specs.iter().map(explain).collect::<Result<_, _>>()?;
-    if let Some(path) = &args.output {
-        let text = match output::ending(path).as_deref() {
-            Some("json") => explanations_json(&explanations)?,
-            _ => lesson_page(&explained(&specs)?)?,
-        };
-        write_file(path, text.as_bytes())?;
-    }
+    let json = || explanations_json(&explanations);
+    write_lesson(args, || Ok(explained(&specs)?), json)?;
     if args.json {
         terminal::print(&explanations_json(&explanations)?)?;
     } else if args.output.is_none() && !quiet {
@@ -130,22 +123,37 @@ fn on_machine(args: &Args, machine: &str, quiet: bool) -> Result<(), CliError> {
         sizes: sizes.into_iter().map(Bytes::new).collect(),
     };
     let lesson = explained_on(&spec, &args.budget.budget(true))?;
-    if let Some(folder) = &args.slides {
-        write_slides(folder, &lesson)?;
-    }
-    if let Some(path) = &args.output {
-        let text = match output::ending(path).as_deref() {
-            Some("json") => lesson_json(&lesson)?,
-            _ => lesson_page(&lesson)?,
-        };
-        write_file(path, text.as_bytes())?;
-    }
+    write_lesson(args, || Ok(lesson.clone()), || lesson_json(&lesson))?;
     if args.json {
         terminal::print(&lesson_json(&lesson)?)?;
     } else if args.output.is_none() && !quiet {
         terminal::print(&lesson_text(&lesson, terminal::colour()))?;
     }
     Ok(())
+}
+
+/// The slides and the page or document that are asked for. What they play is made once, and only if one of
+/// them needs it.
+fn write_lesson(
+    args: &Args,
+    lesson: impl FnOnce() -> Result<Lesson, CliError>,
+    json: impl FnOnce() -> Result<String, ReportError>,
+) -> Result<(), CliError> {
+    let page = args.output.as_deref();
+    let page = page.filter(|path| output::ending(path).as_deref() != Some("json"));
+    if page.is_some() || args.slides.is_some() {
+        let lesson = lesson()?;
+        if let Some(folder) = &args.slides {
+            write_slides(folder, &lesson)?;
+        }
+        if let Some(path) = page {
+            write_file(path, lesson_page(&lesson)?.as_bytes())?;
+        }
+    }
+    match &args.output {
+        Some(path) if page.is_none() => Ok(write_file(path, json()?.as_bytes())?),
+        _ => Ok(()),
+    }
 }
 
 /// What is explained: one for each algorithm.
@@ -185,8 +193,7 @@ fn specs(args: &Args) -> Result<Vec<ExplainSpec>, CliError> {
 /// The algorithm of a file, which must be for what is asked.
 fn algorithm_file(path: &Path, args: &Args) -> Result<MscclAlgorithm, CliError> {
     let wrong = |problem: String| CliError::Usage(format!("{}: {problem}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let file = MscclAlgorithm::read(&text).map_err(|error| wrong(error.to_string()))?;
+    let file = MscclAlgorithm::read(&read_text(path)?).map_err(|error| wrong(error.to_string()))?;
     if file.collective != args.collective {
         return Err(wrong(format!(
             "it is an algorithm for {}; expected one for {}",

@@ -1,13 +1,14 @@
 //! `fabricsim lesson`: the course.
 
 use super::budget::BudgetArgs;
-use super::{CliError, terminal};
+use super::{CliError, output, terminal};
 use fabricsim_lessons::course::{LessonFile, lessons, make_lesson};
 use fabricsim_report::lesson::{
     Lesson, index_page, lesson_page, lesson_text, lessons_text, slides,
 };
 use fabricsim_report::write_file;
 use fabricsim_topology::error::candidates;
+use fabricsim_topology::load::read_text;
 use std::path::{Path, PathBuf};
 
 /// Lessons that move: a question, a picture, a knob and a check.
@@ -75,7 +76,7 @@ fn all(args: &Args, quiet: bool) -> Result<(), CliError> {
         .output
         .clone()
         .unwrap_or_else(|| PathBuf::from("lessons"));
-    make_folder(&folder)?;
+    output::make_folder(&folder)?;
     let mut made = Vec::new();
     for lesson in lessons() {
         let page = make(lesson, args)?;
@@ -98,18 +99,13 @@ fn all(args: &Args, quiet: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-fn make_folder(folder: &Path) -> Result<(), CliError> {
-    let failed = |error| CliError::Usage(format!("{}: {error}", folder.display()));
-    std::fs::create_dir_all(folder).map_err(failed)
-}
-
 /// Writes the slides of the position that a lesson shows first.
 pub(super) fn write_slides(folder: &Path, lesson: &Lesson) -> Result<(), CliError> {
     let all = slides(lesson);
     if all.is_empty() {
         return Ok(());
     }
-    make_folder(folder)?;
+    output::make_folder(folder)?;
     for slide in all {
         write_file(&folder.join(slide.name), slide.text.as_bytes())?;
     }
@@ -124,12 +120,11 @@ fn make(lesson: &LessonFile, args: &Args) -> Result<Lesson, CliError> {
 fn find(name: &str) -> Result<LessonFile, CliError> {
     let path = Path::new(name);
     if path.is_file() {
-        let wrong = |error| CliError::Usage(format!("{name}: {error}"));
         let stem = path.file_stem().unwrap_or(path.as_os_str());
         return Ok(LessonFile {
             name: stem.to_string_lossy().into_owned().into(),
             section: None,
-            text: std::fs::read_to_string(path).map_err(wrong)?.into(),
+            text: read_text(path)?.into(),
         });
     }
     let known = lessons().find(|lesson| lesson.name == name).cloned();

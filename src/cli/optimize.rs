@@ -369,11 +369,7 @@ pub(super) fn write_best<'b>(
     document: &str,
     best: impl Iterator<Item = (&'b str, &'b Value)>,
 ) -> Result<(), CliError> {
-    std::fs::create_dir_all(target).map_err(|source| ReportError::Io {
-        action: "create",
-        path: target.to_owned(),
-        source,
-    })?;
+    output::make_folder(target)?;
     write_file(&target.join("optimized.json"), document.as_bytes())?;
     for (index, (topology, scenario)) in best.enumerate() {
         let name = format!("best-{}-{topology}.json", index + 1);

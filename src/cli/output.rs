@@ -77,11 +77,17 @@ pub(super) fn check_new(path: &Path, force: bool) -> Result<(), CliError> {
 pub(super) fn write_new(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
     check_new(path, force)?;
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|source| ReportError::Io {
-            action: "create",
-            path: folder.to_owned(),
-            source,
-        })?;
+        make_folder(folder)?;
     }
     Ok(write_file(path, text.as_bytes())?)
+}
+
+/// Makes a folder that files are written into one by one, and those on its way.
+pub(super) fn make_folder(folder: &Path) -> Result<(), CliError> {
+    let failed = |source| ReportError::Io {
+        action: "create",
+        path: folder.to_owned(),
+        source,
+    };
+    Ok(std::fs::create_dir_all(folder).map_err(failed)?)
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 
 /// NICs that the page offers to slow down.
-const MOST_NICS: usize = 64;
+const MAX_NICS: usize = 64;
 
 /// A line of an answer.
 #[derive(Debug, Serialize)]
@@ -235,7 +235,7 @@ fn nics(topology: &Topology) -> Vec<String> {
     let nics = topology
         .devices()
         .filter(|(_, device)| device.kind == DeviceKind::Nic);
-    let nics = nics.take(MOST_NICS);
+    let nics = nics.take(MAX_NICS);
     nics.map(|(nic, _)| topology.device_name(nic)).collect()
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) type Task = Box<dyn FnOnce(&Run) + Send>;
 
 /// So many requests wait at most; each page has one.
-const MOST_RUNS: usize = 32;
+const MAX_RUNS: usize = 32;
 
 /// All work of one request.
 pub(crate) struct Run {
@@ -39,7 +39,7 @@ impl Run {
 }
 
 /// So many pages' last requests are remembered.
-const MOST_PAGES: usize = 256;
+const MAX_PAGES: usize = 256;
 
 #[derive(Default)]
 pub(crate) struct Queue {
@@ -61,7 +61,7 @@ impl Asked {
         let known = self.latest.iter().position(|(other, _)| other == page);
         let before = known.and_then(|place| self.latest.remove(place));
         let last = before.map_or(generation, |(_, before)| before.max(generation));
-        if self.latest.len() >= MOST_PAGES {
+        if self.latest.len() >= MAX_PAGES {
             self.latest.pop_front();
         }
         self.latest.push_back((page.to_owned(), last));
@@ -92,7 +92,7 @@ impl Queue {
             run.end();
         }
         asked.runs.retain(|run| run.page != page);
-        if asked.runs.len() >= MOST_RUNS {
+        if asked.runs.len() >= MAX_RUNS {
             return Err(Full);
         }
         asked.runs.push(Arc::new(Run {
@@ -202,8 +202,8 @@ mod tests {
             let at = (page.to_string(), 1);
             queue.push(at, task("", &done), Stop::default())
         };
-        assert!((0..MOST_RUNS).all(|page| push(page).is_ok()));
-        assert!(push(MOST_RUNS).is_err());
+        assert!((0..MAX_RUNS).all(|page| push(page).is_ok()));
+        assert!(push(MAX_RUNS).is_err());
         // A page that waits already may ask for something else.
         assert!(push(0).is_ok());
     }

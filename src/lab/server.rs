@@ -30,9 +30,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{sleep, timeout};
 
 /// A body is a state, which is short.
-const MOST_BYTES: usize = 1_000_000;
+const MAX_BYTES: usize = 1_000_000;
 /// Connections at once; a browser opens six.
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// A request's head, and its body, come within this; an answer that is whole is read within it.
 const READ: Duration = Duration::from_secs(10);
 /// After this a request gets no more points.
@@ -40,7 +40,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Ports that are tried from the first one on.
 const PORTS: u16 = 20;
 
-/// Serves the page until the program ends. The first free port from `port` on is taken; `ready` is told
+/// Serves the page until the program ends. The first free port from `port` on is taken; `ready` gets
 /// the address.
 ///
 /// # Errors
@@ -131,7 +131,7 @@ impl Lab {
     }
 
     async fn accept(self: &Arc<Self>, listener: &TcpListener) {
-        let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let Ok((stream, _)) = listener.accept().await else {
                 // Out of files, for a while.
@@ -256,7 +256,7 @@ impl Lab {
 
 /// A body, as far as it may go.
 async fn read(body: Incoming) -> Result<Asking, Answer> {
-    let whole = Limited::new(body, MOST_BYTES).collect();
+    let whole = Limited::new(body, MAX_BYTES).collect();
     let whole = match timeout(READ, whole).await {
         Err(_) => {
             return Err(text(

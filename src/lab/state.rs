@@ -403,7 +403,7 @@ pub(crate) fn refusal(error: &ScenarioError) -> Refusal {
         ScenarioError::Input(TopologyError::Faults { faults, .. }) => {
             let first = faults.first();
             let control = first.map_or_else(String::new, |fault| control_of(&fault.path));
-            let said: Vec<String> = faults.iter().map(told).collect();
+            let said: Vec<String> = faults.iter().map(described).collect();
             return Refusal::new(&control, said.join("\n"));
         }
         ScenarioError::Input(TopologyError::UnknownName { .. }) => "machine".into(),
@@ -418,7 +418,7 @@ pub(crate) fn refusal(error: &ScenarioError) -> Refusal {
 }
 
 /// A fault without its place, which is where it is shown.
-fn told(fault: &Fault) -> String {
+fn described(fault: &Fault) -> String {
     let near = fault.nearest.as_ref();
     let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
     format!("found {}; expected {}{near}", fault.found, fault.expected)

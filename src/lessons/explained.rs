@@ -2,6 +2,7 @@
 
 use super::scene::steps_scene;
 use super::{ExplainError, ExplainSpec};
+use fabricsim_collective::Collective;
 use fabricsim_report::lesson::{Figure, Knob, Lesson, Picture, Position, Scene, nano};
 use fabricsim_report::numbers::size;
 
@@ -11,7 +12,7 @@ const FACTOR: u64 = 4;
 const BELOW: u32 = 5;
 const ABOVE: u32 = 5;
 /// Messages and writes of all pictures of a page together; more make it larger than a megabyte.
-const MOST_PLAYED: usize = 9_000;
+const MAX_PLAYED: usize = 9_000;
 
 /// What a page of abstract pictures leaves out.
 pub(super) const ABSTRACT: &str = "An abstract picture: every rank has one port into a crossbar, with the same α and B, and no protocol. How NCCL's protocols and a machine's links change the order of algorithms is left out; with -t MACHINE the page has both.";
@@ -52,33 +53,59 @@ pub fn explained(specs: &[ExplainSpec]) -> Result<Lesson, ExplainError> {
             scenes,
         });
     }
-    if played * positions.len() > MOST_PLAYED {
+    if played * positions.len() > MAX_PLAYED {
         for (index, position) in positions.iter_mut().enumerate() {
             if index != shown {
                 position.scenes.clear();
             }
         }
     }
-    let names: Vec<String> = chosen.iter().map(|scene| scene.name.clone()).collect();
-    Ok(Lesson {
-        title: format!("{} by {}", first.collective.name(), listed(&names)),
-        section: None,
-        question: None,
-        knob: Knob {
-            name: "size".to_owned(),
-            shown,
-            stacked: false,
-            figure: "time".to_owned(),
-            unit: "ns".to_owned(),
-            positions,
-        },
-        see: Vec::new(),
-        check: None,
-        drawings: Vec::new(),
-        heat: Vec::new(),
-        leaves_out: ABSTRACT.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-    })
+    let names = chosen.into_iter().map(|scene| scene.name).collect();
+    let beside = Beside {
+        collective: first.collective,
+        names,
+        positions,
+        shown,
+        leaves_out: ABSTRACT,
+    };
+    Ok(beside.lesson(Vec::new(), Vec::new()))
+}
+
+/// Algorithms for one collective beside each other, over sizes.
+pub(super) struct Beside {
+    pub(super) collective: Collective,
+    /// Names of the algorithms.
+    pub(super) names: Vec<String>,
+    /// Sizes.
+    pub(super) positions: Vec<Position>,
+    /// The one that is shown first.
+    pub(super) shown: usize,
+    pub(super) leaves_out: &'static str,
+}
+
+impl Beside {
+    /// Their lesson, with drawings of machines and colours of their links.
+    pub(super) fn lesson(self, drawings: Vec<String>, heat: Vec<String>) -> Lesson {
+        Lesson {
+            title: format!("{} by {}", self.collective.name(), listed(&self.names)),
+            section: None,
+            question: None,
+            knob: Knob {
+                name: "size".to_owned(),
+                shown: self.shown,
+                stacked: false,
+                figure: "time".to_owned(),
+                unit: "ns".to_owned(),
+                positions: self.positions,
+            },
+            see: Vec::new(),
+            check: None,
+            drawings,
+            heat,
+            leaves_out: self.leaves_out.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
 }
 
 /// How long a scene takes.
@@ -110,7 +137,7 @@ fn sizes(given: u64) -> impl Iterator<Item = u64> {
 }
 
 /// `ring, tree and nvls`.
-pub(super) fn listed(names: &[String]) -> String {
+fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),

@@ -1,6 +1,6 @@
 //! The page of `explain -t`: algorithms side by side on a machine, as NCCL would run them there.
 
-use super::explained::{listed, time};
+use super::explained::{Beside, time};
 use super::simulated::{Drawings, heat, simulated};
 use super::{ExplainAlgorithm, LessonError};
 use fabricsim_budget::Budget;
@@ -9,9 +9,12 @@ use fabricsim_experiment::{
     CollectiveSpec, EnvValue, JobSpec, Scenario, ScenarioSpec, SizesSpec, TopologyRef,
 };
 use fabricsim_nccl::Algorithm;
-use fabricsim_report::lesson::{Knob, Lesson, Position, Shown};
+use fabricsim_report::lesson::{Lesson, Position, Shown};
 use fabricsim_report::numbers::size;
 use fabricsim_units::Bytes;
+
+/// What a page of a machine shows.
+const COLD: &str = "One cold operation each, as `fabricsim collective --isolated` simulates it: with NCCL's protocols, its kernels' launch, and the machine's links.";
 
 /// Algorithms on a machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,26 +56,14 @@ pub fn explained_on(spec: &MachineSpec, budget: &Budget) -> Result<Lesson, Lesso
         });
     }
     let names = named(spec)?.into_iter().map(|(name, _)| name);
-    let names: Vec<String> = names.collect();
-    Ok(Lesson {
-        title: format!("{} by {}", spec.collective.name(), listed(&names)),
-        section: None,
-        question: None,
-        knob: Knob {
-            name: "size".to_owned(),
-            shown: spec.shown,
-            stacked: false,
-            figure: "time".to_owned(),
-            unit: "ns".to_owned(),
-            positions,
-        },
-        see: Vec::new(),
-        check: None,
-        drawings: drawings.all,
-        heat: heat(),
-        leaves_out: "One cold operation each, as `fabricsim collective --isolated` simulates it: with NCCL's protocols, its kernels' launch, and the machine's links.".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-    })
+    let beside = Beside {
+        collective: spec.collective,
+        names: names.collect(),
+        positions,
+        shown: spec.shown,
+        leaves_out: COLD,
+    };
+    Ok(beside.lesson(drawings.all, heat()))
 }
 
 /// NCCL's algorithms and their names on the page.

@@ -71,7 +71,7 @@ pub struct EngineErrors {
 const ROWS: usize = 4;
 
 /// Runs that generate more tokens all together take long to simulate and tell nothing that others do not.
-const MOST_TOKENS: f64 = 700_000.0;
+const MAX_TOKENS: f64 = 700_000.0;
 
 /// So often at most all figures are moved.
 const PASSES: usize = 3;
@@ -171,7 +171,7 @@ fn chosen<'r>(rows: impl Iterator<Item = &'r Row>) -> Vec<&'r Row> {
         let requests = serving(row).and_then(|job| job.requests);
         let tokens =
             requests.map_or(0.0, f64::from) * f64::from(row.run.output_tokens.unwrap_or(1));
-        if of_engine && !row.run.queue_limited && tokens <= MOST_TOKENS {
+        if of_engine && !row.run.queue_limited && tokens <= MAX_TOKENS {
             groups.entry(&row.group).or_default().push(row);
         }
     }

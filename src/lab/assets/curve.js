@@ -100,8 +100,8 @@ function drawCurve(root, curve, others, measure, choose) {
       mark = put("circle", { class: "open", cx: X(x), cy: ground, r: 4 });
     }
     const title = document.createElementNS(NS, "title");
-    const told = point ? timeText(point.time_us) + (point.busbw_gbs ? `, ${three(point.busbw_gbs)} GB/s` : "") : curve.missing.get(x) ?? "not computed yet";
-    title.textContent = `${placeText(curve.axis, x)}: ${told}`;
+    const figure = point ? timeText(point.time_us) + (point.busbw_gbs ? `, ${three(point.busbw_gbs)} GB/s` : "") : curve.missing.get(x) ?? "not computed yet";
+    title.textContent = `${placeText(curve.axis, x)}: ${figure}`;
     mark.append(title);
     mark.addEventListener("click", () => choose(x));
     if (point && chosen) {

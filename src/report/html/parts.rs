@@ -28,7 +28,7 @@ const SHOWN: Shown = Shown {
     spans: 6_000,
     all: "of the saved scenario `fabricsim run` writes all",
 };
-const MOST_LINKS: usize = 8;
+const MAX_LINKS: usize = 8;
 
 /// Those of a collective: what was recorded of it, as far as there is room.
 ///
@@ -47,7 +47,7 @@ pub fn collective_parts(
         drawing: drawing(topology_svg),
         tables: html! {
             @if !view.result.links.is_empty() {
-                section { h2 { "Links" span.aside { "the busiest" } } (links_table(view.result, MOST_LINKS)) }
+                section { h2 { "Links" span.aside { "the busiest" } } (links_table(view.result, MAX_LINKS)) }
             }
         },
     })

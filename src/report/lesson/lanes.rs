@@ -8,7 +8,7 @@ use crate::training::{JobTimeline, SpanKind};
 use fabricsim_units::Time;
 
 /// Bars of a picture; more of them are joined.
-const MOST_BARS: usize = 700;
+const MAX_BARS: usize = 700;
 /// Bars shorter than this part of the time shown are joined to their neighbours first.
 const GRAINS: [u64; 5] = [4000, 1500, 600, 250, 100];
 
@@ -95,7 +95,7 @@ pub fn lanes_picture(
             .iter()
             .map(|(key, blocks)| (*key, joined(blocks.clone(), grain)))
             .collect();
-        if drawn.iter().map(|(_, blocks)| blocks.len()).sum::<usize>() <= MOST_BARS {
+        if drawn.iter().map(|(_, blocks)| blocks.len()).sum::<usize>() <= MAX_BARS {
             break;
         }
     }

@@ -6,9 +6,9 @@ use fabricsim_units::Time;
 use std::collections::BTreeMap;
 
 /// Bins of a picture: few enough for a page with many positions.
-const MOST_BINS: usize = 100;
+const MAX_BINS: usize = 100;
 /// Ranks whose progress is shown.
-const MOST_RANKS: usize = 16;
+const MAX_RANKS: usize = 16;
 /// Stops of a picture: a key press goes to the next one.
 const STOPS: u32 = 20;
 
@@ -21,7 +21,7 @@ pub fn machine_picture(
     line: &dyn Fn(&str) -> Option<u32>,
 ) -> MachinePicture {
     let bins = timeline.links.iter().map(|link| link.bytes.len()).max();
-    let merged = bins.unwrap_or(0).div_ceil(MOST_BINS).max(1);
+    let merged = bins.unwrap_or(0).div_ceil(MAX_BINS).max(1);
     let bin = Time::from_picos(timeline.bin.picos().saturating_mul(merged as u64).max(1));
     let seconds = bin.picos() as f64 / 1e12;
     // By line: its rate, and the highest use of any of its links.
@@ -73,8 +73,8 @@ pub fn machine_picture(
 
 /// How far each rank is with the bytes that its thread blocks move, by bin.
 fn progress(timeline: &Timeline, bin: Time) -> Vec<(String, Vec<u16>)> {
-    let bins = (timeline.end.picos().div_ceil(bin.picos().max(1)) as usize).clamp(1, 2 * MOST_BINS);
-    let tracks = timeline.ranks.iter().take(MOST_RANKS);
+    let bins = (timeline.end.picos().div_ceil(bin.picos().max(1)) as usize).clamp(1, 2 * MAX_BINS);
+    let tracks = timeline.ranks.iter().take(MAX_RANKS);
     let of_rank = tracks.map(|track| {
         let mut moved = vec![0.0; bins];
         let spans = timeline.spans.iter().filter(|span| {

@@ -2,12 +2,10 @@
 
 use super::{Answer, Check, Lesson};
 use crate::ReportError;
-use crate::html::{data, page};
+use crate::html::{JOBS_STYLE, data, page};
 use maud::{Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("assets/lesson.css");
-/// Colours of kinds of tasks.
-const COLOURS: &str = include_str!("../html/assets/jobs.css");
 
 /// The scripts, in the order in which they build on each other.
 const SCRIPTS: [&str; 6] = [
@@ -29,7 +27,7 @@ pub fn lesson_page(lesson: &Lesson) -> Result<String, ReportError> {
         source,
     })?;
     let body = html! {
-        style { (PreEscaped(COLOURS)) (PreEscaped(STYLE)) }
+        style { (PreEscaped(JOBS_STYLE)) (PreEscaped(STYLE)) }
         header {
             @if let Some(section) = &lesson.section { p.section { (section) } }
             h1 { (lesson.title) }

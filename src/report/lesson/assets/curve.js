@@ -27,7 +27,7 @@ function curveView(knob, box, choose) {
     shape("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }, svg);
     shape("text", { class: "mark", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, svg).textContent = knob.unit === "ns" ? timeText(value) : digits(value);
   }
-  // Without marks the ends are told.
+  // Without marks the ends are marked.
   if (marks.length < 2) for (const value of [Math.min(...all), Math.max(...all)]) {
     shape("text", { class: "mark", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, svg).textContent = texts.get(value);
   }

@@ -76,11 +76,11 @@ function draw() {
       bars.text.textContent = `latency ${timeText(alpha)} + bytes ${timeText(moved)}`;
     }
     if (view.verdict) {
-      const told = view.verdict(own);
-      verdict.className = `verdict ${told === null ? "" : told.right ? "right" : "wrong"}`;
-      verdict.textContent = told === null ? ""
-        : told.right ? "Every rank holds what it should."
-        : `Wrong: rank ${told.rank} holds ${told.holds ?? "nothing"} in ${told.column}; it should be ${told.promised}.`;
+      const found = view.verdict(own);
+      verdict.className = `verdict ${found === null ? "" : found.right ? "right" : "wrong"}`;
+      verdict.textContent = found === null ? ""
+        : found.right ? "Every rank holds what it should."
+        : `Wrong: rank ${found.rank} holds ${found.holds ?? "nothing"} in ${found.column}; it should be ${found.promised}.`;
     }
   }
 }
@@ -157,11 +157,11 @@ function costs() {
 function choose(index) {
   const next = Math.min(knob.positions.length - 1, Math.max(0, index));
   if (next === position) return;
-  const part_done = now / end;
+  const done = now / end;
   position = next;
   if (at("knob")) at("knob").value = position;
   build();
-  now = part_done * end;
+  now = done * end;
   draw();
 }
 
@@ -200,7 +200,7 @@ if (check) {
   check.querySelector("form").addEventListener("submit", (event) => {
     event.preventDefault();
     const given = new FormData(event.target).get("answer");
-    const told = check.querySelector(".verdict");
+    const verdict = check.querySelector(".verdict");
     let right, answer;
     if (lesson.check.choice) {
       const [options, index] = lesson.check.choice;
@@ -211,9 +211,9 @@ if (check) {
       right = Math.abs(Number(given) - value) <= Math.abs(value) * tolerance;
       answer = `${digits(value)} ${unit}`;
     }
-    told.hidden = false;
-    told.className = `verdict ${right ? "right" : "wrong"}`;
-    told.textContent = `${right ? "Right" : "Not quite"}: ${answer}. ${lesson.check.why}`;
+    verdict.hidden = false;
+    verdict.className = `verdict ${right ? "right" : "wrong"}`;
+    verdict.textContent = `${right ? "Right" : "Not quite"}: ${answer}. ${lesson.check.why}`;
   });
 }
 

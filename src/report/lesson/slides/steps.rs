@@ -8,7 +8,7 @@ use maud::{Markup, html};
 /// Cells narrower than this have a colour and no text.
 const NARROW: f64 = 20.0;
 /// Arrows between more ranks have no room for words.
-const MOST_LABELLED: usize = 8;
+const MAX_LABELLED: usize = 8;
 
 /// Where things of a scene are on a slide.
 pub(super) struct Layout {
@@ -122,7 +122,7 @@ pub(super) fn still(picture: &StepsPicture, stop: usize, room: Room) -> Markup {
             path d=(curve(line)) fill="none" stroke=(colour) stroke-width="4" {}
             (tip(line, colour))
         }
-        @if picture.numbers.len() <= MOST_LABELLED {
+        @if picture.numbers.len() <= MAX_LABELLED {
             @for message in messages_of(picture, stop) {
                 @let [begin, control, end] = line(picture, &layout, message.2, message.3);
                 @let (x, y) = ((begin.0 + 2.0 * control.0 + end.0) / 4.0, (begin.1 + 2.0 * control.1 + end.1) / 4.0);
