@@ -49,7 +49,7 @@ fn write(folder: &Path, name: &str, value: &Value) -> PathBuf {
 fn with_kernels(folder: &Path, field: &str, value: Value) -> PathBuf {
     let mut hopper =
         read("topologies/hardware/architectures.json")["architectures"]["hopper"].take();
-    hopper["kernels"][field]["value"] = value;
+    hopper["kernels"][field] = json!({"value": value, "source": "made"});
     let mut topology = read("topologies/dgx-h100.json");
     topology["hardware"] = json!({"architectures": {"hopper": hopper}});
     let mut scenario = read("scenarios/ddp-straggler.json");
@@ -73,6 +73,8 @@ fn numbers_of_kernels_that_no_gpu_has_are_refused_with_their_place() {
             "a share, from",
         ),
         ("gemm_share", json!(1e308), "a share, from"),
+        ("power", json!(0), "a share, from"),
+        ("power", json!(1.5), "a share, from"),
         ("latency", json!("100d"), "at most 1s"),
     ] {
         let path = with_kernels(folder.path(), field, value);

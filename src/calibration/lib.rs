@@ -15,6 +15,7 @@ mod models;
 mod predict;
 mod published;
 mod serving;
+mod step_fit;
 mod steps;
 mod summary;
 
@@ -32,5 +33,6 @@ pub use predict::{Group, Machines, PredictedRow, PredictedSet, Skip, predict};
 pub use published::Published;
 pub use serving::kernels::{KernelRow, KernelTables};
 pub use serving::{KERNEL_PROFILES, Operator, ServingTable, predict_serving, read_serving};
+pub use step_fit::{FittedPower, StepFitLog, fit_steps};
 pub use steps::{PublishedSteps, predict_steps};
 pub use summary::{Band, Pick, baseline, group_errors, over_groups, over_rows, simulated};

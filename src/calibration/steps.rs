@@ -29,6 +29,9 @@ pub struct StepTable {
     /// What is not in the source and was assumed.
     #[serde(default)]
     pub assumed: String,
+    /// It takes part in fits; all others are left for a look at what nothing was fitted to.
+    #[serde(default)]
+    pub fits: bool,
     /// A scenario, of which each row is a variant.
     pub scenario: Value,
     /// The rows.
@@ -87,7 +90,8 @@ pub fn predict_steps(
         Some(budget.threads),
         || (),
         |(), &(table, row)| {
-            let result = predict(steps, &steps.tables[table], row, budget);
+            let experiment = of_row(steps, &steps.tables[table], row);
+            let result = experiment.and_then(|experiment| predict(&experiment, row, budget));
             done();
             result
         },
@@ -150,16 +154,24 @@ fn no_training_job(kind: &str, place: &str) -> ScenarioError {
     TopologyError::Faults { origin, faults }.into()
 }
 
-fn predict(
+/// A row's job, checked.
+pub(crate) fn of_row(
     steps: &PublishedSteps,
     table: &StepTable,
     row: &StepRow,
+) -> Result<ValidExperiment, ScenarioError> {
+    let place = format!("{}, row `{}`", steps.origin, row.name);
+    experiment(&table.scenario, &row.set, (&steps.folder, &place))
+}
+
+/// A row's step beside what was measured.
+pub(crate) fn predict(
+    experiment: &ValidExperiment,
+    row: &StepRow,
     budget: &Budget,
 ) -> Result<PublishedRow, ScenarioError> {
-    let place = format!("{}, row `{}`", steps.origin, row.name);
-    let experiment = experiment(&table.scenario, &row.set, (&steps.folder, &place))?;
     let only_numbers = Outputs::of([]);
-    let results = run(&experiment, budget, &only_numbers, &mut Silent)?;
+    let results = run(experiment, budget, &only_numbers, &mut Silent)?;
     let variant = results.summary.variants.first();
     let outcome = variant.and_then(|variant| Some(&variant.job.training()?.outcome));
     let gpus = variant.map_or(0, |variant| variant.gpus);

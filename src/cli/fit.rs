@@ -4,8 +4,9 @@ use super::{CliError, terminal};
 use fabricsim_budget::Budget;
 use fabricsim_calibration::{
     Band, EngineFitLog, FitLog, FitSpec, KERNEL_PROFILES, KernelFitLog, KernelTables, Models,
-    PredictedSet, fit, fit_engines, fit_kernels, group_errors, kernel_parameters_text,
-    leave_one_out, over_groups, read_measurements, read_serving, simulated,
+    PredictedSet, PublishedSteps, StepFitLog, fit, fit_engines, fit_kernels, fit_steps,
+    group_errors, kernel_parameters_text, leave_one_out, over_groups, read_measurements,
+    read_serving, simulated,
 };
 use fabricsim_report::{FORMAT, ReportError, write_file};
 use fabricsim_topology::{load, serving};
@@ -21,10 +22,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Measurement files, or folders of them
-    #[arg(required_unless_present_any = ["kernels", "serving"])]
+    #[arg(required_unless_present_any = ["kernels", "serving", "steps"])]
     paths: Vec<PathBuf>,
     /// What is fitted, and how
-    #[arg(long, value_name = "FILE.json", required_unless_present_any = ["kernels", "serving"])]
+    #[arg(long, value_name = "FILE.json", required_unless_present_any = ["kernels", "serving", "steps"])]
     spec: Option<PathBuf>,
     /// Fits the laws of kernels to published profiles of them, files or folders, in place of the
     /// parameters of collectives; may be repeated. The values are those of
@@ -38,7 +39,12 @@ pub(super) struct Args {
     /// and of each engine with the figures of the others
     #[arg(long, value_name = "DIR", conflicts_with_all = ["paths", "spec", "models", "without", "leave_one_out", "kernels"])]
     serving: Vec<PathBuf>,
-    /// Of kernels or engines: prints the log as one JSON document
+    /// Fits what power allows products of long steps, a figure for each generation of GPUs, to published
+    /// steps of training jobs, in place of the parameters of collectives. The values are those of
+    /// `kernels.power` in topologies/hardware/architectures.json
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["paths", "spec", "models", "without", "leave_one_out", "kernels", "serving"])]
+    steps: Option<PathBuf>,
+    /// Of kernels, engines or steps: prints the log as one JSON document
     #[arg(long)]
     json: bool,
     /// How to run tables that do not say it themselves, such as validation/models.json; those of its
@@ -63,6 +69,9 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     if !args.serving.is_empty() {
         return run_engines(args, quiet);
+    }
+    if let Some(path) = &args.steps {
+        return run_steps(path, args, quiet);
     }
     let Some(path) = &args.spec else {
         return run_kernels(args, quiet);
@@ -175,6 +184,45 @@ fn run_engines(args: &Args, quiet: bool) -> Result<(), CliError> {
         (false, true) => {}
     }
     Ok(())
+}
+
+/// Of training steps.
+fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
+    let steps = PublishedSteps::read(path)?;
+    if !steps.tables.iter().any(|table| table.fits) {
+        let problem = format!("--steps {}: no table has `\"fits\": true`", path.display());
+        return Err(CliError::Usage(problem));
+    }
+    let tell = |text: &str| {
+        if !quiet {
+            terminal::complain(text);
+        }
+    };
+    let log = fit_steps(&steps, &Budget::default(), &tell)?;
+    if let Some(path) = &args.values {
+        let values = log.generations.iter().map(|g| (&g.path, json!(g.value.1)));
+        write(path, &values_file(values.collect()))?;
+    }
+    if let Some(path) = &args.log {
+        write(path, &json!(log))?;
+    }
+    match (args.json, quiet) {
+        (true, _) => terminal::print(&format!("{:#}\n", log_json(&log)))?,
+        (false, false) => terminal::print(&steps_table(&log))?,
+        (false, true) => {}
+    }
+    Ok(())
+}
+
+/// Figures of generations before and after.
+fn steps_table(log: &StepFitLog) -> String {
+    let lines = log.generations.iter().map(|g| {
+        format!(
+            "{:<40} {:>4} steps of {} tables, objective {:.4} -> {:.4}, {:.2} -> {:.2}\n",
+            g.path, g.rows, g.tables, g.objective.0, g.objective.1, g.value.0, g.value.1
+        )
+    });
+    lines.collect()
 }
 
 /// Figures of engines before and after, and how far off runs are.
@@ -313,7 +361,12 @@ fn groups(sets: &[&PredictedSet]) -> serde_json::Value {
 }
 
 fn values(log: &FitLog) -> serde_json::Value {
-    let values: BTreeMap<_, _> = log.values.iter().map(|v| (&v.path, &v.after)).collect();
+    let values = log.values.iter().map(|v| (&v.path, json!(v.after)));
+    values_file(values.collect())
+}
+
+/// Values by their places in the hardware files.
+fn values_file(values: BTreeMap<&String, serde_json::Value>) -> serde_json::Value {
     json!({
         "comment": "Values fitted to published measurements; made by `fabricsim fit`, never by hand. docs/fidelity.md has the method.",
         "values": values,

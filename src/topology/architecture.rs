@@ -45,20 +45,29 @@ pub struct Architecture {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KernelModel {
+    /// The share of the tensor cores' peak that power allows at boost clock in a long step: a product
+    /// that reaches more in a profile of its own is slowed by the cube root of the ratio, for dynamic
+    /// power grows with the cube of the clock. With it, products and most passes over memory take
+    /// the laws of `topologies/hardware/kernels.json`. Without it, and of generations that those do
+    /// not know, products go at `gemm_share` of the peak.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<Sourced<f64>>,
     /// The share of the 16-bit peak at which large matrix products go.
-    pub gemm_share: Sourced<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gemm_share: Option<Sourced<f64>>,
     /// The same of the FP8 peak.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fp8_gemm_share: Option<Sourced<f64>>,
     /// The share of the 16-bit peak at which FlashAttention's versions 1, 2 and 3 go, forward and
     /// backward together.
     pub attention_shares: Sourced<[f64; 3]>,
-    /// The share of the memory's bandwidth that other kernels reach.
+    /// The share of the memory's bandwidth that kernels without a law reach.
     pub memory_share: Sourced<f64>,
     /// What each kernel costs beside: its start and end on the GPU.
     pub latency: Sourced<Time>,
-    /// Rows and columns of a matrix product that one SM computes at once.
-    pub tile: Sourced<(u64, u64)>,
+    /// Rows and columns of a matrix product that one SM computes at once, with `gemm_share`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tile: Option<Sourced<(u64, u64)>>,
 }
 
 impl KernelModel {

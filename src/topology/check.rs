@@ -541,7 +541,11 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
     if let Some(kernels) = &model.kernels {
         let [first, second, third] = kernels.attention_shares.value;
         let shares = [
-            ("kernels.gemm_share", Some(kernels.gemm_share.value)),
+            ("kernels.power", kernels.power.as_ref().map(|s| s.value)),
+            (
+                "kernels.gemm_share",
+                kernels.gemm_share.as_ref().map(|s| s.value),
+            ),
             (
                 "kernels.fp8_gemm_share",
                 kernels.fp8_gemm_share.as_ref().map(|s| s.value),
@@ -558,8 +562,9 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
                 figure(field, share, right, &expected);
             }
         }
-        let (rows, columns) = kernels.tile.value;
-        for side in [rows, columns] {
+        let tile = kernels.tile.as_ref().map(|tile| tile.value);
+        let sides = tile.map(|(rows, columns)| [rows, columns]);
+        for side in sides.into_iter().flatten() {
             let right = (1..=MOST_TILE).contains(&side);
             let expected = format!("rows and columns from 1 to {MOST_TILE}");
             figure("kernels.tile", side as f64, right, &expected);

@@ -301,6 +301,7 @@ fn octave(bound: Time) -> i32 {
 fn describe(kernel: &Kernel) -> String {
     match kernel {
         Kernel::Gemm(s) => format!("{} x {} x {}", s.m, s.n, s.k),
+        Kernel::Products(s) => format!("{} of {} x {} x {}", s.batch, s.m, s.n, s.k),
         Kernel::AttentionPrefill(s) => format!(
             "{} x {} tokens, {} of {} heads",
             s.sequences, s.tokens, s.kv_heads, s.heads

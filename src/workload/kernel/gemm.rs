@@ -33,7 +33,59 @@ pub struct Gemm {
     pub quantise: bool,
 }
 
+/// Products of one kernel of a training step: `batch` independent ones, of heads or experts, of
+/// m × k · k × n each. What they read and write is given, for a weight's gradient may be added to a sum
+/// in 32 bits. Training frameworks give experts to the library that does their other products;
+/// [`super::Moe`] is of engines' own kernels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Products {
+    /// Rows of each result.
+    pub m: u64,
+    /// Columns of each result.
+    pub n: u64,
+    /// What is summed over.
+    pub k: u64,
+    /// How many there are.
+    pub batch: u64,
+    /// What both operands are multiplied in.
+    pub operands: DataType,
+    /// Bytes that all of them read and write.
+    pub bytes: f64,
+}
+
+impl Products {
+    pub(super) const fn format(&self) -> Format {
+        DataType::product(self.operands, self.operands)
+    }
+
+    pub(super) fn limits(&self, device: &Device) -> Limits {
+        let (m, n, k) = (self.m as f64, self.n as f64, self.k as f64);
+        Limits {
+            operations: 2.0 * self.batch as f64 * m * n * k / device.peak(self.format()),
+            bytes: self.bytes,
+        }
+    }
+
+    /// Tiles of so many rows and columns, of all results.
+    fn tiles(&self, (rows, columns): (u64, u64)) -> f64 {
+        let tiles = self.m.div_ceil(rows) as f64 * self.n.div_ceil(columns) as f64;
+        self.batch as f64 * tiles
+    }
+}
+
 impl Gemm {
+    /// As a product whose operands may differ in type: what is multiplied is the activations'.
+    fn products(&self, device: &Device) -> Products {
+        Products {
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            batch: 1,
+            operands: self.activations,
+            bytes: self.limits(device).bytes,
+        }
+    }
+
     pub(super) fn limits(&self, device: &Device) -> Limits {
         let (m, n, k) = (self.m as f64, self.n as f64, self.k as f64);
         let format = DataType::product(self.weights, self.activations);
@@ -82,8 +134,21 @@ pub(super) fn time(
     common: &Common,
     (device, peak): (&Device, f64),
 ) -> f64 {
-    let faster = match DataType::product(shape.weights, shape.activations) {
-        Format::Bf16 => device.sustained,
+    let quantise = entry.quantise.as_ref().filter(|_| shape.quantise);
+    let products = shape.products(device);
+    let seconds = products_time(&products, entry, common, (device, peak));
+    seconds + quantise.map_or(0.0, |q| q.value.seconds())
+}
+
+/// Seconds of products, with what starting them takes.
+pub(super) fn products_time(
+    shape: &Products,
+    entry: &GemmParameters,
+    common: &Common,
+    (device, peak): (&Device, f64),
+) -> f64 {
+    let faster = match shape.operands {
+        DataType::Bf16 => device.sustained,
         _ => 1.0,
     };
     let tiled = Tiled {
@@ -94,28 +159,27 @@ pub(super) fn time(
         step: entry.step.value.seconds(),
         exponent: common.overlap.value,
     };
-    let whole = shape.limits(device).bytes;
     let splits = entry.splits.as_ref().unwrap_or(&common.splits);
     let mut best = f64::INFINITY;
-    for &(rows, columns) in &common.tiles.value {
-        let tiles = shape.m.div_ceil(rows) as f64 * shape.n.div_ceil(columns) as f64;
+    for &tile in &common.tiles.value {
+        let tiles = shape.tiles(tile);
         for &parts in &splits.value {
             if parts > 1 && shape.k / parts < SHORTEST_SUM {
                 continue;
             }
             let (cut, bytes) = if parts > 1 {
                 // Sums of the parts, in 32 bits, written and read again.
-                let sums = 8.0 * shape.m as f64 * shape.n as f64 * parts as f64;
-                (common.split.value.seconds(), whole + sums)
+                let values = shape.batch as f64 * shape.m as f64 * shape.n as f64;
+                let sums = 8.0 * values * parts as f64;
+                (common.split.value.seconds(), shape.bytes + sums)
             } else {
-                (0.0, whole)
+                (0.0, shape.bytes)
             };
             let parts = parts as f64;
             let k = shape.k as f64 / parts;
-            let time = tiled.time(tiles * parts, (rows, columns), k, bytes);
+            let time = tiled.time(tiles * parts, tile, k, bytes);
             best = best.min(cut + time);
         }
     }
-    let quantise = entry.quantise.as_ref().filter(|_| shape.quantise);
-    entry.launch.value.seconds() + quantise.map_or(0.0, |q| q.value.seconds()) + best
+    entry.launch.value.seconds() + best
 }

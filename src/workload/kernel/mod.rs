@@ -29,7 +29,7 @@ pub use attention::{AttentionDecode, AttentionPrefill};
 pub use custom_allreduce::CustomAllReduce;
 pub use data_type::{AttentionFormat, DataType, Format};
 pub use device::{Device, Residency};
-pub use gemm::Gemm;
+pub use gemm::{Gemm, Products};
 pub use mla::{MlaDecode, MlaPrefill, MlaWidths};
 pub use moe::Moe;
 pub use parameters::KernelParameters;
@@ -47,6 +47,8 @@ use std::collections::BTreeMap;
 pub enum Kernel {
     /// A matrix product.
     Gemm(Gemm),
+    /// Products of a training step.
+    Products(Products),
     /// Attention over prompts.
     AttentionPrefill(AttentionPrefill),
     /// Attention of one new token a sequence.
@@ -149,6 +151,27 @@ impl<'p> KernelLaw<'p> {
         })
     }
 
+    /// With peaks so many times as high, for a card that may draw more power than others of its
+    /// generation, in all types.
+    #[must_use]
+    pub const fn with_peaks_times(mut self, more: f64) -> Self {
+        let device = &mut self.device;
+        device.half *= more;
+        device.fp8 *= more;
+        device.fp4 *= more;
+        device.sustained = 1.0;
+        self
+    }
+
+    /// What a pass over memory takes to start, and for so many bytes read and written, of rows enough to
+    /// keep all SMs at work; `None` if no generation it is like has such kernels.
+    #[must_use]
+    pub fn pass(&self, kind: SmallKind, bytes: f64) -> Option<(Time, Time)> {
+        let (entry, _) = self.one(|g| g.small.as_ref())?;
+        let seconds = bytes / (kind.share(entry) * self.device.memory);
+        Some((entry.launch.value, time(seconds)))
+    }
+
     /// The peaks.
     #[must_use]
     pub const fn device(&self) -> &Device {
@@ -195,6 +218,10 @@ impl<'p> KernelLaw<'p> {
         let found = match kernel {
             Kernel::Gemm(shape) => {
                 let found = self.format(|g| &g.gemm, format(shape.weights, shape.activations));
+                found.map(|found| found.entry.launch.value)
+            }
+            Kernel::Products(shape) => {
+                let found = self.format(|g| &g.gemm, shape.format());
                 found.map(|found| found.entry.launch.value)
             }
             Kernel::Moe(shape) => {
@@ -260,6 +287,12 @@ impl<'p> KernelLaw<'p> {
                 let seconds = gemm::time(shape, found.entry, common, (device, peak));
                 (seconds, found.generation, Entry::Gemm(found.key))
             }
+            Kernel::Products(shape) => {
+                let found = self.format(|g| &g.gemm, shape.format())?;
+                let peak = device.peak(found.key);
+                let seconds = gemm::products_time(shape, found.entry, common, (device, peak));
+                (seconds, found.generation, Entry::Gemm(found.key))
+            }
             Kernel::Moe(shape) => {
                 let format = DataType::product(shape.weights, shape.activations);
                 let found = self.format(|g| &g.moe, format)?;
@@ -316,6 +349,7 @@ impl<'p> KernelLaw<'p> {
         };
         let limits = match kernel {
             Kernel::Gemm(shape) => shape.limits(device),
+            Kernel::Products(shape) => shape.limits(device),
             Kernel::AttentionPrefill(shape) => Prompt::from(shape).limits(device),
             Kernel::MlaPrefill(shape) => Prompt::from(shape).limits(device),
             Kernel::AttentionDecode(shape) => token(shape.token(common, device)),

@@ -22,6 +22,17 @@ pub enum SmallKind {
 }
 
 impl SmallKind {
+    /// The share of the memory's rate that it reaches.
+    pub(super) const fn share(self, entry: &SmallParameters) -> f64 {
+        match self {
+            SmallKind::Norm => entry.norm.value,
+            SmallKind::Rope => entry.rope.value,
+            SmallKind::Activation => entry.activation.value,
+            SmallKind::Add => entry.add.value,
+            SmallKind::Embedding => entry.embedding.value,
+        }
+    }
+
     /// How often the thread block of a row goes over it: a norm sums its squares first, and an
     /// addition has no rows.
     const fn passes(self) -> f64 {
@@ -94,14 +105,7 @@ impl Small {
 
     /// Seconds.
     pub(super) fn time(&self, entry: &SmallParameters, device: &Device) -> f64 {
-        let share = match self.kind {
-            SmallKind::Norm => &entry.norm,
-            SmallKind::Rope => &entry.rope,
-            SmallKind::Activation => &entry.activation,
-            SmallKind::Add => &entry.add,
-            SmallKind::Embedding => &entry.embedding,
-        };
-        let all = self.limits().bytes / (share.value * device.memory);
+        let all = self.limits().bytes / (self.kind.share(entry) * device.memory);
         let row = self.row as f64 / entry.row.value.bytes_per_sec() as f64;
         let one = if self.rows > 0 {
             self.kind.passes() * row

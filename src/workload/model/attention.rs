@@ -11,7 +11,7 @@
 //!   forward, 3w backward; dropout 2w and a mask of 1 byte both ways (Korthikanti et al.,
 //!   arXiv 2205.05198, section 4.1, keeps the same tensors).
 
-use super::kernel::{AttentionKernel, GemmShape, KernelKind, Part, Style};
+use super::kernel::{AttentionKernel, GemmShape, KernelKind, Part, Pass, Style};
 use super::work::Work;
 
 /// The attention core on one GPU.
@@ -79,8 +79,8 @@ fn unfused(shape: &Heads, style: &Style, work: &mut Work) {
         let kind = KernelKind::Gemm(GemmShape { m, n, k, batch });
         work.kernel(name, kind, flops, w * bytes)
     };
-    let pass =
-        |work: &Work, name, bytes| work.kernel(name, KernelKind::Memory, 0.0, bytes * scores);
+    let kind = KernelKind::Memory(Pass::Other);
+    let pass = |work: &Work, name, bytes| work.kernel(name, kind, 0.0, bytes * scores);
     let (d, v) = (shape.qk, shape.v);
 
     let product = gemm(work, "scores", q, s, d, queries + keys + scores);

@@ -1,7 +1,9 @@
 //! Kernels outside the layers: embedding, output projection, loss, gradients, optimiser.
 
 use super::error::ModelError;
-use super::kernel::{Kernel, KernelKind, LayerKernels, MicroBatch, Part, Sharding, Style, checked};
+use super::kernel::{
+    Kernel, KernelKind, LayerKernels, MicroBatch, Part, Pass, Sharding, Style, checked,
+};
 use super::layer::Scene;
 use super::spec::{ModelSpec, Positions};
 use super::work::{Linear, Work};
@@ -29,7 +31,7 @@ pub fn embedding_kernels(
     };
     let gradient = 2.0 * style.gradient_width as f64;
     work.memory(
-        ["embedding", "embedding_backward"],
+        (Pass::Lookup, ["embedding", "embedding_backward"]),
         (2.0 + places) * scene.w * elements,
         (scene.w + gradient * (1.0 + places)) * elements,
     );
@@ -37,7 +39,7 @@ pub fn embedding_kernels(
     if style.dropout {
         let bytes = (2.0 * scene.w + 1.0) * outer;
         let names = ["embedding_dropout", "embedding_dropout_backward"];
-        work.memory(names, bytes, bytes);
+        work.memory((Pass::Other, names), bytes, bytes);
     }
     if model.embedding_norm {
         let names = ["embedding_norm", "embedding_norm_backward"];
@@ -83,7 +85,7 @@ pub fn head_kernels(
         (scene.w + 36.0, scene.w + 12.0)
     };
     let names = ["cross_entropy", "cross_entropy_backward"];
-    work.memory(names, forward * logits, backward * logits);
+    work.memory((Pass::Other, names), forward * logits, backward * logits);
     Ok(work.finish().0)
 }
 
@@ -170,7 +172,7 @@ fn pass(name: &'static str, part: Part, elements: u64, bytes_each: u64) -> Kerne
     Kernel {
         name,
         part,
-        kind: KernelKind::Memory,
+        kind: KernelKind::Memory(Pass::Other),
         flops: 0.0,
         bytes: elements as f64 * bytes_each as f64,
     }

@@ -8,7 +8,7 @@
 //! - on average Tk rows come to this GPU's E / ep experts, as one grouped product each way;
 //! - combine: wRkh + wRh, and as much backward.
 
-use super::kernel::Part;
+use super::kernel::{Part, Pass};
 use super::layer::Scene;
 use super::spec::ExpertSpec;
 use super::work::{Linear, Work};
@@ -30,16 +30,18 @@ pub(super) fn write(scene: &Scene<'_>, work: &mut Work, experts: &ExpertSpec) {
     });
     let scores = 8.0 * scene.outer_rows * experts.count as f64;
     work.memory(
-        ["choose_experts", "choose_experts_backward"],
+        (Pass::Other, ["choose_experts", "choose_experts_backward"]),
         scores,
         scores,
     );
     let copies = scene.w * scene.outer_rows * hidden as f64 * (1 + experts.per_token) as f64;
-    work.memory(["dispatch", "dispatch_backward"], copies, copies);
+    let names = ["dispatch", "dispatch_backward"];
+    work.memory((Pass::Other, names), copies, copies);
     work.part(Part::Experts);
     let rows = scene.rows * experts.per_token as f64;
     let (ffn, local) = (experts.ffn / scene.tp, experts.count / scene.ep);
     scene.mlp(work, rows, ffn, local, scene.model.biases);
     work.part(Part::Combine);
-    work.memory(["combine", "combine_backward"], copies, copies);
+    let names = ["combine", "combine_backward"];
+    work.memory((Pass::Other, names), copies, copies);
 }

@@ -30,9 +30,25 @@ pub enum KernelKind {
     Gemm(GemmShape),
     /// Fused attention (flash): scores stay on the chip.
     Attention,
-    /// Everything that reads and writes with little arithmetic: norms, sums, activations,
-    /// softmax, dropout, casts.
-    Memory,
+    /// Everything that reads and writes with little arithmetic.
+    Memory(Pass),
+}
+
+/// What a pass over memory does, as far as profiles tell such passes apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pass {
+    /// A norm of rows.
+    Norm,
+    /// Turning queries and keys by their positions.
+    Rotary,
+    /// An MLP's activation.
+    Activation,
+    /// The sum with the residual stream.
+    Residual,
+    /// Rows of the table of tokens.
+    Lookup,
+    /// Anything else: softmax, dropout, casts, copies, losses, sums of gradients, the optimiser.
+    Other,
 }
 
 /// The part of a step that a kernel belongs to. Collectives stand between parts: those of tensor

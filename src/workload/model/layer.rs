@@ -18,7 +18,7 @@ use super::attention::{Heads, attend};
 use super::error::{ModelError, ModelFault};
 use super::experts;
 use super::flops::Recompute;
-use super::kernel::{LayerKernels, MicroBatch, Part, Sharding, Style, checked};
+use super::kernel::{LayerKernels, MicroBatch, Part, Pass, Sharding, Style, checked};
 use super::spec::{AttentionKind, ModelSpec, Positions};
 use super::work::{Linear, Work};
 
@@ -71,7 +71,12 @@ impl<'a> Scene<'a> {
 
     pub(super) fn norm(&self, work: &mut Work, names: [&'static str; 2], rows: f64, width: u64) {
         let elements = rows * width as f64;
-        work.memory(names, 2.0 * self.w * elements, 3.0 * self.w * elements);
+        let width = self.w;
+        work.memory(
+            (Pass::Norm, names),
+            2.0 * width * elements,
+            3.0 * width * elements,
+        );
     }
 
     fn residual(&self, work: &mut Work, names: [&'static str; 2]) {
@@ -82,7 +87,7 @@ impl<'a> Scene<'a> {
             (0.0, 0.0)
         };
         work.memory(
-            names,
+            (Pass::Residual, names),
             (3.0 * self.w + mask) * elements,
             (3.0 * self.w + dropped) * elements,
         );
@@ -105,7 +110,7 @@ impl<'a> Scene<'a> {
         let elements = rows * ffn as f64;
         let (forward, backward) = if gates == 2 { (3.0, 5.0) } else { (2.0, 3.0) };
         work.memory(
-            ["activation", "activation_backward"],
+            (Pass::Activation, ["activation", "activation_backward"]),
             forward * self.w * elements,
             backward * self.w * elements,
         );
@@ -202,7 +207,8 @@ fn attention(scene: &Scene<'_>, work: &mut Work, batch: MicroBatch, sharding: &S
     };
     if model.positions == Positions::Rotary {
         let bytes = 2.0 * scene.w * scene.rows * rotated as f64;
-        work.memory(["rotary", "rotary_backward"], bytes, bytes);
+        let names = ["rotary", "rotary_backward"];
+        work.memory((Pass::Rotary, names), bytes, bytes);
     }
     let shape = Heads {
         sequences: batch.sequences,

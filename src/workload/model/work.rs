@@ -1,6 +1,6 @@
 //! Writing kernels down: a forward list in its order, and the backward list that mirrors it.
 
-use super::kernel::{GemmShape, Kernel, KernelKind, LayerKernels, Part, Style};
+use super::kernel::{GemmShape, Kernel, KernelKind, LayerKernels, Part, Pass, Style};
 
 /// A layer as it is written. Backward kernels are pushed in the order of the forward pass, group
 /// by group, and turned round in the end.
@@ -49,12 +49,13 @@ impl Work {
     /// A pass over memory, and what it is backward.
     pub(super) fn memory(
         &mut self,
-        names: [&'static str; 2],
+        (pass, names): (Pass, [&'static str; 2]),
         forward_bytes: f64,
         backward_bytes: f64,
     ) {
-        let forward = self.kernel(names[0], KernelKind::Memory, 0.0, forward_bytes);
-        let backward = self.kernel(names[1], KernelKind::Memory, 0.0, backward_bytes);
+        let kind = KernelKind::Memory(pass);
+        let forward = self.kernel(names[0], kind, 0.0, forward_bytes);
+        let backward = self.kernel(names[1], kind, 0.0, backward_bytes);
         self.step(vec![forward], vec![backward]);
     }
 
@@ -82,10 +83,11 @@ impl Work {
             style.gradient_width as f64,
         );
         let shape = |m, n, k| KernelKind::Gemm(GemmShape { m, n, k, batch });
+        let other = KernelKind::Memory(Pass::Other);
         // FP8 operands are written plain and transposed: for this product and for the weight's.
         let cast = |name, elements: f64| {
             (style.operand_width < style.width)
-                .then(|| self.kernel(name, KernelKind::Memory, 0.0, elements * (w + 2.0 * o)))
+                .then(|| self.kernel(name, other, 0.0, elements * (w + 2.0 * o)))
         };
         let mut forward: Vec<Kernel> = cast("cast_input", inputs).into_iter().collect();
         let mut backward: Vec<Kernel> = cast("cast_gradient", outputs).into_iter().collect();
@@ -109,7 +111,7 @@ impl Work {
             o * (inputs + outputs) + sum * weights,
         ));
         if bias {
-            backward.push(self.kernel("bias_gradient", KernelKind::Memory, 0.0, w * outputs));
+            backward.push(self.kernel("bias_gradient", other, 0.0, w * outputs));
         }
         self.step(forward, backward);
     }

@@ -374,7 +374,10 @@ pub(super) fn gpu_of(
                 .map_or_else(String::new, |m| m.title.clone()),
             fp8: precision.0 == super::spec::Precision::Fp8,
         })?;
-        if slowest.as_ref().is_none_or(|s| gpu.gemm < s.gemm) {
+        if slowest
+            .as_ref()
+            .is_none_or(|s| gpu.large_product() < s.large_product())
+        {
             slowest = Some(gpu);
         }
     }

@@ -5,6 +5,8 @@ pub mod buckets;
 pub mod checkpoint;
 pub mod communicators;
 pub mod compute;
+#[cfg(test)]
+mod compute_tests;
 mod costs;
 mod footprint;
 mod gradients;

@@ -45,9 +45,9 @@ pub enum TrainingError {
     /// A GPU of which too little is known.
     #[error(
         "the hardware files do not say how fast kernels are on {gpu}{}: `sms` of the GPU, \
-         `kernels` of its architecture{}",
+         `kernels` of its architecture, with a `power` or with `gemm_share` and `tile`{}",
         if *.fp8 { " in FP8" } else { "" },
-        if *.fp8 { ", `fp8_tflops` and `fp8_gemm_share`" } else { "" }
+        if *.fp8 { ", `fp8_tflops` and, without a `power`, `fp8_gemm_share`" } else { "" }
     )]
     UnknownGpu {
         /// Its model.
