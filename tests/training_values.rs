@@ -84,13 +84,14 @@ fn gloo_runs_beside_other_parallelism() {
     assert!(results["gloo"].step_s > results["nccl"].step_s);
 }
 
-/// A job of equal stages, in which communication costs nothing. Micro-batches are large, so that
-/// the optimiser, of which the formula knows nothing, is little beside them.
+/// A job of equal stages, in which communication costs nothing. Micro-batches are large and layers
+/// many, so that the optimiser and the two ends of the model, of which the formula knows nothing, are
+/// little beside them.
 fn pipeline(tied: bool, pp: u32, chunks: u32, micro_batches: u32) -> StepResult {
     let batch = 8 * micro_batches;
     one(&format!(
         r#"{{"name": "p", "topology": {{"name": "dgx-h100"}}, "gpus_per_node": {pp},
-        "job": {{"training": {{"model": {{"shape": {{"layers": 24, "hidden": 4096, "heads": 32,
+        "job": {{"training": {{"model": {{"shape": {{"layers": 48, "hidden": 4096, "heads": 32,
                 "ffn": 16384, "vocabulary": 512, "sequence": 2048, "tied_embeddings": {tied}}}}},
             "micro_batch": 8, "global_batch": {batch}, "steps": 1, "free_communication": true,
             "kernel_launch": "0us",

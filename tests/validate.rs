@@ -114,7 +114,7 @@ fn memory_of_jobs_is_one_document_too() {
     }
     refuses(
         &["--job-memory", "validation/training.json"],
-        &["training.json", "measured_gb"],
+        &["training.json", "measures"],
     );
 }
 
