@@ -34,6 +34,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "dgx-h200",
     "dgx-b200",
     "dgx-b300",
+    "gb200-nvl36x2",
     "gb200-nvl72",
     "gb300-nvl72",
     "gh200-quad",

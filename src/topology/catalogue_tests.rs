@@ -92,7 +92,7 @@ fn usable_rates_lie_within_what_was_measured() {
 /// NVLinks of each GPU, by NVSwitch in order; all GPUs of a machine are alike.
 #[test]
 fn gpus_spread_their_links_over_the_switches_as_documented() {
-    let cases: [(&str, Vec<u16>); 8] = [
+    let cases: [(&str, Vec<u16>); 9] = [
         ("dgx-2", vec![1; 6]),
         ("azure-ndv4", vec![2; 6]),
         ("aws-p5", vec![5, 4, 4, 5]),
@@ -100,6 +100,7 @@ fn gpus_spread_their_links_over_the_switches_as_documented() {
         ("dgx-a100", vec![2; 6]),
         ("dgx-h100", vec![5, 4, 4, 5]),
         ("dgx-b200", vec![9; 2]),
+        ("gb200-nvl36x2", vec![1; 18]),
         ("gb200-nvl72", vec![1; 18]),
     ];
     for (name, expected) in cases {
@@ -119,15 +120,16 @@ fn gpus_spread_their_links_over_the_switches_as_documented() {
     assert_eq!(built("gb200-nvl72", None).gpus().count(), 72);
 }
 
-/// Used ports of an NVSwitch: 16 of 18 and of 36; 40 and 32 of 64; 72 of 72; 72 of 72. No switch has
+/// Used ports of an NVSwitch: 16 of 18 and of 36; 40 and 32 of 64; 72 of 72, three times. No switch has
 /// more links than ports.
 #[test]
 fn switches_have_a_port_for_every_link() {
-    let cases: [(&str, Vec<u32>); 5] = [
+    let cases: [(&str, Vec<u32>); 6] = [
         ("dgx-2", vec![16; 12]),
         ("dgx-a100", vec![16; 6]),
         ("dgx-h100", vec![40, 32, 32, 40]),
         ("dgx-b200", vec![72; 2]),
+        ("gb200-nvl36x2", vec![72; 36]),
         ("gb200-nvl72", vec![72; 18]),
     ];
     let used = |topology: &Topology| {

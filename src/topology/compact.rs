@@ -137,23 +137,38 @@ fn node_counts(spec: &TopologySpec, nodes: u32) -> Result<Vec<(String, String)>,
     }
     let within = format!("components.{}.instances", outer.component);
     let (inner, each) = with_nodes(spec, &component.instances, &within).ok_or_else(outside)?;
-    if !spec.components[&each.component].node {
-        return Err(outside());
+    let full = nodes_in(spec, &outer.component).ok_or_else(outside)?;
+    if nodes.is_multiple_of(full) {
+        return Ok(vec![set(top, nodes / full)]);
     }
-    let full = each.count;
-    if nodes > full && !nodes.is_multiple_of(full) {
-        let (rack, racks) = (&outer.name, nodes / full);
-        let (below, above) = (racks * full, (racks + 1).saturating_mul(full));
-        return Err(refused(
-            format!("{nodes}, which fill no whole number of `{rack}` with {full} each"),
-            format!("up to {full}, or a multiple: {below} or {above}"),
-        ));
+    // A rack may be filled in part, racks of racks may not: which trays are missing is not known.
+    let in_part = spec.components[&each.component].node;
+    if nodes < full && in_part {
+        return Ok(vec![set(top, 1), set(inner, nodes)]);
     }
-    let mut edits = vec![set(top, nodes.div_ceil(full))];
-    if nodes < full {
-        edits.push(set(inner, nodes));
+    let (rack, racks) = (&outer.name, nodes / full);
+    let (below, above) = (racks * full, (racks + 1).saturating_mul(full));
+    let multiple = match below {
+        0 => format!("a multiple, such as {above}"),
+        _ => format!("a multiple: {below} or {above}"),
+    };
+    Err(refused(
+        format!("{nodes}, which fill no whole number of `{rack}` with {full} each"),
+        match in_part {
+            true => format!("up to {full}, or {multiple}"),
+            false => multiple,
+        },
+    ))
+}
+
+/// Nodes in a component, where only one entry of it and of what is in it holds any.
+fn nodes_in(spec: &TopologySpec, component: &str) -> Option<u32> {
+    let own = spec.components.get(component)?;
+    if own.node {
+        return Some(1);
     }
-    Ok(edits)
+    let (_, inner) = with_nodes(spec, &own.instances, "")?;
+    Some(nodes_in(spec, &inner.component)?.saturating_mul(inner.count)).filter(|&nodes| nodes > 0)
 }
 
 /// The only one of some instances that is or holds a node, with its place in the file.
@@ -248,6 +263,10 @@ mod tests {
     fn counts_of_nodes_give_the_machine_that_the_option_gives() {
         for name in catalogue::names() {
             for nodes in [1, 4, 18, 36] {
+                // Racks of racks are whole.
+                if name == "gb200-nvl36x2" && nodes % 18 != 0 {
+                    continue;
+                }
                 let changes = Changes {
                     nodes: Some(nodes),
                     ..Changes::default()
@@ -278,6 +297,9 @@ mod tests {
         };
         let said = refused("gb200-nvl72", nodes(37));
         assert!(said.contains("36 or 54"), "{said}");
+        let said = refused("gb200-nvl36x2", nodes(19));
+        assert!(said.contains("a multiple: 18 or 36"), "{said}");
+        assert!(refused("gb200-nvl36x2", nodes(4)).contains("such as 18"));
         assert!(refused("dgx-h100", nodes(0)).contains("at least 1"));
     }
 
