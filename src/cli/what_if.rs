@@ -6,9 +6,28 @@ use fabricsim_experiment::{Scenario, TopologyRef, changed, machine_of};
 use fabricsim_topology::compact::{Changes, compact};
 use fabricsim_topology::load;
 use fabricsim_units::Time;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Which rank is where.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum PlacedRanks {
+    Block,
+    Cyclic,
+    Shuffled,
+}
+
+impl PlacedRanks {
+    /// As a scenario's `allocation.distribution` has it.
+    const fn name(self) -> &'static str {
+        match self {
+            PlacedRanks::Block => "block",
+            PlacedRanks::Cyclic => "cyclic",
+            PlacedRanks::Shuffled => "shuffled",
+        }
+    }
+}
 
 /// Flags that change a scenario's machine.
 #[derive(Debug, Default, clap::Args)]
@@ -32,6 +51,13 @@ pub(super) struct WhatIfArgs {
     /// `@`, NCCL plans without it; may be repeated
     #[arg(long, value_name = "X[@T]")]
     kill: Vec<String>,
+    /// Nodes of the machine that the job is given: `0-3,17` [all]
+    #[arg(long, value_name = "NODES")]
+    nodelist: Option<String>,
+    /// Which rank is where: nodes filled one after the other, a rank on each in turn, or nodes in an
+    /// order that the seed draws [block]
+    #[arg(long, value_enum)]
+    distribution: Option<PlacedRanks>,
     /// Ports down : up of leaf switches, in every fabric of a shipped machine that has such a ratio
     #[arg(long, value_name = "RATIO")]
     oversubscription: Option<f64>,
@@ -42,7 +68,8 @@ impl WhatIfArgs {
     /// `folder`.
     pub(super) fn apply(&self, scenario: Scenario) -> Result<Scenario, CliError> {
         let faults = self.faults()?;
-        if faults.is_empty() && self.oversubscription.is_none() {
+        let allocation = self.allocation();
+        if faults.is_empty() && self.oversubscription.is_none() && allocation.is_empty() {
             return Ok(scenario);
         }
         let mut json = scenario.json;
@@ -53,6 +80,12 @@ impl WhatIfArgs {
             let all = map.entry("faults").or_insert_with(|| json!([]));
             if let Value::Array(list) = all {
                 list.extend(faults);
+            }
+        }
+        if !allocation.is_empty() {
+            let own = map.entry("allocation").or_insert_with(|| json!({}));
+            if let Value::Object(own) = own {
+                own.extend(allocation);
             }
         }
         if let Some(ratio) = self.oversubscription {
@@ -77,7 +110,22 @@ impl WhatIfArgs {
         if let Some(ratio) = self.oversubscription {
             places.insert("oversubscription".to_owned(), json!(ratio));
         }
+        for (key, value) in self.allocation() {
+            places.insert(format!("allocation.{key}"), value);
+        }
         Ok(places)
+    }
+
+    /// Where the job is, as a scenario's `allocation` has it.
+    fn allocation(&self) -> Map<String, Value> {
+        let mut own = Map::new();
+        if let Some(nodes) = &self.nodelist {
+            own.insert("nodes".to_owned(), json!(nodes));
+        }
+        if let Some(distribution) = self.distribution {
+            own.insert("distribution".to_owned(), json!(distribution.name()));
+        }
+        own
     }
 
     /// The faults that the flags say, as a scenario has them.

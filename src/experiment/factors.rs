@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 /// What is said of the machine itself is one thing: another machine has other nodes, another
 /// price.
-const MACHINE: [&str; 5] = [
+const MACHINE: [&str; 6] = [
     "topology",
     "nodes",
     "gpus_per_node",
+    "allocation",
     "dollars_per_gpu_hour",
     "pue",
 ];

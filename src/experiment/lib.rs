@@ -5,6 +5,7 @@
 //! machines, [`run()`] the [`Results`](fabricsim_report::Results). Only reading touches files.
 //! [`catalogue`] has the shipped scenarios.
 
+mod allocation;
 pub mod bill;
 pub mod catalogue;
 mod collective;
@@ -30,6 +31,7 @@ mod training;
 mod valid;
 mod watch;
 
+pub use allocation::{AllocationSpec, Distribution};
 pub use collective::{ValidCollective, timing};
 pub use concurrent::ValidConcurrent;
 pub use draft::{Draft, draft_collective, draft_training};

@@ -1,6 +1,7 @@
 //! Where a job runs: the machine, its GPUs, NCCL's variables, and what goes wrong. The same for every
 //! job.
 
+use super::allocation::allocated;
 use super::error::ScenarioError;
 use super::refusal::{fault, refusal, refuse};
 use super::spec::{ScenarioSpec, TopologyRef};
@@ -109,7 +110,10 @@ impl Machine {
             notes,
         } = self;
         env.warnings.extend(unknown_interfaces(topology, &env));
-        let gpus = gpus(topology, spec.gpus_per_node, origin)?;
+        let mut gpus = gpus(topology, spec.gpus_per_node, origin)?;
+        if let Some(allocation) = &spec.allocation {
+            gpus = allocated(topology, gpus, (allocation, spec.seed), origin)?;
+        }
         let faults = Faults::resolve(&spec.faults, topology, &gpus, spec.seed)
             .map_err(|FaultError { problems }| refusal(origin, problems))?;
         let warnings = notes

@@ -3,6 +3,7 @@
 //! Strict JSON like the topology file: unknown fields are refused, variants are externally
 //! tagged, quantities are strings with units, every object may carry a `"comment"`.
 
+use crate::allocation::AllocationSpec;
 use fabricsim_collective::Collective;
 use fabricsim_fault::goodput::LongRunSpec;
 use fabricsim_fault::{FaultSpec, Ranks};
@@ -43,6 +44,10 @@ pub struct ScenarioSpec {
     /// So many GPUs of each node take part; all of them if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus_per_node: Option<u32>,
+    /// Which nodes a scheduler gives to the job, and which rank it puts where; all nodes, one filled
+    /// after the other, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<AllocationSpec>,
     /// What runs on the machine.
     pub job: JobSpec,
     /// NCCL's environment variables.
@@ -98,6 +103,7 @@ impl ScenarioSpec {
             topology,
             nodes: None,
             gpus_per_node: None,
+            allocation: None,
             job,
             environment: BTreeMap::new(),
             nccl_version: None,

@@ -95,7 +95,7 @@ fn range(low: u32, high: u32, count: usize, path: &str) -> Result<std::ops::Rang
             0 => "a job with ranks".to_owned(),
             count => format!("a rank of the job: 0 to {}", count - 1),
         };
-        return Err(problem(path, format!("rank {high}"), expected));
+        return Err(problem(path, high.to_string(), expected));
     }
     Ok(low as usize..high as usize + 1)
 }

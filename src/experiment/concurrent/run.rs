@@ -4,6 +4,7 @@ use super::lowering::laid;
 use super::memory::memories;
 use super::results::{Ended, job_result, ranks, shared_gpus, shared_links};
 use super::valid::{PartWork, ValidConcurrent, ValidPart};
+use crate::allocation::nodes_of;
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
 use crate::serving::{LaidServing, ValidServing, medians, serving_footprint};
@@ -16,7 +17,6 @@ use fabricsim_plan::job::{Job, JobPart, Task, TaskSource, Together};
 use fabricsim_report::concurrent::{ConcurrentJob, ConcurrentResult};
 use fabricsim_report::training::JobTimeline;
 use fabricsim_report::{JobResult, Metrics, Recording, Summary, Variant};
-use fabricsim_topology::NodeId;
 use fabricsim_units::Time;
 use fabricsim_workload::serving::fleet::Fleet;
 use std::collections::BTreeSet;
@@ -55,9 +55,7 @@ pub(crate) fn run_concurrent(
     };
     result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
     let gpus = valid.jobs.iter().flat_map(|job| &job.gpus);
-    let nodes: BTreeSet<NodeId> = gpus
-        .filter_map(|&gpu| valid.topology.node_of(gpu))
-        .collect();
+    let nodes = nodes_of(&valid.topology, gpus.copied());
     let ranks: BTreeSet<u32> = valid
         .jobs
         .iter()
@@ -69,7 +67,7 @@ pub(crate) fn run_concurrent(
         name: name.to_owned(),
         topology: valid.topology.name.clone(),
         topology_title: valid.topology.title.clone(),
-        nodes: nodes.len() as u32,
+        nodes,
         gpus: ranks.len() as u32,
         differs: Vec::new(),
         no_effect: None,

@@ -7,6 +7,7 @@ use super::results::{Ran, result};
 use super::tiers::tiers;
 use super::timeline::timeline;
 use super::valid::ValidServing;
+use crate::allocation::nodes_of;
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
 use crate::training::Trouble;
@@ -16,7 +17,7 @@ use fabricsim_fault::Faults;
 use fabricsim_plan::job::{Actor, ActorId, Job, StreamRole};
 use fabricsim_report::serving::ServingResult;
 use fabricsim_report::{JobResult, Metrics, Recording, Variant};
-use fabricsim_topology::{LinkId, NodeId, serving};
+use fabricsim_topology::{LinkId, serving};
 use fabricsim_units::Time;
 use fabricsim_workload::kernel::KernelLaw;
 use fabricsim_workload::serving::blocks::{BlockPool, Tell};
@@ -79,16 +80,14 @@ pub(crate) fn run_serving(
         .iter()
         .flat_map(|pool| pool.engines.iter().flatten());
     let ranks: BTreeSet<u32> = ranks.copied().collect();
-    let nodes = ranks
-        .iter()
-        .filter_map(|&rank| valid.topology.node_of(valid.gpus[rank as usize]));
-    let nodes: BTreeSet<NodeId> = nodes.collect();
+    let used = ranks.iter().map(|&rank| valid.gpus[rank as usize]);
+    let nodes = nodes_of(&valid.topology, used);
     let gpus = ranks.len() as u32;
     let variant = Variant {
         name: name.to_owned(),
         topology: valid.topology.name.clone(),
         topology_title: valid.topology.title.clone(),
-        nodes: nodes.len() as u32,
+        nodes,
         gpus,
         differs: Vec::new(),
         no_effect: None,

@@ -356,9 +356,8 @@ fn long_run(
     let Some(long) = &variant.long_run else {
         return Ok(None);
     };
-    let gpus = variant.gpus.len() as u32;
     let step = Span::from_seconds(step_s);
-    let mut cluster = cluster(&variant.topology, gpus, step);
+    let mut cluster = cluster(&variant.topology, &variant.gpus, step);
     let storage = variant.checkpoint.as_ref();
     let storage = storage.map(|checkpoint| checkpoint.times(&variant.topology));
     let storage = storage.transpose().map_err(|error| {

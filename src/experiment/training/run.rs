@@ -10,6 +10,7 @@ use super::results::{failed, results};
 use super::spans::Spans;
 use super::valid::ValidTraining;
 use crate::ScenarioError;
+use crate::allocation::nodes_of;
 use crate::factors::one_at_a_time;
 use crate::valid::{ValidExperiment, ValidJob};
 use fabricsim_budget::{Budget, OverBudget};
@@ -293,7 +294,7 @@ fn described(
         name: name.to_owned(),
         topology: job.topology.name.clone(),
         topology_title: job.topology.title.clone(),
-        nodes: job.topology.nodes.len() as u32,
+        nodes: nodes_of(&job.topology, job.gpus.iter().copied()),
         gpus,
         differs: Vec::new(),
         no_effect: None,

@@ -3,6 +3,7 @@
 use super::memory::{capacity, memory_plan};
 use super::storage::Checkpoint;
 use crate::ScenarioError;
+use crate::allocation::nodes_of;
 use crate::refusal::{fault, refusal, refuse};
 use crate::site::{At, Site, environment};
 use crate::spec::ScenarioSpec;
@@ -67,7 +68,7 @@ pub(crate) fn training(
     let mut checkpoint = None;
     if let Some(long) = &spec.long_run {
         // What is wrong with it is to be known before the step is simulated.
-        let cluster = cluster(topology, gpus.len() as u32, Span::from_secs(1));
+        let cluster = cluster(topology, gpus, Span::from_secs(1));
         if let Err(FaultError { mut problems }) = fabricsim_fault::goodput::Job::new(&cluster, long)
         {
             for problem in &mut problems {
@@ -171,9 +172,9 @@ fn refused(origin: &str, at: &str, error: TrainingError) -> ScenarioError {
 }
 
 /// What a job's long run is of, if a step takes so long.
-pub(super) fn cluster(topology: &Topology, gpus: u32, step: Span) -> Cluster {
-    let nodes = topology.nodes.len() as u32;
-    let gpus_per_node = gpus / nodes.max(1);
+pub(super) fn cluster(topology: &Topology, gpus: &[DeviceId], step: Span) -> Cluster {
+    let nodes = nodes_of(topology, gpus.iter().copied());
+    let gpus_per_node = gpus.len() as u32 / nodes.max(1);
     let first = topology.nodes.first();
     let nvswitches = topology.devices();
     let nvswitches = nvswitches.filter(|(_, device)| device.kind == DeviceKind::NvSwitch);
