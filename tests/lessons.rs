@@ -146,3 +146,35 @@ fn what_is_no_lesson_is_refused() {
         "{error}"
     );
 }
+
+/// All bucket sizes below each other, at eight moments and moving; at the last one all has come.
+#[test]
+fn slides_of_streams_have_text_for_the_last_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let (page, slides) = (folder.path().join("l.html"), folder.path().join("slides"));
+    let (page, slides) = (page.to_str().unwrap(), slides.to_str().unwrap());
+    lesson(&["ddp-buckets", "-q", "-o", page, "--slides", slides])
+        .assert()
+        .success();
+    let names = (0..=8).map(|moment| format!("step-{moment}.svg"));
+    for name in names.chain(["animated.svg".to_owned()]) {
+        let text = std::fs::read_to_string(std::path::Path::new(slides).join(&name)).unwrap();
+        let drawing = roxmltree::Document::parse(&text).unwrap();
+        let all = |tag: &'static str| drawing.descendants().filter(move |n| n.has_tag_name(tag));
+        for node in all("text") {
+            let size: f64 = node.attribute("font-size").unwrap().parse().unwrap();
+            assert!(size >= 14.0, "{name}: text of {size}");
+        }
+        let sizes = all("text").filter(|n| n.text().is_some_and(|t| t.starts_with("bucket ")));
+        assert_eq!(sizes.count(), 8, "{name}");
+        assert_eq!(all("animate").count() > 0, name == "animated.svg");
+        let past = all("clipPath")
+            .next()
+            .unwrap()
+            .first_element_child()
+            .unwrap();
+        let edge = |of: &str| past.attribute(of).unwrap().parse::<f64>().unwrap();
+        let right = edge("x") + edge("width");
+        assert_eq!((right - 1256.0).abs() < 0.2, name == "step-8.svg", "{name}");
+    }
+}

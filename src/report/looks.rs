@@ -42,6 +42,22 @@ impl Look {
         }
     }
 
+    /// Its colour in drawings without a style sheet, told apart with any colour vision.
+    pub(crate) const fn fill(self) -> &'static str {
+        match self {
+            Look::Task(SpanKind::Forward) | Look::Worker(Activity::Stream) => "#0072B2",
+            Look::Task(SpanKind::Backward) => "#009E73",
+            Look::Task(SpanKind::Recompute) => "#8FD8C0",
+            Look::Task(SpanKind::Optimiser) => "#7B5EA7",
+            Look::Task(SpanKind::Communication) | Look::Worker(Activity::Sync) => "#E69F00",
+            Look::Task(SpanKind::Other) => "#A9AFB8",
+            Look::Worker(Activity::Latency) => "#56B4E9",
+            Look::Worker(Activity::WaitData) => "#D55E00",
+            Look::Worker(Activity::WaitCredit) => "#CC79A7",
+            Look::Worker(Activity::Launch | Activity::Idle) | Look::Waits => "#C3C8CF",
+        }
+    }
+
     /// For people.
     pub(crate) const fn name(self) -> &'static str {
         match self {

@@ -52,15 +52,10 @@ const LOOKS: [(Look, &str); 7] = [
     (Look::Waits, "waiting"),
 ];
 
-/// The colour of a kind, told apart with any colour vision.
+/// The colour of a kind; what waits is hatched.
 fn colour(look: Look) -> &'static str {
     match look {
-        Look::Task(SpanKind::Forward) => "#0072B2",
-        Look::Task(SpanKind::Backward) => "#009E73",
-        Look::Task(SpanKind::Recompute) => "#8FD8C0",
-        Look::Task(SpanKind::Optimiser) => "#7B5EA7",
-        Look::Task(SpanKind::Communication) => "#E69F00",
-        Look::Task(SpanKind::Other) => WAITING,
+        Look::Task(_) => look.fill(),
         Look::Waits | Look::Worker(_) => "none",
     }
 }

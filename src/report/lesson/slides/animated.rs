@@ -7,8 +7,8 @@ use crate::numbers::trimmed;
 use maud::{Markup, html};
 
 /// Seconds that the longest scene takes, and those that the end is shown before it begins again.
-const SECONDS: f64 = 12.0;
-const REST: f64 = 3.0;
+pub(super) const SECONDS: f64 = 12.0;
+pub(super) const REST: f64 = 3.0;
 
 /// Draws scenes that move, all on one clock.
 pub(super) fn animated(scenes: &[Scene]) -> impl Fn(&Scene, Room) -> Markup {

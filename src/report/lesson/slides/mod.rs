@@ -1,11 +1,13 @@
 //! Slides: a still picture for each step, and one that moves, as SVG of 16:9 without a background.
 
 mod animated;
+mod lanes;
 mod machine;
 mod steps;
 
 use super::{Lesson, Picture, Scene};
 use fabricsim_units::text::xml;
+use lanes::When;
 use maud::{Markup, html};
 
 /// Width and height of a slide.
@@ -25,13 +27,16 @@ pub struct Slide {
     pub text: String,
 }
 
-/// The slides of the position that a lesson shows first: one for each step, and, of chunks that go
-/// between ranks, `animated.svg`. None, if the picture is of streams.
+/// The slides of the position that a lesson shows first (of streams, of all that are below each other on
+/// its page): one for each step or moment, and, but for machines, `animated.svg`.
 #[must_use]
 pub fn slides(lesson: &Lesson) -> Vec<Slide> {
     let Some(position) = lesson.knob.positions.get(lesson.knob.shown) else {
         return Vec::new();
     };
+    if let Some(slides) = slides_of_lanes(lesson) {
+        return slides;
+    }
     let scenes = &position.scenes;
     let stops = scenes.iter().map(stops).max().unwrap_or(0);
     let still = (0..=stops).filter(|_| stops > 0).map(|stop| {
@@ -53,6 +58,18 @@ pub fn slides(lesson: &Lesson) -> Vec<Slide> {
         ));
     }
     slides
+}
+
+/// Slides of a lesson whose picture is of streams.
+fn slides_of_lanes(lesson: &Lesson) -> Option<Vec<Slide>> {
+    let mut slides = Vec::new();
+    for moment in 0..=lanes::MOMENTS {
+        let drawn = titled(lesson, &lanes::drawing(lesson, When::Moment(moment))?);
+        slides.push(slide(format!("step-{moment}.svg"), drawn));
+    }
+    let drawn = titled(lesson, &lanes::drawing(lesson, When::Moves)?);
+    slides.push(slide("animated.svg".to_owned(), drawn));
+    Some(slides)
 }
 
 fn slide(name: String, drawing: Markup) -> Slide {
@@ -81,13 +98,25 @@ struct Room {
 /// Scenes beside each other below the title.
 fn frame(lesson: &Lesson, scenes: &[Scene], draw: impl Fn(&Scene, Room) -> Markup) -> Markup {
     let width = (WIDTH - 40.0) / scenes.len().max(1) as f64;
+    let top = BELOW_TITLE;
+    let drawn = html! {
+        @for (index, scene) in scenes.iter().enumerate() {
+            (draw(scene, Room { x: 20.0 + width * index as f64, y: top, width, height: HEIGHT - top }))
+        }
+    };
+    titled(lesson, &drawn)
+}
+
+/// Where a slide's title ends.
+const BELOW_TITLE: f64 = 64.0;
+
+/// A slide with its title.
+fn titled(lesson: &Lesson, drawn: &Markup) -> Markup {
     html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) width=(WIDTH) height=(HEIGHT)
             font-family="'DejaVu Sans', 'Segoe UI', sans-serif" {
             text x="24" y="42" font-size="28" font-weight="bold" fill=(INK) stroke="#ffffff" stroke-width="4" paint-order="stroke" { (lesson.title) }
-            @for (index, scene) in scenes.iter().enumerate() {
-                (draw(scene, Room { x: 20.0 + width * index as f64, y: 64.0, width, height: HEIGHT - 64.0 }))
-            }
+            (drawn)
         }
     }
 }
