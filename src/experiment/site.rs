@@ -6,7 +6,9 @@ use super::error::ScenarioError;
 use super::refusal::{fault, refusal, refuse};
 use super::spec::{ScenarioSpec, TopologyRef};
 use fabricsim_fault::{FaultError, Faults};
-use fabricsim_nccl::{Communicator, Env, GraphFile, NcclError, Registration, unknown_interfaces};
+use fabricsim_nccl::{
+    Communicator, Env, GraphFile, NcclError, Registration, socket_warnings, unknown_interfaces,
+};
 use fabricsim_topology::{
     DeviceId, Fault, Finding, Overrides, Topology, TopologyError, catalogue, expand_and_check, load,
 };
@@ -110,6 +112,7 @@ impl Machine {
             notes,
         } = self;
         env.warnings.extend(unknown_interfaces(topology, &env));
+        env.warnings.extend(socket_warnings(topology, &env));
         let mut gpus = gpus(topology, spec.gpus_per_node, origin)?;
         if let Some(allocation) = &spec.allocation {
             gpus = allocated(topology, gpus, (allocation, spec.seed), origin)?;

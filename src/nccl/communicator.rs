@@ -10,6 +10,7 @@ use super::mesh;
 use super::registration;
 use super::rings::{RingGraph, forced_rings, search};
 use super::sharp;
+use super::sockets::Sockets;
 use super::transport::{Way, Ways};
 use super::tuner::Setup;
 use fabricsim_budget::{Memory, Purpose};
@@ -122,6 +123,9 @@ impl<'t> Communicator<'t> {
         env: &Env,
         mut router: Router<'t>,
     ) -> Result<Self, NcclError> {
+        let sockets = Sockets::of(topology, env);
+        let over_sockets = sockets.map(|_| env.over_sockets());
+        let env = over_sockets.as_ref().unwrap_or(env);
         let hosts = hosts(topology, &router, &gpus, env);
         let mut place_of = vec![(0, 0); gpus.len()];
         for (index, host) in hosts.iter().enumerate() {
@@ -183,7 +187,11 @@ impl<'t> Communicator<'t> {
                 Ok(())
             }
         });
-        let near = worst_nic_path(topology, &router, &gpus, &hosts);
+        let near = match sockets {
+            // All goes through host memory, which is beyond the root complex.
+            Some(_) => PathType::Phb,
+            None => worst_nic_path(topology, &router, &gpus, &hosts),
+        };
         // Before 2.27 paths over C2C were like any through a CPU.
         let far = if compute_capability >= 90 && env.ll128_c2c && !env.version.before(27) {
             PathType::Pxn
@@ -191,7 +199,9 @@ impl<'t> Communicator<'t> {
             PathType::Pxb
         };
         let nics = originals(&hosts).flat_map(|h| h.doors.iter().map(|d| d.nic));
-        let reported = nics.filter_map(|nic| topology.nic_model(nic)?.reported_latency.as_ref());
+        let reported = nics
+            .filter(|_| sockets.is_none())
+            .filter_map(|nic| topology.nic_model(nic)?.reported_latency.as_ref());
         let net_latency = reported
             .map(|latency| latency.value.micros())
             .fold(0.0, f64::max);
@@ -223,7 +233,7 @@ impl<'t> Communicator<'t> {
             place_of,
             setup,
             graph,
-            ways: Ways::new(topology, router, env),
+            ways: Ways::new(topology, router, env, sockets),
             ring_ways: Vec::new(),
             trees: Vec::new(),
             architectures,

@@ -136,7 +136,7 @@ impl Communicator<'_> {
                 rate: software.stream_rate.value,
                 ahead: 0,
             }),
-            latency: wires + software.transfer_latency.value,
+            latency: wires + software.transfer_latency(),
             // Kernels acknowledge; no process waits for the other one to take the data.
             credit_latency: wires,
         })

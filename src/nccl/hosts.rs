@@ -2,7 +2,7 @@
 
 use super::env::Env;
 use super::error::NcclError;
-use super::interfaces::{interfaces, names_of};
+use super::interfaces::{interfaces, names_of, socket_names_of};
 use super::version::Version;
 use fabricsim_topology::hardware::{CpuVendor, DeviceModel};
 use fabricsim_topology::{
@@ -262,7 +262,10 @@ pub(super) fn usable_nics(
         if env.nics.is_none() {
             return true;
         }
-        let names = names_of(topology, nic, position);
+        let names = match env.over_sockets {
+            true => socket_names_of(topology, nic, position),
+            false => names_of(topology, nic, position),
+        };
         env.allows_nic(&names.each_ref().map(String::as_str))
     };
     router

@@ -1,7 +1,12 @@
 //! Which interfaces a node has, and what they are called in NCCL_IB_HCA.
 
 use super::env::Env;
+use super::sockets::over_sockets;
+use fabricsim_topology::hardware::NicProtocol;
 use fabricsim_topology::{DeviceId, NodeId, Topology};
+
+/// Names of an interface, by its place in its node.
+type NamesOf = fn(&Topology, DeviceId, usize) -> [String; 2];
 
 /// What NCCL takes for interfaces: of those that a transport drives as one the first.
 pub(super) fn interfaces(topology: &Topology, node: NodeId) -> Vec<DeviceId> {
@@ -20,11 +25,29 @@ pub(super) fn names_of(topology: &Topology, nic: DeviceId, position: usize) -> [
     [rdma.unwrap_or_else(|| format!("mlx5_{position}")), own]
 }
 
+/// The names of an interface to sockets: the one that Linux would give it if there were no others
+/// (`ib0`, IP over InfiniBand, or `eth0`), and the topology's own.
+pub(super) fn socket_names_of(topology: &Topology, nic: DeviceId, position: usize) -> [String; 2] {
+    let infiniband = topology
+        .nic_model(nic)
+        .is_some_and(|model| model.protocol == NicProtocol::Infiniband);
+    let kind = if infiniband { "ib" } else { "eth" };
+    let [_, own] = names_of(topology, nic, position);
+    [format!("{kind}{position}"), own]
+}
+
 /// A warning if the variable names interfaces that no node of the machine has, with those that
 /// there are. NCCL itself passes over such names in silence.
 #[must_use]
 pub fn unknown_interfaces(topology: &Topology, env: &Env) -> Option<String> {
-    let filter = env.nics.as_ref()?;
+    let (variable, filter, names_of): (_, _, NamesOf) = match over_sockets(topology, env) {
+        true => (
+            "NCCL_SOCKET_IFNAME",
+            env.sockets.interfaces.as_ref()?,
+            socket_names_of,
+        ),
+        false => ("NCCL_IB_HCA", env.nics.as_ref()?, names_of),
+    };
     // Nodes are mostly alike: their names are looked at once.
     let mut known: Vec<[String; 2]> = Vec::new();
     for node in 0..topology.nodes.len() {
@@ -48,7 +71,7 @@ pub fn unknown_interfaces(topology: &Topology, env: &Env) -> Option<String> {
         format!("there are {}", there.join(", "))
     };
     Some(format!(
-        "NCCL_IB_HCA: no interface is called {}: {there}",
+        "{variable}: no interface is called {}: {there}",
         strangers.join(", ")
     ))
 }

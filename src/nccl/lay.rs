@@ -274,12 +274,16 @@ impl Communicator<'_> {
         let models = self.architectures.iter();
         let hops: Vec<_> = models.map(|m| hop(m, protocol.kind)).collect();
         let receiver = |way: &Way, rank: Rank| {
-            let counts = algorithm == Algorithm::PointToPoint || self.ways.shakes_hands(way);
+            let counts = algorithm == Algorithm::PointToPoint || self.ways.keeps_busy(way);
             counts.then(|| self.gpus[rank.index()])
         };
         let host = |rank: Rank| self.place_of[rank.index()].0;
         let turns = Turns::new(program, ways, algorithm, host, receiver);
         let slices = slices_of_message(program, &protocol);
+        let message = self
+            .ways
+            .sockets()
+            .map_or(0, |_| largest_message(program, &protocol, slices));
         let mut transports = Transports::with_capacity(ways.len());
         let mut known: FxHashMap<(u32, u16, Turn), u32> = FxHashMap::default();
         for (way, conn) in ways.iter().zip(0..) {
@@ -295,7 +299,10 @@ impl Communicator<'_> {
             };
             let kind = *known.entry((way.kind(), model, turn)).or_insert_with(|| {
                 let hop = hops[usize::from(model)];
-                transports.kind(self.ways.transport(way, hop, (&protocol, slices), turn))
+                transports.kind(
+                    self.ways
+                        .transport(way, hop, (&protocol, slices), message, turn),
+                )
             });
             transports.push_of(kind, way.routes());
         }
@@ -361,6 +368,23 @@ impl Communicator<'_> {
         Ok((nic(from)?, nic(to)?))
     }
 }
+
+/// Bytes of payload in a full message.
+fn largest_message(program: &dyn Program, protocol: &Protocol, slices: u32) -> u64 {
+    let all = (0..program.workers()).map(WorkerId);
+    // What ranks do is mostly alike: the first ones stand for all.
+    let first = all
+        .filter(|&worker| program.steps(worker) > 0)
+        .take(LOOKED_AT);
+    let chunk = first
+        .map(|worker| program.step(worker, 0).len)
+        .max()
+        .unwrap_or(0);
+    protocol.slice_len(chunk) * u64::from(slices)
+}
+
+/// Workers whose first step is looked at.
+const LOOKED_AT: usize = 256;
 
 /// Slices that are one message: with LL128 a slot holds a chunk, of which slices are what its warps
 /// move while others are on their way.

@@ -31,6 +31,7 @@ mod registration;
 mod rings;
 mod sends;
 mod sharp;
+mod sockets;
 mod transport;
 mod tuner;
 mod turns;
@@ -39,12 +40,13 @@ mod version;
 pub use algorithm::Algorithm;
 pub use choice::{Candidate, Expected};
 pub use communicator::{Communicator, Forced, Planned};
-pub use env::{Env, NicFilter, WithoutEffect};
+pub use env::{Env, Net, NicFilter, SocketEnv, WithoutEffect};
 pub use error::NcclError;
 pub use graph_file::{Channel, Graph, GraphFile, GraphGpu, Pattern};
 pub use interfaces::unknown_interfaces;
 pub use memory::Traffic;
 pub use registration::Registration;
+pub use sockets::{over_sockets, socket_warnings};
 pub use version::Version;
 
 /// Most channels of a communicator (NCCL: `MAXCHANNELS`).

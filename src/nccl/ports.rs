@@ -156,10 +156,12 @@ impl Ways<'_> {
         };
         let topology = self.topology();
         let model = topology.nic_model(nic);
-        let small = model.and_then(|m| m.inline.as_ref());
+        // What their own software costs, sockets go without.
+        let own = model.filter(|_| self.sockets().is_none());
+        let small = own.and_then(|m| m.inline.as_ref());
         let inline = small.filter(|_| direct);
         let fetch = small.and_then(|m| Some((m.up_to.value.get(), m.fetch.as_ref()?.value)));
-        let handshake = model.and_then(|m| m.rendezvous.as_deref());
+        let handshake = own.and_then(|m| m.rendezvous.as_deref());
         let architecture = topology.architecture(gpu).filter(|_| direct);
         let pair = architecture.and_then(|m| Some(m.queue_pair_rate.as_ref()?.value));
         let rails = topology.rails(nic).len().max(1) as u64;
@@ -169,7 +171,7 @@ impl Ways<'_> {
                 .saturating_mul(u64::from(count) * rails),
             _ => u64::MAX,
         };
-        let delivery = model.and_then(|m| Some(m.delivery.as_ref()?.value));
+        let delivery = own.and_then(|m| Some(m.delivery.as_ref()?.value));
         Ok(Port {
             direct,
             memory,

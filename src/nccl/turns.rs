@@ -83,6 +83,8 @@ pub(super) struct Turn {
     pub(super) handles: u32,
     /// Interfaces by which what the thread sends leaves.
     pub(super) nics: u32,
+    /// Connections that the busier one of both ends' threads moves bytes of at once, in and out.
+    pub(super) served: u32,
 }
 
 impl Turn {
@@ -94,6 +96,7 @@ impl Turn {
         works: 1,
         handles: 0,
         nics: 1,
+        served: 1,
     };
 }
 
@@ -199,6 +202,7 @@ impl Turns {
         let turn = Turn {
             handles,
             nics,
+            served: handles.max(1),
             ..Turn::ALONE
         };
         if let Some(waves) = &self.waves {
@@ -206,7 +210,10 @@ impl Turns {
             let (before, together) = thread.map_or((0, 1), |t| waves.around((t, roles), sender));
             let leaf = goes_up(to.role) && !waves.fed.contains(&(host, from.channel));
             let all = thread.and_then(|thread| waves.all.get(&thread));
+            // Up and down at once, whatever the parts of thread blocks.
+            let served = receiver.map_or(1, |_| 2 * all.copied().unwrap_or(1));
             return Turn {
+                served,
                 waits: if leaf { before } else { 0 },
                 together,
                 works: all.copied().unwrap_or(1),

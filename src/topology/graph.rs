@@ -8,6 +8,7 @@ use super::hardware::{
     CpuVendor, DeviceModel, GpuModel, LinkFamily, LinkModel, NicModel, ProcessorModel, Sourced,
     SwitchModel,
 };
+use super::mtu::Mtu;
 use super::spec::RoutingPolicy;
 use fabricsim_units::{Bandwidth, Money, Time};
 use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
@@ -185,6 +186,8 @@ pub struct Topology {
     pub server_overhead: Option<Sourced<f64>>,
     /// What links from and to storage devices carry at most: what those read and write.
     pub limits: BTreeMap<LinkId, Bandwidth>,
+    /// Of its networks' frames, where that was asked for; else what the models of links say.
+    pub mtu: Option<Mtu>,
 }
 
 impl Fabric {

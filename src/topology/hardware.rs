@@ -125,6 +125,21 @@ pub struct Keep {
     pub fraction: f64,
     /// Where the fraction comes from.
     pub source: String,
+    /// Whose headers they are, of a network whose frames may have another size (`mtu`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Headers>,
+}
+
+/// Whose headers packets have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Headers {
+    /// TCP over IP.
+    Tcp,
+    /// RDMA over Ethernet, version 2.
+    Roce,
+    /// InfiniBand.
+    Infiniband,
 }
 
 impl LinkModel {

@@ -29,6 +29,7 @@ pub mod import;
 pub mod load;
 mod machine;
 mod models;
+pub mod mtu;
 pub mod paths;
 pub mod power;
 pub mod route;
@@ -53,6 +54,7 @@ pub use graph::{
 };
 pub use hardware::{DeviceModel, GpuModel, Hardware, LinkFamily, LinkModel, Sourced, StorageModel};
 pub use load::load;
+pub use mtu::Mtu;
 pub use paths::{PathMatrix, PathType};
 pub use power::{CableModel, Medium, PowerModel, TransceiverModel};
 pub use route::{Hop, Route, RouteError, Router, Share, Shift};

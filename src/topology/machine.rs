@@ -206,6 +206,7 @@ impl Machine {
             prices: tables.prices,
             server_overhead: tables.server_overhead,
             limits,
+            mtu: None,
         }
     }
 }

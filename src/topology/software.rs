@@ -2,6 +2,7 @@
 //! they take of a GPU's memory.
 
 use super::hardware::Sourced;
+use super::mtu::Mtu;
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,8 +18,10 @@ pub struct SocketModel {
     pub comment: Option<String>,
     /// The fastest that one TCP stream goes, whatever the links allow.
     pub stream_rate: Sourced<Bandwidth>,
-    /// From a send to the data's arrival, beyond the wires.
-    pub transfer_latency: Sourced<Time>,
+    /// What a process that sleeps takes to have what has come, beyond the kernels' part.
+    pub wake: Sourced<Time>,
+    /// The kernels' TCP, and NCCL's threads above it.
+    pub tcp: TcpModel,
     /// Bytes of a result that one core adds or copies.
     pub core_rate: Sourced<Bandwidth>,
     /// Between two processes of a host, beyond the wires.
@@ -27,6 +30,49 @@ pub struct SocketModel {
     pub copy_start: Sourced<Time>,
     /// The largest single send or receive.
     pub segment: Sourced<Bytes>,
+}
+
+impl SocketModel {
+    /// From a send to the data's arrival at a process that sleeps, beyond the wires.
+    #[must_use]
+    pub fn transfer_latency(&self) -> Time {
+        self.tcp.latency.value + self.wake.value
+    }
+
+    /// What one core moves of one flow, in frames of so many bytes.
+    #[must_use]
+    pub fn flow_rate(&self, mtu: Mtu) -> Bandwidth {
+        let known = 1e12 / self.stream_rate.value.bytes_per_sec() as f64;
+        let packet = self.tcp.packet.value.picos() as f64 / f64::from(self.tcp.merged.value.max(1));
+        // What packets cost is in the rate with frames of 9,000 bytes.
+        let more = packet / mtu.tcp_payload() as f64 - packet / Mtu::JUMBO.tcp_payload() as f64;
+        if more == 0.0 {
+            return self.stream_rate.value;
+        }
+        Bandwidth::from_bytes_per_sec((1e12 / (known + more)).round() as u64)
+    }
+}
+
+/// TCP of a kernel, as NCCL's socket transport uses it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TcpModel {
+    /// From a send to where a thread that looks for it reads it, beyond the wires.
+    pub latency: Sourced<Time>,
+    /// What a helper thread moves that is handed tasks.
+    pub helper_rate: Sourced<Bandwidth>,
+    /// From handing it a task, where it sleeps, to its beginning.
+    pub helper_wake: Sourced<Time>,
+    /// What the slowest of several flows has of their mean, 0 to 1.
+    pub slowest: Sourced<f64>,
+    /// Bytes that a kernel keeps of a connection for the receiver.
+    pub receive_buffer: Sourced<Bytes>,
+    /// … of the sender, until they are acknowledged.
+    pub send_buffer: Sourced<Bytes>,
+    /// What a core takes for a packet.
+    pub packet: Sourced<Time>,
+    /// Frames that interface and kernel handle as one packet.
+    pub merged: Sourced<u32>,
 }
 
 /// The shipped figures.
@@ -203,7 +249,15 @@ mod tests {
         let model = sockets();
         let sources = [
             &model.stream_rate.source,
-            &model.transfer_latency.source,
+            &model.wake.source,
+            &model.tcp.latency.source,
+            &model.tcp.helper_rate.source,
+            &model.tcp.helper_wake.source,
+            &model.tcp.slowest.source,
+            &model.tcp.receive_buffer.source,
+            &model.tcp.send_buffer.source,
+            &model.tcp.packet.source,
+            &model.tcp.merged.source,
             &model.core_rate.source,
             &model.handover.source,
             &model.copy_start.source,

@@ -22,10 +22,7 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
     ),
     (
         &[
-            "NCCL_SOCKET_IFNAME",
             "NCCL_SOCKET_FAMILY",
-            "NCCL_SOCKET_NTHREADS",
-            "NCCL_NSOCKS_PERTHREAD",
             "NCCL_IB_GID_INDEX",
             "NCCL_IB_TC",
             "NCCL_IB_SL",
@@ -78,9 +75,7 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
     ),
     (
         &[
-            "NCCL_NET",
             "NCCL_NET_PLUGIN",
-            "NCCL_IB_DISABLE",
             "NCCL_TUNER_PLUGIN",
             "NCCL_TUNER_CONFIG_FILE",
             "NCCL_NETDEVS_POLICY",
@@ -110,7 +105,16 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
 ];
 
 /// Variables that [`super::Env`] acts on, to find what a misspelt one may have meant.
-const WITH_EFFECT: [&str; 51] = [
+const WITH_EFFECT: [&str; 60] = [
+    "NCCL_NET",
+    "NCCL_IB_DISABLE",
+    "NCCL_SOCKET_IFNAME",
+    "NCCL_SOCKET_NTHREADS",
+    "NCCL_NSOCKS_PERTHREAD",
+    "NCCL_SOCKET_INLINE",
+    "NCCL_SOCKET_MIN_TASKSIZE",
+    "NCCL_SOCKET_SNDBUF",
+    "NCCL_SOCKET_RCVBUF",
     "NCCL_ALGO",
     "NCCL_PROTO",
     "NCCL_MIN_NCHANNELS",

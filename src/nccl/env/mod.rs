@@ -5,6 +5,7 @@
 //! all told in [`Env::warnings`].
 
 mod known;
+mod network;
 mod values;
 
 use super::MOST_CHANNELS;
@@ -17,6 +18,7 @@ use fabricsim_collective::Collective;
 use fabricsim_plan::ProtocolKind;
 use fabricsim_topology::PathType;
 use fabricsim_units::Bytes;
+pub use network::{Net, SocketEnv};
 use std::fmt;
 use values::{ByFunction, Value};
 
@@ -92,6 +94,12 @@ pub struct Env {
     pub mnnvl: bool,
     /// `NCCL_IB_HCA`.
     pub nics: Option<NicFilter>,
+    /// `NCCL_NET` and `NCCL_IB_DISABLE`.
+    pub net: Net,
+    /// Variables of the socket transport.
+    pub sockets: SocketEnv,
+    /// Connections between hosts are sockets: found on a machine, see [`Env::over_sockets`].
+    pub over_sockets: bool,
     /// `NCCL_MIN_P2P_NCHANNELS`.
     pub min_p2p_channels: u16,
     /// `NCCL_MAX_P2P_NCHANNELS`.
@@ -188,6 +196,9 @@ impl Default for Env {
             cross_nic: 2,
             mnnvl: true,
             nics: None,
+            net: Net::Own,
+            sockets: SocketEnv::default(),
+            over_sockets: false,
             min_p2p_channels: 1,
             max_p2p_channels: MOST_CHANNELS,
             channels_per_net_peer: None,
@@ -295,6 +306,12 @@ impl Env {
             "NCCL_CROSS_NIC" => self.cross_nic = value.number(0, 2)?,
             "NCCL_MNNVL_ENABLE" => self.mnnvl = value.number(0u8, 2)? != 0,
             "NCCL_IB_HCA" => self.nics = Some(NicFilter::parse(value)?),
+            "NCCL_NET" => self.choose_net(value.text),
+            "NCCL_IB_DISABLE" => {
+                if value.switch()? && self.net == Net::Own {
+                    self.net = Net::NoVerbs;
+                }
+            }
             "NCCL_MIN_P2P_NCHANNELS" => self.min_p2p_channels = value.number(1, MOST_CHANNELS)?,
             "NCCL_MAX_P2P_NCHANNELS" => self.max_p2p_channels = value.number(1, MOST_CHANNELS)?,
             "NCCL_NCHANNELS_PER_NET_PEER" => {
@@ -322,9 +339,38 @@ impl Env {
                 }
             }
             "NCCL_GRAPH_FILE" => self.graph_file = Some(value.text.to_owned()),
-            _ => return Ok(false),
+            _ => return self.sockets.set(value),
         }
         Ok(true)
+    }
+
+    /// `NCCL_NET`.
+    fn choose_net(&mut self, name: &str) {
+        if name.eq_ignore_ascii_case("Socket") {
+            self.net = Net::Sockets;
+        } else if !name.eq_ignore_ascii_case("IB") {
+            self.warnings.push(format!(
+                "NCCL_NET={name} has no effect: interfaces are driven as their models say; of others \
+                 only Socket is modelled"
+            ));
+        }
+    }
+
+    /// The same where all that leaves a host goes over sockets: interfaces read and write host memory
+    /// alone, no GPU lends another one its own, and no switch reduces.
+    #[must_use]
+    pub(crate) fn over_sockets(&self) -> Self {
+        Env {
+            over_sockets: true,
+            nics: self.sockets.interfaces.clone(),
+            gdr_level: Some(PathType::Loc),
+            gdr_read: Some(false),
+            gdr_c2c: false,
+            pxn_disable: true,
+            p2p_pxn: 0,
+            collnet: false,
+            ..self.clone()
+        }
     }
 
     /// Says how users' buffers are registered; variables that then do nothing are told.
@@ -419,7 +465,7 @@ fn protocol_name(protocol: ProtocolKind) -> &'static str {
 
 impl NicFilter {
     /// `[^][=]name[:port…],…`: names are prefixes, unless `=`.
-    fn parse(value: Value<'_>) -> Result<Self, NcclError> {
+    pub(in crate::env) fn parse(value: Value<'_>) -> Result<Self, NcclError> {
         let (exclude, rest) = match value.text.strip_prefix('^') {
             Some(rest) => (true, rest),
             None => (false, value.text),

@@ -107,6 +107,7 @@ fn every_variable_that_acts_is_offered_to_those_who_misspell() {
         "8 8 8 8 8 8",
         "65536",
         "nic0",
+        "Socket",
     ];
     for name in known::names() {
         let acts = values

@@ -68,12 +68,12 @@ fn the_stream_is_what_limits() {
         "{seconds} {floor}"
     );
     let small = done(&topology, 1, Collective::AllReduce, 64);
-    let hops = 6.0 * model.transfer_latency.value.micros();
+    let hops = 6.0 * model.transfer_latency().micros();
     let micros = small.time.micros();
     assert!(micros > hops && micros < hops + 40.0, "{micros} {hops}");
     // Many ranks, of whose 62 steps at most 8 in a row cross the network.
     let many = done(&topology, 8, Collective::AllReduce, 512);
-    let hops = 8.0 * model.transfer_latency.value.micros();
+    let hops = 8.0 * model.transfer_latency().micros();
     let micros = many.time.micros();
     assert!(micros > hops && micros < hops + 150.0, "{micros} {hops}");
     // NCCL needs a fraction of it.
@@ -106,4 +106,68 @@ fn every_machine_has_a_ring_in_its_hosts() {
     };
     let error = comm.plan(Collective::AllReduce, MIB, ll).err().unwrap();
     assert!(error.to_string().contains("sockets"), "{error}");
+}
+
+const SOCKET: (&str, &str) = ("NCCL_NET", "Socket");
+
+/// What NCCL's ring takes over sockets, and the links that it loads.
+fn over_sockets(topology: &Topology, per_node: u32, more: &[(&str, &str)], bytes: u64) -> Done {
+    let variables = more.iter().copied().chain([SOCKET]);
+    let env = Env::parse(variables).unwrap();
+    let mut comm = Communicator::new(topology, Some(per_node), &env, 1).unwrap();
+    let planned = comm.plan(Collective::AllReduce, bytes, RING).unwrap();
+    let outcome = simulate(&planned.plan, |l| topology.rate(l), Options::default()).unwrap();
+    Done {
+        time: outcome.end(),
+        links: outcome.link_bytes(&planned.plan),
+    }
+}
+
+/// NCCL's sockets: all that leaves a GPU for the network goes through the host, and a proxy thread
+/// that sends and receives has half a core for each.
+#[test]
+fn nccl_over_sockets_goes_through_the_host() {
+    let topology = machine("dgx-h100", 4);
+    let bytes = 256 * MIB;
+    let done = over_sockets(&topology, 1, &[("NCCL_MAX_NCHANNELS", "1")], bytes);
+    let (kind, model) = (|d| topology.device(d).kind, sockets());
+    let to_host = done.links.iter().filter(|(link, _)| {
+        let ends = topology.ends(**link);
+        (kind(ends.0), kind(ends.1)) == (DeviceKind::PcieSwitch, DeviceKind::Cpu)
+    });
+    // What the GPU stores there, and what the interface writes, and back.
+    let round = 4 * (2 * 3 * bytes / 4);
+    assert_eq!(
+        to_host.map(|(_, bytes)| bytes.get()).sum::<u64>(),
+        2 * round
+    );
+    let core = model.stream_rate.value.bytes_per_sec() as f64;
+    let floor = 1.5 * bytes as f64 / (core / 2.0);
+    let seconds = done.time.seconds();
+    assert!(
+        seconds > floor && seconds < 1.1 * floor,
+        "{seconds} {floor}"
+    );
+    // Helper threads of its own for each direction.
+    let threads = [("NCCL_MAX_NCHANNELS", "1"), ("NCCL_SOCKET_NTHREADS", "4")];
+    let helped = over_sockets(&topology, 1, &threads, bytes).time.seconds();
+    let floor = 1.5 * bytes as f64 / (4.0 * model.tcp.helper_rate.value.bytes_per_sec() as f64);
+    assert!(helped > floor && helped < 1.2 * floor, "{helped} {floor}");
+}
+
+/// Six hops in a row of four ranks, each a kernel's latency, and twice a waking thread with helpers.
+#[test]
+fn small_messages_wait_for_kernels() {
+    let topology = machine("dgx-h100", 4);
+    let tcp = &sockets().tcp;
+    let micros = |more: &[_], bytes| over_sockets(&topology, 1, more, bytes).time.micros();
+    let small = micros(&[], 8);
+    let hops = 6.0 * tcp.latency.value.micros();
+    assert!(small > hops && small < hops + 60.0, "{small} {hops}");
+    let helpers = [("NCCL_SOCKET_NTHREADS", "2")];
+    // With up to 128 bytes the header carries them.
+    assert!((micros(&helpers, 8) - small).abs() < 0.1);
+    let more = micros(&helpers, 4096) - micros(&[], 4096);
+    let woken = 12.0 * tcp.helper_wake.value.micros();
+    assert!((more - woken).abs() < 1.0, "{more} {woken}");
 }

@@ -12,6 +12,7 @@ use super::env::Env;
 use super::error::NcclError;
 use super::hosts::nic_path;
 use super::ports::{End, Handshake, Ports};
+use super::sockets::Sockets;
 use super::turns::Turn;
 use fabricsim_plan::{
     Later, MessageCost, NetworkLeg, Protocol, ProtocolKind, RouteId, Routes, Transport,
@@ -120,6 +121,8 @@ pub(super) struct Ways<'t> {
     /// Of switches that sum or copy: up and down.
     groups: Groups,
     rules: Rules,
+    /// All that leaves a host goes over these.
+    sockets: Option<Sockets>,
 }
 
 /// What the environment says of transports.
@@ -140,7 +143,12 @@ struct Rules {
 }
 
 impl<'t> Ways<'t> {
-    pub(super) fn new(topology: &'t Topology, router: Router<'t>, env: &Env) -> Self {
+    pub(super) fn new(
+        topology: &'t Topology,
+        router: Router<'t>,
+        env: &Env,
+        sockets: Option<Sockets>,
+    ) -> Self {
         let default = if env.gdr_c2c && !env.version.before(27) {
             PathType::P2c
         } else {
@@ -168,6 +176,7 @@ impl<'t> Ways<'t> {
                 // SHARP's plugin moves sends and receives too, and its rings reach the wire.
                 queue_pairs: (!env.collnet).then_some(env.queue_pairs),
             },
+            sockets,
         }
     }
 
@@ -177,6 +186,11 @@ impl<'t> Ways<'t> {
 
     pub(super) fn topology(&self) -> &'t Topology {
         self.topology
+    }
+
+    /// What leaves a host goes over these, if so.
+    pub(super) fn sockets(&self) -> Option<Sockets> {
+        self.sockets
     }
 
     /// Queue pairs of a connection, if they count.
@@ -232,7 +246,9 @@ impl<'t> Ways<'t> {
         let crossing = self.crossing((source, from, out), (leg.to, to, into), leg.flow)?;
         let (sender, receiver) = (self.ports.of(from), self.ports.of(to));
         let interfaces = sender.transit + receiver.transit;
-        let latency = sender.data.latency + interfaces + crossing.latency + receiver.data.latency;
+        let kernels = self.sockets.map_or(Time::ZERO, |sockets| sockets.latency);
+        let latency =
+            sender.data.latency + interfaces + crossing.latency + receiver.data.latency + kernels;
         let notice = receiver.notice.latency;
         let (sends_directly, receives_directly) = (sender.direct, receiver.direct);
         let mut net = Net {
@@ -354,20 +370,22 @@ impl Way {
 }
 
 impl Ways<'_> {
-    /// The threads of both ends are busy with the handshakes of large messages.
-    pub(super) fn shakes_hands(&self, way: &Way) -> bool {
+    /// The threads of both ends are busy with what moves: with the handshakes of large messages, or
+    /// with copies.
+    pub(super) fn keeps_busy(&self, way: &Way) -> bool {
         let network = self.kinds[way.kind as usize].network;
-        network.is_some_and(|n| n.handshake.work > Time::ZERO)
+        network.is_some_and(|n| n.handshake.work > Time::ZERO || self.sockets.is_some())
     }
 
     /// A way with a protocol's `hop`: what noticing a slice costs beyond the wires. So many `slices`
-    /// are one message, and lie in one slot of a buffer. The proxy thread that sends moves a number
-    /// of connections on at once.
+    /// are one message, and lie in one slot of a buffer; a full one has `message` bytes of payload. The
+    /// proxy thread that sends moves a number of connections on at once.
     pub(super) fn transport(
         &self,
         way: &Way,
         hop: &HopModel,
         (protocol, slices): (&Protocol, u32),
+        message: u64,
         turn: Turn,
     ) -> Transport {
         let wire = protocol.wire;
@@ -412,6 +430,26 @@ impl Ways<'_> {
                 } else {
                     protocol.fifo_slices * (slices - 1)
                 },
+            }
+        };
+        let network = |given: ((RouteId, DeviceId, DeviceId), Net)| {
+            let leg = network(given);
+            let Some(sockets) = self.sockets else {
+                return leg;
+            };
+            let on_wire = message * u64::from(wire.0) / u64::from(wire.1);
+            NetworkLeg {
+                later: Later([
+                    (payload(sockets.inline.get()), sockets.handed_over()),
+                    (Bytes::ZERO, Time::ZERO),
+                ]),
+                rate: sockets.rate(
+                    turn.served,
+                    (protocol.slices_per_chunk, on_wire),
+                    kind.latency + kind.credit_latency,
+                ),
+                ahead: sockets.ahead(on_wire).min(KEPT),
+                ..leg
             }
         };
         Transport {

@@ -1,0 +1,104 @@
+//! Variables of what moves bytes between hosts: InfiniBand's verbs, a plugin, or sockets.
+
+use super::{NicFilter, Value};
+use crate::error::NcclError;
+use fabricsim_units::Bytes;
+
+/// What may move bytes between hosts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Net {
+    /// What NCCL takes by itself: a plugin, else verbs.
+    #[default]
+    Own,
+    /// No verbs (`NCCL_IB_DISABLE=1`): sockets, where no plugin drives the interfaces.
+    NoVerbs,
+    /// Sockets (`NCCL_NET=Socket`).
+    Sockets,
+}
+
+/// Variables of the socket transport.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SocketEnv {
+    /// `NCCL_SOCKET_NTHREADS`: helper threads of a connection.
+    pub threads: Option<u32>,
+    /// `NCCL_NSOCKS_PERTHREAD`.
+    pub per_thread: Option<u32>,
+    /// `NCCL_SOCKET_INLINE`: no more bytes travel with the header.
+    pub inline: Bytes,
+    /// `NCCL_SOCKET_MIN_TASKSIZE`: messages are cut into tasks no smaller than this.
+    pub task: Bytes,
+    /// `NCCL_SOCKET_SNDBUF`: the kernel's buffer of a socket, in place of what grows by itself.
+    pub send_buffer: Option<Bytes>,
+    /// `NCCL_SOCKET_RCVBUF`.
+    pub receive_buffer: Option<Bytes>,
+    /// `NCCL_SOCKET_IFNAME`.
+    pub interfaces: Option<NicFilter>,
+    /// Names of those that were given.
+    pub(crate) given: Vec<&'static str>,
+}
+
+impl Default for SocketEnv {
+    fn default() -> Self {
+        SocketEnv {
+            threads: None,
+            per_thread: None,
+            inline: Bytes::new(128),
+            task: Bytes::new(64 << 10),
+            send_buffer: None,
+            receive_buffer: None,
+            interfaces: None,
+            given: Vec::new(),
+        }
+    }
+}
+
+/// More is cut to the limits anyway.
+const MANY: u32 = 1 << 16;
+
+impl SocketEnv {
+    /// Takes a variable in; false if it is another's.
+    pub(super) fn set(&mut self, value: Value<'_>) -> Result<bool, NcclError> {
+        // -1 leaves it to the kernel, -2 to NCCL.
+        let count = || -> Result<Option<u32>, NcclError> {
+            let number: i64 = value.number(-2, i64::from(MANY))?;
+            Ok(u32::try_from(number).ok())
+        };
+        let buffer = || -> Result<Option<Bytes>, NcclError> {
+            let number: i64 = value.number(-1, 1 << 40)?;
+            Ok(u64::try_from(number).ok().map(Bytes::new))
+        };
+        let name = match value.name {
+            "NCCL_SOCKET_NTHREADS" => {
+                self.threads = count()?;
+                "NCCL_SOCKET_NTHREADS"
+            }
+            "NCCL_NSOCKS_PERTHREAD" => {
+                self.per_thread = count()?.map(|number| number.max(1));
+                "NCCL_NSOCKS_PERTHREAD"
+            }
+            "NCCL_SOCKET_INLINE" => {
+                self.inline = value.bytes(0)?;
+                "NCCL_SOCKET_INLINE"
+            }
+            "NCCL_SOCKET_MIN_TASKSIZE" => {
+                self.task = value.bytes(1)?;
+                "NCCL_SOCKET_MIN_TASKSIZE"
+            }
+            "NCCL_SOCKET_SNDBUF" => {
+                self.send_buffer = buffer()?;
+                "NCCL_SOCKET_SNDBUF"
+            }
+            "NCCL_SOCKET_RCVBUF" => {
+                self.receive_buffer = buffer()?;
+                "NCCL_SOCKET_RCVBUF"
+            }
+            "NCCL_SOCKET_IFNAME" => {
+                self.interfaces = Some(NicFilter::parse(value)?);
+                "NCCL_SOCKET_IFNAME"
+            }
+            _ => return Ok(false),
+        };
+        self.given.push(name);
+        Ok(true)
+    }
+}
