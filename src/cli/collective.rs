@@ -356,6 +356,7 @@ fn in_flags(mut error: ScenarioError, args: &Args) -> CliError {
         ("nccl_version", "--nccl-version"),
         ("ranks_per_process", "--ranks-per-process"),
         ("gpus_per_node", "-g"),
+        ("mtu", "--mtu"),
         ("topology.name", "--topology"),
     ];
     let files = [

@@ -4,7 +4,7 @@ use super::budget::BudgetArgs;
 use super::collective::{CollectiveArgs, machine};
 use super::progress::Show;
 use super::terminal::say_wall;
-use super::what_if::WhatIfArgs;
+use super::what_if::{WhatIfArgs, with_gpus};
 use super::{CliError, output, spelling, terminal};
 use fabricsim_collective::Collective;
 use fabricsim_experiment::compare::{card, find_better_choices, of_runs, on_machines};
@@ -237,6 +237,13 @@ fn of_folders(folders: &[(String, PathBuf)]) -> Result<Results, CliError> {
     })
 }
 
+/// A scenario on another machine.
+fn on_machine(scenario: Scenario, machine: &TopologyRef) -> Result<Scenario, CliError> {
+    let value = serde_json::to_value(machine)
+        .map_err(|error| CliError::Usage(format!("cannot write the machine as JSON: {error}")))?;
+    Ok(scenario.with("topology", value)?)
+}
+
 /// A job on the machines, or a scenario with its variants.
 fn of_experiment(
     args: &Args,
@@ -244,9 +251,17 @@ fn of_experiment(
     scenario: Scenario,
     folder: &Path,
 ) -> Result<(), CliError> {
-    let scenario = args.what_if.apply(scenario)?;
+    let scenario = args.what_if.apply_beside(scenario)?;
     let machines = args.machines();
     let mut scenario = match (machines.as_slice(), args.gpus) {
+        ([_, _, ..], _) if args.what_if.falls_back() => {
+            return Err(CliError::Usage(
+                "--fallback: expected one machine (-t); the same without the fall-back is the other".into(),
+            ));
+        }
+        ([machine], gpus) if args.what_if.falls_back() => {
+            with_gpus(on_machine(scenario, machine)?, gpus, folder)?
+        }
         ([], None) => scenario,
         ([], Some(gpus)) => {
             let own = [scenario.spec.topology.clone()];

@@ -2,9 +2,10 @@
 
 use super::CliError;
 use fabricsim_experiment::compare::filling;
+use fabricsim_experiment::{Because, FallTo};
 use fabricsim_experiment::{Scenario, TopologyRef, changed, machine_of};
 use fabricsim_topology::compact::{Changes, compact};
-use fabricsim_topology::load;
+use fabricsim_topology::{Mtu, load};
 use fabricsim_units::Time;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ impl PlacedRanks {
 }
 
 /// Flags that change a scenario's machine.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "What-ifs")]
 pub(super) struct WhatIfArgs {
     /// GPUs of these ranks compute at a share of their speed: `5:0.8`, `0-3:0.5`; may be repeated
@@ -58,9 +59,25 @@ pub(super) struct WhatIfArgs {
     /// order that the seed draws [block]
     #[arg(long, value_enum)]
     distribution: Option<PlacedRanks>,
+    /// Software takes a slower way without an error: `tcp` (no RDMA), `staged` (no GPUDirect), `gloo`, or
+    /// the reason: `no_rdma_devices`, `version_mismatch`, `no_peermem`, `gloo_backend`; of some nodes'
+    /// interfaces `no_peermem@node1`; may be repeated. `compare` sets each beside the machine without it
+    #[arg(long, value_name = "WAY[@NODES]")]
+    fallback: Vec<String>,
     /// Ports down : up of leaf switches, in every fabric of a shipped machine that has such a ratio
     #[arg(long, value_name = "RATIO")]
     oversubscription: Option<f64>,
+    /// Frames of the machine's networks carry so many bytes, such as 1500, 4200 or 9000; 4096 and
+    /// powers of two below it are the MTU of RDMA itself
+    #[arg(long, value_name = "BYTES", value_parser = mtu)]
+    mtu: Option<Mtu>,
+}
+
+/// An MTU as the flag has it.
+fn mtu(text: &str) -> Result<Mtu, String> {
+    let (least, most) = Mtu::RANGE;
+    let bytes = text.parse().ok().and_then(Mtu::new);
+    bytes.ok_or_else(|| format!("expected {least} to {most} bytes, such as 1500, 4200 or 9000"))
 }
 
 impl WhatIfArgs {
@@ -69,7 +86,8 @@ impl WhatIfArgs {
     pub(super) fn apply(&self, scenario: Scenario) -> Result<Scenario, CliError> {
         let faults = self.faults()?;
         let allocation = self.allocation();
-        if faults.is_empty() && self.oversubscription.is_none() && allocation.is_empty() {
+        let same_machine = self.oversubscription.is_none() && self.mtu.is_none();
+        if faults.is_empty() && same_machine && allocation.is_empty() {
             return Ok(scenario);
         }
         let mut json = scenario.json;
@@ -88,6 +106,9 @@ impl WhatIfArgs {
                 own.extend(allocation);
             }
         }
+        if let Some(mtu) = self.mtu {
+            map.insert("mtu".into(), json!(mtu));
+        }
         if let Some(ratio) = self.oversubscription {
             let inline = oversubscribed(&scenario.spec.topology, ratio)?;
             map.insert("topology".into(), json!({ "inline": inline }));
@@ -100,12 +121,60 @@ impl WhatIfArgs {
         )?)
     }
 
+    /// The same, but for fall-backs: each is a variant beside the scenario without any.
+    pub(super) fn apply_beside(&self, scenario: Scenario) -> Result<Scenario, CliError> {
+        if self.fallback.is_empty() {
+            return self.apply(scenario);
+        }
+        if !scenario.spec.variants.is_empty() {
+            return Err(CliError::Usage(
+                "--fallback: expected a scenario without variants of its own".into(),
+            ));
+        }
+        let others = WhatIfArgs {
+            fallback: Vec::new(),
+            ..self.clone()
+        };
+        let scenario = others.apply(scenario)?;
+        let mut json = scenario.json;
+        let own = match json.get("faults") {
+            Some(Value::Array(own)) => own.clone(),
+            _ => Vec::new(),
+        };
+        let mut variants = vec![json!({ "name": "without" })];
+        for text in &self.fallback {
+            let mut faults = own.clone();
+            faults.push(fallback(text)?);
+            let name = text
+                .replace('@', "-")
+                .replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-");
+            variants.push(json!({ "name": name, "set": { "faults": faults } }));
+        }
+        if let Value::Object(map) = &mut json {
+            map.insert("variants".into(), Value::Array(variants));
+        }
+        Ok(changed(
+            &json,
+            &scenario.origin,
+            "--fallback",
+            &BTreeMap::new(),
+        )?)
+    }
+
+    /// Whether there is a fall-back among them.
+    pub(super) fn falls_back(&self) -> bool {
+        !self.fallback.is_empty()
+    }
+
     /// What the flags say, by places of a scenario as the axis of a sweep has them.
     pub(super) fn places(&self) -> Result<BTreeMap<String, Value>, CliError> {
         let mut places = BTreeMap::new();
         let faults = self.faults()?;
         if !faults.is_empty() {
             places.insert("faults".to_owned(), Value::Array(faults));
+        }
+        if let Some(mtu) = self.mtu {
+            places.insert("mtu".to_owned(), json!(mtu));
         }
         if let Some(ratio) = self.oversubscription {
             places.insert("oversubscription".to_owned(), json!(ratio));
@@ -154,6 +223,9 @@ impl WhatIfArgs {
             let (devices, at) = at(text);
             let at = time("--kill", text, at.unwrap_or("0s"))?;
             faults.push(json!({ "failed": { "devices": devices, "at": at } }));
+        }
+        for text in &self.fallback {
+            faults.push(fallback(text)?);
         }
         Ok(faults)
     }
@@ -206,6 +278,29 @@ fn at(text: &str) -> (&str, Option<&str>) {
 fn time(flag: &str, text: &str, value: &str) -> Result<Time, CliError> {
     let read = value.parse::<Time>();
     read.map_err(|_| wrong(flag, text, "times with a unit, such as 200ms"))
+}
+
+/// A fall-back by its way or its reason, with the nodes that it is of.
+fn fallback(text: &str) -> Result<Value, CliError> {
+    let (name, nodes) = at(text);
+    let mut fall = serde_json::Map::new();
+    let way = FallTo::ALL.iter().find(|way| way.name() == name);
+    let why = Because::ALL.iter().find(|why| why.name() == name);
+    match (way, why) {
+        (Some(way), _) => fall.insert("to".into(), json!(way)),
+        (None, Some(why)) => fall.insert("because".into(), json!(why)),
+        (None, None) => {
+            let ways = FallTo::ALL.iter().map(|way| way.name());
+            let names: Vec<&str> = ways
+                .chain(Because::ALL.iter().map(|why| why.name()))
+                .collect();
+            return Err(wrong("--fallback", text, &names.join(", ")));
+        }
+    };
+    if let Some(nodes) = nodes {
+        fall.insert("nodes".into(), json!(nodes));
+    }
+    Ok(json!({ "fallback": fall }))
 }
 
 /// So often a link goes down that is to do so for ever.

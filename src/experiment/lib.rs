@@ -14,6 +14,7 @@ mod concurrent;
 mod draft;
 mod error;
 mod factors;
+mod fallback;
 mod footprint;
 mod movement;
 pub mod optimize;
@@ -36,8 +37,8 @@ pub use collective::{ValidCollective, timing};
 pub use concurrent::ValidConcurrent;
 pub use draft::{Draft, draft_collective, draft_training};
 pub use error::ScenarioError;
-pub use fabricsim_fault::FaultSpec;
 pub use fabricsim_fault::goodput::LongRunSpec;
+pub use fabricsim_fault::{Because, FallTo, FaultSpec};
 pub use read::{Scenario, changed, parse, read};
 pub use run::run;
 /// What joins the GPUs of engines that serve.

@@ -3,14 +3,17 @@
 
 use super::allocation::allocated;
 use super::error::ScenarioError;
+use super::fallback::mismatches;
 use super::refusal::{fault, refusal, refuse};
 use super::spec::{ScenarioSpec, TopologyRef};
-use fabricsim_fault::{FaultError, Faults};
+use fabricsim_fault::{Because, FallTo, FaultError, FaultKind, Faults};
 use fabricsim_nccl::{
-    Communicator, Env, GraphFile, NcclError, Registration, socket_warnings, unknown_interfaces,
+    Communicator, Env, GraphFile, NcclError, Net, Registration, over_sockets, socket_warnings,
+    unknown_interfaces,
 };
 use fabricsim_topology::{
-    DeviceId, Fault, Finding, Overrides, Topology, TopologyError, catalogue, expand_and_check, load,
+    DeviceId, Fault, Finding, Mtu, Overrides, Topology, TopologyError, catalogue, expand_and_check,
+    load,
 };
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,7 +71,8 @@ impl Machines {
         folder: &Path,
         origin: &str,
     ) -> Result<Arc<Machine>, ScenarioError> {
-        let key = format!("{:?} {:?} {folder:?}", spec.topology, spec.nodes);
+        let frames = spec.mtu.map(|mtu| (mtu, sockets_asked(spec)));
+        let key = format!("{:?} {:?} {frames:?} {folder:?}", spec.topology, spec.nodes);
         // A list of pointers is never half changed.
         let built = || self.built.lock().unwrap_or_else(PoisonError::into_inner);
         let known = {
@@ -85,7 +89,11 @@ impl Machines {
         if let Some(machine) = known {
             return Ok(machine);
         }
-        let machine = Arc::new(machine(&spec.topology, spec.nodes, folder, origin)?);
+        let mut machine = machine(&spec.topology, spec.nodes, folder, origin)?;
+        if let Some((mtu, env)) = frames {
+            machine.set_mtu(mtu, &env, origin)?;
+        }
+        let machine = Arc::new(machine);
         let mut built = built();
         if built.len() >= MAX_MACHINES {
             built.remove(0);
@@ -95,7 +103,37 @@ impl Machines {
     }
 }
 
+/// Variables of NCCL by which bytes may go over sockets. Wrong ones are told where they are read.
+fn sockets_asked(spec: &ScenarioSpec) -> Env {
+    let names = ["NCCL_NET", "NCCL_IB_DISABLE"];
+    let variables = spec.environment.iter();
+    let asked = variables.filter(|(name, _)| names.contains(&name.as_str()));
+    let env = Env::parse(asked.map(|(name, value)| (name.as_str(), value.0.as_str())));
+    let mut env = env.unwrap_or_default();
+    let falls = spec.faults.0.iter().filter_map(|kind| match kind {
+        FaultKind::Fallback(fall) => fall.to.or(fall.because.map(Because::to)),
+        _ => None,
+    });
+    if falls.into_iter().any(|to| to != FallTo::Staged) {
+        env.net = Net::Sockets;
+    }
+    env
+}
+
 impl Machine {
+    /// Gives its networks frames of another size.
+    fn set_mtu(&mut self, mtu: Mtu, env: &Env, origin: &str) -> Result<(), ScenarioError> {
+        let tcp = over_sockets(&self.topology, env);
+        let topology = Arc::make_mut(&mut self.topology);
+        if topology.set_mtu(mtu, tcp) {
+            return Ok(());
+        }
+        let expected = "a machine with a network of InfiniBand, RoCE or TCP; what headers take of others \
+                        is in their links' `keeps` as a whole";
+        let wrong = fault("mtu", mtu.bytes().to_string(), expected);
+        Err(refusal(origin, vec![wrong]))
+    }
+
     /// The machine with what the scenario says of it.
     ///
     /// # Errors
@@ -119,6 +157,7 @@ impl Machine {
         }
         let faults = Faults::resolve(&spec.faults, topology, &gpus, spec.seed)
             .map_err(|FaultError { problems }| refusal(origin, problems))?;
+        refuse(origin, mismatches(&faults, &env, (topology, &gpus)))?;
         let warnings = notes
             .iter()
             .cloned()

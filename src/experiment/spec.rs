@@ -9,7 +9,7 @@ use fabricsim_fault::goodput::LongRunSpec;
 use fabricsim_fault::{FaultSpec, Ranks};
 use fabricsim_nccl::{Algorithm, Registration};
 use fabricsim_plan::ProtocolKind;
-use fabricsim_topology::TopologySpec;
+use fabricsim_topology::{Mtu, TopologySpec};
 use fabricsim_units::{Bytes, Time};
 use fabricsim_workload::serving::spec::ServingSpec;
 use fabricsim_workload::training::spec::TrainingSpec;
@@ -48,6 +48,11 @@ pub struct ScenarioSpec {
     /// after the other, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation: Option<AllocationSpec>,
+    /// Frames of its networks carry so many bytes (1500, 4200, 9000), the headers of IP and above
+    /// included; 256, 512, 1024, 2048 and 4096 are the MTU of RDMA itself. What the models of its links
+    /// say if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Mtu>,
     /// What runs on the machine.
     pub job: JobSpec,
     /// NCCL's environment variables.
@@ -104,6 +109,7 @@ impl ScenarioSpec {
             nodes: None,
             gpus_per_node: None,
             allocation: None,
+            mtu: None,
             job,
             environment: BTreeMap::new(),
             nccl_version: None,

@@ -6,9 +6,9 @@
 
 use super::distribution::Sampler;
 use super::draw::Key;
-use super::spec::Per;
+use super::spec::{FallTo, Per};
 use super::window::Windows;
-use fabricsim_topology::{DeviceId, DeviceKind, LinkId, Topology};
+use fabricsim_topology::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
 use fabricsim_units::Time;
 use rand_distr::Distribution as _;
 use std::collections::BTreeMap;
@@ -94,6 +94,30 @@ pub(super) enum Effect {
         windows: Windows,
         devices: Vec<DeviceId>,
     },
+    /// Software plans otherwise.
+    Fallback(Fall),
+    /// NCCL refuses.
+    OtherRelease(Release),
+}
+
+/// What software takes in place of its fastest way.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fall {
+    /// The way.
+    pub to: FallTo,
+    /// On these nodes, in order.
+    pub nodes: Vec<NodeId>,
+}
+
+/// Nodes with another release of NCCL than the rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// These, in order; there is one.
+    pub nodes: Vec<NodeId>,
+    /// As the file has it.
+    pub nccl: String,
+    /// Where in the file.
+    pub place: String,
 }
 
 /// Which draw a piece of work uses.
@@ -114,7 +138,11 @@ impl Effect {
                 sampler,
                 ..
             } => *probability > 0.0 && (*probability < 1.0 || !sampler.is_constant()),
-            Effect::Slow { .. } | Effect::Link { .. } | Effect::Failed { .. } => false,
+            Effect::Slow { .. }
+            | Effect::Link { .. }
+            | Effect::Failed { .. }
+            | Effect::Fallback(_)
+            | Effect::OtherRelease(_) => false,
         }
     }
 
@@ -123,7 +151,7 @@ impl Effect {
         let steps = match self {
             Effect::Jitter { draws, .. } => &draws.steps,
             Effect::Stall { steps, .. } => steps,
-            Effect::Slow { .. } | Effect::Link { .. } | Effect::Failed { .. } => &(0..u64::MAX),
+            _ => &(0..u64::MAX),
         };
         !self.is_random() && *steps == (0..u64::MAX) && self.windows().is_none_or(Windows::always)
     }
@@ -133,7 +161,7 @@ impl Effect {
             Effect::Slow { windows, .. }
             | Effect::Link { windows }
             | Effect::Failed { windows, .. } => Some(windows),
-            Effect::Jitter { .. } | Effect::Stall { .. } => None,
+            _ => None,
         }
     }
 }
@@ -211,6 +239,31 @@ impl Faults {
     pub fn healthy(&self) -> Self {
         let all = 0..self.items.len();
         all.fold(self.clone(), |faults, fault| faults.without(fault))
+    }
+
+    /// What software takes in place of its fastest ways.
+    #[must_use]
+    pub fn falls(&self) -> Vec<Fall> {
+        let of = |item: &Item| match &item.effect {
+            Effect::Fallback(fall) => Some(fall.clone()),
+            _ => None,
+        };
+        self.on().filter_map(of).collect()
+    }
+
+    /// Whether a fault is that software takes a slower way.
+    #[must_use]
+    pub fn is_fall(&self, fault: usize) -> bool {
+        let item = self.items.get(fault);
+        item.is_some_and(|item| matches!(item.effect, Effect::Fallback(_)))
+    }
+
+    /// Nodes with another release of NCCL.
+    pub fn other_releases(&self) -> impl Iterator<Item = &Release> {
+        self.on().filter_map(|item| match &item.effect {
+            Effect::OtherRelease(release) => Some(release),
+            _ => None,
+        })
     }
 
     /// Of how many ranks they are told.

@@ -21,7 +21,7 @@ mod tests;
 mod window;
 
 pub use distribution::{Amount, Distribution};
-pub use effects::{FaultWindow, Faults, Work};
+pub use effects::{Fall, FaultWindow, Faults, Release, Work};
 pub use error::FaultError;
 pub use ranks::Ranks;
-pub use spec::{FaultKind, FaultSpec};
+pub use spec::{Because, FallTo, FaultKind, FaultSpec};

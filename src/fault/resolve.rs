@@ -1,13 +1,16 @@
 //! From the faults of a file to those of a machine: every name found, every number checked.
 
-use super::effects::{Draws, Effect, Faults, Item, PARTS};
+use super::effects::{Draws, Effect, Fall, Faults, Item, PARTS, Release};
 use super::error::{FaultError, problem};
 use super::ranks::Ranks;
 use super::spec::{
-    DataLoaderStall, DegradedLink, Failed, FaultKind, FaultSpec, Flap, Jitter, RepeatSpec, SlowGpu,
+    Because, DataLoaderStall, DegradedLink, Failed, FallTo, Fallback, FaultKind, FaultSpec, Flap,
+    Jitter, OtherRelease, RepeatSpec, SlowGpu,
 };
 use super::window::{Repeat, Windows};
-use fabricsim_topology::{DeviceId, DeviceKind, Fault as Problem, LinkId, Topology, select};
+use fabricsim_topology::{
+    DeviceId, DeviceKind, Fault as Problem, LinkId, NodeId, Topology, select,
+};
 use fabricsim_units::Time;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -48,6 +51,10 @@ impl Faults {
                 FaultKind::Link(link) => scene.link(link, &format!("{at}.link")),
                 FaultKind::Flap(flap) => scene.flap(flap, &format!("{at}.flap")),
                 FaultKind::Failed(failed) => scene.failed(failed, &format!("{at}.failed")),
+                FaultKind::Fallback(fall) => scene.fallback(fall, &format!("{at}.fallback")),
+                FaultKind::OtherRelease(other) => {
+                    scene.other_release(other, &format!("{at}.other_release"));
+                }
             }
         }
         if !scene.problems.is_empty() {
@@ -308,6 +315,64 @@ impl Scene<'_> {
             let time = self.faults.failed.entry(device).or_insert(failed.at);
             *time = failed.at.min(*time);
         }
+    }
+
+    fn fallback(&mut self, fall: &Fallback, at: &str) {
+        let Some(to) = fall.to.or(fall.because.map(Because::to)) else {
+            let expected = "`because`, such as \"no_rdma_devices\", or `to`: staged, tcp or gloo";
+            self.wrong(at.to_owned(), "neither `because` nor `to`", expected);
+            return;
+        };
+        let nodes = match &fall.nodes {
+            None => (0..self.topology.nodes.len() as u32).map(NodeId).collect(),
+            Some(_) if to != FallTo::Staged => {
+                let expected =
+                    "no `nodes`: the ranks of a communicator have one network, so all fall back";
+                let found = format!("nodes, of a fall-back to {}", to.name());
+                self.wrong(format!("{at}.nodes"), found, expected);
+                return;
+            }
+            Some(text) => match self.nodes(text, &format!("{at}.nodes")) {
+                Some(nodes) => nodes,
+                None => return,
+            },
+        };
+        let why = fall
+            .because
+            .map_or_else(String::new, |why| format!(": {}", why.text()));
+        let place = fall.nodes.clone().unwrap_or_else(|| "all nodes".to_owned());
+        let what = format!("falls back to {}{why}", to.text());
+        self.add(what, place, Effect::Fallback(Fall { to, nodes }));
+    }
+
+    fn other_release(&mut self, other: &OtherRelease, at: &str) {
+        let Some(nodes) = self.nodes(&other.nodes, &format!("{at}.nodes")) else {
+            return;
+        };
+        let release = Release {
+            nodes,
+            nccl: other.nccl_version.clone(),
+            place: format!("{at}.nccl_version"),
+        };
+        let what = format!("NCCL {}", other.nccl_version);
+        self.add(what, other.nodes.clone(), Effect::OtherRelease(release));
+    }
+
+    /// Nodes by the devices that they consist of.
+    fn nodes(&mut self, text: &str, at: &str) -> Option<Vec<NodeId>> {
+        let devices = select::devices(self.topology, text, at);
+        let devices = self.noted(devices)?;
+        let mut nodes: Vec<NodeId> = devices
+            .into_iter()
+            .filter_map(|device| self.topology.node_of(device))
+            .collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        if nodes.is_empty() {
+            self.wrong(at.to_owned(), text, "nodes, such as `node1` or `node[0-3]`");
+            return None;
+        }
+        Some(nodes)
     }
 
     /// A CPU among the devices whose node would go on without it, as no node does: noted.

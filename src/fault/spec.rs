@@ -31,6 +31,139 @@ pub enum FaultKind {
     Flap(Flap),
     /// Devices that fail and stay failed: GPUs, NICs, NVSwitches, switches or whole nodes.
     Failed(Failed),
+    /// A slower way that software takes without an error.
+    Fallback(Fallback),
+    /// Nodes with another release of NCCL, with which none of the others talks.
+    OtherRelease(OtherRelease),
+}
+
+/// A slower way that software takes without an error. Needs `because`, `to`, or both.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fallback {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// What is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<Because>,
+    /// What is taken instead; what follows from `because` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<FallTo>,
+    /// On which nodes, such as `node[0-3]`; all if absent. Only interfaces that go through host memory
+    /// may be some nodes' alone: all ranks have one network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
+}
+
+/// Why software takes a slower way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Because {
+    /// The module nvidia_peermem is not loaded: interfaces do not reach GPU memory.
+    NoPeermem,
+    /// A container without `/dev/infiniband`: NCCL finds no verbs.
+    NoRdmaDevices,
+    /// The network's library or plugin is of a version that NCCL does not load.
+    VersionMismatch,
+    /// The process group was made with Gloo.
+    GlooBackend,
+}
+
+impl Because {
+    /// All of them.
+    pub const ALL: [Because; 4] = [
+        Because::NoPeermem,
+        Because::NoRdmaDevices,
+        Because::VersionMismatch,
+        Because::GlooBackend,
+    ];
+
+    /// What files and flags call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Because::NoPeermem => "no_peermem",
+            Because::NoRdmaDevices => "no_rdma_devices",
+            Because::VersionMismatch => "version_mismatch",
+            Because::GlooBackend => "gloo_backend",
+        }
+    }
+
+    /// What is taken then.
+    #[must_use]
+    pub const fn to(self) -> FallTo {
+        match self {
+            Because::NoPeermem => FallTo::Staged,
+            Because::NoRdmaDevices | Because::VersionMismatch => FallTo::Tcp,
+            Because::GlooBackend => FallTo::Gloo,
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Because::NoPeermem => "nvidia_peermem is not loaded",
+            Because::NoRdmaDevices => "no RDMA devices in the container",
+            Because::VersionMismatch => {
+                "the network's library is of a version that NCCL does not load"
+            }
+            Because::GlooBackend => "the process group was made with Gloo",
+        }
+    }
+}
+
+/// The slower way.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum FallTo {
+    /// RDMA through host memory, without GPUDirect.
+    Staged,
+    /// NCCL over sockets.
+    Tcp,
+    /// Gloo: a ring of processes in host memory, over sockets.
+    Gloo,
+}
+
+impl FallTo {
+    /// All of them.
+    pub const ALL: [FallTo; 3] = [FallTo::Staged, FallTo::Tcp, FallTo::Gloo];
+
+    /// What files and flags call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            FallTo::Staged => "staged",
+            FallTo::Tcp => "tcp",
+            FallTo::Gloo => "gloo",
+        }
+    }
+
+    /// For people, with what a log says of it.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            FallTo::Staged => "RDMA through host memory (NCCL's log has no GDRDMA)",
+            FallTo::Tcp => "TCP (NCCL's log says NET/Socket)",
+            FallTo::Gloo => "Gloo over TCP (there is no log of NCCL)",
+        }
+    }
+}
+
+/// Nodes with another release of NCCL.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OtherRelease {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// Which nodes, such as `node1`.
+    pub nodes: String,
+    /// Their release, such as `2.27.3`.
+    pub nccl_version: String,
 }
 
 /// GPUs that compute slowly.

@@ -190,6 +190,7 @@ impl<'t> Communicator<'t> {
         let near = match sockets {
             // All goes through host memory, which is beyond the root complex.
             Some(_) => PathType::Phb,
+            None if !env.staged.is_empty() => PathType::Phb,
             None => worst_nic_path(topology, &router, &gpus, &hosts),
         };
         // Before 2.27 paths over C2C were like any through a CPU.
@@ -310,6 +311,13 @@ impl<'t> Communicator<'t> {
         forced: Forced,
     ) -> Result<Planned, NcclError> {
         let bytes = collective.actual_bytes(bytes, self.ranks());
+        if self.env.gloo
+            && forced == Forced::default()
+            && Algorithm::CpuRing.serves(collective)
+            && self.hosts.len() > 1
+        {
+            return self.host_ring(collective, bytes);
+        }
         if collective.is_point_to_point() {
             let ordinary = forced
                 .algorithm

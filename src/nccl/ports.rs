@@ -25,6 +25,8 @@ pub(super) struct Port {
     pub(super) data: Route,
     /// Between GPU and CPU, in the direction of the data.
     pub(super) notice: Route,
+    /// Of a GPU that reads what has come out of host memory: from asking for it to its leaving there.
+    pub(super) request: Time,
     /// Through the interface.
     pub(super) transit: Time,
     /// What the interface asks of who sends.
@@ -129,7 +131,11 @@ impl Ways<'_> {
         nic: DeviceId,
         end: End,
     ) -> Result<PortId, NcclError> {
-        let copied = self.router().copied(gpu, nic);
+        // Nodes that are copies of each other may still be driven otherwise.
+        let alike = |&(first, ..): &(DeviceId, DeviceId, Shift)| {
+            self.is_staged(first) == self.is_staged(gpu)
+        };
+        let copied = self.router().copied(gpu, nic).filter(alike);
         let (first_gpu, first_nic, shift) = copied.unwrap_or((gpu, nic, Shift::default()));
         let key = (first_gpu, first_nic, end);
         if let Some(&index) = self.ports.known.get(&key) {
@@ -153,6 +159,12 @@ impl Ways<'_> {
         let (data, notice) = match end {
             End::Sends => (router.local(memory, nic)?, router.local(gpu, cpu)?),
             End::Receives => (router.local(nic, memory)?, router.local(cpu, gpu)?),
+        };
+        let request = match end {
+            End::Receives if !direct && self.is_held_back(gpu, nic) => {
+                router.local(gpu, cpu)?.latency
+            }
+            _ => Time::ZERO,
         };
         let topology = self.topology();
         let model = topology.nic_model(nic);
@@ -178,6 +190,7 @@ impl Ways<'_> {
             cpu,
             data,
             notice,
+            request,
             transit: topology.transit_latency(nic),
             message_overhead: topology.message_overhead(cpu, nic),
             inline: inline.map_or((0, Time::ZERO), |i| (i.up_to.value.get(), i.time.value)),

@@ -209,6 +209,8 @@ pub enum NoCost {
     PlannedAround,
     /// It touches no GPU that takes part.
     NotInvolved,
+    /// Nothing goes another way: nothing leaves a node, or the machine has no faster one.
+    SameWay,
 }
 
 impl NoCost {
@@ -223,6 +225,7 @@ impl NoCost {
             NoCost::OthersTakeLonger => "others take at least as long at the same time",
             NoCost::PlannedAround => "NCCL plans around what has failed and is as fast",
             NoCost::NotInvolved => "it touches no GPU that takes part",
+            NoCost::SameWay => "nothing goes another way for it",
         }
     }
 }

@@ -2,24 +2,33 @@
 
 use super::valid::ValidCollective;
 use crate::error::ScenarioError;
+use crate::fallback::fallen;
 use fabricsim_budget::Memory;
 use fabricsim_collective::{Collective, Matrix, MscclAlgorithm};
 use fabricsim_engine::SimError;
+use fabricsim_fault::Faults;
 use fabricsim_nccl::{Communicator, Forced, NcclError, Planned};
 use fabricsim_topology::{LinkId, Router};
 
-/// The ranks, which NCCL joins without seeing at all what is gone for good before it begins.
+/// The ranks, which NCCL joins without seeing at all what is gone for good before it begins, and
+/// which fall back to slower ways.
 pub(super) fn ranks_around<'s>(
     spec: &'s ValidCollective,
-    gone: Vec<LinkId>,
+    faults: &Faults,
     memory: &Memory,
 ) -> Result<Communicator<'s>, ScenarioError> {
+    let gone: Vec<LinkId> = faults.gone_links().collect();
     let around = !gone.is_empty();
     let mut router = Router::new(&spec.topology, spec.seed);
     if !gone.is_empty() {
         router = router.avoiding(gone);
     }
-    let made = Communicator::of(&spec.topology, spec.gpus.clone(), &spec.env, router);
+    let made = Communicator::of(
+        &spec.topology,
+        spec.gpus.clone(),
+        &fallen(&spec.env, faults),
+        router,
+    );
     let made = made.map_err(|source| match around {
         true => ScenarioError::planned_around(&spec.faults, &source),
         false => source.into(),

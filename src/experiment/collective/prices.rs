@@ -6,7 +6,7 @@ use super::valid::ValidCollective;
 use crate::error::ScenarioError;
 use crate::prices::{self, fault_costs, joins_switches};
 use fabricsim_budget::Memory;
-use fabricsim_fault::Faults;
+use fabricsim_fault::{Fall, Faults};
 use fabricsim_nccl::{Communicator, Planned};
 use fabricsim_report::cause::{FaultCost, NoCost};
 use fabricsim_topology::{LinkFamily, LinkId};
@@ -17,8 +17,15 @@ use std::collections::BTreeMap;
 pub(super) struct Prices<'s> {
     spec: &'s ValidCollective,
     memory: &'s Memory,
-    /// NCCL's ranks by what is gone, where that is not what is gone with all faults.
-    ranks: BTreeMap<Vec<LinkId>, Communicator<'s>>,
+    /// NCCL's ranks by what is gone and what falls back, where that is not so with all faults.
+    ranks: BTreeMap<Planning, Communicator<'s>>,
+}
+
+/// What NCCL plans by.
+type Planning = (Vec<LinkId>, Vec<Fall>);
+
+fn planning(faults: &Faults) -> Planning {
+    (faults.gone_links().collect(), faults.falls())
 }
 
 /// What one of these runs takes, and what crosses its links.
@@ -74,16 +81,16 @@ impl<'s> Prices<'s> {
         timing: Timing<'_>,
     ) -> Result<Against, ScenarioError> {
         let spec = self.spec;
-        let gone: Vec<LinkId> = faults.gone_links().collect();
+        let by = planning(faults);
         let other;
-        let planned = if gone.iter().copied().eq(spec.faults.gone_links()) {
+        let planned = if by == planning(&spec.faults) {
             planned
         } else {
-            let ranks = match self.ranks.remove(&gone) {
+            let ranks = match self.ranks.remove(&by) {
                 Some(ranks) => ranks,
-                None => ranks_around(spec, gone.clone(), self.memory)?,
+                None => ranks_around(spec, faults, self.memory)?,
             };
-            let ranks = self.ranks.entry(gone).or_insert(ranks);
+            let ranks = self.ranks.entry(by).or_insert(ranks);
             other = communicator_plan(spec, ranks, size)?;
             other.as_ref().unwrap_or(planned)
         };
@@ -108,6 +115,9 @@ fn why_free(spec: &ValidCollective, fault: usize, timed: &Timed, against: &Again
     let faults = &spec.faults;
     if faults.begins_after(fault, timed.outcome.end()) {
         return NoCost::TooLate;
+    }
+    if faults.is_fall(fault) {
+        return NoCost::SameWay;
     }
     if faults.ranks_of(fault).next().is_some() {
         return NoCost::OthersTakeLonger;

@@ -54,8 +54,7 @@ pub(crate) fn run_collective(
 ) -> Result<CollectiveRun, ScenarioError> {
     let memory = budget.memory.estimating();
     let _machine = memory.hold(Purpose::Machine, machine_footprint(&spec.topology))?;
-    let gone: Vec<LinkId> = spec.faults.gone_links().collect();
-    let mut communicator = ranks_around(spec, gone, &memory)?;
+    let mut communicator = ranks_around(spec, &spec.faults, &memory)?;
     let mut prices = Prices::new(spec, &memory);
     let variant = described(name, spec, &communicator);
     let mut result = nothing_yet(spec, &communicator);

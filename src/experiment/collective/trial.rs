@@ -10,7 +10,6 @@ use fabricsim_fault::Faults;
 use fabricsim_nccl::{Candidate, Communicator, Forced};
 use fabricsim_record::causes;
 use fabricsim_report::cause::Causes;
-use fabricsim_topology::LinkId;
 
 /// Ranks of a collective that are joined once and timed as often as is asked for.
 pub(super) struct Trial<'s> {
@@ -28,8 +27,7 @@ impl<'s> Trial<'s> {
         faults: Faults,
         budget: &'s Budget,
     ) -> Result<Self, ScenarioError> {
-        let gone: Vec<LinkId> = faults.gone_links().collect();
-        let communicator = ranks_around(spec, gone, &budget.memory.estimating())?;
+        let communicator = ranks_around(spec, &faults, &budget.memory.estimating())?;
         Ok(Trial {
             spec,
             faults,

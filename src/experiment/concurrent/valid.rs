@@ -2,6 +2,7 @@
 
 use crate::collective::{What, check_matrix, check_memory, msccl, sizes};
 use crate::error::ScenarioError;
+use crate::fallback::fallen;
 use crate::refusal::{fault, refusal, refuse};
 use crate::serving::{ValidServing, serving_on};
 use crate::site::{At, Site, site};
@@ -218,7 +219,7 @@ fn part(
     (folder, origin): (&Path, &str),
 ) -> Result<ValidPart, ScenarioError> {
     let gpus: Vec<DeviceId> = ranks.iter().map(|&rank| site.gpus[rank as usize]).collect();
-    let mut env = site.env.clone();
+    let mut env = fallen(&site.env, &site.faults).into_owned();
     let work = match &job.job {
         JobSpec::Collective(asked) => {
             env.register(asked.registered);

@@ -3,6 +3,7 @@
 use super::pools::{Chosen, pools};
 use super::{requests, tiers};
 use crate::error::ScenarioError;
+use crate::fallback::fallen;
 use crate::refusal::{fault, refusal, refuse};
 use crate::site::{At, Site, site};
 use crate::spec::ScenarioSpec;
@@ -122,8 +123,8 @@ pub(crate) fn serving_on(
         notes: site.notes,
         topology: site.topology,
         gpus: site.gpus,
+        env: fallen(&site.env, &site.faults).into_owned(),
         faults: site.faults,
-        env: site.env,
         spec: job.clone(),
         model_name,
         pools,

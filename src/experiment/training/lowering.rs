@@ -2,19 +2,20 @@
 
 use super::valid::ValidTraining;
 use crate::ScenarioError;
+use crate::fallback::fallen;
 use crate::footprint::{communications_footprint, machine_footprint, task_footprints};
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_engine::job::{JobError, Rehearsals, Rehearsed};
-use fabricsim_fault::Faults;
+use fabricsim_fault::{Fall, Faults};
 use fabricsim_topology::LinkId;
 use fabricsim_workload::exchanges::AlikeNumbers;
 use fabricsim_workload::training::lower::{Lowered, Surroundings, lower};
 use std::collections::BTreeMap;
 
-/// What runs of one variant under several faults share, by the links that are gone before the job begins:
-/// what its communications take alone. Other faults do not change that.
+/// What runs of one variant under several faults share, by the links that are gone before the job begins
+/// and what falls back: what its communications take alone. Other faults do not change that.
 #[derive(Default)]
-pub(super) struct Shared(BTreeMap<Vec<LinkId>, (AlikeNumbers, Rehearsals)>);
+pub(super) struct Shared(BTreeMap<(Vec<LinkId>, Vec<Fall>), (AlikeNumbers, Rehearsals)>);
 
 /// A variant's tasks under some faults, and its communications alone.
 pub(super) struct Ready {
@@ -33,8 +34,8 @@ impl Shared {
         faults: &Faults,
         (seed, budget): (u64, &Budget),
     ) -> Result<Ready, ScenarioError> {
-        let dead: Vec<LinkId> = faults.gone_links().collect();
-        let (numbers, rehearsals) = self.0.entry(dead).or_default();
+        let by = (faults.gone_links().collect(), faults.falls());
+        let (numbers, rehearsals) = self.0.entry(by).or_default();
         let lowered = lowered_under(variant, faults, (seed, budget), numbers)?;
         let rate = |link| variant.topology.rate(link);
         let rehearsed = rehearsals.rehearse(&lowered.job, rate, budget);
@@ -66,7 +67,7 @@ pub(super) fn lowered_under(
         &variant.training,
         &variant.topology,
         &variant.gpus,
-        &variant.env,
+        &fallen(&variant.env, faults),
         Surroundings {
             seed,
             marks: &marks,

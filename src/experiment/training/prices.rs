@@ -99,6 +99,9 @@ fn why_free(variant: &ValidTraining, fault: usize, time: Time, against: &Against
     if faults.begins_after(fault, time) {
         return NoCost::TooLate;
     }
+    if faults.is_fall(fault) {
+        return NoCost::SameWay;
+    }
     if faults.ranks_of(fault).next().is_some() {
         return NoCost::OthersTakeLonger;
     }

@@ -16,7 +16,7 @@ use super::registration::Registration;
 use super::version::Version;
 use fabricsim_collective::Collective;
 use fabricsim_plan::ProtocolKind;
-use fabricsim_topology::PathType;
+use fabricsim_topology::{NodeId, PathType};
 use fabricsim_units::Bytes;
 pub use network::{Net, SocketEnv};
 use std::fmt;
@@ -98,6 +98,11 @@ pub struct Env {
     pub net: Net,
     /// Variables of the socket transport.
     pub sockets: SocketEnv,
+    /// Nodes whose interfaces do not reach GPU memory, whatever their hardware could, in order (not a
+    /// variable of NCCL's).
+    pub staged: Vec<NodeId>,
+    /// Gloo does what it can in place of NCCL (not a variable of NCCL's).
+    pub gloo: bool,
     /// Connections between hosts are sockets: found on a machine, see [`Env::over_sockets`].
     pub over_sockets: bool,
     /// `NCCL_MIN_P2P_NCHANNELS`.
@@ -198,6 +203,8 @@ impl Default for Env {
             nics: None,
             net: Net::Own,
             sockets: SocketEnv::default(),
+            staged: Vec::new(),
+            gloo: false,
             over_sockets: false,
             min_p2p_channels: 1,
             max_p2p_channels: MOST_CHANNELS,

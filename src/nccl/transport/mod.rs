@@ -19,7 +19,7 @@ use fabricsim_plan::{
 };
 use fabricsim_topology::architecture::HopModel;
 use fabricsim_topology::spec::RoutingPolicy;
-use fabricsim_topology::{DeviceId, Hop, PathType, Router, Share, Topology};
+use fabricsim_topology::{DeviceId, Hop, NodeId, PathType, Router, Share, Topology};
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use groups::Groups;
 use inside::Inside;
@@ -123,6 +123,8 @@ pub(super) struct Ways<'t> {
     rules: Rules,
     /// All that leaves a host goes over these.
     sockets: Option<Sockets>,
+    /// Nodes whose interfaces do not reach GPU memory, in order.
+    staged: Vec<NodeId>,
 }
 
 /// What the environment says of transports.
@@ -136,6 +138,8 @@ struct Rules {
     through_gpus: bool,
     /// Farthest path on which an interface reads and writes GPU memory.
     gdr_level: PathType,
+    /// … where nothing was said of it.
+    usual_gdr_level: PathType,
     /// … reads.
     gdr_read: bool,
     /// Queue pairs of a connection; none counts where another plugin brings its own transport.
@@ -172,12 +176,20 @@ impl<'t> Ways<'t> {
                 shared_memory: !env.shm_disable,
                 through_gpus: !env.nvb_disable,
                 gdr_level: env.gdr_level.unwrap_or(default),
+                usual_gdr_level: default,
                 gdr_read: env.gdr_read.unwrap_or(true),
                 // SHARP's plugin moves sends and receives too, and its rings reach the wire.
                 queue_pairs: (!env.collnet).then_some(env.queue_pairs),
             },
             sockets,
+            staged: env.staged.clone(),
         }
+    }
+
+    /// Whether a device's node has interfaces that do not reach GPU memory, though they could.
+    pub(super) fn is_staged(&self, device: DeviceId) -> bool {
+        let node = self.topology.node_of(device);
+        !self.staged.is_empty() && node.is_some_and(|node| self.staged.binary_search(&node).is_ok())
     }
 
     pub(super) fn into_router(self) -> Router<'t> {
@@ -247,8 +259,12 @@ impl<'t> Ways<'t> {
         let (sender, receiver) = (self.ports.of(from), self.ports.of(to));
         let interfaces = sender.transit + receiver.transit;
         let kernels = self.sockets.map_or(Time::ZERO, |sockets| sockets.latency);
-        let latency =
-            sender.data.latency + interfaces + crossing.latency + receiver.data.latency + kernels;
+        let latency = sender.data.latency
+            + interfaces
+            + crossing.latency
+            + receiver.data.latency
+            + kernels
+            + receiver.request;
         let notice = receiver.notice.latency;
         let (sends_directly, receives_directly) = (sender.direct, receiver.direct);
         let mut net = Net {
@@ -300,6 +316,7 @@ impl<'t> Ways<'t> {
         allowed: bool,
     ) -> Result<(bool, DeviceId), NcclError> {
         let direct = allowed
+            && !self.is_staged(gpu)
             && self.topology.gpu_direct(gpu, nic)
             && nic_path(self.topology, &self.router, gpu, nic) <= self.rules.gdr_level;
         Ok(if direct {
@@ -307,6 +324,13 @@ impl<'t> Ways<'t> {
         } else {
             (false, self.cpu_of(gpu)?)
         })
+    }
+
+    /// An interface would reach a GPU's memory, and may not: by a variable, or for want of a driver.
+    /// Machines that never do so have what it costs in their interfaces' figures.
+    pub(super) fn is_held_back(&self, gpu: DeviceId, nic: DeviceId) -> bool {
+        let near = || nic_path(self.topology, &self.router, gpu, nic) <= self.rules.usual_gdr_level;
+        self.sockets.is_none() && self.topology.gpu_direct(gpu, nic) && near()
     }
 
     pub(super) fn cpu_of(&self, gpu: DeviceId) -> Result<DeviceId, NcclError> {
