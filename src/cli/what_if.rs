@@ -1,9 +1,10 @@
 //! What-ifs on the command line, of any job: what is slow, fails or is away, other sizes of the machine.
 
-use super::CliError;
+use super::{CliError, one_of};
 use fabricsim_experiment::compare::filling;
 use fabricsim_experiment::{Because, FallTo};
 use fabricsim_experiment::{Scenario, TopologyRef, changed, machine_of};
+use fabricsim_nccl::Binding;
 use fabricsim_topology::compact::{Changes, compact};
 use fabricsim_topology::{Mtu, load};
 use fabricsim_units::Time;
@@ -64,6 +65,10 @@ pub(super) struct WhatIfArgs {
     /// interfaces `no_peermem@node1`; may be repeated. `compare` sets each beside the machine without it
     #[arg(long, value_name = "WAY[@NODES]")]
     fallback: Vec<String>,
+    /// Where the launcher binds the process of each GPU: `near` it, `far` on another socket, or on
+    /// `one_core`, which its threads share
+    #[arg(long, value_name = "WHERE", value_parser = one_of(&Binding::ALL, Binding::name))]
+    binding: Option<Binding>,
     /// Ports down : up of leaf switches, in every fabric of a shipped machine that has such a ratio
     #[arg(long, value_name = "RATIO")]
     oversubscription: Option<f64>,
@@ -86,7 +91,8 @@ impl WhatIfArgs {
     pub(super) fn apply(&self, scenario: Scenario) -> Result<Scenario, CliError> {
         let faults = self.faults()?;
         let allocation = self.allocation();
-        let same_machine = self.oversubscription.is_none() && self.mtu.is_none();
+        let places = [self.mtu.is_some(), self.binding.is_some()];
+        let same_machine = self.oversubscription.is_none() && places == [false; 2];
         if faults.is_empty() && same_machine && allocation.is_empty() {
             return Ok(scenario);
         }
@@ -108,6 +114,9 @@ impl WhatIfArgs {
         }
         if let Some(mtu) = self.mtu {
             map.insert("mtu".into(), json!(mtu));
+        }
+        if let Some(binding) = self.binding {
+            map.insert("host".into(), json!({ "binding": binding }));
         }
         if let Some(ratio) = self.oversubscription {
             let inline = oversubscribed(&scenario.spec.topology, ratio)?;
@@ -175,6 +184,9 @@ impl WhatIfArgs {
         }
         if let Some(mtu) = self.mtu {
             places.insert("mtu".to_owned(), json!(mtu));
+        }
+        if let Some(binding) = self.binding {
+            places.insert("host".to_owned(), json!({ "binding": binding }));
         }
         if let Some(ratio) = self.oversubscription {
             places.insert("oversubscription".to_owned(), json!(ratio));

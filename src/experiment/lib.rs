@@ -48,8 +48,8 @@ pub mod links {
 pub use serving::{ValidPool, ValidServing};
 pub use site::{Machines, machine_of};
 pub use spec::{
-    CollectiveSpec, ConcurrentSpec, EnvValue, JobSpec, ScenarioSpec, SizesSpec, TopologyRef,
-    VariantSpec, scenario_schema,
+    CollectiveSpec, ConcurrentSpec, EnvValue, HostSpec, JobSpec, ScenarioSpec, SizesSpec,
+    TopologyRef, VariantSpec, scenario_schema,
 };
 pub use tariff::{Tariff, not_a_pue};
 pub use training::{ValidTraining, memory};

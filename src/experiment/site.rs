@@ -280,6 +280,7 @@ pub(crate) fn environment(
         })?;
         env.graph = Some(GraphFile::parse(&text, &path.display().to_string())?);
     }
+    env.binding = spec.host.unwrap_or_default().binding;
     match spec.ranks_per_process {
         None => {}
         Some(0) => faults.push(fault("ranks_per_process", "0".into(), "1 or more")),

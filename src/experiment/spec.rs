@@ -7,7 +7,7 @@ use crate::allocation::AllocationSpec;
 use fabricsim_collective::Collective;
 use fabricsim_fault::goodput::LongRunSpec;
 use fabricsim_fault::{FaultSpec, Ranks};
-use fabricsim_nccl::{Algorithm, Registration};
+use fabricsim_nccl::{Algorithm, Binding, Registration};
 use fabricsim_plan::ProtocolKind;
 use fabricsim_topology::{Mtu, TopologySpec};
 use fabricsim_units::{Bytes, Time};
@@ -53,6 +53,9 @@ pub struct ScenarioSpec {
     /// say if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<Mtu>,
+    /// What the hosts do with its processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostSpec>,
     /// What runs on the machine.
     pub job: JobSpec,
     /// NCCL's environment variables.
@@ -110,6 +113,7 @@ impl ScenarioSpec {
             gpus_per_node: None,
             allocation: None,
             mtu: None,
+            host: None,
             job,
             environment: BTreeMap::new(),
             nccl_version: None,
@@ -124,6 +128,16 @@ impl ScenarioSpec {
             outputs: None,
         }
     }
+}
+
+/// What hosts do with processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostSpec {
+    /// Where the launcher binds the process of each GPU; near that if absent. With
+    /// `NCCL_IGNORE_CPU_AFFINITY=1` NCCL's threads run near it anyway.
+    #[serde(default)]
+    pub binding: Binding,
 }
 
 /// Where the machine is described.

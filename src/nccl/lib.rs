@@ -40,7 +40,7 @@ mod version;
 pub use algorithm::Algorithm;
 pub use choice::{Candidate, Expected};
 pub use communicator::{Communicator, Forced, Planned};
-pub use env::{Env, Net, NicFilter, SocketEnv, WithoutEffect};
+pub use env::{Binding, Env, Net, NicFilter, SocketEnv, WithoutEffect};
 pub use error::NcclError;
 pub use graph_file::{Channel, Graph, GraphFile, GraphGpu, Pattern};
 pub use interfaces::unknown_interfaces;

@@ -87,6 +87,11 @@ pub(super) struct PortId {
     shift: Shift,
 }
 
+/// A time of a thread that has so many thousandths of its core.
+fn slowed(time: Time, part: u64) -> Time {
+    Time::from_picos(time.times(1000).picos() / part.max(1))
+}
+
 /// Which end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum End {
@@ -192,7 +197,8 @@ impl Ways<'_> {
             notice,
             request,
             transit: topology.transit_latency(nic),
-            message_overhead: topology.message_overhead(cpu, nic),
+            // A thread that shares its core takes longer.
+            message_overhead: slowed(topology.message_overhead(cpu, nic), self.core_part()),
             inline: inline.map_or((0, Time::ZERO), |i| (i.up_to.value.get(), i.time.value)),
             fetch: fetch.unwrap_or((0, Time::ZERO)),
             handshake: handshake.map_or(Handshake::NONE, Handshake::new),

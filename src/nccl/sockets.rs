@@ -6,10 +6,13 @@
 //! outside of AWS and Google, the proxy thread itself does, on the control socket. Interfaces reach
 //! host memory only.
 
-use super::env::{Env, Net};
+use super::env::{Binding, Env, Net};
 use fabricsim_topology::hardware::{DeviceModel, NicProtocol};
-use fabricsim_topology::{Mtu, Topology, sockets};
+use fabricsim_topology::{
+    DeviceId, DeviceKind, LinkFamily, Mtu, NodeId, SocketModel, Topology, sockets,
+};
 use fabricsim_units::{Bandwidth, Bytes, Time};
+use std::cmp::Reverse;
 
 /// Most helper threads of a connection (NCCL: `MAX_THREADS`).
 const MOST_THREADS: u32 = 16;
@@ -40,6 +43,47 @@ pub(super) struct Sockets {
     wake: Time,
     /// Bytes of a flow that may be under way.
     window: Bytes,
+    /// Thousandths of a core that a GPU's threads have, all together.
+    cores: u64,
+}
+
+/// The CPU of a node that is farthest from another one of it, if there are others: over the slowest
+/// link between sockets.
+pub(super) fn farthest_cpu(topology: &Topology, near: DeviceId) -> Option<DeviceId> {
+    let links = topology.links_from(near).into_iter();
+    let others = links.filter(|&(link, to)| {
+        topology.family(link) == LinkFamily::Socket
+            && topology.device(to).kind == DeviceKind::Cpu
+            && topology.node_of(to) == topology.node_of(near)
+    });
+    let far = others.max_by_key(|&(link, to)| (topology.latency(link), Reverse(to)));
+    far.map(|(_, to)| to)
+}
+
+/// Thousandths of a core that each GPU's threads have: all cores of the CPU with most GPUs, or a part of one.
+fn cores(topology: &Topology, env: &Env, model: &SocketModel) -> u64 {
+    if env.threads_at() == Binding::OneCore {
+        return (model.shared_core.value * 1000.0).round() as u64;
+    }
+    let cpus = topology
+        .devices()
+        .filter_map(|(id, _)| match topology.device_model(id) {
+            DeviceModel::Cpu(cpu) => {
+                Some((topology.node_of(id)?, u64::from(cpu.cores.as_ref()?.value)))
+            }
+            _ => None,
+        });
+    // Nodes are mostly alike: the first one stands for all.
+    let of_first: Vec<(NodeId, u64)> = cpus.take_while(|(node, _)| node.index() == 0).collect();
+    let cores: u64 = of_first.iter().map(|(_, cores)| cores).sum();
+    let gpus = topology
+        .nodes
+        .first()
+        .map_or(1, |node| node.gpus.len().max(1)) as u64;
+    match cores {
+        0 => u64::MAX,
+        cores => cores * 1000 / gpus,
+    }
 }
 
 /// Whether connections between hosts are sockets.
@@ -93,6 +137,14 @@ fn counts(topology: &Topology, env: &Env) -> (u32, u32, Option<String>) {
     (threads, fits * threads.max(1), told)
 }
 
+/// Whether GPUs have CPUs that are not theirs.
+fn has_far_cpus(topology: &Topology) -> bool {
+    let sockets = topology.links().map(|(link, _)| link);
+    sockets
+        .into_iter()
+        .any(|link| topology.family(link) == LinkFamily::Socket)
+}
+
 /// What is to be said of the variables of sockets on a machine.
 #[must_use]
 pub fn socket_warnings(topology: &Topology, env: &Env) -> Vec<String> {
@@ -104,6 +156,9 @@ pub fn socket_warnings(topology: &Topology, env: &Env) -> Vec<String> {
              NCCL_NET=Socket would take sockets in place of its plugin"
                 .to_owned(),
         );
+    }
+    if env.binding == Binding::Far && !has_far_cpus(topology) {
+        told.push("threads cannot run far from their GPUs: no node has another CPU".to_owned());
     }
     if over {
         told.extend(counts(topology, env).2);
@@ -151,6 +206,7 @@ impl Sockets {
             latency: tcp.latency.value,
             wake: tcp.helper_wake.value,
             window: buffers[0].min(buffers[1]),
+            cores: cores(topology, env, model),
         })
     }
 
@@ -172,8 +228,14 @@ impl Sockets {
         round_trip: Time,
     ) -> Bandwidth {
         let flow = self.flow.min(self.window_rate(round_trip)).bytes_per_sec();
+        let served = u64::from(served.max(1));
+        // What so many cores move, for each connection of a GPU.
+        let of_cores = |cores: u64| {
+            let all = u128::from(self.flow.bytes_per_sec()) * u128::from(cores) / 1000;
+            u64::try_from(all / u128::from(served)).unwrap_or(u64::MAX)
+        };
         if self.threads == 0 {
-            let core = self.flow.bytes_per_sec() / u64::from(served.max(1));
+            let core = of_cores(self.cores.min(1000));
             return Bandwidth::from_bytes_per_sec(flow.min(core).max(1));
         }
         let tasks = bytes.div_ceil(self.task.get().max(1)).max(1);
@@ -185,7 +247,7 @@ impl Sockets {
         };
         let threads = busy.min(u64::from(self.threads));
         let moved = self.helper.bytes_per_sec() * threads;
-        Bandwidth::from_bytes_per_sec(flows.min(moved).max(1))
+        Bandwidth::from_bytes_per_sec(flows.min(moved).min(of_cores(self.cores)).max(1))
     }
 
     /// A window's bytes in each round trip.
@@ -291,7 +353,7 @@ mod tests {
                 ("NCCL_NSOCKS_PERTHREAD", each),
             ];
             let found = sockets_of("dgx-h100", &variables).unwrap();
-            found.rate(7, (1, message), soon).gb_per_sec()
+            found.rate(4, (1, message), soon).gb_per_sec()
         };
         assert_eq!(helped("1", "1", 1 << 20), 1.25);
         assert_eq!(helped("4", "1", 1 << 20), 5.0);

@@ -350,6 +350,9 @@ pub struct CpuModel {
     /// Whether GPUs may reach each other's memory through this root complex.
     #[serde(default)]
     pub peer_to_peer: bool,
+    /// Its cores, without counting their hyper-threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<Sourced<u32>>,
     /// Memory bandwidth of the socket, shared by reads and writes.
     pub memory_bandwidth: Sourced<Bandwidth>,
     /// Through the root complex, one way.

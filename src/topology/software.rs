@@ -22,6 +22,8 @@ pub struct SocketModel {
     pub wake: Sourced<Time>,
     /// The kernels' TCP, and NCCL's threads above it.
     pub tcp: TcpModel,
+    /// The part of a core that is left to a thread which shares it with others of its process, 0 to 1.
+    pub shared_core: Sourced<f64>,
     /// Bytes of a result that one core adds or copies.
     pub core_rate: Sourced<Bandwidth>,
     /// Between two processes of a host, beyond the wires.
@@ -258,6 +260,7 @@ mod tests {
             &model.tcp.send_buffer.source,
             &model.tcp.packet.source,
             &model.tcp.merged.source,
+            &model.shared_core.source,
             &model.core_rate.source,
             &model.handover.source,
             &model.copy_start.source,

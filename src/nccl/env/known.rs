@@ -37,7 +37,6 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
             "NCCL_COMM_BLOCKING",
             "NCCL_HOSTID",
             "NCCL_CONF_FILE",
-            "NCCL_IGNORE_CPU_AFFINITY",
         ],
         "changes no bytes and no route in this model",
     ),
@@ -105,7 +104,8 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
 ];
 
 /// Variables that [`super::Env`] acts on, to find what a misspelt one may have meant.
-const WITH_EFFECT: [&str; 60] = [
+const WITH_EFFECT: [&str; 61] = [
+    "NCCL_IGNORE_CPU_AFFINITY",
     "NCCL_NET",
     "NCCL_IB_DISABLE",
     "NCCL_SOCKET_IFNAME",

@@ -18,7 +18,7 @@ use fabricsim_collective::Collective;
 use fabricsim_plan::ProtocolKind;
 use fabricsim_topology::{NodeId, PathType};
 use fabricsim_units::Bytes;
-pub use network::{Net, SocketEnv};
+pub use network::{Binding, Net, SocketEnv};
 use std::fmt;
 use values::{ByFunction, Value};
 
@@ -98,6 +98,10 @@ pub struct Env {
     pub net: Net,
     /// Variables of the socket transport.
     pub sockets: SocketEnv,
+    /// Where the launcher has bound processes (not a variable of NCCL's).
+    pub binding: Binding,
+    /// `NCCL_IGNORE_CPU_AFFINITY`: NCCL binds its threads near the GPU whatever the launcher did.
+    pub ignore_affinity: bool,
     /// Nodes whose interfaces do not reach GPU memory, whatever their hardware could, in order (not a
     /// variable of NCCL's).
     pub staged: Vec<NodeId>,
@@ -203,6 +207,8 @@ impl Default for Env {
             nics: None,
             net: Net::Own,
             sockets: SocketEnv::default(),
+            binding: Binding::Near,
+            ignore_affinity: false,
             staged: Vec::new(),
             gloo: false,
             over_sockets: false,
@@ -314,6 +320,7 @@ impl Env {
             "NCCL_MNNVL_ENABLE" => self.mnnvl = value.number(0u8, 2)? != 0,
             "NCCL_IB_HCA" => self.nics = Some(NicFilter::parse(value)?),
             "NCCL_NET" => self.choose_net(value.text),
+            "NCCL_IGNORE_CPU_AFFINITY" => self.ignore_affinity = value.switch()?,
             "NCCL_IB_DISABLE" => {
                 if value.switch()? && self.net == Net::Own {
                     self.net = Net::NoVerbs;
@@ -349,6 +356,15 @@ impl Env {
             _ => return self.sockets.set(value),
         }
         Ok(true)
+    }
+
+    /// Where NCCL's threads run.
+    #[must_use]
+    pub fn threads_at(&self) -> Binding {
+        match self.ignore_affinity {
+            true => Binding::Near,
+            false => self.binding,
+        }
     }
 
     /// `NCCL_NET`.

@@ -3,6 +3,8 @@
 use super::{NicFilter, Value};
 use crate::error::NcclError;
 use fabricsim_units::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// What may move bytes between hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,6 +16,47 @@ pub enum Net {
     NoVerbs,
     /// Sockets (`NCCL_NET=Socket`).
     Sockets,
+}
+
+/// Where the threads of processes run: their mask of CPUs, as the launcher sets it.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Binding {
+    /// On CPUs near their GPU, or anywhere: NCCL then binds its threads near the GPU.
+    #[default]
+    Near,
+    /// On another socket than their GPU: NCCL keeps to the launcher's CPUs, as none is near the GPU.
+    Far,
+    /// Each process on one core near its GPU, as Open MPI maps by default: its threads share that.
+    OneCore,
+}
+
+impl Binding {
+    /// All of them.
+    pub const ALL: [Binding; 3] = [Binding::Near, Binding::Far, Binding::OneCore];
+
+    /// What files and flags call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Binding::Near => "near",
+            Binding::Far => "far",
+            Binding::OneCore => "one_core",
+        }
+    }
 }
 
 /// Variables of the socket transport.

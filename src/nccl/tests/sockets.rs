@@ -228,3 +228,36 @@ fn gloo_takes_the_ring_of_processes() {
     assert_ne!(plan(1, Collective::AllReduce), Algorithm::CpuRing);
     assert_eq!(plan(2, Collective::AllToAll), Algorithm::PointToPoint);
 }
+
+/// Threads on another socket stage there: all bytes cross the link between sockets. On one core, a
+/// proxy thread has 0.73 of it. NCCL may ignore what the launcher did.
+#[test]
+fn threads_far_away_or_on_one_core_are_slower() {
+    let topology = machine("dgx-h100", 2);
+    let done = |binding, ignored: &str| {
+        let env = Env {
+            binding,
+            ..Env::parse([SOCKET, ("NCCL_IGNORE_CPU_AFFINITY", ignored)]).unwrap()
+        };
+        let mut comm = Communicator::new(&topology, Some(1), &env, 1).unwrap();
+        let planned = comm.plan(Collective::AllReduce, 64 * MIB, RING).unwrap();
+        let outcome = simulate(&planned.plan, |l| topology.rate(l), Options::default()).unwrap();
+        let links = outcome.link_bytes(&planned.plan);
+        let between = links
+            .iter()
+            .filter(|(l, _)| topology.family(**l) == LinkFamily::Socket);
+        let between: u64 = between.map(|(_, bytes)| bytes.get()).sum();
+        (outcome.end().seconds(), between)
+    };
+    let (near, none) = done(Binding::Near, "0");
+    let (_, crossed) = done(Binding::Far, "0");
+    assert_eq!(none, 0);
+    // Out of the GPU and to the interface, and back, on two nodes.
+    assert_eq!(crossed, 2 * 4 * 64 * MIB);
+    let (shared, _) = done(Binding::OneCore, "0");
+    let part = sockets().shared_core.value;
+    assert!((near / shared - part).abs() < 0.02, "{near} {shared}");
+    for binding in [Binding::Far, Binding::OneCore] {
+        assert_eq!(done(binding, "1"), (near, 0));
+    }
+}

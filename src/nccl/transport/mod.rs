@@ -8,18 +8,18 @@
 mod groups;
 mod inside;
 
-use super::env::Env;
+use super::env::{Binding, Env};
 use super::error::NcclError;
 use super::hosts::nic_path;
 use super::ports::{End, Handshake, Ports};
-use super::sockets::Sockets;
+use super::sockets::{Sockets, farthest_cpu};
 use super::turns::Turn;
 use fabricsim_plan::{
     Later, MessageCost, NetworkLeg, Protocol, ProtocolKind, RouteId, Routes, Transport,
 };
 use fabricsim_topology::architecture::HopModel;
 use fabricsim_topology::spec::RoutingPolicy;
-use fabricsim_topology::{DeviceId, Hop, NodeId, PathType, Router, Share, Topology};
+use fabricsim_topology::{DeviceId, Hop, NodeId, PathType, Router, Share, Topology, sockets};
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use groups::Groups;
 use inside::Inside;
@@ -138,6 +138,8 @@ struct Rules {
     through_gpus: bool,
     /// Farthest path on which an interface reads and writes GPU memory.
     gdr_level: PathType,
+    /// Where proxy threads run, and with them the memory that they stage in.
+    binding: Binding,
     /// … where nothing was said of it.
     usual_gdr_level: PathType,
     /// … reads.
@@ -176,6 +178,7 @@ impl<'t> Ways<'t> {
                 shared_memory: !env.shm_disable,
                 through_gpus: !env.nvb_disable,
                 gdr_level: env.gdr_level.unwrap_or(default),
+                binding: env.threads_at(),
                 usual_gdr_level: default,
                 gdr_read: env.gdr_read.unwrap_or(true),
                 // SHARP's plugin moves sends and receives too, and its rings reach the wire.
@@ -326,6 +329,14 @@ impl<'t> Ways<'t> {
         })
     }
 
+    /// Parts in a thousand of a core that a proxy thread has.
+    pub(super) fn core_part(&self) -> u64 {
+        match self.rules.binding {
+            Binding::OneCore => (sockets().shared_core.value * 1000.0).round() as u64,
+            Binding::Near | Binding::Far => 1000,
+        }
+    }
+
     /// An interface would reach a GPU's memory, and may not: by a variable, or for want of a driver.
     /// Machines that never do so have what it costs in their interfaces' figures.
     pub(super) fn is_held_back(&self, gpu: DeviceId, nic: DeviceId) -> bool {
@@ -335,7 +346,11 @@ impl<'t> Ways<'t> {
 
     pub(super) fn cpu_of(&self, gpu: DeviceId) -> Result<DeviceId, NcclError> {
         // A machine without CPUs has its proxies beside the GPU.
-        Ok(self.router.cpu_of(gpu).unwrap_or(gpu))
+        let near = self.router.cpu_of(gpu).unwrap_or(gpu);
+        Ok(match self.rules.binding {
+            Binding::Far => farthest_cpu(self.topology, near).unwrap_or(near),
+            Binding::Near | Binding::OneCore => near,
+        })
     }
 }
 
