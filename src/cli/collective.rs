@@ -106,7 +106,8 @@ pub(super) struct CollectiveArgs {
     #[arg(long, value_parser = one_of(&ProtocolKind::ALL, ProtocolKind::name))]
     proto: Option<ProtocolKind>,
     /// Users' buffers are registered, so that nothing is copied where NCCL can do without: with
-    /// ncclCommRegister (nccl-tests' -R 1), or `=graph` as those of a captured graph
+    /// ncclCommRegister (nccl-tests' -R 1), `=graph` as those of a captured graph, `=symmetric` as
+    /// symmetric windows (-R 2), on which NCCL has kernels of its own
     #[arg(
         long,
         value_name = "HOW",
@@ -116,6 +117,18 @@ pub(super) struct CollectiveArgs {
         value_parser = one_of(&Registration::ALL, Registration::name)
     )]
     registered: Option<Registration>,
+    /// Ranks whose buffers are not registered although the others' are
+    #[arg(
+        long,
+        value_name = "RANK,…",
+        value_delimiter = ',',
+        requires = "registered"
+    )]
+    unregistered: Vec<u32>,
+    /// Operations are nodes of one captured CUDA graph (nccl-tests' -G): no process starts their
+    /// kernels one by one
+    #[arg(long)]
+    cuda_graph: bool,
     /// Sets an environment variable of NCCL; may be repeated
     #[arg(long, value_name = "NCCL_X=VALUE")]
     env: Vec<String>,
@@ -264,6 +277,8 @@ impl CollectiveArgs {
             matrix: self.matrix.as_deref().map(matrix).transpose()?,
             protocol: self.proto,
             registered: self.registered,
+            unregistered: self.unregistered.clone(),
+            cuda_graph: self.cuda_graph,
             isolated: self.isolated,
             why: false,
             trace: None,
@@ -307,7 +322,7 @@ impl CollectiveArgs {
                 .map(faults)
                 .transpose()?
                 .unwrap_or_default(),
-            ..ScenarioSpec::new(name, topology, JobSpec::Collective(job))
+            ..ScenarioSpec::new(name, topology, JobSpec::Collective(Box::new(job)))
         })
     }
 }
@@ -354,6 +369,7 @@ fn in_flags(mut error: ScenarioError, args: &Args) -> CliError {
         ("job.collective.sizes.list", "--size"),
         ("job.collective.sizes", "sizes"),
         ("nccl_version", "--nccl-version"),
+        ("job.collective.unregistered", "--unregistered"),
         ("ranks_per_process", "--ranks-per-process"),
         ("gpus_per_node", "-g"),
         ("mtu", "--mtu"),

@@ -8,6 +8,7 @@ pub mod host_ring;
 pub mod matrix;
 pub mod message;
 pub mod msccl;
+pub mod one_shot;
 pub mod p2p;
 pub mod program;
 pub mod ring;
@@ -24,6 +25,7 @@ pub use host_ring::{HostHop, HostRingProgram};
 pub use matrix::{Matrix, MatrixError};
 pub use message::{MessageAlgorithm, MessageError, MessageProgram};
 pub use msccl::{MscclAlgorithm, MscclError, MscclProgram};
+pub use one_shot::OneShotProgram;
 pub use p2p::{Cut, Lanes, P2pProgram, Rounds, RoundsError};
 pub use program::{
     After, At, Buffer, ConnId, Connection, Deal, Peers, Program, Rank, Role, Step, Worker, WorkerId,

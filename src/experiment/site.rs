@@ -270,7 +270,7 @@ pub(crate) fn environment(
     let variables = spec.environment.iter();
     let mut env = Env::parse(variables.map(|(name, value)| (name.as_str(), value.0.as_str())))
         .map_err(|error| error.in_file(&format!("{origin}, at environment.")))?;
-    env.register(registered);
+    env.register(registered.or(spec.registered));
     if let Some(path) = &env.graph_file {
         let path = folder.join(path);
         let text = load::read_text(&path).map_err(|error| NcclError::Env {

@@ -66,6 +66,10 @@ pub struct ScenarioSpec {
     /// search tries, and what happens when `NCCL_ALGO` leaves nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nccl_version: Option<String>,
+    /// How the buffers of NCCL's calls are registered, of any job: then nothing is copied where NCCL can
+    /// do without, and `symmetric` ones have kernels of their own inside an NVLink domain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registered: Option<Registration>,
     /// GPUs that one process drives, as nccl-tests' `-g` says; it starts their kernels one after
     /// the other, which small operations wait for. 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,6 +121,7 @@ impl ScenarioSpec {
             job,
             environment: BTreeMap::new(),
             nccl_version: None,
+            registered: None,
             ranks_per_process: None,
             faults: FaultSpec::default(),
             long_run: None,
@@ -157,7 +162,7 @@ pub enum TopologyRef {
 #[serde(rename_all = "snake_case")]
 pub enum JobSpec {
     /// One collective at several sizes, as nccl-tests runs it.
-    Collective(CollectiveSpec),
+    Collective(Box<CollectiveSpec>),
     /// Steps of a training job.
     Training(Box<TrainingSpec>),
     /// Several jobs at once, on GPUs of their own.
@@ -246,6 +251,13 @@ pub struct CollectiveSpec {
     /// without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registered: Option<Registration>,
+    /// Ranks whose buffers are not registered, unlike the others'.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unregistered: Vec<u32>,
+    /// Operations are nodes of one captured CUDA graph, as nccl-tests' `-G` says: no process starts
+    /// their kernels one by one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cuda_graph: bool,
     /// Times one cold operation; if false, what nccl-tests times: the increment that one more
     /// operation adds when they are issued back to back.
     #[serde(default)]

@@ -87,7 +87,7 @@ fn scenario(
     algorithm: Option<Algorithm>,
     bytes: Bytes,
 ) -> Result<Scenario, LessonError> {
-    let job = JobSpec::Collective(CollectiveSpec {
+    let job = JobSpec::Collective(Box::new(CollectiveSpec {
         comment: None,
         name: spec.collective,
         sizes: SizesSpec {
@@ -99,10 +99,12 @@ fn scenario(
         matrix: None,
         protocol: None,
         registered: None,
+        unregistered: Vec::new(),
+        cuda_graph: false,
         isolated: true,
         why: false,
         trace: None,
-    });
+    }));
     let name = spec.collective.name().to_owned();
     let mut scenario = ScenarioSpec::new(name, spec.topology.clone(), job);
     scenario.nodes = spec.nodes;

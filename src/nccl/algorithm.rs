@@ -43,13 +43,23 @@ pub enum Algorithm {
     Direct,
     /// Not NCCL's: a ring of processes over sockets, through host memory.
     CpuRing,
+    /// Symmetric windows, one shot: everyone stores to everyone, with flags.
+    SymLl,
+    /// The same by stores to multicast memory.
+    SymLlMulticast,
+    /// Symmetric windows: loads from and stores to all peers.
+    SymLoadStore,
+    /// The same by multicast memory: NVSwitches sum what is loaded and copy what is stored.
+    SymMulticast,
+    /// Symmetric windows: copies by copy engines.
+    SymCopy,
     /// What a file of MSCCL says.
     Msccl,
 }
 
 impl Algorithm {
     /// Every algorithm that can be asked for by name.
-    pub const ALL: [Algorithm; 16] = [
+    pub const ALL: [Algorithm; 21] = [
         Algorithm::Tree,
         Algorithm::Ring,
         Algorithm::CollnetDirect,
@@ -66,6 +76,20 @@ impl Algorithm {
         Algorithm::Binomial,
         Algorithm::Direct,
         Algorithm::CpuRing,
+        Algorithm::SymLl,
+        Algorithm::SymLlMulticast,
+        Algorithm::SymLoadStore,
+        Algorithm::SymMulticast,
+        Algorithm::SymCopy,
+    ];
+
+    /// NCCL's kernels on symmetric windows, in the order in which it looks at them.
+    pub const SYMMETRIC: [Algorithm; 5] = [
+        Algorithm::SymLl,
+        Algorithm::SymLlMulticast,
+        Algorithm::SymLoadStore,
+        Algorithm::SymMulticast,
+        Algorithm::SymCopy,
     ];
 
     /// Those that NCCL chooses among, in the order in which it looks at them.
@@ -99,6 +123,11 @@ impl Algorithm {
             Algorithm::Binomial => "binomial",
             Algorithm::Direct => "direct",
             Algorithm::CpuRing => "cpu-ring",
+            Algorithm::SymLl => "sym-ll",
+            Algorithm::SymLlMulticast => "sym-ll-multicast",
+            Algorithm::SymLoadStore => "sym-load-store",
+            Algorithm::SymMulticast => "sym-multicast",
+            Algorithm::SymCopy => "sym-copy",
             Algorithm::Msccl => "msccl",
         }
     }
@@ -127,6 +156,7 @@ impl Algorithm {
         }
         match (self, collective) {
             (Algorithm::PointToPoint, c) => c.is_point_to_point(),
+            (a, c) if a.is_symmetric() => a.symmetric_kernel(c).is_some(),
             (_, c) if c.is_point_to_point() => false,
             (Algorithm::Ring | Algorithm::CpuRing, _) => true,
             (_, Collective::Broadcast | Collective::Reduce) => false,
@@ -164,6 +194,20 @@ impl Algorithm {
                 | Algorithm::CollnetChain
                 | Algorithm::Nvls
                 | Algorithm::NvlsTree
+                | Algorithm::SymMulticast
+        )
+    }
+
+    /// Whether it is a kernel on symmetric windows.
+    #[must_use]
+    pub const fn is_symmetric(self) -> bool {
+        matches!(
+            self,
+            Algorithm::SymLl
+                | Algorithm::SymLlMulticast
+                | Algorithm::SymLoadStore
+                | Algorithm::SymMulticast
+                | Algorithm::SymCopy
         )
     }
 

@@ -39,6 +39,9 @@ impl Communicator<'_> {
     #[must_use]
     pub fn candidates(&self, collective: Collective, bytes: u64, forced: Forced) -> Vec<Candidate> {
         let mut all = Vec::new();
+        let symmetric = self.symmetric_candidates(collective, bytes, forced);
+        // Where a kernel on symmetric windows can do it, NCCL does not ask what the others would take.
+        let decided = symmetric.iter().any(|c| c.chosen);
         for algorithm in Algorithm::NCCL {
             for protocol in ProtocolKind::ALL {
                 let setup = self.setup();
@@ -87,10 +90,10 @@ impl Communicator<'_> {
         {
             best = Some((0.0, i));
         }
-        if let Some((_, i)) = best {
+        if let Some((_, i)) = best.filter(|_| !decided) {
             all[i].chosen = true;
         }
-        all
+        [symmetric, all].concat()
     }
 
     fn excluded(
@@ -140,6 +143,9 @@ impl Communicator<'_> {
     pub fn expected(&self, collective: Collective, bytes: u64, planned: &Planned) -> Option<f64> {
         let setup = self.setup();
         let (algorithm, protocol) = (planned.algorithm, planned.protocol);
+        if algorithm.is_symmetric() {
+            return Some(self.query(collective, algorithm, bytes)?.micros);
+        }
         if !collective.is_point_to_point() {
             return setup.micros(collective, algorithm, protocol, bytes);
         }
@@ -159,7 +165,8 @@ impl Communicator<'_> {
         bytes: u64,
         forced: Forced,
     ) -> Result<(Algorithm, ProtocolKind), NcclError> {
-        if let Some(other) = forced.algorithm.filter(|a| !Algorithm::NCCL.contains(a)) {
+        let other = |a: &Algorithm| !Algorithm::NCCL.contains(a) && !a.is_symmetric();
+        if let Some(other) = forced.algorithm.filter(other) {
             if !other.serves(collective) {
                 return Err(NcclError::NothingLeft {
                     collective: collective.name(),

@@ -8,6 +8,9 @@ impl Communicator<'_> {
     /// How processes start kernels of so many channels.
     pub(super) fn issue(&self, channels: u16) -> Issue {
         let env = self.env();
+        if env.cuda_graph {
+            return Issue::FREE;
+        }
         let before_2_23 = env.version.before(23);
         let of_a_thread = if env.in_a_row > 1 {
             1

@@ -28,6 +28,9 @@ impl Communicator<'_> {
         if algorithm == Algorithm::CpuRing {
             return self.host_ring(collective, bytes);
         }
+        if algorithm.is_symmetric() {
+            return self.symmetric(collective, algorithm, bytes);
+        }
         let heads = self.heads(algorithm);
         let heads_of_host = heads.first().map_or(1, Vec::len) as u32;
         let sizing = Sizing {

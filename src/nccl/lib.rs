@@ -32,6 +32,7 @@ mod rings;
 mod sends;
 mod sharp;
 mod sockets;
+mod symmetric;
 mod transport;
 mod tuner;
 mod turns;

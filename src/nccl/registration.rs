@@ -5,8 +5,8 @@
 //! read and write users' buffers themselves; the last hop to a peer by NVLink or PCIe is where
 //! the data is to be; interfaces read and write there too, for sends and receives and for
 //! gathering rings of one rank a host. Left out: CollNet; sends to a plan's peers of other
-//! hosts where others of its peers are inside; symmetric windows, which have kernels of their
-//! own; copies by copy engines.
+//! hosts where others of its peers are inside. Symmetric windows have kernels of their own
+//! (`symmetric/`).
 
 use super::algorithm::Algorithm;
 use super::communicator::Communicator;
@@ -26,11 +26,18 @@ pub enum Registration {
     Local,
     /// As buffers of a captured graph, as nccl-tests' `-G`; `NCCL_GRAPH_REGISTER=0` undoes it.
     Graph,
+    /// By `ncclCommWindowRegister` as symmetric windows, as nccl-tests' `-R 2`; `NCCL_WIN_ENABLE=0`
+    /// undoes it. Where NCCL has kernels on such it takes them.
+    Symmetric,
 }
 
 impl Registration {
     /// Every way.
-    pub const ALL: [Registration; 2] = [Registration::Local, Registration::Graph];
+    pub const ALL: [Registration; 3] = [
+        Registration::Local,
+        Registration::Graph,
+        Registration::Symmetric,
+    ];
 
     /// The name on the command line and in files.
     #[must_use]
@@ -38,6 +45,7 @@ impl Registration {
         match self {
             Registration::Local => "local",
             Registration::Graph => "graph",
+            Registration::Symmetric => "symmetric",
         }
     }
 }

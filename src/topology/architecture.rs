@@ -36,6 +36,9 @@ pub struct Architecture {
     /// Multicast memory, if the GPUs have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvls: Option<NvlsModel>,
+    /// NCCL's kernels on symmetric windows; absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symmetric: Option<SymmetricModel>,
     /// How fast kernels of training steps are; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernels: Option<KernelModel>,
@@ -214,6 +217,24 @@ pub struct NvlsModel {
     /// What each doubling of the ranks beyond eight takes away from both, as a part of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crowding: Option<Sourced<f64>>,
+}
+
+/// NCCL's kernels on symmetric windows, which load from and store to their peers' buffers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SymmetricModel {
+    /// Start and end of the kernel, as one of a captured graph.
+    pub launch: Sourced<Time>,
+    /// All wait for all, beyond the wires' own latency: fences, signals, and who comes last. Kernels
+    /// without flags in their data do it at their begin and at their end.
+    pub barrier: Sourced<Time>,
+    /// What a thread block of an all-reduce moves over ports, in and out together.
+    pub reduce_rate: Sourced<Bandwidth>,
+    /// The same of an all-gather or reduce-scatter.
+    pub gather_rate: Sourced<Bandwidth>,
+    /// What copies by copy engines take more than a kernel to start and to wait for. Nothing if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_start: Option<Sourced<Time>>,
 }
 
 impl NvlsModel {

@@ -516,6 +516,18 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
     if let Some(pair) = &model.queue_pair_rate {
         rates.push(("queue_pair_rate", pair));
     }
+    if let Some(symmetric) = &model.symmetric {
+        rates.extend([
+            ("symmetric.reduce_rate", &symmetric.reduce_rate),
+            ("symmetric.gather_rate", &symmetric.gather_rate),
+        ]);
+        times.extend([
+            ("symmetric.launch", &symmetric.launch),
+            ("symmetric.barrier", &symmetric.barrier),
+        ]);
+        let start = symmetric.copy_start.as_ref();
+        times.extend(start.map(|time| ("symmetric.copy_start", time)));
+    }
     if let Some(nvls) = &model.nvls {
         rates.push(("nvls.rate", &nvls.rate));
         times.extend([

@@ -69,7 +69,18 @@ pub(crate) fn collective(
     let traced = traced(job, &sizes, &mut faults);
     refuse(origin, faults)?;
     let mut faults = Vec::new();
-    let env = environment(spec, job.registered, (folder, origin), &mut faults)?;
+    let mut env = environment(spec, job.registered, (folder, origin), &mut faults)?;
+    env.cuda_graph = job.cuda_graph;
+    env.partly_registered = !job.unregistered.is_empty();
+    if env.partly_registered && env.registered.is_none() {
+        let expected = "nothing, for no rank's buffers are: say `registered` as well";
+        let ranks = &job.unregistered;
+        faults.push(fault(
+            &format!("{place}.unregistered"),
+            format!("{ranks:?}"),
+            expected,
+        ));
+    }
     check_matrix(job, place, &mut faults);
     refuse(origin, faults)?;
     let msccl = match &job.algorithm_file {
@@ -88,6 +99,11 @@ pub(crate) fn collective(
         faults,
         env,
     } = machine.with(spec, env, origin)?;
+    if let Some(rank) = job.unregistered.iter().find(|&&r| r as usize >= gpus.len()) {
+        let expected = format!("ranks below {}, those that take part", gpus.len());
+        let wrong = fault(&format!("{place}.unregistered"), rank.to_string(), expected);
+        refuse(origin, vec![wrong])?;
+    }
     Ok(ValidCollective {
         title: format!("{} on {}", job.name, topology.title),
         topology,

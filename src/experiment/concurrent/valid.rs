@@ -222,7 +222,9 @@ fn part(
     let mut env = fallen(&site.env, &site.faults).into_owned();
     let work = match &job.job {
         JobSpec::Collective(asked) => {
-            env.register(asked.registered);
+            env.register(asked.registered.or(spec.registered));
+            env.partly_registered = !asked.unregistered.is_empty();
+            env.cuda_graph = asked.cuda_graph;
             check_steady((job, &ranks), site, origin)?;
             let at = format!("{at}.job.collective");
             let repeat = job.repeat.unwrap_or(REPEAT);

@@ -62,15 +62,10 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
         &[
             "NCCL_P2P_DIRECT_DISABLE",
             "NCCL_P2P_READ_ENABLE",
-            "NCCL_SYM_KERNEL",
-            "NCCL_SYM_CTAS",
-            "NCCL_SYM_CE_THRESHOLD",
             "NCCL_SYM_GIN_KERNELS_ENABLE",
-            "NCCL_SYM_TMA_ENABLE",
-            "NCCL_WIN_ENABLE",
             "NCCL_ALLGATHERV_ENABLE",
         ],
-        "is set, but symmetric windows, direct reads and fused gathers are not modelled, so it has no effect",
+        "is set, but direct reads, kernels that drive interfaces and fused gathers are not modelled, so it has no effect",
     ),
     (
         &[
@@ -91,6 +86,7 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
             "NCCL_MNNVL_CROSS_CLIQUE",
             "NCCL_MNNVL_SCATTER_NETS_ENABLE",
             "NCCL_MNNVL_RAIL_PER_HOST",
+            "NCCL_SYM_TMA_ENABLE",
             "NCCL_MULTI_RANK_GPU_ENABLE",
             "NCCL_TOPO_SPLIT_MLOPART",
             "NCCL_NET_FORCE_FLUSH",
@@ -104,7 +100,7 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
 ];
 
 /// Variables that [`super::Env`] acts on, to find what a misspelt one may have meant.
-const WITH_EFFECT: [&str; 61] = [
+const WITH_EFFECT: [&str; 65] = [
     "NCCL_IGNORE_CPU_AFFINITY",
     "NCCL_NET",
     "NCCL_IB_DISABLE",
@@ -115,6 +111,10 @@ const WITH_EFFECT: [&str; 61] = [
     "NCCL_SOCKET_MIN_TASKSIZE",
     "NCCL_SOCKET_SNDBUF",
     "NCCL_SOCKET_RCVBUF",
+    "NCCL_WIN_ENABLE",
+    "NCCL_SYM_KERNEL",
+    "NCCL_SYM_CTAS",
+    "NCCL_SYM_CE_THRESHOLD",
     "NCCL_ALGO",
     "NCCL_PROTO",
     "NCCL_MIN_NCHANNELS",

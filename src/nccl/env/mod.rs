@@ -32,6 +32,8 @@ pub struct Env {
     /// So many operations of a rank are started before those of its process's next rank: where each
     /// rank has a thread (nccl-tests' `-t`), as many as it has to start.
     pub in_a_row: u32,
+    /// Operations are nodes of a captured CUDA graph (nccl-tests' `-G`; not a variable of NCCL's).
+    pub cuda_graph: bool,
     /// `NCCL_IB_QPS_PER_CONNECTION`.
     pub queue_pairs: u32,
     /// `NCCL_ALGO`.
@@ -134,6 +136,11 @@ pub struct Env {
     /// How users' buffers are registered, if they are (not a variable of NCCL's); see
     /// [`Env::register`].
     pub registered: Option<Registration>,
+    /// Some ranks' buffers are not registered: then NCCL treats all as if none were, but for kernels
+    /// on symmetric windows that need no registration.
+    pub partly_registered: bool,
+    /// Symmetric windows and the kernels on them.
+    pub symmetric: Symmetric,
     /// `NCCL_LOCAL_REGISTER`.
     pub local_register: Option<bool>,
     /// `NCCL_GRAPH_REGISTER`.
@@ -146,6 +153,33 @@ pub struct Env {
     pub graph: Option<GraphFile>,
     /// Variables that were given and have no effect here, each with the reason.
     pub warnings: Vec<String>,
+}
+
+/// What is asked for of symmetric windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Symmetric {
+    /// `NCCL_WIN_ENABLE`.
+    pub windows: bool,
+    /// `NCCL_SYM_KERNEL`: the only kernel that may be taken.
+    pub kernel: Option<&'static str>,
+    /// `NCCL_SYM_CTAS`: thread blocks of a kernel.
+    pub blocks: Option<u16>,
+    /// `NCCL_SYM_CE_THRESHOLD`: all-gathers of more elements a rank are copied by copy engines.
+    pub copy_threshold: u64,
+    /// One of these variables was set.
+    given: Option<&'static str>,
+}
+
+impl Default for Symmetric {
+    fn default() -> Self {
+        Symmetric {
+            windows: true,
+            kernel: None,
+            blocks: None,
+            copy_threshold: 8 << 20,
+            given: None,
+        }
+    }
 }
 
 /// A variable that is set and does not act on what NCCL takes.
@@ -174,6 +208,7 @@ impl Default for Env {
             version: Version::DEFAULT,
             ranks_per_process: 1,
             in_a_row: 1,
+            cuda_graph: false,
             queue_pairs: 1,
             algorithms: None,
             protocols: None,
@@ -224,6 +259,8 @@ impl Default for Env {
             p2p_chunk: None,
             p2p_net_ll: false,
             registered: None,
+            partly_registered: false,
+            symmetric: Symmetric::default(),
             local_register: None,
             graph_register: None,
             efficiency: None,
@@ -352,6 +389,22 @@ impl Env {
                     self.warnings.push(why.to_owned());
                 }
             }
+            "NCCL_WIN_ENABLE" => {
+                self.symmetric.windows = value.switch()?;
+                self.symmetric.given = Some("NCCL_WIN_ENABLE");
+            }
+            "NCCL_SYM_KERNEL" => {
+                self.symmetric.kernel = value.symmetric_kernel()?;
+                self.symmetric.given = Some("NCCL_SYM_KERNEL");
+            }
+            "NCCL_SYM_CTAS" => {
+                self.symmetric.blocks = Some(value.number(0, MOST_CHANNELS)?).filter(|&b| b > 0);
+                self.symmetric.given = Some("NCCL_SYM_CTAS");
+            }
+            "NCCL_SYM_CE_THRESHOLD" => {
+                self.symmetric.copy_threshold = value.number(0, u64::MAX)?;
+                self.symmetric.given = Some("NCCL_SYM_CE_THRESHOLD");
+            }
             "NCCL_GRAPH_FILE" => self.graph_file = Some(value.text.to_owned()),
             _ => return self.sockets.set(value),
         }
@@ -401,6 +454,7 @@ impl Env {
         self.registered = how;
         let local = how == Some(Registration::Local);
         let graph = how == Some(Registration::Graph);
+        let symmetric = how == Some(Registration::Symmetric);
         let idle = [
             (
                 "NCCL_LOCAL_REGISTER",
@@ -415,6 +469,12 @@ impl Env {
                 self.efficiency == Some(true) && !self.zero_copy(),
             ),
         ];
+        if let Some(name) = self.symmetric.given.filter(|_| !symmetric) {
+            self.warnings.push(format!(
+                "{name} is set, but no buffers are registered as symmetric windows \
+                 (--registered=symmetric), so it has no effect"
+            ));
+        }
         for (name, _) in idle.into_iter().filter(|(_, idle)| *idle) {
             self.warnings.push(format!(
                 "{name} is set, but no such buffers are registered (--registered), so it has no effect"
@@ -427,6 +487,8 @@ impl Env {
     pub fn zero_copy(&self) -> bool {
         match self.registered {
             None => false,
+            Some(_) if self.partly_registered => false,
+            Some(Registration::Symmetric) => self.symmetric.windows && !self.version.before(27),
             Some(Registration::Local) => self.local_register != Some(false),
             Some(Registration::Graph) => self.graph_register != Some(false),
         }

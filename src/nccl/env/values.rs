@@ -1,5 +1,6 @@
 //! Values as users write them.
 
+use crate::algorithm::Algorithm;
 use crate::error::NcclError;
 use fabricsim_collective::Collective;
 use fabricsim_topology::PathType;
@@ -47,6 +48,19 @@ impl Value<'_> {
         parsed
             .filter(|n| (least..=most).contains(n))
             .ok_or_else(|| self.wrong(format!("expected a number from {least} to {most}")))
+    }
+
+    /// A kernel on symmetric windows by its name; none if there is no text.
+    pub(super) fn symmetric_kernel(self) -> Result<Option<&'static str>, NcclError> {
+        if self.text.is_empty() {
+            return Ok(None);
+        }
+        let named = |name: &&str| name.eq_ignore_ascii_case(self.text);
+        let found = Algorithm::symmetric_kernels().find(named);
+        found.map(Some).ok_or_else(|| {
+            let all: Vec<&str> = Algorithm::symmetric_kernels().collect();
+            self.wrong(format!("expected one of {}", all.join(", ")))
+        })
     }
 
     pub(super) fn switch(self) -> Result<bool, NcclError> {

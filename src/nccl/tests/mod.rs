@@ -258,6 +258,7 @@ mod moved;
 mod registered;
 mod sends;
 mod sockets;
+mod symmetric;
 mod waves;
 
 /// vTrain's tables of a DGX-1: 1, 2, 3.8 and 6 links of 22.5 GB/s for 2, 3, 4 and 8 GPUs; Alps'

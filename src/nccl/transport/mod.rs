@@ -372,6 +372,15 @@ impl Way {
         }
     }
 
+    /// The same bytes, which the receiver loads in place of the sender storing them.
+    pub(super) fn loaded(self) -> Self {
+        Way {
+            store: None,
+            load: self.store.or(self.load),
+            ..self
+        }
+    }
+
     /// Between hosts.
     pub(super) fn is_network(&self) -> bool {
         self.network.is_some()
