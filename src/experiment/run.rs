@@ -53,6 +53,7 @@ pub fn run(
                 let record_one = outputs.need_record();
                 let ran = training::run_training((&variant.name, job), how, record_one)?;
                 summary.variants.push(ran.variant);
+                summary.warn(ran.warnings);
                 ended.push(ran.ended);
                 ran.recorded
             }

@@ -83,6 +83,9 @@ impl Algorithm {
         Algorithm::SymCopy,
     ];
 
+    /// How the names of kernels on symmetric windows begin.
+    pub const SYMMETRIC_PREFIX: &str = "sym-";
+
     /// NCCL's kernels on symmetric windows, in the order in which it looks at them.
     pub const SYMMETRIC: [Algorithm; 5] = [
         Algorithm::SymLl,

@@ -300,6 +300,10 @@ impl<'t> Communicator<'t> {
         &self.setup
     }
 
+    pub(super) fn setup_mut(&mut self) -> &mut Setup {
+        &mut self.setup
+    }
+
     /// Plans one operation of `bytes` (nccl-tests' size, rounded as it does).
     ///
     /// # Errors

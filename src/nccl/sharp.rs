@@ -1,9 +1,12 @@
 //! Whether switches of the network sum on the way (SHARP), or why not.
 //!
 //! What is known and modelled: each switch can or cannot; a tree of them joins the interfaces
-//! of one rail, towards the first host's. How many trees or streams a switch serves at a time,
-//! and how large a group may be, no source at hand tells, so nothing limits them.
+//! of one rail, towards the first host's. Each interface's part of a tree is held by one
+//! communicator, which locks it when it is made (SHARP's plugin sets `SHARP_COLL_LOCK_ON_COMM_INIT`):
+//! another one that wants it goes without. How many trees a switch has room for, no source at hand
+//! tells, so nothing limits them.
 
+use super::communicator::Communicator;
 use super::env::Env;
 use super::hosts::Host;
 use fabricsim_topology::{DeviceId, DeviceKind, DeviceModel, Router, Topology};
@@ -20,6 +23,22 @@ pub(super) fn collnet(
     }
     if hosts.len() < 2 || (hosts.len() as u32) < env.collnet_hosts {
         return Err(format!("fewer than {} hosts", env.collnet_hosts.max(2)));
+    }
+    if env.sharp_disable {
+        return Err("NCCL_SHARP_DISABLE=1".into());
+    }
+    if (hosts.len() as u32) < env.sharp_hosts {
+        return Err(format!(
+            "SHARP: Group size:{} is less than threshold:{} (NCCL_SHARP_GROUP_SIZE_THRESH)",
+            hosts.len(),
+            env.sharp_hosts
+        ));
+    }
+    let doors = || hosts.iter().map(|h| h.doors.len());
+    if !env.collnet_mismatch && doors().min() != doors().max() {
+        return Err(
+            "hosts have different numbers of interfaces (NCCL_IGNORE_COLLNET_MISMATCH)".into(),
+        );
     }
     let mut switches = topology.fabrics.iter().flat_map(|f| &f.switches);
     if !switches.any(|&s| reduces(topology, s)) {
@@ -47,6 +66,28 @@ pub(super) fn collnet(
         }
     }
     Ok(())
+}
+
+impl Communicator<'_> {
+    /// The interfaces whose part of SHARP's streaming trees this communicator holds, or would.
+    #[must_use]
+    pub fn streaming_interfaces(&self) -> Vec<DeviceId> {
+        if self.setup().collnet.is_err() {
+            return Vec::new();
+        }
+        let doors = self
+            .hosts
+            .iter()
+            .flat_map(|h| h.doors.iter().map(|d| d.nic));
+        doors.collect()
+    }
+
+    /// The same where others hold the trees of its interfaces: it goes without sums in the network.
+    #[must_use]
+    pub fn without_collnet(mut self, why: String) -> Self {
+        self.setup_mut().collnet = Err(why);
+        self
+    }
 }
 
 fn reduces(topology: &Topology, switch: DeviceId) -> bool {

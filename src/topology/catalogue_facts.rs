@@ -345,7 +345,7 @@ fn what_devices_can_do_is_known() {
     // In-switch reduction: of NVSwitches from the third generation on, of InfiniBand.
     let cases = [
         ("dgx-2", false, false),
-        ("dgx-a100", false, false),
+        ("dgx-a100", false, true),
         ("dgx-h100", true, true),
         ("gb300-nvl72", true, true),
         ("aws-p5", true, false),

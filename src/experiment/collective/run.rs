@@ -19,7 +19,7 @@ use fabricsim_budget::threads::both;
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_collective::Collective;
 use fabricsim_engine::{Options, Outcome};
-use fabricsim_nccl::{Communicator, Planned};
+use fabricsim_nccl::{Algorithm, Communicator, Planned, Registration};
 use fabricsim_plan::{Cuts, Operation, Plan};
 use fabricsim_record::{Limits, RateLeft, causes, label};
 use fabricsim_report::cause::{self, CausePart, Causes, Method};
@@ -126,6 +126,7 @@ pub(crate) fn run_collective(
     });
     let mut warnings: Vec<String> = late.collect();
     warnings.extend(without_effect.iter().map(ToString::to_string));
+    warnings.extend(windows_unused(spec, &communicator, &result));
     let mut recorded = None;
     if let (Some(index), Some(planned)) = (traced, kept) {
         let mut progress = |begun, steps| {
@@ -154,6 +155,27 @@ pub(crate) fn run_collective(
         recorded,
         warnings,
     })
+}
+
+/// Why no kernel on symmetric windows was taken at any size, if that was asked for.
+fn windows_unused(
+    spec: &ValidCollective,
+    communicator: &Communicator<'_>,
+    result: &CollectiveResult,
+) -> Option<String> {
+    let ordinary = spec.forced.algorithm.is_none() && spec.msccl.is_none();
+    if spec.env.registered != Some(Registration::Symmetric) || !ordinary {
+        return None;
+    }
+    let taken = |algo: &str| algo.starts_with(Algorithm::SYMMETRIC_PREFIX);
+    if result.rows.iter().any(|row| taken(&row.algo)) {
+        return None;
+    }
+    let size = *spec.sizes.last()?;
+    let why = communicator.no_symmetric_kernel(spec.collective, size)?;
+    Some(format!(
+        "buffers are registered as symmetric windows, but NCCL takes its ordinary algorithms: {why}"
+    ))
 }
 
 /// The results as far as they are.

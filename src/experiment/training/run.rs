@@ -34,6 +34,7 @@ pub(crate) struct TrainingRun {
     /// What happened when, if it ran and is recorded.
     pub(crate) recorded: Option<Recording>,
     pub(crate) ended: Option<Ended>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// What was counted of a job that ended.
@@ -63,6 +64,7 @@ pub(crate) fn run_training(
         variant: described((name, job), fault_prices, run.outcome),
         recorded: run.timeline.map(Recording::Training),
         ended: run.counted.map(Ended),
+        warnings: run.warnings,
     })
 }
 
@@ -160,6 +162,7 @@ struct VariantRun {
     /// If it ran.
     timeline: Option<JobTimeline>,
     counted: Option<Counted>,
+    warnings: Vec<String>,
 }
 
 impl VariantRun {
@@ -168,6 +171,7 @@ impl VariantRun {
             outcome,
             timeline: None,
             counted: None,
+            warnings: Vec::new(),
         }
     }
 }
@@ -234,6 +238,7 @@ fn run_variant(
         outcome: TrainingOutcome::Ran(Box::new(result)),
         timeline: record_one.then_some(timeline),
         counted: Some(count(variant, &lowered.job, &rehearsed, &outcome)),
+        warnings: lowered.fallen_back,
     })
 }
 

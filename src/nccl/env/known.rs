@@ -100,7 +100,7 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
 ];
 
 /// Variables that [`super::Env`] acts on, to find what a misspelt one may have meant.
-const WITH_EFFECT: [&str; 65] = [
+const WITH_EFFECT: [&str; 68] = [
     "NCCL_IGNORE_CPU_AFFINITY",
     "NCCL_NET",
     "NCCL_IB_DISABLE",
@@ -127,6 +127,9 @@ const WITH_EFFECT: [&str; 65] = [
     "NCCL_NVLSTREE_MAX_CHUNKSIZE",
     "NCCL_COLLNET_ENABLE",
     "NCCL_COLLNET_NODE_THRESHOLD",
+    "NCCL_IGNORE_COLLNET_MISMATCH",
+    "NCCL_SHARP_DISABLE",
+    "NCCL_SHARP_GROUP_SIZE_THRESH",
     "NCCL_PAT_ENABLE",
     "NCCL_LL128_C2C",
     "NCCL_NTHREADS",

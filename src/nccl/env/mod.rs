@@ -56,6 +56,12 @@ pub struct Env {
     pub collnet: bool,
     /// `NCCL_COLLNET_NODE_THRESHOLD`: fewest hosts for it.
     pub collnet_hosts: u32,
+    /// `NCCL_SHARP_DISABLE`, of SHARP's plugin.
+    pub sharp_disable: bool,
+    /// `NCCL_SHARP_GROUP_SIZE_THRESH`, of SHARP's plugin: fewest hosts of a group.
+    pub sharp_hosts: u32,
+    /// `NCCL_IGNORE_COLLNET_MISMATCH`: hosts may have different numbers of interfaces for CollNet.
+    pub collnet_mismatch: bool,
     /// `NCCL_PAT_ENABLE`: 0, 1, or 2 (where it is believed to be good).
     pub pat: Option<bool>,
     /// `NCCL_LL128_C2C`.
@@ -220,6 +226,9 @@ impl Default for Env {
             nvls_tree_chunk: None,
             collnet: false,
             collnet_hosts: 2,
+            sharp_disable: false,
+            sharp_hosts: 2,
+            collnet_mismatch: false,
             pat: None,
             ll128_c2c: true,
             threads: None,
@@ -322,6 +331,9 @@ impl Env {
             "NCCL_NVLSTREE_MAX_CHUNKSIZE" => self.nvls_tree_chunk = Some(value.bytes(16 << 10)?),
             "NCCL_COLLNET_ENABLE" => self.collnet = value.switch()?,
             "NCCL_COLLNET_NODE_THRESHOLD" => self.collnet_hosts = value.number(0, u32::MAX)?,
+            "NCCL_SHARP_DISABLE" => self.sharp_disable = value.switch()?,
+            "NCCL_SHARP_GROUP_SIZE_THRESH" => self.sharp_hosts = value.number(0, u32::MAX)?,
+            "NCCL_IGNORE_COLLNET_MISMATCH" => self.collnet_mismatch = value.switch()?,
             "NCCL_PAT_ENABLE" => {
                 self.pat = match value.number(0, 2)? {
                     0u8 => Some(false),

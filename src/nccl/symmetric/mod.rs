@@ -136,6 +136,17 @@ impl Communicator<'_> {
         all
     }
 
+    /// Why no kernel on symmetric windows does a call, if none does.
+    #[must_use]
+    pub fn no_symmetric_kernel(&self, collective: Collective, bytes: u64) -> Option<String> {
+        let all = self.symmetric_candidates(collective, bytes, Forced::default());
+        if all.iter().any(|c| c.chosen) {
+            return None;
+        }
+        let first = all.into_iter().find_map(|c| c.excluded);
+        Some(first.unwrap_or_else(|| format!("there is no such kernel of {collective}")))
+    }
+
     /// What NCCL expects of a kernel; `None` of one that it has no model of.
     pub(super) fn query(
         &self,

@@ -5,6 +5,7 @@
 //! groups that leave a node by one interface each, say.
 
 mod places;
+mod trees;
 
 use super::classes::{Classes, Kind};
 use fabricsim_budget::{Held, Memory, OverBudget, Purpose};
@@ -19,6 +20,7 @@ use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use thiserror::Error;
+use trees::Trees;
 
 /// What a group is to communicate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -103,6 +105,7 @@ pub struct Exchanges<'t> {
     /// they correspond: the groups of a set are planned one after the other.
     nodes: Arc<[NodeId]>,
     twins: FxHashMap<Arc<[NodeId]>, Option<Arc<TwinLinks>>>,
+    trees: Trees,
     memory: Memory,
     /// What plans take.
     held: Vec<Held>,
@@ -177,6 +180,7 @@ impl<'t> Exchanges<'t> {
             numbers,
             nodes: Arc::from([]),
             twins: FxHashMap::default(),
+            trees: Trees::default(),
             memory: Memory::unlimited(),
             held: Vec::new(),
         }
@@ -205,8 +209,38 @@ impl<'t> Exchanges<'t> {
 
     /// The groups of a kind, and the place of each among its neighbours: equal for groups whose
     /// ranks are placed towards each other in the same way.
+    ///
+    /// Communicators that sum in the network take its trees in the order in which kinds are asked for.
     pub fn kind(&mut self, name: &str, groups: Vec<Vec<u32>>) -> Kind {
-        self.places.kind(name, groups)
+        let mut kind = self.places.kind(name, groups);
+        if self.env.collnet || self.env.names_collnet() {
+            self.claim_trees(&mut kind);
+        }
+        kind
+    }
+
+    fn claim_trees(&mut self, kind: &mut Kind) {
+        let router = self.router.take().unwrap_or_else(|| self.new_router());
+        let gpus = self.places.gpus;
+        let first = kind.groups.first().into_iter().flatten();
+        let first = first.map(|&rank| gpus[rank as usize]).collect();
+        // What is wrong with a communicator is told when it is planned for.
+        let Ok(made) = Communicator::of(self.topology, first, self.env, router) else {
+            return;
+        };
+        let wanted = !made.streaming_interfaces().is_empty();
+        let router = made.into_router();
+        if wanted {
+            let nic = |rank: u32| router.nic_candidates(gpus[rank as usize]).first().copied();
+            self.trees.claim(kind, nic);
+        }
+        self.router = Some(router);
+    }
+
+    /// For people: which communicators go without what they asked for.
+    #[must_use]
+    pub fn fallen_back(&self) -> Vec<String> {
+        self.trees.told()
     }
 
     /// The exchanges of a group for these operations, in their order.
@@ -275,7 +309,12 @@ impl<'t> Exchanges<'t> {
                 group: kind.name.clone(),
                 source: Box::new(source),
             })?;
+            let mut wanted = operations.iter();
+            let sums = wanted.any(|o| matches!(o.moves, Moves::Collective(_)));
             let mut communicator = made.within(&self.memory);
+            if let Some(why) = self.trees.refusal(kind, group, sums) {
+                communicator = communicator.without_collnet(why);
+            }
             for (parts, operation) in all.iter_mut().zip(operations) {
                 let planned = planned(kind, &mut communicator, operation)?;
                 if let Some(planned) = &planned {

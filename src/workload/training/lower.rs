@@ -37,6 +37,8 @@ pub struct TaskFootprint {
 pub struct Lowered {
     /// The memory that it takes.
     pub held: Vec<Held>,
+    /// Which communicators go without what they asked for, for people.
+    pub fallen_back: Vec<String>,
     /// The job.
     pub job: Job,
     /// Which ranks behave alike.
@@ -156,9 +158,11 @@ pub fn lower(
             join(&mut job, &classes, (team, members), of_slot);
         }
     }
+    let fallen_back = exchanges.fallen_back();
     held.extend(exchanges.into_held());
     Ok(Lowered {
         held,
+        fallen_back,
         representatives: job.actors.iter().map(|actor| actor.rank).collect(),
         job,
         classes,
