@@ -251,7 +251,7 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
     with_gpus(args.what_if.apply(scenario)?, args.gpus, Path::new(""))
 }
 
-fn scenario_of(spec: ScenarioSpec) -> Result<Scenario, CliError> {
+pub(super) fn scenario_of(spec: ScenarioSpec) -> Result<Scenario, CliError> {
     let json = serde_json::to_value(&spec)
         .map_err(|error| CliError::Usage(format!("cannot write the scenario as JSON: {error}")))?;
     Ok(Scenario {

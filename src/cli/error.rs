@@ -6,7 +6,7 @@ use fabricsim_lessons::{ExplainError, LessonError};
 use fabricsim_report::ReportError;
 use fabricsim_topology::{RouteError, TopologyError};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Why a command failed.
@@ -45,6 +45,16 @@ pub enum CliError {
         why: String,
         /// The folder of the results.
         results: PathBuf,
+    },
+    /// A job that the results say cannot be done.
+    #[error("{what} fails: {why}{}", written(results.as_deref()))]
+    Failed {
+        /// Which: the job, or a variant of it.
+        what: String,
+        /// What there is too little of, or what goes wrong.
+        why: String,
+        /// The folder of the results, if they were written.
+        results: Option<PathBuf>,
     },
     /// An algorithm's file that does not do what it says.
     #[error("{name} does not do its {collective}: {problem}")]
@@ -100,6 +110,7 @@ impl CliError {
             | CliError::Explain(ExplainError::Simulation(_))
             | CliError::Lesson(LessonError::Scenario(ScenarioError::Simulation { .. }))
             | CliError::Found { .. }
+            | CliError::Failed { .. }
             | CliError::WrongAlgorithm { .. }
             | CliError::NothingFits
             | CliError::NoLayout
@@ -119,4 +130,10 @@ impl CliError {
             | CliError::Usage(_) => 2,
         }
     }
+}
+
+fn written(results: Option<&Path>) -> String {
+    results.map_or_else(String::new, |folder| {
+        format!("\n    its results are in {}", folder.display())
+    })
 }

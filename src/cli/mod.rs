@@ -2,6 +2,7 @@
 
 mod budget;
 mod collective;
+mod communicator;
 mod compare;
 mod completions;
 mod error;
@@ -50,6 +51,7 @@ enum Command {
     Run(run::Args),
     Scenario(scenario::Args),
     Collective(collective::Args),
+    Communicator(communicator::Args),
     Compare(compare::Args),
     Serve(serve::Args),
     Sweep(sweep::Args),
@@ -74,6 +76,7 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
         Command::Run(args) => run::run(&args, quiet),
         Command::Scenario(args) => scenario::run(&args, quiet),
         Command::Collective(args) => collective::run(&args, quiet),
+        Command::Communicator(args) => communicator::run(&args, quiet),
         Command::Compare(args) => compare::run(&args, quiet),
         Command::Serve(args) => serve::run(&args, quiet),
         Command::Sweep(args) => sweep::run(&args, quiet),

@@ -97,6 +97,13 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
 pub(super) fn found(summary: &Summary, target: &Path) -> Result<(), CliError> {
     // What a job was to detect it has found.
     for variant in &summary.variants {
+        if let (Some(why), Some(_)) = (variant.job.failure(), variant.job.communicator()) {
+            return Err(CliError::Failed {
+                what: format!("the job `{}`", variant.name),
+                why: why.to_owned(),
+                results: Some(target.to_owned()),
+            });
+        }
         if let Some(why) = variant.job.failure() {
             return Err(CliError::Found {
                 what: format!("the job `{}`", variant.name),

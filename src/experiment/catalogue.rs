@@ -163,6 +163,7 @@ fn entry(name: &'static str, text: &str) -> Result<Entry, ScenarioError> {
             ("training", None, model)
         }
         JobSpec::Concurrent(_) => ("concurrent", None, None),
+        JobSpec::Communicator(_) => ("communicator", None, None),
         JobSpec::Serving(job) => {
             let model = match &job.model {
                 ModelRef::Preset(name) => Some(name.clone()),

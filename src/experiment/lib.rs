@@ -9,6 +9,7 @@ mod allocation;
 pub mod bill;
 pub mod catalogue;
 mod collective;
+mod communicator;
 pub mod compare;
 mod concurrent;
 mod draft;
@@ -34,6 +35,7 @@ mod watch;
 
 pub use allocation::{AllocationSpec, Distribution};
 pub use collective::{ValidCollective, timing};
+pub use communicator::{CommunicatorSpec, FirstSpec, Modules, StoreSpec, ValidCommunicator};
 pub use concurrent::ValidConcurrent;
 pub use draft::{Draft, draft_collective, draft_training};
 pub use error::ScenarioError;

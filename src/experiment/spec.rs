@@ -4,6 +4,7 @@
 //! tagged, quantities are strings with units, every object may carry a `"comment"`.
 
 use crate::allocation::AllocationSpec;
+use super::communicator::CommunicatorSpec;
 use fabricsim_collective::Collective;
 use fabricsim_fault::goodput::LongRunSpec;
 use fabricsim_fault::{FaultSpec, Ranks};
@@ -169,6 +170,8 @@ pub enum JobSpec {
     Concurrent(Vec<ConcurrentSpec>),
     /// A model that answers requests.
     Serving(Box<ServingSpec>),
+    /// Making communicators, and their first operations.
+    Communicator(Box<CommunicatorSpec>),
 }
 
 impl JobSpec {
@@ -180,6 +183,7 @@ impl JobSpec {
             JobSpec::Training(_) => "training",
             JobSpec::Concurrent(_) => "concurrent",
             JobSpec::Serving(_) => "serving",
+            JobSpec::Communicator(_) => "communicator",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! An experiment whose every part has been checked, ready to run.
 
 use super::collective::{ValidCollective, collective};
+use super::communicator::{ValidCommunicator, communicator};
 use super::concurrent::{ValidConcurrent, concurrent};
 use super::error::ScenarioError;
 use super::read::{Scenario, changed};
@@ -56,6 +57,8 @@ pub enum ValidJob {
     Concurrent(Box<ValidConcurrent>),
     /// A model that answers requests.
     Serving(Box<ValidServing>),
+    /// Making communicators.
+    Communicator(Box<ValidCommunicator>),
 }
 
 impl ValidVariant {
@@ -67,6 +70,7 @@ impl ValidVariant {
             ValidJob::Training(job) => &job.topology,
             ValidJob::Concurrent(jobs) => &jobs.topology,
             ValidJob::Serving(job) => &job.topology,
+            ValidJob::Communicator(job) => &job.topology,
         }
     }
 
@@ -79,6 +83,7 @@ impl ValidVariant {
             ValidJob::Training(job) => &job.notes,
             ValidJob::Concurrent(job) => &job.notes,
             ValidJob::Serving(job) => &job.notes,
+            ValidJob::Communicator(job) => &job.notes,
         }
     }
 
@@ -90,6 +95,7 @@ impl ValidVariant {
             ValidJob::Training(job) => &job.warnings,
             ValidJob::Concurrent(job) => &job.warnings,
             ValidJob::Serving(job) => &job.warnings,
+            ValidJob::Communicator(job) => &job.warnings,
         }
     }
 }
@@ -230,6 +236,9 @@ fn variant(spec: &ScenarioSpec, name: String, at: At<'_>) -> Result<ValidVariant
         JobSpec::Training(job) => ValidJob::Training(Box::new(training(spec, job, at)?)),
         JobSpec::Concurrent(jobs) => ValidJob::Concurrent(Box::new(concurrent(spec, jobs, at)?)),
         JobSpec::Serving(job) => ValidJob::Serving(Box::new(serving(spec, job, at)?)),
+        JobSpec::Communicator(job) => {
+            ValidJob::Communicator(Box::new(communicator(spec, job, at)?))
+        }
     };
     Ok(ValidVariant { name, job, tariff })
 }

@@ -13,6 +13,7 @@ pub mod cause;
 pub mod chart;
 mod columns;
 pub mod communication;
+pub mod communicator;
 pub mod comparison;
 pub mod concurrent;
 mod decisions;

@@ -81,6 +81,7 @@ pub fn ended(variant: &Variant) -> bool {
         JobResult::Training(result) => result.ran().is_some(),
         JobResult::Concurrent(result) => result.failed.is_none(),
         JobResult::Serving(result) => result.failed.is_none(),
+        JobResult::Communicator(result) => result.failed.is_none(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Each variant has a common row ([`Metrics`]) and a part of its job's own ([`JobResult`]). Of a
 //! single collective the file has that part at its top, where version 1 had it.
 
+use super::communicator::CommunicatorResult;
 use super::concurrent::ConcurrentResult;
 use super::metrics::Metrics;
 use super::numeric::first_format;
@@ -103,6 +104,7 @@ impl Summary {
                 JobResult::Training(result) => result.forget_wall_time(),
                 JobResult::Concurrent(result) => result.forget_wall_time(),
                 JobResult::Serving(result) => result.forget_wall_time(),
+                JobResult::Communicator(result) => result.forget_wall_time(),
             }
         }
         summary
@@ -116,6 +118,7 @@ impl Summary {
             JobResult::Training(result) => result.ran().map_or(0.0, |ran| ran.wall_ms),
             JobResult::Concurrent(result) => result.wall_ms,
             JobResult::Serving(result) => result.wall_ms,
+            JobResult::Communicator(result) => result.wall_ms,
         };
         self.variants.iter().map(of).sum()
     }
@@ -156,6 +159,8 @@ pub enum JobResult {
     Concurrent(Box<ConcurrentResult>),
     /// Of serving.
     Serving(Box<ServingResult>),
+    /// Of making communicators.
+    Communicator(Box<CommunicatorResult>),
 }
 
 impl JobResult {
@@ -195,6 +200,15 @@ impl JobResult {
         }
     }
 
+    /// What making communicators takes.
+    #[must_use]
+    pub fn communicator(&self) -> Option<&CommunicatorResult> {
+        match self {
+            JobResult::Communicator(result) => Some(result),
+            _ => None,
+        }
+    }
+
     /// Why the job did not come to its end, if so.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
@@ -206,6 +220,7 @@ impl JobResult {
             },
             JobResult::Concurrent(result) => result.failed.as_deref(),
             JobResult::Serving(result) => result.failed.as_deref(),
+            JobResult::Communicator(result) => result.failed.as_deref(),
         }
     }
 }

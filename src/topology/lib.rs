@@ -9,6 +9,7 @@ mod attach;
 pub mod bill;
 #[cfg(test)]
 mod bill_tests;
+pub mod bootstrap;
 mod builder;
 pub mod catalogue;
 #[cfg(test)]

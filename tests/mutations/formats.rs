@@ -282,6 +282,7 @@ pub(crate) fn scenario(text: &str) -> Verdict {
         ValidJob::Collective(job) => job.gpus.len() > MOST_GPUS || job.sizes.len() > MOST_SIZES,
         ValidJob::Concurrent(jobs) => jobs.gpus.len() > MOST_GPUS,
         ValidJob::Serving(job) => job.gpus.len() > MOST_GPUS,
+        ValidJob::Communicator(job) => job.gpus.len() > MOST_GPUS,
     });
     if experiment.specs.len() > MOST_VARIANTS || large.count() > 0 {
         return Ok(Fate::Checked);

@@ -252,8 +252,8 @@ fn part(
             PartWork::Serving(Box::new(served))
         }
         // Jobs at once are refused before.
-        JobSpec::Concurrent(_) => {
-            let found = "jobs at once".to_owned();
+        JobSpec::Concurrent(_) | JobSpec::Communicator(_) => {
+            let found = format!("a job of the kind `{}`", job.job.kind());
             let wrong = fault(at, found, "a collective, training or serving");
             return Err(refusal(origin, vec![wrong]));
         }

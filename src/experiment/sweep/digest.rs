@@ -56,7 +56,10 @@ fn files_of(scenario: &Scenario, folder: &Path) -> String {
     };
     let algorithm = match &scenario.spec.job {
         JobSpec::Collective(job) => job.algorithm_file.as_ref(),
-        JobSpec::Training(_) | JobSpec::Concurrent(_) | JobSpec::Serving(_) => None,
+        JobSpec::Training(_)
+        | JobSpec::Concurrent(_)
+        | JobSpec::Serving(_)
+        | JobSpec::Communicator(_) => None,
     };
     let variables = scenario.spec.environment.values();
     let files = variables

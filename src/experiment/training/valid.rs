@@ -4,6 +4,7 @@ use super::memory::{capacity, memory_plan};
 use super::storage::Checkpoint;
 use crate::ScenarioError;
 use crate::allocation::nodes_of;
+use crate::communicator::making_time;
 use crate::refusal::{fault, refusal, refuse};
 use crate::site::{At, Site, environment};
 use crate::spec::ScenarioSpec;
@@ -89,6 +90,8 @@ pub(crate) fn training(
             )
         }));
     }
+    let long_run = spec.long_run.clone();
+    let long_run = long_run.map(|long| restarted(long, &training, &site));
     Ok(ValidTraining {
         warnings,
         notes: site.notes,
@@ -100,9 +103,34 @@ pub(crate) fn training(
         training,
         faults: site.faults,
         env: site.env,
-        long_run: spec.long_run.clone(),
+        long_run,
         checkpoint,
     })
+}
+
+/// A long run whose restarts take what making the job's communicators does, if they are to.
+fn restarted(mut long: LongRunSpec, training: &Training, site: &Site) -> LongRunSpec {
+    let Some(parts) = &mut long.restart_parts else {
+        return long;
+    };
+    if !parts.make_communicators {
+        return long;
+    }
+    let parallel = &training.spec.parallel;
+    let sizes = [
+        ("tp", parallel.tp),
+        ("cp", parallel.cp),
+        ("pp", parallel.pp),
+    ];
+    let sizes = sizes.into_iter().filter(|(_, size)| *size > 1);
+    let sizes = sizes.map(|(name, size)| format!("{name}{size}"));
+    let mut groups: Vec<String> = std::iter::once("world".to_owned()).chain(sizes).collect();
+    groups.push("dp".to_owned());
+    let time = making_time(&site.topology, &site.gpus, &site.env, &groups);
+    // A layout that is valid divides its GPUs.
+    parts.communicators = time.ok().map(|time| Span::from_nanos(time.picos() / 1000));
+    parts.make_communicators = false;
+    long
 }
 
 /// The training job at a place of the scenario, for these GPUs.

@@ -263,6 +263,17 @@ impl Job {
             problems.push(problem("restart", restart.to_string(), expected));
         }
         let restart_parts = spec.restart_parts.as_ref();
+        // Whoever knows how communicators are made has put in what that takes.
+        if let Some(parts) = restart_parts
+            && let (true, Some(said)) = (parts.make_communicators, parts.communicators)
+        {
+            let expected = "either this or `make_communicators`";
+            problems.push(problem(
+                "restart_parts.communicators",
+                said.to_string(),
+                expected,
+            ));
+        }
         let restart_parts = restart_parts.map(|parts| Restart::of(parts, cluster.gpus(), read));
         let restart = restart_parts.map(|parts| parts.total()).or(spec.restart);
         let rates = rates(cluster, spec, &mut problems);

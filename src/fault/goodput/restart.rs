@@ -87,6 +87,7 @@ mod tests {
             comment: None,
             processes: seconds(40),
             communicators: seconds(5),
+            make_communicators: false,
             load: seconds(60),
         };
         let restart = Restart::of(&parts, 1_000_000, Span::from_secs(3));

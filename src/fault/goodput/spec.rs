@@ -120,6 +120,10 @@ pub struct RestartSpec {
     /// Making communicators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub communicators: Option<Span>,
+    /// Making communicators takes what `job.communicator` says of those of the job (`world`, `tp`, `cp`, `pp`, `dp`),
+    /// one kind after the other, in place of what is published.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub make_communicators: bool,
     /// Reading the checkpoint; if absent what storage takes, or with a `blocking` or `write` cost as long
     /// as that.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,11 @@
 //! Variables that NCCL knows and a simulation does not act on, and why.
 
 /// Names, and why they do nothing here.
-const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
+const WITHOUT_EFFECT: [(&[&str], &str); 7] = [
+    (
+        &OF_MAKING,
+        "acts on making communicators (`fabricsim communicator`), not on what an operation takes",
+    ),
     (
         &[
             "NCCL_DEBUG",
@@ -46,7 +50,6 @@ const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
             "NCCL_MEM_SYNC_DOMAIN",
             "NCCL_LAUNCH_ORDER_IMPLICIT",
             "NCCL_LAUNCH_MODE",
-            "NCCL_RUNTIME_CONNECT",
             "NCCL_WORK_FIFO_BYTES",
             "NCCL_WORK_ARGS_BYTES",
             "NCCL_CUMEM_ENABLE",
@@ -170,6 +173,19 @@ const WITH_EFFECT: [&str; 68] = [
     "NCCL_MIN_NRINGS",
     "NCCL_MAX_NRINGS",
 ];
+
+/// Those that act on making communicators.
+const OF_MAKING: [&str; 3] = [
+    "NCCL_RUNTIME_CONNECT",
+    "NCCL_OOB_NET_ENABLE",
+    "NCCL_COMM_SPLIT_SHARE_RESOURCES",
+];
+
+/// Whether a warning is of one of those.
+pub(super) fn of_making(warning: &str) -> bool {
+    let name = warning.split(' ').next().unwrap_or_default();
+    OF_MAKING.contains(&name)
+}
 
 /// A name that differs by more characters from a known one is another name.
 const MOST_TYPOS: usize = 3;

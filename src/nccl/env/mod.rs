@@ -153,6 +153,12 @@ pub struct Env {
     pub graph_register: Option<bool>,
     /// `NCCL_CTA_POLICY`: with `EFFICIENCY` few thread blocks count for more than speed.
     pub efficiency: Option<bool>,
+    /// `NCCL_RUNTIME_CONNECT`: connections are made by the first operation that needs them.
+    pub runtime_connect: bool,
+    /// `NCCL_OOB_NET_ENABLE`: ranks make each other's acquaintance over the network's plugin, not TCP.
+    pub oob_net: bool,
+    /// `NCCL_COMM_SPLIT_SHARE_RESOURCES`.
+    pub split_share: bool,
     /// `NCCL_GRAPH_FILE`: its path. Whoever reads the variables reads it into `graph`.
     pub graph_file: Option<String>,
     /// What is in that file.
@@ -273,6 +279,9 @@ impl Default for Env {
             local_register: None,
             graph_register: None,
             efficiency: None,
+            runtime_connect: true,
+            oob_net: false,
+            split_share: false,
             graph_file: None,
             graph: None,
             warnings: Vec::new(),
@@ -303,6 +312,7 @@ impl Env {
                 name,
                 text: value.trim(),
             };
+            env.set_up(value)?;
             if !env.set(value)? {
                 env.warnings.push(known::warning(name));
             }
@@ -459,6 +469,24 @@ impl Env {
             collnet: false,
             ..self.clone()
         }
+    }
+
+    /// Takes in a variable that acts on making communicators, and on nothing else.
+    fn set_up(&mut self, value: Value<'_>) -> Result<(), NcclError> {
+        match value.name {
+            "NCCL_RUNTIME_CONNECT" => self.runtime_connect = value.switch()?,
+            "NCCL_OOB_NET_ENABLE" => self.oob_net = value.switch()?,
+            "NCCL_COMM_SPLIT_SHARE_RESOURCES" => self.split_share = value.switch()?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The warnings, but for those of variables that act on making communicators.
+    pub fn warnings_of_making(&self) -> impl Iterator<Item = &String> {
+        self.warnings
+            .iter()
+            .filter(|warning| !known::of_making(warning))
     }
 
     /// Says how users' buffers are registered; variables that then do nothing are told.

@@ -8,6 +8,7 @@ use super::text::lines_of;
 use super::waterfall_bars::waterfall_bars;
 use crate::ReportError;
 use crate::chart::draw_svg;
+use crate::communicator;
 use crate::concurrent;
 use crate::html::{JOBS_STYLE, SCRIPT, collective_details, drawing, page};
 use crate::lines::{Line, Whole, ended, fits, order};
@@ -52,6 +53,8 @@ pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, Rep
             concurrent::details(result, several.then_some(&*variant.name), timeline)?
         } else if let Some(result) = variant.job.serving() {
             serving::details(result, several.then_some(&*variant.name), timeline)?
+        } else if let Some(result) = variant.job.communicator() {
+            communicator::details(result, several.then_some(&*variant.name))
         } else if variant.job.collective().is_some() {
             collective_details(results, variant, best == Some(index))?
         } else if several {

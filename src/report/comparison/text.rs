@@ -2,6 +2,7 @@
 
 use super::collectives;
 use crate::Waterfall;
+use crate::communicator;
 use crate::concurrent;
 use crate::lines::{Line, Whole, ended, fits, order};
 use crate::numbers::{micros, size};
@@ -134,6 +135,7 @@ pub(super) fn lines_of(
         Some(JobResult::Collective(_)) => collectives::lines(variants, waterfalls, baseline),
         Some(JobResult::Concurrent(_)) => concurrent::lines(variants),
         Some(JobResult::Serving(_)) => serving::lines(variants),
+        Some(JobResult::Communicator(_)) => communicator::lines(variants),
         _ => training::lines(variants, waterfalls, baseline),
     }
 }

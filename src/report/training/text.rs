@@ -5,6 +5,7 @@ use super::{
     CheckpointUse, CollectiveUse, ComponentLoss, Culprit, Disturbance, GoodputUse, MemoryUse,
     RestartUse, Share, StepResult, StorageLimit, StorageMove, TrainingOutcome,
 };
+use crate::communicator::communicator_text;
 use crate::concurrent::{ConcurrentResult, rows as concurrent_rows};
 use crate::lines::LEAST_SHARE;
 use crate::numbers::{count, micros, percent, seconds, size, three_digits, three_digits_of_small};
@@ -56,6 +57,9 @@ pub(crate) fn alone(summary: &Summary, variant: &Variant, out: &mut Out) {
     }
     if let Some(result) = variant.job.serving() {
         serving_text(summary, variant, result, out);
+    }
+    if let Some(result) = variant.job.communicator() {
+        communicator_text(summary, result, out);
     }
     let Some(training) = variant.job.training() else {
         return;
