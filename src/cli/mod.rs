@@ -8,6 +8,7 @@ mod completions;
 mod error;
 mod explain;
 mod fit;
+mod hang;
 mod lab;
 mod lesson;
 mod load;
@@ -52,6 +53,7 @@ enum Command {
     Scenario(scenario::Args),
     Collective(collective::Args),
     Communicator(communicator::Args),
+    Hang(hang::Args),
     Compare(compare::Args),
     Serve(serve::Args),
     Sweep(sweep::Args),
@@ -77,6 +79,7 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
         Command::Scenario(args) => scenario::run(&args, quiet),
         Command::Collective(args) => collective::run(&args, quiet),
         Command::Communicator(args) => communicator::run(&args, quiet),
+        Command::Hang(args) => hang::run(&args, quiet),
         Command::Compare(args) => compare::run(&args, quiet),
         Command::Serve(args) => serve::run(&args, quiet),
         Command::Sweep(args) => sweep::run(&args, quiet),

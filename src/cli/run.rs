@@ -97,7 +97,8 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
 pub(super) fn found(summary: &Summary, target: &Path) -> Result<(), CliError> {
     // What a job was to detect it has found.
     for variant in &summary.variants {
-        if let (Some(why), Some(_)) = (variant.job.failure(), variant.job.communicator()) {
+        let own = variant.job.communicator().is_some() || variant.job.calls().is_some();
+        if let (Some(why), true) = (variant.job.failure(), own) {
             return Err(CliError::Failed {
                 what: format!("the job `{}`", variant.name),
                 why: why.to_owned(),

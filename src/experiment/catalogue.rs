@@ -164,6 +164,7 @@ fn entry(name: &'static str, text: &str) -> Result<Entry, ScenarioError> {
         }
         JobSpec::Concurrent(_) => ("concurrent", None, None),
         JobSpec::Communicator(_) => ("communicator", None, None),
+        JobSpec::Calls(_) => ("calls", None, None),
         JobSpec::Serving(job) => {
             let model = match &job.model {
                 ModelRef::Preset(name) => Some(name.clone()),

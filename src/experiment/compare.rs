@@ -9,7 +9,7 @@ use super::refusal::{fault, refusal};
 use super::site::machine_of;
 use super::spec::TopologyRef;
 use super::training::answer_of;
-use super::{communicator, concurrent, serving};
+use super::{calls, communicator, concurrent, serving};
 use fabricsim_report::cards::{Card, Figure};
 use fabricsim_report::comparison::{best_collective, collective_difference};
 use fabricsim_report::training::{best, difference};
@@ -152,6 +152,7 @@ pub fn of_runs(runs: Vec<(String, Summary)>) -> Result<Summary, ScenarioError> {
         JobResult::Concurrent(_) => concurrent::compare(&mut all),
         JobResult::Serving(_) => serving::compare(&mut all),
         JobResult::Communicator(_) => communicator::compare(&mut all),
+        JobResult::Calls(_) => calls::compare(&mut all),
     }
     Ok(all)
 }
@@ -163,7 +164,7 @@ fn same_kind(variants: &[Variant]) -> Result<(), ScenarioError> {
         None => Ok(()),
         Some(pair) => {
             let found = format!("{} and {}", pair[0].name, pair[1].name);
-            let expected = "runs of one kind of job: collectives, training, serving, communicators or jobs at once";
+            let expected = "runs of one kind of job: collectives, training, serving, communicators, calls or jobs at once";
             Err(refusal("compare", vec![fault("runs", found, expected)]))
         }
     }

@@ -7,6 +7,7 @@
 
 mod allocation;
 pub mod bill;
+mod calls;
 pub mod catalogue;
 mod collective;
 mod communicator;
@@ -34,6 +35,10 @@ mod valid;
 mod watch;
 
 pub use allocation::{AllocationSpec, Distribution};
+pub use calls::{
+    CallSpec, CallsSpec, MessageSpec, Mistake, MonitoredSpec, OperationSpec, RankCallsSpec,
+    RegisterSpec, StreamsSpec, ValidCalls, mistake, mistakes,
+};
 pub use collective::{ValidCollective, timing};
 pub use communicator::{CommunicatorSpec, FirstSpec, Modules, StoreSpec, ValidCommunicator};
 pub use concurrent::ValidConcurrent;

@@ -5,7 +5,7 @@ use super::error::ScenarioError;
 use super::training::{self, Ended};
 use super::valid::{ValidExperiment, ValidJob};
 use super::watch::Watch;
-use super::{collective, communicator, concurrent, factors, serving};
+use super::{calls, collective, communicator, concurrent, factors, serving};
 use fabricsim_budget::Budget;
 use fabricsim_report::{Outputs, Record, Results, Summary};
 
@@ -74,6 +74,12 @@ pub fn run(
                 ended.push(None);
                 ran.recorded
             }
+            ValidJob::Calls(job) => {
+                let ran = calls::run_calls((&variant.name, job), budget)?;
+                summary.variants.push(ran);
+                ended.push(None);
+                None
+            }
             ValidJob::Communicator(job) => {
                 let ran = communicator::run_communicator((&variant.name, job), budget)?;
                 summary.variants.push(ran);
@@ -104,6 +110,7 @@ pub fn run(
         Some(ValidJob::Concurrent(_)) => concurrent::compare(&mut summary),
         Some(ValidJob::Serving(_)) => serving::compare(&mut summary),
         Some(ValidJob::Communicator(_)) => communicator::compare(&mut summary),
+        Some(ValidJob::Calls(_)) => calls::compare(&mut summary),
         None => {}
     }
     Ok(Results { summary, records })

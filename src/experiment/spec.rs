@@ -3,8 +3,9 @@
 //! Strict JSON like the topology file: unknown fields are refused, variants are externally
 //! tagged, quantities are strings with units, every object may carry a `"comment"`.
 
-use crate::allocation::AllocationSpec;
+use super::calls::CallsSpec;
 use super::communicator::CommunicatorSpec;
+use crate::allocation::AllocationSpec;
 use fabricsim_collective::Collective;
 use fabricsim_fault::goodput::LongRunSpec;
 use fabricsim_fault::{FaultSpec, Ranks};
@@ -172,6 +173,8 @@ pub enum JobSpec {
     Serving(Box<ServingSpec>),
     /// Making communicators, and their first operations.
     Communicator(Box<CommunicatorSpec>),
+    /// What ranks call, in order, and what comes of it where they do not call the same.
+    Calls(CallsSpec),
 }
 
 impl JobSpec {
@@ -184,6 +187,7 @@ impl JobSpec {
             JobSpec::Concurrent(_) => "concurrent",
             JobSpec::Serving(_) => "serving",
             JobSpec::Communicator(_) => "communicator",
+            JobSpec::Calls(_) => "calls",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! An experiment whose every part has been checked, ready to run.
 
+use super::calls::{ValidCalls, calls};
 use super::collective::{ValidCollective, collective};
 use super::communicator::{ValidCommunicator, communicator};
 use super::concurrent::{ValidConcurrent, concurrent};
@@ -59,6 +60,8 @@ pub enum ValidJob {
     Serving(Box<ValidServing>),
     /// Making communicators.
     Communicator(Box<ValidCommunicator>),
+    /// What ranks call.
+    Calls(Box<ValidCalls>),
 }
 
 impl ValidVariant {
@@ -71,6 +74,7 @@ impl ValidVariant {
             ValidJob::Concurrent(jobs) => &jobs.topology,
             ValidJob::Serving(job) => &job.topology,
             ValidJob::Communicator(job) => &job.topology,
+            ValidJob::Calls(job) => &job.topology,
         }
     }
 
@@ -84,6 +88,7 @@ impl ValidVariant {
             ValidJob::Concurrent(job) => &job.notes,
             ValidJob::Serving(job) => &job.notes,
             ValidJob::Communicator(job) => &job.notes,
+            ValidJob::Calls(job) => &job.notes,
         }
     }
 
@@ -96,6 +101,7 @@ impl ValidVariant {
             ValidJob::Concurrent(job) => &job.warnings,
             ValidJob::Serving(job) => &job.warnings,
             ValidJob::Communicator(job) => &job.warnings,
+            ValidJob::Calls(job) => &job.warnings,
         }
     }
 }
@@ -236,6 +242,7 @@ fn variant(spec: &ScenarioSpec, name: String, at: At<'_>) -> Result<ValidVariant
         JobSpec::Training(job) => ValidJob::Training(Box::new(training(spec, job, at)?)),
         JobSpec::Concurrent(jobs) => ValidJob::Concurrent(Box::new(concurrent(spec, jobs, at)?)),
         JobSpec::Serving(job) => ValidJob::Serving(Box::new(serving(spec, job, at)?)),
+        JobSpec::Calls(job) => ValidJob::Calls(Box::new(calls(spec, job, at)?)),
         JobSpec::Communicator(job) => {
             ValidJob::Communicator(Box::new(communicator(spec, job, at)?))
         }

@@ -15,7 +15,7 @@ use fabricsim_collective::{
 use fabricsim_plan::{ProtocolKind, RoleCosts};
 use fabricsim_topology::hardware::CpuVendor;
 use fabricsim_topology::{DeviceId, PathType};
-use fabricsim_units::Time;
+use fabricsim_units::{Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -133,6 +133,15 @@ impl Communicator<'_> {
             _ => n,
         };
         self.expect(messages, n * n * ROUND)
+    }
+
+    /// How much of a message its receiver's buffers take before it receives: all slots of the channels that the
+    /// message is cut for.
+    #[must_use]
+    pub fn ahead(&self, message: Bytes) -> Bytes {
+        let inputs = self.part_inputs(self.p2p_channels());
+        let (parts, _) = p2p::parts(&inputs, message.get().max(1));
+        Bytes::new(u64::from(parts) * self.env().buffer.get())
     }
 
     /// Thread blocks of sends and receives.

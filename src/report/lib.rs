@@ -8,6 +8,7 @@
 pub mod bill;
 mod bins;
 mod blocks;
+pub mod calls;
 pub mod cards;
 pub mod cause;
 pub mod chart;

@@ -82,6 +82,7 @@ pub fn ended(variant: &Variant) -> bool {
         JobResult::Concurrent(result) => result.failed.is_none(),
         JobResult::Serving(result) => result.failed.is_none(),
         JobResult::Communicator(result) => result.failed.is_none(),
+        JobResult::Calls(result) => result.failed.is_none(),
     }
 }
 

@@ -121,7 +121,10 @@ pub(crate) fn points_of(variant: &Variant) -> Vec<(Option<&str>, Metrics)> {
             });
             rows.map(|metrics| (None, metrics)).collect()
         }
-        JobResult::Training(_) | JobResult::Serving(_) | JobResult::Communicator(_) => {
+        JobResult::Training(_)
+        | JobResult::Serving(_)
+        | JobResult::Communicator(_)
+        | JobResult::Calls(_) => {
             vec![(None, variant.metrics.clone())]
         }
         JobResult::Concurrent(result) => {

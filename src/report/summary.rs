@@ -3,6 +3,7 @@
 //! Each variant has a common row ([`Metrics`]) and a part of its job's own ([`JobResult`]). Of a
 //! single collective the file has that part at its top, where version 1 had it.
 
+use super::calls::CallsResult;
 use super::communicator::CommunicatorResult;
 use super::concurrent::ConcurrentResult;
 use super::metrics::Metrics;
@@ -105,6 +106,7 @@ impl Summary {
                 JobResult::Concurrent(result) => result.forget_wall_time(),
                 JobResult::Serving(result) => result.forget_wall_time(),
                 JobResult::Communicator(result) => result.forget_wall_time(),
+                JobResult::Calls(result) => result.forget_wall_time(),
             }
         }
         summary
@@ -119,6 +121,7 @@ impl Summary {
             JobResult::Concurrent(result) => result.wall_ms,
             JobResult::Serving(result) => result.wall_ms,
             JobResult::Communicator(result) => result.wall_ms,
+            JobResult::Calls(result) => result.wall_ms,
         };
         self.variants.iter().map(of).sum()
     }
@@ -161,6 +164,8 @@ pub enum JobResult {
     Serving(Box<ServingResult>),
     /// Of making communicators.
     Communicator(Box<CommunicatorResult>),
+    /// Of what ranks call.
+    Calls(Box<CallsResult>),
 }
 
 impl JobResult {
@@ -209,6 +214,15 @@ impl JobResult {
         }
     }
 
+    /// What came of calls.
+    #[must_use]
+    pub fn calls(&self) -> Option<&CallsResult> {
+        match self {
+            JobResult::Calls(result) => Some(result),
+            _ => None,
+        }
+    }
+
     /// Why the job did not come to its end, if so.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
@@ -221,6 +235,7 @@ impl JobResult {
             JobResult::Concurrent(result) => result.failed.as_deref(),
             JobResult::Serving(result) => result.failed.as_deref(),
             JobResult::Communicator(result) => result.failed.as_deref(),
+            JobResult::Calls(result) => result.failed.as_deref(),
         }
     }
 }

@@ -115,6 +115,7 @@ pub(super) fn check_finite(summary: &Summary) -> Result<(), ReportError> {
             JobResult::Concurrent(result) => result.floats(&mut floats),
             JobResult::Serving(result) => result.floats(&mut floats),
             JobResult::Communicator(result) => result.floats(&mut floats),
+            JobResult::Calls(result) => result.floats(&mut floats),
         }
         let numbers = variant.metrics.numbers().into_iter();
         let numbers = numbers.filter_map(|(name, value)| Some((format!("metrics.{name}"), value?)));

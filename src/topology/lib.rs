@@ -44,6 +44,7 @@ mod strict;
 mod template;
 #[cfg(test)]
 mod tests;
+pub mod watchdogs;
 
 pub use architecture::{Architecture, KernelModel};
 pub use bill::Bill;

@@ -283,6 +283,7 @@ pub(crate) fn scenario(text: &str) -> Verdict {
         ValidJob::Concurrent(jobs) => jobs.gpus.len() > MOST_GPUS,
         ValidJob::Serving(job) => job.gpus.len() > MOST_GPUS,
         ValidJob::Communicator(job) => job.gpus.len() > MOST_GPUS,
+        ValidJob::Calls(job) => job.gpus.len() > MOST_GPUS,
     });
     if experiment.specs.len() > MOST_VARIANTS || large.count() > 0 {
         return Ok(Fate::Checked);

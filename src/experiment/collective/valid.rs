@@ -89,7 +89,12 @@ pub(crate) fn collective(
     };
     let machine = at.machines.of(spec, folder, origin)?;
     let mut faults = Vec::new();
-    check_memory(&sizes, &machine.topology, place, &mut faults);
+    check_memory(
+        &sizes,
+        &machine.topology,
+        &format!("{place}.sizes"),
+        &mut faults,
+    );
     refuse(origin, faults)?;
     let Site {
         topology,
@@ -127,7 +132,7 @@ pub(crate) fn collective(
     })
 }
 
-/// No size is larger than a GPU's memory.
+/// No size, which stands at this place, is larger than a GPU's memory.
 pub(crate) fn check_memory(sizes: &[u64], topology: &Topology, at: &str, faults: &mut Vec<Fault>) {
     let memory = topology
         .gpus()
@@ -139,7 +144,7 @@ pub(crate) fn check_memory(sizes: &[u64], topology: &Topology, at: &str, faults:
     {
         let most = memory.get() as f64 / f64::from(1 << 30);
         faults.push(fault(
-            &format!("{at}.sizes"),
+            at,
             Bytes::new(large).to_string(),
             format!("sizes that fit a GPU's memory of {most:.1} GiB"),
         ));

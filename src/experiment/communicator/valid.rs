@@ -87,7 +87,7 @@ pub(crate) fn communicator(
         check_memory(
             &[first.size.get()],
             &machine.topology,
-            &format!("{place}.first"),
+            &format!("{place}.first.size"),
             &mut faults,
         );
     }

@@ -252,7 +252,7 @@ fn part(
             PartWork::Serving(Box::new(served))
         }
         // Jobs at once are refused before.
-        JobSpec::Concurrent(_) | JobSpec::Communicator(_) => {
+        JobSpec::Concurrent(_) | JobSpec::Communicator(_) | JobSpec::Calls(_) => {
             let found = format!("a job of the kind `{}`", job.job.kind());
             let wrong = fault(at, found, "a collective, training or serving");
             return Err(refusal(origin, vec![wrong]));
@@ -305,7 +305,7 @@ fn operations(
     let mut faults = Vec::new();
     let sizes = sizes(&job.sizes, &format!("{at}.sizes"), &mut faults);
     check_matrix(job, at, &mut faults);
-    check_memory(&sizes, topology, at, &mut faults);
+    check_memory(&sizes, topology, &format!("{at}.sizes"), &mut faults);
     let count = sizes.len() as u64 * u64::from(repeat);
     if count > MOST_OPERATIONS {
         let found = format!("{count} operations, {repeat} of each size");

@@ -59,7 +59,8 @@ fn files_of(scenario: &Scenario, folder: &Path) -> String {
         JobSpec::Training(_)
         | JobSpec::Concurrent(_)
         | JobSpec::Serving(_)
-        | JobSpec::Communicator(_) => None,
+        | JobSpec::Communicator(_)
+        | JobSpec::Calls(_) => None,
     };
     let variables = scenario.spec.environment.values();
     let files = variables

@@ -7,6 +7,7 @@ use super::one_axis::timelines;
 use super::text::lines_of;
 use super::waterfall_bars::waterfall_bars;
 use crate::ReportError;
+use crate::calls;
 use crate::chart::draw_svg;
 use crate::communicator;
 use crate::concurrent;
@@ -55,6 +56,8 @@ pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, Rep
             serving::details(result, several.then_some(&*variant.name), timeline)?
         } else if let Some(result) = variant.job.communicator() {
             communicator::details(result, several.then_some(&*variant.name))
+        } else if let Some(result) = variant.job.calls() {
+            calls::details(result, several.then_some(&*variant.name))
         } else if variant.job.collective().is_some() {
             collective_details(results, variant, best == Some(index))?
         } else if several {

@@ -2,6 +2,7 @@
 
 use super::collectives;
 use crate::Waterfall;
+use crate::calls;
 use crate::communicator;
 use crate::concurrent;
 use crate::lines::{Line, Whole, ended, fits, order};
@@ -136,6 +137,7 @@ pub(super) fn lines_of(
         Some(JobResult::Concurrent(_)) => concurrent::lines(variants),
         Some(JobResult::Serving(_)) => serving::lines(variants),
         Some(JobResult::Communicator(_)) => communicator::lines(variants),
+        Some(JobResult::Calls(_)) => calls::lines(variants),
         _ => training::lines(variants, waterfalls, baseline),
     }
 }

@@ -5,6 +5,7 @@ use super::{
     CheckpointUse, CollectiveUse, ComponentLoss, Culprit, Disturbance, GoodputUse, MemoryUse,
     RestartUse, Share, StepResult, StorageLimit, StorageMove, TrainingOutcome,
 };
+use crate::calls::calls_text;
 use crate::communicator::communicator_text;
 use crate::concurrent::{ConcurrentResult, rows as concurrent_rows};
 use crate::lines::LEAST_SHARE;
@@ -60,6 +61,9 @@ pub(crate) fn alone(summary: &Summary, variant: &Variant, out: &mut Out) {
     }
     if let Some(result) = variant.job.communicator() {
         communicator_text(summary, result, out);
+    }
+    if let Some(result) = variant.job.calls() {
+        calls_text(summary, result, out);
     }
     let Some(training) = variant.job.training() else {
         return;

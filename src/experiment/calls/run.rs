@@ -1,0 +1,141 @@
+//! From checked calls to what comes of them.
+
+use super::costs::Simulated;
+use super::meet::{Met, Ways, meet};
+use super::said::said;
+use super::valid::ValidCalls;
+use super::waits::{Wait, does, of, ranges, waits, why};
+use crate::error::ScenarioError;
+use crate::footprint::machine_footprint;
+use fabricsim_budget::{Budget, Purpose};
+use fabricsim_report::calls::{CallsResult, DoneCall, Hang, WaitRow};
+use fabricsim_report::{JobResult, Metrics, Summary, Variant};
+use fabricsim_topology::NodeId;
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// Operations that are listed.
+const MOST_DONE: usize = 1000;
+
+/// Goes through the calls of all ranks.
+///
+/// # Errors
+/// What NCCL refuses, a simulation that stalls, more than the memory of the budget holds. A hang is a result, not an error.
+pub(crate) fn run_calls(
+    (name, valid): (&str, &ValidCalls),
+    budget: &Budget,
+) -> Result<Variant, ScenarioError> {
+    let began = Instant::now();
+    let machine = machine_footprint(&valid.topology);
+    let _machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
+    let ways = Ways {
+        members: &valid.members,
+        names: &valid.names,
+        side_by_side: valid.side_by_side,
+        timeout: valid.timeout,
+    };
+    let met = meet(ways, &valid.calls, &mut Simulated::new(valid, budget))?;
+    let mut result = told(valid, ways, met);
+    result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
+    let nodes: BTreeSet<Option<NodeId>> = valid
+        .gpus
+        .iter()
+        .map(|&g| valid.topology.node_of(g))
+        .collect();
+    Ok(Variant {
+        name: name.to_owned(),
+        topology: valid.topology.name.clone(),
+        topology_title: valid.topology.title.clone(),
+        nodes: nodes.len() as u32,
+        gpus: valid.gpus.len() as u32,
+        differs: Vec::new(),
+        no_effect: None,
+        metrics: Metrics {
+            time_us: result.failed.is_none().then_some(result.ended_us),
+            ..Metrics::default()
+        },
+        job: JobResult::Calls(Box::new(result)),
+    })
+}
+
+/// Fills in what a summary says of calls.
+pub(crate) fn compare(summary: &mut Summary) {
+    let several = summary.variants.len() > 1;
+    let sentences = summary.variants.iter().filter_map(|variant| {
+        let sentence = variant.job.calls()?.sentence();
+        match several {
+            false => Some(sentence),
+            true => Some(format!("{}: {sentence}", variant.name)),
+        }
+    });
+    summary.answer = sentences.collect::<Vec<_>>().join("\n");
+    if several {
+        let times = summary.variants.iter();
+        let times = times.filter_map(|v| Some((v.metrics.time_us?, v.name.clone())));
+        summary.best = times
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, name)| name);
+    }
+}
+
+fn told(valid: &ValidCalls, ways: Ways<'_>, met: Met) -> CallsResult {
+    let waiting = waits(ways, &met);
+    let ended = met.ranks.iter().flat_map(|rank| {
+        let streams = rank.streams.iter().map(|stream| stream.clock);
+        streams.chain(std::iter::once(rank.clock))
+    });
+    let ended = ended.max().unwrap_or_default();
+    let mut done: Vec<DoneCall> = met
+        .done
+        .iter()
+        .map(|done| DoneCall {
+            call: match done.number {
+                0 => done.what.clone(),
+                number => format!("{} {number}", done.what),
+            },
+            on: valid.names[done.on].clone(),
+            bytes: done.bytes,
+            began_us: done.began.micros(),
+            ended_us: done.ended.micros(),
+        })
+        .collect();
+    done.sort_by(|a, b| a.ended_us.total_cmp(&b.ended_us));
+    done.truncate(MOST_DONE);
+    let hang = (!waiting.is_empty()).then(|| Hang {
+        why: why(&waiting, &valid.names),
+        waits: waiting.iter().map(|wait| row(wait, valid)).collect(),
+        said: said(valid, &waiting),
+    });
+    let failed = match (&hang, met.wrong.first()) {
+        (Some(hang), _) => Some(format!("it hangs: {}", hang.why)),
+        (None, Some(wrong)) => Some(wrong.clone()),
+        (None, None) => None,
+    };
+    CallsResult {
+        done,
+        ended_us: ended.micros(),
+        hang,
+        wrong: met.wrong,
+        notes: met.notes,
+        failed,
+        wall_ms: 0.0,
+    }
+}
+
+fn row(wait: &Wait, valid: &ValidCalls) -> WaitRow {
+    let absent = wait.absent.iter().map(|(ranks, instead)| {
+        format!(
+            "{}, which {}",
+            of(ranks),
+            does(instead, ranks, &valid.names)
+        )
+    });
+    WaitRow {
+        ranks: ranges(&wait.ranks),
+        inside: wait.inside.told(&valid.names),
+        since_us: wait.since.micros(),
+        waits_for: absent.collect::<Vec<_>>().join("; "),
+        enqueued: wait.enqueued,
+        completed: wait.completed,
+    }
+}
