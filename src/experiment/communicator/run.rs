@@ -155,7 +155,7 @@ fn making(
 ) -> Making {
     let model = bootstrap();
     let ranks = kind.ranks.len() as u64;
-    let latency = socket_model().transfer_latency.value;
+    let latency = socket_model().transfer_latency();
     let acquaintance = match spec.split && index > 0 {
         true => Acquaintance::Parent,
         false => Acquaintance::Roots(roots(spec, env, ranks, model)),
