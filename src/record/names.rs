@@ -36,8 +36,11 @@ impl Names {
         for resource in resources {
             let all = &outcome.resources.all;
             let links = all.get(resource as usize).map_or(&[][..], |r| &r.links);
-            let own = words::describe(topology, links);
-            let class = (own.class(), links.iter().any(|&link| faulty(link)));
+            // Of links that fill together those that a fault touches are what limits.
+            let struck: Vec<LinkId> = links.iter().copied().filter(|&l| faulty(l)).collect();
+            let told = if struck.is_empty() { links } else { &struck };
+            let own = words::describe(topology, told);
+            let class = (own.class(), !struck.is_empty());
             classes.entry(class).or_default().push(resource);
             words.insert(resource, own);
         }
