@@ -295,10 +295,28 @@ fn calls_that_are_none_are_refused_with_their_place() {
     );
     refused(
         json!({ "ranks": [{ "ranks": 9, "calls": [] }] }),
-        &["rank 9", "0 to 7"],
+        &["job.calls.ranks[0].ranks", "0 to 7"],
     );
     refused(
         json!({ "ranks": [{ "ranks": 0, "calls": [reduce("0B")] }] }),
         &["all-reduce.size", "at least 1B"],
     );
+}
+
+/// Who reads a clock without waiting for the GPU times the calls, not the operations.
+#[test]
+fn a_clock_that_does_not_synchronize_shows_nothing() {
+    let timed = |calls_of_all: Value| {
+        let (result, err, status) =
+            calls(json!({ "ranks": [{ "ranks": "all", "calls": calls_of_all }] }));
+        assert_eq!(status, 0, "{err}");
+        (
+            result["called_us"].as_f64().unwrap(),
+            result["ended_us"].as_f64().unwrap(),
+        )
+    };
+    let (called, ended) = timed(json!([reduce("1GiB")]));
+    assert!(called == 0.0 && ended > 3000.0, "{called} {ended}");
+    let (called, ended) = timed(json!([reduce("1GiB"), "synchronize"]));
+    assert_eq!(called, ended);
 }

@@ -85,6 +85,7 @@ fn told(valid: &ValidCalls, ways: Ways<'_>, met: Met) -> CallsResult {
         streams.chain(std::iter::once(rank.clock))
     });
     let ended = ended.max().unwrap_or_default();
+    let called = met.ranks.iter().map(|rank| rank.clock).max();
     let mut done: Vec<DoneCall> = met
         .done
         .iter()
@@ -114,6 +115,7 @@ fn told(valid: &ValidCalls, ways: Ways<'_>, met: Met) -> CallsResult {
     CallsResult {
         done,
         ended_us: ended.micros(),
+        called_us: called.unwrap_or_default().micros(),
         hang,
         wrong: met.wrong,
         notes: met.notes,

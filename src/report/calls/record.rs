@@ -11,6 +11,10 @@ pub struct CallsResult {
     pub done: Vec<DoneCall>,
     /// When the last of what came to its end did, microseconds.
     pub ended_us: f64,
+    /// When the last process had started all of its calls that it could, microseconds: what a clock shows there that does
+    /// not wait for the GPU.
+    #[serde(default)]
+    pub called_us: f64,
     /// Who waits for whom without end; none if all calls came to their end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hang: Option<Hang>,
@@ -91,6 +95,7 @@ impl CallsResult {
     pub(crate) fn floats(&self, floats: &mut Vec<(String, f64)>) {
         let mut add = |name: String, value| floats.push((name, value));
         add("ended_us".to_owned(), self.ended_us);
+        add("called_us".to_owned(), self.called_us);
         add("wall_ms".to_owned(), self.wall_ms);
         for (index, done) in self.done.iter().enumerate() {
             add(format!("done[{index}].began_us"), done.began_us);
@@ -109,6 +114,12 @@ impl CallsResult {
     #[must_use]
     pub fn sentence(&self) -> String {
         match (&self.hang, self.wrong.first()) {
+            (None, None) if self.called_us < self.ended_us => format!(
+                "All calls come to their end, after {}; processes have made them after {}, which is what a clock shows that does \
+                 not synchronize.",
+                seconds(self.ended_us / 1e6),
+                seconds(self.called_us / 1e6)
+            ),
             (None, None) => format!(
                 "All calls come to their end, after {}.",
                 seconds(self.ended_us / 1e6)

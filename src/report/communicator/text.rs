@@ -101,7 +101,7 @@ pub(crate) fn needs(result: &CommunicatorResult) -> Vec<[String; 3]> {
             format!("of {}", grouped(files_limit)),
         ],
     ];
-    for made in &result.communicators {
+    for made in result.communicators.iter().filter(|made| made.memory > 0) {
         let name = format!("buffers of {}", made.name);
         rows.push([
             name,
