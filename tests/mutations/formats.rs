@@ -83,6 +83,27 @@ pub(crate) fn collectives() -> Vec<Value> {
     vec![ring, two, cards, slow, uneven]
 }
 
+/// Communicators, and what ranks call on them.
+pub(crate) fn callings() -> Vec<Value> {
+    let on = |job: Value| json!({"name": "small", "topology": {"name": "dgx-h100"}, "gpus_per_node": 4, "job": job});
+    let mut made = on(json!({"communicator": {
+        "groups": ["world", "tp2", "dp"], "first": {"name": "all-reduce", "size": "64KiB"}, "split": true, "roots": 1,
+        "arrival": "10ms", "ports": 100, "sockets_per_connection": 2, "store": "tcp"
+    }}));
+    made["environment"] = json!({"NCCL_RUNTIME_CONNECT": "0"});
+    let reduce = json!({"all-reduce": {"size": "64KiB", "on": "tp"}});
+    let message = json!({"with": 1, "size": "64KiB"});
+    let calls = on(json!({"calls": {
+        "timeout": "60s", "communicators": {"tp": "0-1"}, "streams": "per_communicator",
+        "ranks": [
+            {"ranks": 0, "calls": [reduce, {"group": [{"send": message}, {"recv": message}]}, "synchronize", "barrier"]},
+            {"ranks": 1, "calls": [reduce, {"recv": {"with": 0, "size": "64KiB"}}, {"wait": "5ms"}, "barrier"]},
+            {"ranks": "2-3", "calls": [{"monitored-barrier": {"timeout": "1s"}}, {"register": {}}, "crash"]}
+        ]
+    }}));
+    vec![made, calls]
+}
+
 /// A model of two layers.
 fn model() -> Value {
     json!({"shape": {

@@ -156,6 +156,17 @@ fn scenarios_of_training() {
 }
 
 #[test]
+fn scenarios_of_communicators_and_calls() {
+    let seeds = formats::callings();
+    holds(
+        "scenarios of communicators and calls",
+        |random| json::mutant(&seeds[random.below(seeds.len())], random),
+        formats::scenario,
+        &["m.json", "job", "`"],
+    );
+}
+
+#[test]
 fn faults() {
     let (scenario, seeds) = (formats::small("all-reduce"), formats::faults());
     holds(

@@ -1,6 +1,6 @@
 //! What operations take on the machine, each simulated alone.
 
-use super::meet::{Costs, Operation, What};
+use super::meet::{Costs, ELEMENT, Operation, What};
 use super::valid::ValidCalls;
 use crate::collective::timing::{Timing, time_of};
 use crate::error::ScenarioError;
@@ -11,9 +11,7 @@ use fabricsim_nccl::{Communicator, Forced, Planned, Registration};
 use fabricsim_topology::Router;
 use fabricsim_units::{Bytes, Time};
 use std::collections::BTreeMap;
-
-/// Bytes of an element: ranks are taken to exchange `float`.
-pub(super) const ELEMENT: u64 = 4;
+use std::collections::btree_map::Entry;
 
 /// Communicators that are made when they are asked for.
 pub(super) struct Simulated<'v> {
@@ -41,25 +39,14 @@ impl<'v> Simulated<'v> {
         on: usize,
         registered: bool,
     ) -> Result<&mut Communicator<'v>, ScenarioError> {
-        let key = (on, registered);
-        if !self.communicators.contains_key(&key) {
-            let made = self.of_ranks(&self.valid.members[on], registered)?;
-            self.communicators.insert(key, made);
+        match self.communicators.entry((on, registered)) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(new) => {
+                let ranks = &self.valid.members[on];
+                let made = of_ranks((self.valid, self.budget), ranks, registered)?;
+                Ok(new.insert(made))
+            }
         }
-        // It was put there just now.
-        self.communicators
-            .get_mut(&key)
-            .ok_or_else(|| unreachable_plan(on))
-    }
-
-    fn of_ranks(&self, ranks: &[u32], registered: bool) -> Result<Communicator<'v>, ScenarioError> {
-        let valid = self.valid;
-        let gpus = ranks.iter().map(|&rank| valid.gpus[rank as usize]);
-        let mut env = valid.env.clone();
-        env.register(registered.then_some(Registration::Local));
-        let router = Router::new(&valid.topology, valid.seed);
-        let made = Communicator::of(&valid.topology, gpus.collect(), &env, router)?;
-        Ok(made.within(&self.budget.memory.estimating()))
     }
 
     fn simulated(&self, planned: &Planned, collective: Collective) -> Result<Time, ScenarioError> {
@@ -114,11 +101,18 @@ fn moved(operation: Operation) -> Option<(Collective, u64)> {
     }
 }
 
-/// A communicator that was made and is not there.
-fn unreachable_plan(on: usize) -> ScenarioError {
-    ScenarioError::Output(std::io::Error::other(format!(
-        "communicator {on} is not there"
-    )))
+/// A communicator of these ranks.
+fn of_ranks<'v>(
+    (valid, budget): (&'v ValidCalls, &Budget),
+    ranks: &[u32],
+    registered: bool,
+) -> Result<Communicator<'v>, ScenarioError> {
+    let gpus = ranks.iter().map(|&rank| valid.gpus[rank as usize]);
+    let mut env = valid.env.clone();
+    env.register(registered.then_some(Registration::Local));
+    let router = Router::new(&valid.topology, valid.seed);
+    let made = Communicator::of(&valid.topology, gpus.collect(), &env, router)?;
+    Ok(made.within(&budget.memory.estimating()))
 }
 
 impl Costs for Simulated<'_> {
@@ -147,7 +141,7 @@ impl Costs for Simulated<'_> {
             return Ok(known);
         }
         // Both ways at once take as long as one of them.
-        let mut pair = self.of_ranks(&[from, to], false)?;
+        let mut pair = of_ranks((self.valid, self.budget), &[from, to], false)?;
         let planned = pair.plan(Collective::SendRecv, bytes, Forced::default())?;
         let time = self.simulated(&planned, Collective::SendRecv)?;
         self.messages.insert((from, to, bytes), time);

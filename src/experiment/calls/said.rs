@@ -3,7 +3,7 @@
 //! Words are those of PyTorch's and NCCL's logs as they stand in public issues (hiyouga/LlamaFactory 7396 and 6269, NVIDIA/nccl
 //! 1730); NCCL itself compares no calls of ranks.
 
-use super::costs::ELEMENT;
+use super::meet::ELEMENT;
 use super::valid::ValidCalls;
 use super::waits::{Inside, Instead, Wait, of, size_of};
 use fabricsim_report::calls::Said;

@@ -1,6 +1,6 @@
 //! Calls whose every part has been checked, ready to be gone through.
 
-use super::meet::{Call, Message, Operation, What};
+use super::meet::{Call, ELEMENT, Message, Operation, What};
 use super::spec::{CallSpec, CallsSpec, MessageSpec, OperationSpec, StreamsSpec};
 use crate::collective::check_memory;
 use crate::error::ScenarioError;
@@ -42,8 +42,8 @@ pub struct ValidCalls {
 
 /// The communicator that has all ranks.
 const WORLD: &str = "world";
-/// More calls than anyone writes.
-const MOST_CALLS: usize = 100_000;
+/// More calls than anyone writes, of all ranks together.
+const MOST_CALLS: usize = 1_000_000;
 
 /// Checks calls and builds their machine.
 ///
@@ -102,6 +102,7 @@ pub(crate) fn calls(
         faults: Vec::new(),
     };
     let mut calls: Vec<Option<Vec<Call>>> = vec![None; gpus.len()];
+    let mut count = 0usize;
     for (index, own) in job.ranks.iter().enumerate() {
         let place = format!("job.calls.ranks[{index}]");
         let ranks = match own
@@ -114,6 +115,16 @@ pub(crate) fn calls(
                 continue;
             }
         };
+        count = count.saturating_add(ranks.len().saturating_mul(own.calls.len()));
+        if count > MOST_CALLS {
+            let found = format!("{count} calls of all ranks together");
+            faults.push(fault(
+                &format!("{place}.calls"),
+                found,
+                format!("at most {MOST_CALLS}"),
+            ));
+            break;
+        }
         let so_far = reader.faults.len();
         for rank in ranks {
             // What is wrong is told of the first rank alone.
@@ -160,12 +171,6 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn calls(&mut self, specs: &[CallSpec], rank: u32, place: &str) -> Vec<Call> {
-        if specs.len() > MOST_CALLS {
-            let found = format!("{} calls", specs.len());
-            self.faults
-                .push(fault(place, found, format!("at most {MOST_CALLS}")));
-            return Vec::new();
-        }
         let each = specs.iter().enumerate();
         each.map(|(index, spec)| self.call(spec, rank, &format!("{place}[{index}]")))
             .collect()
@@ -192,7 +197,7 @@ impl Reader<'_> {
             CallSpec::Barrier => Call::Operation(Operation {
                 on: 0,
                 what: What::Barrier,
-                bytes: super::costs::ELEMENT,
+                bytes: ELEMENT,
                 registered: false,
             }),
             CallSpec::Register(of) => Call::Operation(Operation {

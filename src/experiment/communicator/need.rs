@@ -28,11 +28,12 @@ pub(super) fn sockets(
     let ras = model.ras_sockets.value;
     let own = listening + ring + ras;
     let ports = listening + ring / 2 + ras - 1;
+    let with = |own: u64, ends: u64| own.saturating_add(ends.saturating_mul(each));
     SocketUse {
-        sockets: own * ranks_of_node + ends.of_node * each,
-        ports: ports * ranks_of_node + ends.of_node * each,
+        sockets: with(own * ranks_of_node, ends.of_node),
+        ports: with(ports * ranks_of_node, ends.of_node),
         ports_limit: spec.ports.unwrap_or(model.ephemeral_ports.value),
-        files: own + ends.of_rank * each,
+        files: with(own, ends.of_rank),
         files_limit: spec.open_files.unwrap_or(model.open_files.value),
     }
 }
@@ -63,7 +64,7 @@ pub(super) fn lacking(need: &SocketUse, what: &str) -> Option<String> {
         ));
     }
     (need.files > need.files_limit).then(|| {
-        let enough = need.files.next_power_of_two();
+        let enough = need.files.checked_next_power_of_two().unwrap_or(need.files);
         format!(
             "Call to socket failed : Too many open files: {what} takes {} sockets of a process, and it may have {} files open; \
              `ulimit -n {enough}` would do",

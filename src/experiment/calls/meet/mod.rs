@@ -4,13 +4,18 @@
 //! follow each other. A rank's n-th operation of a communicator meets the n-th of all others, whatever they are: NCCL
 //! compares nothing. What differs does not come to an end, or ends with wrong data where its kernels send as many messages.
 
+mod messages;
+
 use fabricsim_collective::Collective;
 use fabricsim_units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
+/// Bytes of an element: ranks are taken to exchange `float`.
+pub(in crate::calls) const ELEMENT: u64 = 4;
+
 /// What a rank calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Call {
+pub(in crate::calls) enum Call {
     Operation(Operation),
     /// Sends and receives at once.
     Messages(Vec<Message>),
@@ -25,23 +30,23 @@ pub(super) enum Call {
 
 /// An operation of a communicator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Operation {
-    pub(super) on: usize,
-    pub(super) what: What,
-    pub(super) bytes: u64,
-    pub(super) registered: bool,
+pub(in crate::calls) struct Operation {
+    pub(in crate::calls) on: usize,
+    pub(in crate::calls) what: What,
+    pub(in crate::calls) bytes: u64,
+    pub(in crate::calls) registered: bool,
 }
 
 /// What an operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum What {
+pub(in crate::calls) enum What {
     Collective(Collective),
     Barrier,
     Register,
 }
 
 impl What {
-    pub(super) const fn name(self) -> &'static str {
+    pub(in crate::calls) const fn name(self) -> &'static str {
         match self {
             What::Collective(collective) => collective.name(),
             What::Barrier => "barrier",
@@ -52,16 +57,16 @@ impl What {
 
 /// A message between two ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Message {
-    pub(super) on: usize,
+pub(in crate::calls) struct Message {
+    pub(in crate::calls) on: usize,
     /// From here, or to here.
-    pub(super) sends: bool,
-    pub(super) with: u32,
-    pub(super) bytes: u64,
+    pub(in crate::calls) sends: bool,
+    pub(in crate::calls) with: u32,
+    pub(in crate::calls) bytes: u64,
 }
 
 /// What operations take on the machine.
-pub(super) trait Costs {
+pub(in crate::calls) trait Costs {
     type Error;
     /// From when all have come.
     fn time(&mut self, operation: Operation) -> Result<Time, Self::Error>;
@@ -75,16 +80,16 @@ pub(super) trait Costs {
 
 /// A call on a stream.
 #[derive(Debug, Clone)]
-pub(super) struct Issued {
-    pub(super) work: Work,
+pub(in crate::calls) struct Issued {
+    pub(in crate::calls) work: Work,
     /// When the process started it.
-    pub(super) at: Time,
+    pub(in crate::calls) at: Time,
     /// Its number among those of its communicator, from 1.
-    pub(super) number: u32,
+    pub(in crate::calls) number: u32,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Work {
+pub(in crate::calls) enum Work {
     Operation(Operation),
     /// Each with when it was over.
     Messages(Vec<(Message, Option<Time>)>),
@@ -92,22 +97,22 @@ pub(super) enum Work {
 
 /// A stream of a rank.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Stream {
+pub(in crate::calls) struct Stream {
     /// When what was before is over.
-    pub(super) clock: Time,
-    pub(super) queue: VecDeque<Issued>,
+    pub(in crate::calls) clock: Time,
+    pub(in crate::calls) queue: VecDeque<Issued>,
 }
 
 impl Stream {
     /// When its first call can begin.
-    pub(super) fn start(&self) -> Option<Time> {
+    pub(in crate::calls) fn start(&self) -> Option<Time> {
         self.queue.front().map(|issued| issued.at.max(self.clock))
     }
 }
 
 /// Why a process does not start its next call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Host {
+pub(in crate::calls) enum Host {
     /// It has no more.
     Ended,
     /// It is dead since.
@@ -120,14 +125,14 @@ pub(super) enum Host {
 
 /// How far a rank is.
 #[derive(Debug, Clone)]
-pub(super) struct Progress {
-    pub(super) host: Host,
+pub(in crate::calls) struct Progress {
+    pub(in crate::calls) host: Host,
     /// Since when the process does not go on.
-    pub(super) clock: Time,
-    pub(super) streams: Vec<Stream>,
+    pub(in crate::calls) clock: Time,
+    pub(in crate::calls) streams: Vec<Stream>,
     /// By communicator: operations started, and over.
-    pub(super) enqueued: Vec<u32>,
-    pub(super) completed: Vec<u32>,
+    pub(in crate::calls) enqueued: Vec<u32>,
+    pub(in crate::calls) completed: Vec<u32>,
     next: usize,
     /// Monitored barriers passed, by communicator.
     barriers: Vec<u32>,
@@ -135,39 +140,39 @@ pub(super) struct Progress {
 
 /// An operation that is over.
 #[derive(Debug, Clone)]
-pub(super) struct Done {
-    pub(super) what: String,
-    pub(super) on: usize,
-    pub(super) number: u32,
-    pub(super) bytes: u64,
+pub(in crate::calls) struct Done {
+    pub(in crate::calls) what: String,
+    pub(in crate::calls) on: usize,
+    pub(in crate::calls) number: u32,
+    pub(in crate::calls) bytes: u64,
     /// When the last rank came, and the end.
-    pub(super) began: Time,
-    pub(super) ended: Time,
+    pub(in crate::calls) began: Time,
+    pub(in crate::calls) ended: Time,
 }
 
 /// What came of all calls.
 #[derive(Debug, Default)]
-pub(super) struct Met {
-    pub(super) ranks: Vec<Progress>,
-    pub(super) done: Vec<Done>,
+pub(in crate::calls) struct Met {
+    pub(in crate::calls) ranks: Vec<Progress>,
+    pub(in crate::calls) done: Vec<Done>,
     /// Operations that ended with wrong data.
-    pub(super) wrong: Vec<String>,
+    pub(in crate::calls) wrong: Vec<String>,
     /// What else NCCL does not tell.
-    pub(super) notes: Vec<String>,
+    pub(in crate::calls) notes: Vec<String>,
 }
 
 /// Communicators by their ranks, and whether each has a stream of its own.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ways<'a> {
-    pub(super) members: &'a [Vec<u32>],
-    pub(super) names: &'a [String],
-    pub(super) side_by_side: bool,
+pub(in crate::calls) struct Ways<'a> {
+    pub(in crate::calls) members: &'a [Vec<u32>],
+    pub(in crate::calls) names: &'a [String],
+    pub(in crate::calls) side_by_side: bool,
     /// Who waits for longer gives up.
-    pub(super) timeout: Time,
+    pub(in crate::calls) timeout: Time,
 }
 
 impl Ways<'_> {
-    pub(super) fn stream(self, on: usize) -> usize {
+    pub(in crate::calls) fn stream(self, on: usize) -> usize {
         if self.side_by_side { on } else { 0 }
     }
 }
@@ -185,7 +190,7 @@ struct Meeting<'a, C> {
 ///
 /// # Errors
 /// What the costs give.
-pub(super) fn meet<C: Costs>(
+pub(in crate::calls) fn meet<C: Costs>(
     ways: Ways<'_>,
     calls: &[Vec<Call>],
     costs: &mut C,
@@ -422,132 +427,7 @@ impl<C: Costs> Meeting<'_, C> {
         }
         true
     }
-
-    /// Sends and receives at the head of a rank's stream go on as far as they find their mates.
-    fn messages(&mut self, rank: usize, stream: usize) -> Result<bool, C::Error> {
-        let me = rank as u32;
-        let Some(start) = self.met.ranks[rank].streams[stream].start() else {
-            return Ok(false);
-        };
-        let Some(Issued {
-            work: Work::Messages(list),
-            ..
-        }) = self.met.ranks[rank].streams[stream].queue.front()
-        else {
-            return Ok(false);
-        };
-        let open: Vec<(usize, Message)> = list
-            .iter()
-            .enumerate()
-            .filter(|(_, (_, done))| done.is_none())
-            .map(|(index, (message, _))| (index, *message))
-            .collect();
-        let mut moved = false;
-        for (index, message) in open {
-            let over = match message.sends {
-                true => self.sent((me, message), start, stream)?,
-                false => self.taken((me, message), start),
-            };
-            if let Some(over) = over {
-                self.finish(rank, stream, index, over);
-                moved = true;
-            }
-        }
-        Ok(moved)
-    }
-
-    /// A send finds its receive, or room in the receiver's buffers: when it is over.
-    fn sent(
-        &mut self,
-        (me, message): (u32, Message),
-        start: Time,
-        stream: usize,
-    ) -> Result<Option<Time>, C::Error> {
-        let to = message.with;
-        let mate = self.mate((to, stream), (me, message));
-        if let Some((index, mate, begun)) = mate {
-            if mate.bytes != message.bytes {
-                return Ok(None);
-            }
-            let time = self.costs.message_time(me, to, message.bytes)?;
-            let over = start.max(begun) + time;
-            self.finish(to as usize, stream, index, over);
-            self.met.done.push(Done {
-                what: format!("send {me} to {to}"),
-                on: message.on,
-                number: 0,
-                bytes: message.bytes,
-                began: start.max(begun),
-                ended: over,
-            });
-            return Ok(Some(over));
-        }
-        if message.bytes > self.costs.ahead(message.on, message.bytes)? {
-            return Ok(None);
-        }
-        let over = start + self.costs.message_time(me, to, message.bytes)?;
-        let waiting = self.boxes.entry((message.on, me, to)).or_default();
-        waiting.push_back((over, message.bytes));
-        Ok(Some(over))
-    }
-
-    /// A receive finds its message in the buffers: when it is over.
-    fn taken(&mut self, (me, message): (u32, Message), start: Time) -> Option<Time> {
-        let waiting = self.boxes.get_mut(&(message.on, message.with, me))?;
-        let &(came, bytes) = waiting.front()?;
-        if bytes != message.bytes {
-            return None;
-        }
-        waiting.pop_front();
-        let over = start.max(came);
-        self.met.done.push(Done {
-            what: format!("send {} to {me}", message.with),
-            on: message.on,
-            number: 0,
-            bytes,
-            began: came,
-            ended: over,
-        });
-        Some(over)
-    }
-
-    /// The receive that a message is for, at the head of its receiver's stream.
-    fn mate(
-        &self,
-        (to, stream): (u32, usize),
-        (from, message): (u32, Message),
-    ) -> Option<(usize, Message, Time)> {
-        let streams = &self.met.ranks[to as usize].streams;
-        let stream = streams.get(stream)?;
-        let start = stream.start()?;
-        let Work::Messages(list) = &stream.queue.front()?.work else {
-            return None;
-        };
-        let is_mate = |m: &Message| !m.sends && m.with == from && m.on == message.on;
-        let mut open = list.iter().enumerate();
-        let (index, (mate, _)) = open.find(|(_, (m, done))| done.is_none() && is_mate(m))?;
-        // What lies in the buffers is received first.
-        let earlier = self.boxes.get(&(message.on, from, to));
-        earlier
-            .is_none_or(VecDeque::is_empty)
-            .then_some((index, *mate, start))
-    }
-
-    /// A message of the first call of a stream is over; with the last one the call is.
-    fn finish(&mut self, rank: usize, stream: usize, index: usize, over: Time) {
-        let stream = &mut self.met.ranks[rank].streams[stream];
-        let Some(Issued {
-            work: Work::Messages(list),
-            ..
-        }) = stream.queue.front_mut()
-        else {
-            return;
-        };
-        list[index].1 = Some(over);
-        let all: Option<Vec<Time>> = list.iter().map(|(_, done)| *done).collect();
-        if let Some(last) = all.and_then(|all| all.into_iter().max()) {
-            stream.clock = last;
-            stream.queue.pop_front();
-        }
-    }
 }
+
+#[cfg(test)]
+mod tests;
