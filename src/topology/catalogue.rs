@@ -31,6 +31,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "dgx-2",
     "dgx-a100",
     "dgx-h100",
+    "dgx-h100-nvme",
     "dgx-h200",
     "dgx-b200",
     "dgx-b300",

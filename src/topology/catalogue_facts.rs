@@ -93,6 +93,7 @@ const FACTS: &[Facts] = &[
     facts("dgx-2", (16, 150.0), (8, 100.0, Infiniband), shared),
     facts("dgx-a100", (8, 300.0), (8, 200.0, Infiniband), pair),
     facts("dgx-h100", (8, 450.0), (8, 400.0, Infiniband), own),
+    facts("dgx-h100-nvme", (8, 450.0), (8, 400.0, Infiniband), own),
     facts("dgx-h200", (8, 450.0), (8, 400.0, Infiniband), own),
     facts("dgx-b200", (8, 900.0), (8, 400.0, Infiniband), own),
     facts("dgx-b300", (8, 900.0), (8, 800.0, Infiniband), own),

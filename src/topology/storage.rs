@@ -86,16 +86,21 @@ impl Router<'_> {
         Ok(joined(legs))
     }
 
-    /// [`Router::to_storage`] the other way, to the GPU.
+    /// [`Router::to_storage`] the other way, to the GPU or its host's memory.
     ///
     /// # Errors
     /// No links lead there.
     pub fn from_storage(
         &mut self,
         (storage, gpu): (DeviceId, DeviceId),
+        into_host: bool,
         flow: u64,
     ) -> Result<Route, RouteError> {
-        if let Ok(route) = self.local(storage, gpu) {
+        let target = match into_host {
+            true => self.cpu_of(gpu).unwrap_or(gpu),
+            false => gpu,
+        };
+        if let Ok(route) = self.local(storage, target) {
             return Ok(route);
         }
         let (out, into) = self
@@ -107,7 +112,7 @@ impl Router<'_> {
         let legs = [
             self.local(storage, into)?,
             self.network(into, out, flow)?,
-            self.local(out, gpu)?,
+            self.local(out, target)?,
         ];
         Ok(joined(legs))
     }

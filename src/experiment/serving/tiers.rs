@@ -323,7 +323,9 @@ impl Made<'_, '_> {
         let mut route = match (device, direction) {
             (None, Direction::Read) => self.router.local(host, gpu)?,
             (None, _) => self.router.local(gpu, host)?,
-            (Some(device), Direction::Read) => self.router.from_storage((device, gpu), flow)?,
+            (Some(device), Direction::Read) => {
+                self.router.from_storage((device, gpu), false, flow)?
+            }
             (Some(device), _) => {
                 let from_host = direction == Direction::WriteFromHost;
                 self.router.to_storage((gpu, device), from_host, flow)?

@@ -2,7 +2,8 @@
 //!
 //! All that write begin at once and share links by max–min fairness, as transfers of jobs do
 //! ([`fabricsim_engine::job`]). Each file is on one device, the next one's on the next device; with fewer
-//! files than devices each file is in as many pieces as reach all of them. Left out: what training
+//! files than devices each file is in as many pieces as reach all of them. Without GPUDirect Storage a piece goes
+//! to host memory and then on, as a thread does that reads a file and copies it. Left out: what training
 //! communicates beside a checkpoint that is written in the background, degraded links, file systems.
 
 use super::memory::memory_plan;
@@ -43,7 +44,8 @@ pub(super) struct Checkpoint {
 struct Piece {
     rank: u32,
     bytes: Bytes,
-    route: Route,
+    /// One after the other: through a buffer in host memory there are two.
+    legs: Vec<Route>,
 }
 
 /// A file is in so many pieces at most: a GPU has as many streams.
@@ -67,12 +69,24 @@ impl Checkpoint {
         let written: Vec<Bytes> = states.iter().map(|state| state.written).collect();
         let read: Vec<Bytes> = states.iter().map(|state| state.read).collect();
         let mut router = Router::new(topology, 0);
+        let direct = spec.gds.unwrap_or(true);
         let mut routes = |background: bool| -> Result<_, RouteError> {
             let write = pieces((topology, gpus), &devices, &written, |gpu, device, flow| {
-                router.to_storage((gpu, device), background, flow)
+                let from_host = background || !direct;
+                let out = router.to_storage((gpu, device), from_host, flow)?;
+                // What is written in the background is in the host already.
+                Ok(match from_host && !background {
+                    true => vec![to_host(&router, gpu)?, out],
+                    false => vec![out],
+                })
             })?;
             let read = pieces((topology, gpus), &devices, &read, |gpu, device, flow| {
-                router.from_storage((device, gpu), flow)
+                let into = router.from_storage((device, gpu), !direct, flow)?;
+                if direct {
+                    return Ok(vec![into]);
+                }
+                let host = router.cpu_of(gpu).unwrap_or(gpu);
+                Ok(vec![into, router.local(host, gpu)?])
             })?;
             let copy = background.then(|| copies(&router, gpus, &written));
             Ok((write, read, copy.transpose()?))
@@ -160,7 +174,7 @@ fn pieces(
     (topology, gpus): (&Topology, &[DeviceId]),
     devices: &[DeviceId],
     bytes: &[Bytes],
-    mut route: impl FnMut(DeviceId, DeviceId, u64) -> Result<Route, RouteError>,
+    mut legs: impl FnMut(DeviceId, DeviceId, u64) -> Result<Vec<Route>, RouteError>,
 ) -> Result<Vec<Piece>, RouteError> {
     let mut of_node: BTreeMap<_, Vec<DeviceId>> = BTreeMap::new();
     for &device in devices {
@@ -192,7 +206,7 @@ fn pieces(
                     rank,
                     // What does not divide goes to the first ones.
                     bytes: Bytes::new(whole / count + u64::from(piece < whole % count)),
-                    route: route(gpus[rank as usize], device, flow)?,
+                    legs: legs(gpus[rank as usize], device, flow)?,
                 });
             }
         }
@@ -209,11 +223,15 @@ fn copies(
     let ranks = (0..).zip(gpus).zip(bytes);
     let copies = ranks.filter(|(_, bytes)| **bytes > Bytes::ZERO);
     let copies = copies.map(|((rank, &gpu), &bytes)| {
-        let host = router.cpu_of(gpu).unwrap_or(gpu);
-        let route = router.local(gpu, host)?;
-        Ok(Piece { rank, bytes, route })
+        let legs = vec![to_host(router, gpu)?];
+        Ok(Piece { rank, bytes, legs })
     });
     copies.collect()
+}
+
+/// From a GPU to its host's memory.
+fn to_host(router: &Router<'_>, gpu: DeviceId) -> Result<Route, RouteError> {
+    router.local(gpu, router.cpu_of(gpu).unwrap_or(gpu))
 }
 
 fn writers(pieces: &[Piece]) -> u32 {
@@ -236,7 +254,7 @@ fn moved(pieces: &[Piece], topology: &Topology) -> Result<Moved, JobError> {
     )?;
     let mut busy: BTreeMap<LinkId, f64> = BTreeMap::new();
     for piece in pieces {
-        for hop in &piece.route.hops {
+        for hop in piece.legs.iter().flat_map(|leg| &leg.hops) {
             let bytes = piece.bytes.get() as f64 * hop.share.as_f64();
             *busy.entry(hop.link).or_default() += bytes / rate(hop.link).bytes_per_sec() as f64;
         }
@@ -269,20 +287,27 @@ fn limit(topology: &Topology, link: LinkId) -> StorageLimit {
 /// A job of transfers alone: each rank is one actor, each of its pieces on a stream.
 fn job(pieces: &[Piece]) -> Job {
     let mut of_rank: BTreeMap<u32, Vec<Task>> = BTreeMap::new();
-    for (number, piece) in (0..).zip(pieces) {
+    let mut pieces_of: BTreeMap<u32, u8> = BTreeMap::new();
+    let mut number = 0;
+    for piece in pieces {
         let tasks = of_rank.entry(piece.rank).or_default();
-        tasks.push(Task {
-            stream: StreamId(tasks.len() as u8),
-            after: Default::default(),
-            work: Work::Transfer {
-                route: TransferRouteId(number),
-                bytes: piece.bytes,
-                messages: 1,
-            },
-            tag: Tag::default(),
-        });
+        let stream = pieces_of.entry(piece.rank).or_default();
+        for _ in &piece.legs {
+            tasks.push(Task {
+                stream: StreamId(*stream),
+                after: Default::default(),
+                work: Work::Transfer {
+                    route: TransferRouteId(number),
+                    bytes: piece.bytes,
+                    messages: 1,
+                },
+                tag: Tag::default(),
+            });
+            number += 1;
+        }
+        *stream += 1;
     }
-    let streams = of_rank.values().map(Vec::len).max().unwrap_or(1);
+    let streams = pieces_of.values().copied().max().map_or(1, usize::from);
     let actors = (0..).zip(of_rank.keys());
     Job {
         streams: vec![StreamRole::default(); streams],
@@ -303,8 +328,9 @@ fn job(pieces: &[Piece]) -> Job {
             .collect(),
         transfer_routes: pieces
             .iter()
-            .map(|piece| TransferRoute {
-                route: piece.route.clone(),
+            .flat_map(|piece| &piece.legs)
+            .map(|leg| TransferRoute {
+                route: leg.clone(),
                 rate: None,
                 message: Time::ZERO,
             })

@@ -196,4 +196,8 @@ pub struct StorageSpec {
     /// memory alone. A checkpoint counts once it is written; the next one waits for that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asynchronous: bool,
+    /// Whether drives and interfaces read and write GPU memory themselves (GPUDirect Storage). If false,
+    /// a thread reads into host memory and then copies, one after the other; true if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gds: Option<bool>,
 }
