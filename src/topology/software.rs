@@ -142,6 +142,8 @@ pub struct ServingModel {
     pub eager_per_layer: Sourced<Time>,
     /// Handing a KV cache over.
     pub handover: HandoverModel,
+    /// Posting small messages to an interface.
+    pub posting: PostingModel,
     /// Reading KV blocks back from the host's memory.
     pub offload: OffloadModel,
 }
@@ -215,6 +217,16 @@ pub struct BareModel {
     pub start: Sourced<Time>,
     /// Posting a descriptor, while bytes of others flow.
     pub posting: Sourced<Time>,
+}
+
+/// What each of many small messages takes whoever posts them, one after the other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PostingModel {
+    /// A proxy thread for the GPU.
+    pub proxy: Sourced<Time>,
+    /// The GPU itself: what the interface takes.
+    pub gpu: Sourced<Time>,
 }
 
 /// What it takes to move KV blocks between GPU and host, beside their bytes.

@@ -11,7 +11,7 @@ use fabricsim_budget::Budget;
 use fabricsim_collective::Collective;
 use fabricsim_engine::SimError;
 use fabricsim_nccl::{Communicator, Forced};
-use fabricsim_topology::{DeviceId, LinkFamily, LinkId, Route, Router, Topology};
+use fabricsim_topology::{DeviceId, LinkFamily, LinkId, Route, Router, Topology, serving};
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use fabricsim_workload::kernel::{CustomAllReduce, Kernel, KernelLaw};
 use fabricsim_workload::serving::exchange::{Exchange, ExchangeLinks};
@@ -78,7 +78,13 @@ impl<'v> PlannedLinks<'v> {
             budget,
             seed,
             tensor,
-            exchange: exchange_links(&valid.topology, &first(stage)),
+            exchange: exchange_links(&valid.topology, &first(stage)).map(|links| ExchangeLinks {
+                posting: match valid.env.gpu_posts {
+                    true => links.posting,
+                    false => serving().posting.proxy.value,
+                },
+                ..links
+            }),
             experts: Group::of(first(stage)),
             stages: Group::of(next.into_iter().flatten().copied().collect()),
             failure,
@@ -133,6 +139,7 @@ pub fn exchange_links(topology: &Topology, gpus: &[DeviceId]) -> Option<Exchange
         joined: joined as u64,
         nvlink: port(topology, first),
         network: Bandwidth::from_bytes_per_sec(network as u64),
+        posting: serving().posting.gpu.value,
         is_blackwell: topology.gpu_model(first)?.compute_capability >= 100,
     })
 }

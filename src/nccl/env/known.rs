@@ -1,10 +1,19 @@
 //! Variables that NCCL knows and a simulation does not act on, and why.
 
 /// Names, and why they do nothing here.
-const WITHOUT_EFFECT: [(&[&str], &str); 7] = [
+const WITHOUT_EFFECT: [(&[&str], &str); 8] = [
     (
         &OF_MAKING,
         "acts on making communicators (`fabricsim communicator`), not on what an operation takes",
+    ),
+    (
+        &[
+            "NCCL_GIN_ENABLE",
+            "NCCL_GIN_TYPE",
+            "NCCL_GIN_GDAKI_QP_DEPTH",
+        ],
+        "is about kernels that send themselves (NCCL's device API); collectives and sends that the host \
+         calls post through a proxy thread",
     ),
     (
         &[
@@ -50,6 +59,9 @@ const WITHOUT_EFFECT: [(&[&str], &str); 7] = [
             "NCCL_MEM_SYNC_DOMAIN",
             "NCCL_LAUNCH_ORDER_IMPLICIT",
             "NCCL_LAUNCH_MODE",
+            "NCCL_SOCKET_RETRY_CNT",
+            "NCCL_SOCKET_RETRY_SLEEP_MSEC",
+            "NCCL_SOCKET_POLL_TIMEOUT_MSEC",
             "NCCL_WORK_FIFO_BYTES",
             "NCCL_WORK_ARGS_BYTES",
             "NCCL_CUMEM_ENABLE",
@@ -103,7 +115,8 @@ const WITHOUT_EFFECT: [(&[&str], &str); 7] = [
 ];
 
 /// Variables that [`super::Env`] acts on, to find what a misspelt one may have meant.
-const WITH_EFFECT: [&str; 68] = [
+const WITH_EFFECT: [&str; 69] = [
+    "NVSHMEM_IB_ENABLE_IBGDA",
     "NCCL_IGNORE_CPU_AFFINITY",
     "NCCL_NET",
     "NCCL_IB_DISABLE",

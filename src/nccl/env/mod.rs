@@ -110,6 +110,8 @@ pub struct Env {
     pub binding: Binding,
     /// `NCCL_IGNORE_CPU_AFFINITY`: NCCL binds its threads near the GPU whatever the launcher did.
     pub ignore_affinity: bool,
+    /// `NVSHMEM_IB_ENABLE_IBGDA`, of kernels that send themselves, such as DeepEP's; not NCCL's.
+    pub gpu_posts: bool,
     /// Nodes whose interfaces do not reach GPU memory, whatever their hardware could, in order (not a
     /// variable of NCCL's).
     pub staged: Vec<NodeId>,
@@ -259,6 +261,7 @@ impl Default for Env {
             sockets: SocketEnv::default(),
             binding: Binding::Near,
             ignore_affinity: false,
+            gpu_posts: true,
             staged: Vec::new(),
             gloo: false,
             over_sockets: false,
@@ -380,6 +383,7 @@ impl Env {
             "NCCL_IB_HCA" => self.nics = Some(NicFilter::parse(value)?),
             "NCCL_NET" => self.choose_net(value.text),
             "NCCL_IGNORE_CPU_AFFINITY" => self.ignore_affinity = value.switch()?,
+            "NVSHMEM_IB_ENABLE_IBGDA" => self.gpu_posts = value.switch()?,
             "NCCL_IB_DISABLE" => {
                 if value.switch()? && self.net == Net::Own {
                     self.net = Net::NoVerbs;
