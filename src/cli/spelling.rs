@@ -4,8 +4,14 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Command, Error};
 use std::ffi::OsStr;
 
-/// Other words for names: SHARP is the switches' part of CollNet.
-const OTHER_WORDS: [(&str, &str); 2] = [("sharp", "collnetdirect"), ("collnet", "collnetdirect")];
+/// Other words for names: SHARP is the switches' part of CollNet; nccl-tests' `-R` counts ways to
+/// register buffers.
+const OTHER_WORDS: [(&str, &str); 4] = [
+    ("sharp", "collnetdirect"),
+    ("collnet", "collnetdirect"),
+    ("1", "local"),
+    ("2", "symmetric"),
+];
 
 /// Accepts the names of `all`, whether words are joined by `-`, `_` or nothing, in small letters or
 /// capitals: `all_reduce`, `AllReduce` and `alltoall` of nccl-tests, `NVLSTree` of NCCL_ALGO.
