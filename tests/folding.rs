@@ -72,9 +72,12 @@ struct Case {
 }
 
 fn case() -> impl Strategy<Value = Case> {
+    // Kernels on symmetric windows need buffers that are registered so: `nccl/tests/symmetric.rs`.
+    let algorithms = Algorithm::ALL.into_iter().filter(|a| !a.is_symmetric());
+    let algorithms: Vec<Algorithm> = algorithms.collect();
     let algorithm = prop_oneof![
         1 => Just(None),
-        3 => prop::sample::select(&Algorithm::ALL[..]).prop_map(Some)
+        3 => prop::sample::select(algorithms).prop_map(Some)
     ];
     let protocol = prop_oneof![
         1 => Just(None),

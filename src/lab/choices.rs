@@ -74,7 +74,8 @@ impl Choices {
 }
 
 fn collective(collective: Collective) -> CollectiveChoice {
-    let serve = |a: &Algorithm| a.serves(collective) && *a != Algorithm::Msccl;
+    // How buffers are registered is no control, without which there are no kernels on windows.
+    let serve = |a: &Algorithm| a.serves(collective) && !a.is_symmetric();
     let algorithms = Algorithm::ALL.into_iter().filter(serve);
     CollectiveChoice {
         name: collective.name(),

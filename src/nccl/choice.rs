@@ -39,9 +39,7 @@ impl Communicator<'_> {
     #[must_use]
     pub fn candidates(&self, collective: Collective, bytes: u64, forced: Forced) -> Vec<Candidate> {
         let mut all = Vec::new();
-        let symmetric = self.symmetric_candidates(collective, bytes, forced);
-        // Where a kernel on symmetric windows can do it, NCCL does not ask what the others would take.
-        let decided = symmetric.iter().any(|c| c.chosen);
+        let mut symmetric = self.symmetric_candidates(collective, bytes, forced);
         for algorithm in Algorithm::NCCL {
             for protocol in ProtocolKind::ALL {
                 let setup = self.setup();
@@ -89,6 +87,20 @@ impl Communicator<'_> {
             })
         {
             best = Some((0.0, i));
+        }
+        // Where a kernel on symmetric windows can do it, NCCL does not ask what the others would take.
+        // Of those that do without registration it is a guess that it does: tables of plain buffers do
+        // not show kernels that are expected to take longer.
+        let least = best.map_or(f64::INFINITY, |(micros, _)| micros);
+        let mut decided = false;
+        for kernel in symmetric.iter_mut().filter(|c| c.chosen) {
+            let slower = kernel.expected.is_some_and(|e| e.micros > least);
+            if slower && env.partly_registered {
+                kernel.chosen = false;
+                kernel.excluded = Some("expected to take longer than other algorithms".into());
+            } else {
+                decided = true;
+            }
         }
         if let Some((_, i)) = best.filter(|_| !decided) {
             all[i].chosen = true;

@@ -198,6 +198,7 @@ fn one_rank_that_has_not_registered_costs_all_of_them_their_kernels() {
         |env: &Env, collective, bytes| timed(&topology, env, (collective, bytes)).0.algorithm;
     let all_reduce = |bytes| taken(&partly, Collective::AllReduce, bytes);
     assert_eq!(all_reduce(8 << 10), Algorithm::SymLlMulticast);
+    assert_eq!(all_reduce(MIB), Algorithm::Ring);
     assert_eq!(all_reduce(64 * MIB), Algorithm::Nvls);
     for collective in [Collective::AllGather, Collective::ReduceScatter] {
         assert!(taken(&symmetric(&[]), collective, MIB).is_symmetric());
@@ -216,4 +217,61 @@ fn one_rank_that_has_not_registered_costs_all_of_them_their_kernels() {
     )
     .1;
     assert!(partly == plain && partly != spared);
+}
+
+/// No kernel beats what has to cross the machine's narrowest cut, and one rank stands for all as
+/// exactly as where each is simulated.
+#[test]
+fn no_kernel_beats_the_bound_and_folding_changes_nothing() {
+    let collectives = [
+        Collective::AllReduce,
+        Collective::AllGather,
+        Collective::ReduceScatter,
+    ];
+    for (name, per_node) in [("dgx-h100", 8), ("dgx-b200", 5), ("dgx-a100", 8)] {
+        let topology = machine(name, 1);
+        let env = symmetric(&[]);
+        let mut comm = Communicator::new(&topology, Some(per_node), &env, 1).unwrap();
+        let ranks = u64::from(comm.ranks());
+        for (collective, algorithm, bytes) in collectives.into_iter().flat_map(|c| {
+            let sizes = [64, 100_000, 64 * MIB].map(|size| (c, size * ranks));
+            sizes
+                .into_iter()
+                .flat_map(|(c, size)| Algorithm::SYMMETRIC.map(|a| (c, a, size)))
+        }) {
+            let forced = Forced {
+                algorithm: Some(algorithm),
+                protocol: None,
+            };
+            let Ok(planned) = comm.plan(collective, bytes, forced) else {
+                continue;
+            };
+            let plan = &planned.plan;
+            let full = simulate(plan, |l| topology.rate(l), Options::default()).unwrap();
+            let folded =
+                fabricsim_engine::simulate_folded(plan, |l| topology.rate(l), Options::default());
+            assert_eq!(
+                folded.unwrap().end(),
+                full.end(),
+                "{name}, {collective}, {algorithm}"
+            );
+            let operation = Operation {
+                collective,
+                bytes: planned.bytes,
+                matrix: None,
+            };
+            let bounds = Cuts::of(&topology, comm.gpus(), false).bounds(operation);
+            let least = if algorithm.offloads() {
+                bounds.in_switches
+            } else {
+                bounds.plain
+            };
+            let least = least.map_or(0.0, |cut| cut.time().micros());
+            let micros = full.end().micros();
+            assert!(
+                micros >= least,
+                "{name}, {collective}, {algorithm}, {bytes}: {micros}, {least}"
+            );
+        }
+    }
 }
