@@ -192,6 +192,12 @@ fn guide() {
 }
 
 #[test]
+fn host() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(follow("docs/host.md", folder.path()) > 1);
+}
+
+#[test]
 fn nccl() {
     let folder = tempfile::tempdir().unwrap();
     assert!(follow("docs/nccl.md", folder.path()) > 1);
