@@ -308,7 +308,7 @@ fn what_is_wrong_with_a_list_of_jobs_is_told_with_its_place() {
     };
     told(
         of(json!([sum("a", json!("0-8"))])),
-        &["job.concurrent[0].gpus", "rank 8", "0 to 7"],
+        &["job.concurrent[0].gpus", "found:    8", "0 to 7"],
     );
     told(
         of(json!([sum("a", json!([]))])),

@@ -233,7 +233,11 @@ fn a_state_is_the_scenario_that_it_is_saved_as() {
 fn what_is_wrong_is_said_at_its_control() {
     let lab = Lab::start(0);
     for (state, control, part) in [
-        (json!({ "machine": "dgx-h10" }), "machine", "`dgx-h100`?"),
+        (
+            json!({ "machine": "dgx-h10" }),
+            "machine",
+            "did you mean `dgx-h100`",
+        ),
         (json!({ "gpus": "9" }), "gpus", "1 to 8"),
         (json!({ "nodes": "many" }), "nodes", "whole number"),
         (json!({ "size": "64Mbi" }), "size", "64Mbi"),

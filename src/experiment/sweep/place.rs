@@ -207,7 +207,7 @@ mod tests {
                 "`routing`?",
             ),
             ("gpus", json!(12), "8 or 16"),
-            ("machine", json!("dgx-h10"), "`dgx-h100`?"),
+            ("machine", json!("dgx-h10"), "did you mean `dgx-h100`"),
         ] {
             let error = match with(&[(path, value)]) {
                 Err(error) => error,
