@@ -117,7 +117,7 @@ pub struct Env {
     pub staged: Vec<NodeId>,
     /// Gloo does what it can in place of NCCL (not a variable of NCCL's).
     pub gloo: bool,
-    /// Connections between hosts are sockets: found on a machine, see [`Env::over_sockets`].
+    /// Connections between hosts are sockets: found on a machine, see `Env::over_sockets`.
     pub over_sockets: bool,
     /// `NCCL_MIN_P2P_NCHANNELS`.
     pub min_p2p_channels: u16,
