@@ -1,17 +1,15 @@
 //! `fabricsim communicator`: what making communicators takes, by parts, with their first operations.
 
+use super::answered::{Wanted, answered};
 use super::budget::BudgetArgs;
 use super::collective::{machine, scenario_of};
-use super::progress::Show;
 use super::spelling::find;
 use super::what_if::with_gpus;
-use super::{CliError, one_of, output, terminal};
+use super::{CliError, one_of, output};
 use fabricsim_collective::Collective;
 use fabricsim_experiment::{
     CommunicatorSpec, EnvValue, FirstSpec, JobSpec, Modules, ScenarioSpec, StoreSpec,
-    run as run_experiment, validate,
 };
-use fabricsim_report::{Outputs, check_target, summary_json, summary_text, write_results};
 use fabricsim_units::{Bytes, Time};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -106,37 +104,16 @@ fn first(text: &str) -> Result<First, String> {
 
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let scenario = with_gpus(scenario_of(spec(args)?)?, args.gpus, Path::new(""))?;
-    let experiment = validate(scenario, Path::new(""))?;
-    if !quiet {
-        terminal::notes(&experiment.notes());
-    }
-    if let Some(target) = &args.output {
-        check_target(target)?;
-    }
-    let outputs = Outputs::default();
-    let budget = args.budget.budget(false);
-    let mut show = Show::new(false, quiet || args.json, args.output.is_some());
-    let results = run_experiment(&experiment, &budget, &outputs, &mut show)?;
-    show.finish();
-    if let Some(target) = &args.output {
-        write_results(target, &results, &outputs)?;
-    }
-    let summary = &results.summary;
-    if args.json {
-        terminal::print(&summary_json(&summary.reproducible())?)?;
-    } else if !quiet {
-        let (width, colour) = (terminal::width(), terminal::colour());
-        terminal::print(&summary_text(summary, width, colour))?;
-    }
-    let failed = summary.variants.iter().find_map(|v| v.job.failure());
-    match failed {
-        None => Ok(()),
-        Some(why) => Err(CliError::Failed {
-            what: "making the communicator".to_owned(),
-            why: why.to_owned(),
-            results: args.output.clone(),
-        }),
-    }
+    answered(
+        scenario,
+        &Wanted {
+            output: args.output.as_ref(),
+            json: args.json,
+            quiet,
+            budget: args.budget.budget(false),
+            what: "making the communicator",
+        },
+    )
 }
 
 /// The scenario that the flags describe.

@@ -1,13 +1,11 @@
 //! `fabricsim hang`: mistakes that make ranks wait for each other, and what is said of them.
 
+use super::answered::{Wanted, answered};
 use super::budget::BudgetArgs;
 use super::collective::machine;
-use super::progress::Show;
 use super::{CliError, output, terminal};
-use fabricsim_experiment::{
-    Mistake, machine_of, mistake, mistakes, parse, run as run_experiment, validate,
-};
-use fabricsim_report::{FORMAT, Outputs, check_target, summary_json, summary_text, write_results};
+use fabricsim_experiment::{Mistake, machine_of, mistake, mistakes, parse};
+use fabricsim_report::FORMAT;
 use fabricsim_topology::error::nearest;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -59,36 +57,16 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         let text = serde_json::to_string_pretty(&scenario.spec).map_err(std::io::Error::from)?;
         return Ok(terminal::print(&format!("{text}\n"))?);
     }
-    let experiment = validate(scenario, Path::new(""))?;
-    if !quiet {
-        terminal::notes(&experiment.notes());
-    }
-    if let Some(target) = &args.output {
-        check_target(target)?;
-    }
-    let outputs = Outputs::default();
-    let budget = args.budget.budget(false);
-    let mut show = Show::new(false, quiet || args.json, args.output.is_some());
-    let results = run_experiment(&experiment, &budget, &outputs, &mut show)?;
-    show.finish();
-    if let Some(target) = &args.output {
-        write_results(target, &results, &outputs)?;
-    }
-    let summary = &results.summary;
-    if args.json {
-        terminal::print(&summary_json(&summary.reproducible())?)?;
-    } else if !quiet {
-        let (width, colour) = (terminal::width(), terminal::colour());
-        terminal::print(&summary_text(summary, width, colour))?;
-    }
-    match summary.variants.iter().find_map(|v| v.job.failure()) {
-        None => Ok(()),
-        Some(why) => Err(CliError::Failed {
-            what: found.name.to_owned(),
-            why: why.to_owned(),
-            results: args.output.clone(),
-        }),
-    }
+    answered(
+        scenario,
+        &Wanted {
+            output: args.output.as_ref(),
+            json: args.json,
+            quiet,
+            budget: args.budget.budget(false),
+            what: found.name,
+        },
+    )
 }
 
 /// The mistake on the machine that is asked for, with all of its GPUs.

@@ -1,5 +1,6 @@
 //! The command `fabricsim`: arguments in, text out. One file a subcommand.
 
+mod answered;
 mod budget;
 mod collective;
 mod communicator;
