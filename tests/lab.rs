@@ -236,7 +236,7 @@ fn what_is_wrong_is_said_at_its_control() {
         (
             json!({ "machine": "dgx-h10" }),
             "machine",
-            "did you mean `dgx-h100`",
+            "did you mean `dgx-h100` or `dgx-h100-nvme`?",
         ),
         (json!({ "gpus": "9" }), "gpus", "1 to 8"),
         (json!({ "nodes": "many" }), "nodes", "whole number"),

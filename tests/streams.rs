@@ -566,7 +566,7 @@ fn spellings_of_nccl_tests_are_taken_and_near_names_are_offered() {
     );
     assert_eq!(ring.status.code(), Some(0), "{}", err(&ring));
     for (name, offered) in [
-        ("DGX-H100", "did you mean `dgx-h100`"),
+        ("DGX-H100", "did you mean `dgx-h100`?"),
         (
             "h100",
             "`dgx-h100` or `dgx-h100-nvme` or `superpod-h100` or `hgx-h100-roce` or `x86-h100-pcie`?",

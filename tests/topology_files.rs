@@ -75,7 +75,9 @@ fn a_file_that_is_not_there_is_named() {
 fn a_shipped_name_with_a_slip_is_suggested() {
     let error = load::load("dgx-h10", &Overrides::default()).unwrap_err();
     assert!(
-        error.to_string().contains("did you mean `dgx-h100`"),
+        error
+            .to_string()
+            .contains("did you mean `dgx-h100` or `dgx-h100-nvme`?"),
         "{error}"
     );
 }

@@ -2,34 +2,16 @@
 
 use super::{CliError, one_of};
 use fabricsim_experiment::compare::filling;
-use fabricsim_experiment::{Because, FallTo};
-use fabricsim_experiment::{Scenario, TopologyRef, changed, machine_of};
+use fabricsim_experiment::{
+    Because, Distribution, FallTo, Scenario, TopologyRef, changed, machine_of,
+};
 use fabricsim_nccl::Binding;
 use fabricsim_topology::compact::{Changes, compact};
 use fabricsim_topology::{Mtu, load};
 use fabricsim_units::Time;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// Which rank is where.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum PlacedRanks {
-    Block,
-    Cyclic,
-    Shuffled,
-}
-
-impl PlacedRanks {
-    /// As a scenario's `allocation.distribution` has it.
-    const fn name(self) -> &'static str {
-        match self {
-            PlacedRanks::Block => "block",
-            PlacedRanks::Cyclic => "cyclic",
-            PlacedRanks::Shuffled => "shuffled",
-        }
-    }
-}
 
 /// Flags that change a scenario's machine.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -58,8 +40,8 @@ pub(super) struct WhatIfArgs {
     nodelist: Option<String>,
     /// Which rank is where: nodes filled one after the other, a rank on each in turn, or nodes in an
     /// order that the seed draws [block]
-    #[arg(long, value_enum)]
-    distribution: Option<PlacedRanks>,
+    #[arg(long, value_name = "HOW", value_parser = one_of(&Distribution::ALL, Distribution::name))]
+    distribution: Option<Distribution>,
     /// Software takes a slower way without an error: `tcp` (no RDMA), `staged` (no GPUDirect), `gloo`, or
     /// the reason: `no_rdma_devices`, `version_mismatch`, `no_peermem`, `gloo_backend`; of some nodes'
     /// interfaces `no_peermem@node1`; may be repeated. `compare` sets each beside the machine without it
@@ -90,10 +72,12 @@ impl WhatIfArgs {
     /// `folder`.
     pub(super) fn apply(&self, scenario: Scenario) -> Result<Scenario, CliError> {
         let faults = self.faults()?;
-        let allocation = self.allocation();
-        let places = [self.mtu.is_some(), self.binding.is_some()];
-        let same_machine = self.oversubscription.is_none() && places == [false; 2];
-        if faults.is_empty() && same_machine && allocation.is_empty() {
+        let mut set = self.settings();
+        if let Some(ratio) = self.oversubscription {
+            let inline = oversubscribed(&scenario.spec.topology, ratio)?;
+            set.insert("topology".to_owned(), json!({ "inline": inline }));
+        }
+        if faults.is_empty() && set.is_empty() {
             return Ok(scenario);
         }
         let mut json = scenario.json;
@@ -106,28 +90,7 @@ impl WhatIfArgs {
                 list.extend(faults);
             }
         }
-        if !allocation.is_empty() {
-            let own = map.entry("allocation").or_insert_with(|| json!({}));
-            if let Value::Object(own) = own {
-                own.extend(allocation);
-            }
-        }
-        if let Some(mtu) = self.mtu {
-            map.insert("mtu".into(), json!(mtu));
-        }
-        if let Some(binding) = self.binding {
-            map.insert("host".into(), json!({ "binding": binding }));
-        }
-        if let Some(ratio) = self.oversubscription {
-            let inline = oversubscribed(&scenario.spec.topology, ratio)?;
-            map.insert("topology".into(), json!({ "inline": inline }));
-        }
-        Ok(changed(
-            &json,
-            &scenario.origin,
-            "what-ifs",
-            &BTreeMap::new(),
-        )?)
+        Ok(changed(&json, &scenario.origin, "what-ifs", &set)?)
     }
 
     /// The same, but for fall-backs: each is a variant beside the scenario without any.
@@ -177,36 +140,33 @@ impl WhatIfArgs {
 
     /// What the flags say, by places of a scenario as the axis of a sweep has them.
     pub(super) fn places(&self) -> Result<BTreeMap<String, Value>, CliError> {
-        let mut places = BTreeMap::new();
+        let mut places = self.settings();
         let faults = self.faults()?;
         if !faults.is_empty() {
             places.insert("faults".to_owned(), Value::Array(faults));
         }
-        if let Some(mtu) = self.mtu {
-            places.insert("mtu".to_owned(), json!(mtu));
-        }
-        if let Some(binding) = self.binding {
-            places.insert("host".to_owned(), json!({ "binding": binding }));
-        }
         if let Some(ratio) = self.oversubscription {
             places.insert("oversubscription".to_owned(), json!(ratio));
-        }
-        for (key, value) in self.allocation() {
-            places.insert(format!("allocation.{key}"), value);
         }
         Ok(places)
     }
 
-    /// Where the job is, as a scenario's `allocation` has it.
-    fn allocation(&self) -> Map<String, Value> {
-        let mut own = Map::new();
-        if let Some(nodes) = &self.nodelist {
-            own.insert("nodes".to_owned(), json!(nodes));
-        }
-        if let Some(distribution) = self.distribution {
-            own.insert("distribution".to_owned(), json!(distribution.name()));
-        }
-        own
+    /// Those that set a value, by its place in a scenario.
+    fn settings(&self) -> BTreeMap<String, Value> {
+        let nodes = self.nodelist.as_ref().map(|nodes| json!(nodes));
+        let distribution = self.distribution.map(|how| json!(how));
+        let settings = [
+            ("allocation.nodes", nodes),
+            ("allocation.distribution", distribution),
+            (
+                "host",
+                self.binding.map(|binding| json!({ "binding": binding })),
+            ),
+            ("mtu", self.mtu.map(|mtu| json!(mtu))),
+        ];
+        let given = settings.into_iter();
+        let given = given.filter_map(|(place, value)| Some((place.to_owned(), value?)));
+        given.collect()
     }
 
     /// The faults that the flags say, as a scenario has them.

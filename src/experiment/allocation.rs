@@ -41,6 +41,25 @@ pub enum Distribution {
     Shuffled,
 }
 
+impl Distribution {
+    /// All of them.
+    pub const ALL: [Distribution; 3] = [
+        Distribution::Block,
+        Distribution::Cyclic,
+        Distribution::Shuffled,
+    ];
+
+    /// What files and flags call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Distribution::Block => "block",
+            Distribution::Cyclic => "cyclic",
+            Distribution::Shuffled => "shuffled",
+        }
+    }
+}
+
 /// The GPU of each rank, of the GPUs `all` of a machine, node by node.
 ///
 /// # Errors
@@ -126,11 +145,7 @@ fn by_node(topology: &Topology, gpus: Vec<DeviceId>) -> Vec<Vec<DeviceId>> {
     nodes.into_values().collect()
 }
 
-fn distributed(
-    mut nodes: Vec<Vec<DeviceId>>,
-    distribution: Distribution,
-    seed: u64,
-) -> Vec<DeviceId> {
+fn distributed(nodes: Vec<Vec<DeviceId>>, distribution: Distribution, seed: u64) -> Vec<DeviceId> {
     match distribution {
         Distribution::Block => nodes.concat(),
         Distribution::Shuffled => {
@@ -139,12 +154,12 @@ fn distributed(
         }
         Distribution::Cyclic => {
             let most = nodes.iter().map(Vec::len).max().unwrap_or(0);
-            let mut gpus = Vec::new();
-            for place in 0..most {
-                let there = nodes.iter_mut().filter_map(|node| node.get(place).copied());
-                gpus.extend(there);
-            }
-            gpus
+            let round = |place| {
+                nodes
+                    .iter()
+                    .filter_map(move |node| node.get(place).copied())
+            };
+            (0..most).flat_map(round).collect()
         }
     }
 }

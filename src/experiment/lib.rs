@@ -7,6 +7,7 @@
 
 mod allocation;
 pub mod bill;
+mod by_time;
 mod calls;
 pub mod catalogue;
 mod collective;

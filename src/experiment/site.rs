@@ -162,7 +162,8 @@ impl Machine {
             .iter()
             .cloned()
             .chain(findings.iter().map(ToString::to_string))
-            .chain(env.warnings.iter().cloned());
+            .chain(env.warnings.iter().cloned())
+            .chain(env.warnings_of_making.iter().cloned());
         Ok(Site {
             warnings: warnings.collect(),
             topology: Arc::clone(topology),

@@ -4,13 +4,16 @@
 //! only. Faults that meet multiply their factors and add their delays. What a failed device
 //! means for routes (whether traffic goes another way, or waits for ever) is not decided here.
 
+mod software;
+
 use super::distribution::Sampler;
 use super::draw::Key;
-use super::spec::{FallTo, Per};
+use super::spec::Per;
 use super::window::Windows;
-use fabricsim_topology::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
+use fabricsim_topology::{DeviceId, DeviceKind, LinkId, Topology};
 use fabricsim_units::Time;
 use rand_distr::Distribution as _;
+pub use software::{Fall, Release};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -98,26 +101,6 @@ pub(super) enum Effect {
     Fallback(Fall),
     /// NCCL refuses.
     OtherRelease(Release),
-}
-
-/// What software takes in place of its fastest way.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fall {
-    /// The way.
-    pub to: FallTo,
-    /// On these nodes, in order.
-    pub nodes: Vec<NodeId>,
-}
-
-/// Nodes with another release of NCCL than the rest.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Release {
-    /// These, in order; there is one.
-    pub nodes: Vec<NodeId>,
-    /// As the file has it.
-    pub nccl: String,
-    /// Where in the file.
-    pub place: String,
 }
 
 /// Which draw a piece of work uses.
@@ -239,31 +222,6 @@ impl Faults {
     pub fn healthy(&self) -> Self {
         let all = 0..self.items.len();
         all.fold(self.clone(), |faults, fault| faults.without(fault))
-    }
-
-    /// What software takes in place of its fastest ways.
-    #[must_use]
-    pub fn falls(&self) -> Vec<Fall> {
-        let of = |item: &Item| match &item.effect {
-            Effect::Fallback(fall) => Some(fall.clone()),
-            _ => None,
-        };
-        self.on().filter_map(of).collect()
-    }
-
-    /// Whether a fault is that software takes a slower way.
-    #[must_use]
-    pub fn is_fall(&self, fault: usize) -> bool {
-        let item = self.items.get(fault);
-        item.is_some_and(|item| matches!(item.effect, Effect::Fallback(_)))
-    }
-
-    /// Nodes with another release of NCCL.
-    pub fn other_releases(&self) -> impl Iterator<Item = &Release> {
-        self.on().filter_map(|item| match &item.effect {
-            Effect::OtherRelease(release) => Some(release),
-            _ => None,
-        })
     }
 
     /// Of how many ranks they are told.

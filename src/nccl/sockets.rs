@@ -15,10 +15,10 @@ use fabricsim_units::{Bandwidth, Bytes, Time};
 use std::cmp::Reverse;
 
 /// Most helper threads of a connection (NCCL: `MAX_THREADS`).
-const MOST_THREADS: u32 = 16;
+const MAX_THREADS: u32 = 16;
 
 /// Most data sockets of a connection (NCCL: `MAX_SOCKETS`).
-const MOST_SOCKETS: u32 = 64;
+const MAX_SOCKETS: u32 = 64;
 
 /// How connections over sockets move bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,21 +120,21 @@ fn counts(topology: &Topology, env: &Env) -> (u32, u32, Option<String>) {
         })
         .unwrap_or((0, 1));
     let asked = env.sockets.threads.unwrap_or(threads);
-    let threads = asked.min(MOST_THREADS);
+    let threads = asked.min(MAX_THREADS);
     let each = env.sockets.per_thread.unwrap_or(each);
-    let mut told = (asked > threads).then(|| {
+    let mut cut = (asked > threads).then(|| {
         format!(
-            "NCCL_SOCKET_NTHREADS={asked} is greater than the maximum of {MOST_THREADS} threads, which are taken"
+            "NCCL_SOCKET_NTHREADS={asked} is greater than the maximum of {MAX_THREADS} threads, which are taken"
         )
     });
-    let fits = each.min(MOST_SOCKETS / threads.max(1));
+    let fits = each.min(MAX_SOCKETS / threads.max(1));
     if fits < each {
-        told = Some(format!(
+        cut = Some(format!(
             "NCCL_SOCKET_NTHREADS x NCCL_NSOCKS_PERTHREAD: {threads} x {each} is more than the maximum of \
-             {MOST_SOCKETS} sockets of a connection; {fits} sockets a thread are taken"
+             {MAX_SOCKETS} sockets of a connection; {fits} sockets a thread are taken"
         ));
     }
-    (threads, fits * threads.max(1), told)
+    (threads, fits * threads.max(1), cut)
 }
 
 /// Whether GPUs have CPUs that are not theirs.
@@ -148,36 +148,36 @@ fn has_far_cpus(topology: &Topology) -> bool {
 /// What is to be said of the variables of sockets on a machine.
 #[must_use]
 pub fn socket_warnings(topology: &Topology, env: &Env) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     let over = over_sockets(topology, env);
     if env.net == Net::NoVerbs && !over {
-        told.push(
+        warnings.push(
             "NCCL_IB_DISABLE=1 has no effect: no interface of this machine is driven by verbs; \
              NCCL_NET=Socket would take sockets in place of its plugin"
                 .to_owned(),
         );
     }
     if env.binding == Binding::Far && !has_far_cpus(topology) {
-        told.push("threads cannot run far from their GPUs: no node has another CPU".to_owned());
+        warnings.push("threads cannot run far from their GPUs: no node has another CPU".to_owned());
     }
     if over {
-        told.extend(counts(topology, env).2);
+        warnings.extend(counts(topology, env).2);
         if env.nics.is_some() && env.sockets.interfaces.is_none() {
-            told.push(
+            warnings.push(
                 "NCCL_IB_HCA has no effect on sockets; NCCL_SOCKET_IFNAME names their interfaces"
                     .to_owned(),
             );
         }
     } else {
         let given = env.sockets.given.iter();
-        told.extend(given.map(|name| {
+        warnings.extend(given.map(|name| {
             format!(
                 "{name} has no effect: bytes go by the interfaces' own transport, and sockets only set up \
                  connections; NCCL_NET=Socket or NCCL_IB_DISABLE=1 would move bytes over TCP"
             )
         }));
     }
-    told
+    warnings
 }
 
 impl Sockets {
@@ -299,9 +299,9 @@ mod tests {
     }
 
     #[test]
-    fn more_than_64_sockets_are_cut_and_told() {
+    fn more_than_64_sockets_are_cut_with_a_warning() {
         let topology = load("dgx-h100", &Overrides::default()).unwrap();
-        let told = |threads, each| {
+        let counted = |threads, each| {
             let variables = [
                 SOCKET,
                 ("NCCL_SOCKET_NTHREADS", threads),
@@ -312,14 +312,14 @@ mod tests {
             let warnings = socket_warnings(&topology, &env);
             (found.threads, found.sockets, warnings.join("\n"))
         };
-        assert_eq!(told("8", "8"), (8, 64, String::new()));
-        let (threads, sockets, said) = told("16", "8");
+        assert_eq!(counted("8", "8"), (8, 64, String::new()));
+        let (threads, sockets, said) = counted("16", "8");
         assert_eq!((threads, sockets), (16, 64));
         assert!(
             said.contains("16 x 8") && said.contains("4 sockets a thread"),
             "{said}"
         );
-        assert_eq!(told("99", "1").0, 16);
+        assert_eq!(counted("99", "1").0, 16);
     }
 
     /// A window over a round trip: 4 MiB over 60 ms are 70 MB/s, 0.56 Gb/s; 0.62 were measured.

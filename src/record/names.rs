@@ -38,8 +38,8 @@ impl Names {
             let links = all.get(resource as usize).map_or(&[][..], |r| &r.links);
             // Of links that fill together those that a fault touches are what limits.
             let struck: Vec<LinkId> = links.iter().copied().filter(|&l| faulty(l)).collect();
-            let told = if struck.is_empty() { links } else { &struck };
-            let own = words::describe(topology, told);
+            let limiting = if struck.is_empty() { links } else { &struck };
+            let own = words::describe(topology, limiting);
             let class = (own.class(), !struck.is_empty());
             classes.entry(class).or_default().push(resource);
             words.insert(resource, own);

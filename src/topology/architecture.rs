@@ -252,17 +252,17 @@ impl NvlsModel {
 #[cfg(test)]
 mod tests {
     use crate::catalogue::hardware;
-    use crate::check;
+    use crate::model_checks;
     use fabricsim_units::Time;
 
     #[test]
     fn a_spread_is_checked_as_other_times_are() {
         let mut model = hardware().architectures["hopper"].clone();
         let mut faults = Vec::new();
-        check::architecture("mine", &model, &mut faults);
+        model_checks::architecture("mine", &model, &mut faults);
         assert!(faults.is_empty());
         model.spread.as_mut().unwrap().value = Time::from_micros(2_000_000);
-        check::architecture("mine", &model, &mut faults);
+        model_checks::architecture("mine", &model, &mut faults);
         let told = format!("{faults:?}");
         assert!(
             told.contains("hardware.architectures.mine.spread.value"),

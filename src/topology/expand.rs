@@ -1,11 +1,12 @@
 //! From a topology's file to the machine.
 
 use super::builder::Builder;
-use super::check::{self, Finding, Severity, check};
+use super::check::{Finding, Severity, check};
 use super::error::{Fault, TopologyError};
 use super::graph::Topology;
 use super::hardware::Hardware;
 use super::machine::Machine;
+use super::model_checks;
 use super::models::Models;
 use super::spec::TopologySpec;
 use super::template::{MAX_DEVICES, MAX_WIRES, Template, too_many_devices, too_many_wires};
@@ -40,7 +41,7 @@ pub fn expand_and_check(
     };
     let mut faults = Vec::new();
     if let Some(own) = &spec.hardware {
-        check::hardware(own, &mut faults);
+        model_checks::hardware(own, &mut faults);
     }
     let mut models = Models::new(spec.hardware.as_ref(), hardware);
     let mut machine = Machine::default();

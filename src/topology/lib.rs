@@ -29,6 +29,7 @@ pub mod hardware;
 pub mod import;
 pub mod load;
 mod machine;
+mod model_checks;
 mod models;
 pub mod mtu;
 pub mod paths;

@@ -1,10 +1,10 @@
 //! The names that a topology uses, as numbers: models of devices and links, and stems.
 
 use super::architecture::Architecture;
-use super::check;
 use super::error::Fault;
 use super::graph::DeviceKind;
 use super::hardware::{CpuVendor, DeviceModel, Hardware, LinkModel, ProcessorModel, Sourced};
+use super::model_checks;
 use fabricsim_units::Money;
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ impl<'a> Models<'a> {
             return Some((number, model));
         }
         if !own {
-            check::device_model(name, model, faults);
+            model_checks::device_model(name, model, faults);
         }
         if let DeviceModel::Gpu(gpu) = model {
             self.architecture(&gpu.architecture, name, faults)?;
@@ -110,7 +110,7 @@ impl<'a> Models<'a> {
             return None;
         };
         if own.is_none() {
-            check::architecture(name, model, faults);
+            model_checks::architecture(name, model, faults);
         }
         self.architectures.insert(name.to_owned(), model.clone());
         Some(())
@@ -124,7 +124,7 @@ impl<'a> Models<'a> {
         let own = self.own.and_then(|h| h.processors.get(&make));
         if let Some(model) = own.or_else(|| self.shipped.processors.get(&make)) {
             if own.is_none() {
-                check::processor(make, model, faults);
+                model_checks::processor(make, model, faults);
             }
             self.processors.insert(make, model.clone());
         }
@@ -157,7 +157,7 @@ impl<'a> Models<'a> {
             return Some((number, model));
         }
         if !own {
-            check::link_model(name, model, faults);
+            model_checks::link_model(name, model, faults);
         }
         let number = number(self.links.len(), "link models", path, faults)?;
         self.links.push((name, model));

@@ -193,7 +193,7 @@ fn check_own(model: ProcessorModel) -> String {
         ..Hardware::default()
     };
     let mut faults = Vec::new();
-    check::hardware(&hardware, &mut faults);
+    model_checks::hardware(&hardware, &mut faults);
     format!("{faults:?}")
 }
 

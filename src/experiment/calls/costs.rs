@@ -2,10 +2,9 @@
 
 use super::meet::{Costs, ELEMENT, Operation, What};
 use super::valid::ValidCalls;
-use crate::collective::timing::{Timing, time_of};
+use crate::collective::alone;
 use crate::error::ScenarioError;
-use crate::footprint::simulation_footprint;
-use fabricsim_budget::{Budget, Purpose};
+use fabricsim_budget::Budget;
 use fabricsim_collective::{Collective, WorkerId};
 use fabricsim_nccl::{Communicator, Forced, Planned, Registration};
 use fabricsim_topology::Router;
@@ -50,27 +49,7 @@ impl<'v> Simulated<'v> {
     }
 
     fn simulated(&self, planned: &Planned, collective: Collective) -> Result<Time, ScenarioError> {
-        let budget = self.budget;
-        let footprint = simulation_footprint(&planned.plan, budget.exact_full);
-        let _held = budget
-            .memory
-            .estimating()
-            .hold(Purpose::Connections, footprint)?;
-        let timing = Timing {
-            isolated: true,
-            exact_full: budget.exact_full,
-            threads: budget.threads as u32,
-            memory: Some(&budget.memory),
-            stop: Some(&budget.stop),
-        };
-        let timed = time_of(&self.valid.topology, &planned.plan, timing, None);
-        let (time, _) = timed.map_err(|source| ScenarioError::Simulation {
-            collective: collective.name(),
-            bytes: planned.bytes,
-            source,
-            faults: Vec::new(),
-        })?;
-        Ok(time)
+        alone(&self.valid.topology, (collective, planned), self.budget)
     }
 
     /// The plan of an operation; `None` if it moves nothing.

@@ -1,6 +1,6 @@
 //! What ranks call, in order, and what comes of it where they do not call the same.
 //!
-//! `meet.rs` goes through the calls of all ranks until nobody can go on, `waits.rs` says who waits for whom then, and
+//! `meet.rs` goes through the calls of all ranks until none can go on, `waits.rs` says who waits for whom then, and
 //! `said.rs` what each layer says of it and when. `mistakes.rs` has the shipped ones.
 
 mod costs;

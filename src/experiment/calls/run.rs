@@ -5,17 +5,17 @@ use super::meet::{Met, Ways, meet};
 use super::said::said;
 use super::valid::ValidCalls;
 use super::waits::{Wait, does, of, ranges, waits, why};
+use crate::allocation::nodes_of;
+use crate::by_time::{answer_each, fastest};
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_report::calls::{CallsResult, DoneCall, Hang, WaitRow};
 use fabricsim_report::{JobResult, Metrics, Summary, Variant};
-use fabricsim_topology::NodeId;
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// Operations that are listed.
-const MOST_DONE: usize = 1000;
+const MAX_DONE: usize = 1000;
 
 /// Goes through the calls of all ranks.
 ///
@@ -35,18 +35,13 @@ pub(crate) fn run_calls(
         timeout: valid.timeout,
     };
     let met = meet(ways, &valid.calls, &mut Simulated::new(valid, budget))?;
-    let mut result = told(valid, ways, met);
+    let mut result = outcome(valid, ways, met);
     result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
-    let nodes: BTreeSet<Option<NodeId>> = valid
-        .gpus
-        .iter()
-        .map(|&g| valid.topology.node_of(g))
-        .collect();
     Ok(Variant {
         name: name.to_owned(),
         topology: valid.topology.name.clone(),
         topology_title: valid.topology.title.clone(),
-        nodes: nodes.len() as u32,
+        nodes: nodes_of(&valid.topology, valid.gpus.iter().copied()),
         gpus: valid.gpus.len() as u32,
         differs: Vec::new(),
         no_effect: None,
@@ -60,25 +55,11 @@ pub(crate) fn run_calls(
 
 /// Fills in what a summary says of calls.
 pub(crate) fn compare(summary: &mut Summary) {
-    let several = summary.variants.len() > 1;
-    let sentences = summary.variants.iter().filter_map(|variant| {
-        let sentence = variant.job.calls()?.sentence();
-        match several {
-            false => Some(sentence),
-            true => Some(format!("{}: {sentence}", variant.name)),
-        }
-    });
-    summary.answer = sentences.collect::<Vec<_>>().join("\n");
-    if several {
-        let times = summary.variants.iter();
-        let times = times.filter_map(|v| Some((v.metrics.time_us?, v.name.clone())));
-        summary.best = times
-            .min_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, name)| name);
-    }
+    answer_each(summary, |job| Some(job.calls()?.sentence()));
+    fastest(summary);
 }
 
-fn told(valid: &ValidCalls, ways: Ways<'_>, met: Met) -> CallsResult {
+fn outcome(valid: &ValidCalls, ways: Ways<'_>, met: Met) -> CallsResult {
     let waiting = waits(ways, &met);
     let ended = met.ranks.iter().flat_map(|rank| {
         let streams = rank.streams.iter().map(|stream| stream.clock);
@@ -101,7 +82,7 @@ fn told(valid: &ValidCalls, ways: Ways<'_>, met: Met) -> CallsResult {
         })
         .collect();
     done.sort_by(|a, b| a.ended_us.total_cmp(&b.ended_us));
-    done.truncate(MOST_DONE);
+    done.truncate(MAX_DONE);
     let hang = (!waiting.is_empty()).then(|| Hang {
         why: why(&waiting, &valid.names),
         waits: waiting.iter().map(|wait| row(wait, valid)).collect(),
@@ -134,7 +115,7 @@ fn row(wait: &Wait, valid: &ValidCalls) -> WaitRow {
     });
     WaitRow {
         ranks: ranges(&wait.ranks),
-        inside: wait.inside.told(&valid.names),
+        inside: wait.inside.text(&valid.names),
         since_us: wait.since.micros(),
         waits_for: absent.collect::<Vec<_>>().join("; "),
         enqueued: wait.enqueued,

@@ -48,12 +48,12 @@ pub(super) fn said(valid: &ValidCalls, waits: &[Wait]) -> Vec<Said> {
     detail(valid, waits, &mut all);
     crashed(valid, waits, model, &mut all);
     all.sort_by_key(|a| a.0);
-    let told = |(at, who, says): (Time, String, String)| Said {
+    let line = |(at, who, says): (Time, String, String)| Said {
         at_us: at.micros(),
         who,
         says,
     };
-    all.into_iter().map(told).collect()
+    all.into_iter().map(line).collect()
 }
 
 /// When the watchdog looks next.
@@ -195,10 +195,10 @@ fn detail(valid: &ValidCalls, waits: &[Wait], all: &mut Vec<(Time, String, Strin
     let text = format!(
         "Detected mismatch between collectives on ranks: {} in {}{}, {} in {}{}",
         of(&wait.ranks),
-        wait.inside.told(&valid.names),
+        wait.inside.text(&valid.names),
         size_of(&wait.inside),
         of(ranks),
-        other.told(&valid.names),
+        other.text(&valid.names),
         size_of(other)
     );
     let who = "PyTorch, if TORCH_DISTRIBUTED_DEBUG=DETAIL".to_owned();

@@ -43,7 +43,7 @@ pub struct ValidCalls {
 /// The communicator that has all ranks.
 const WORLD: &str = "world";
 /// More calls than anyone writes, of all ranks together.
-const MOST_CALLS: usize = 1_000_000;
+const MAX_CALLS: usize = 1_000_000;
 
 /// Checks calls and builds their machine.
 ///
@@ -116,18 +116,18 @@ pub(crate) fn calls(
             }
         };
         count = count.saturating_add(ranks.len().saturating_mul(own.calls.len()));
-        if count > MOST_CALLS {
+        if count > MAX_CALLS {
             let found = format!("{count} calls of all ranks together");
             faults.push(fault(
                 &format!("{place}.calls"),
                 found,
-                format!("at most {MOST_CALLS}"),
+                format!("at most {MAX_CALLS}"),
             ));
             break;
         }
         let so_far = reader.faults.len();
         for rank in ranks {
-            // What is wrong is told of the first rank alone.
+            // What is wrong is said of the first rank alone.
             let before = reader.faults.len();
             let read = reader.calls(&own.calls, rank as u32, &format!("{place}.calls"));
             if before > so_far {

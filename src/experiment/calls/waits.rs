@@ -1,4 +1,4 @@
-//! Who waits for whom, once nobody can go on.
+//! Who waits for whom, once none can go on.
 
 use super::meet::{Host, Issued, Met, Operation, Progress, Ways, Work};
 use fabricsim_units::Time;
@@ -75,7 +75,7 @@ impl Inside {
     }
 
     /// For people: `all-reduce 3 of world`.
-    pub(super) fn told(&self, names: &[String]) -> String {
+    pub(super) fn text(&self, names: &[String]) -> String {
         match self {
             Inside::Operation {
                 on, on_host: true, ..
@@ -127,7 +127,7 @@ pub(super) fn waits(ways: Ways<'_>, met: &Met) -> Vec<Wait> {
             wait.since = wait.since.min(since);
         }
     }
-    // Who comes late has nobody to wait for.
+    // Who comes late has no one to wait for.
     let mut all: Vec<Wait> = all
         .into_values()
         .filter(|wait| !wait.absent.is_empty())
@@ -272,7 +272,7 @@ pub(super) fn why(waits: &[Wait], names: &[String]) -> String {
         "{} {} in {} for {}, which {}",
         of(&wait.ranks),
         plural(&wait.ranks, "waits", "wait"),
-        wait.inside.told(names),
+        wait.inside.text(names),
         of(ranks),
         does(instead, ranks, names)
     );
@@ -293,7 +293,7 @@ pub(super) fn does(instead: &Instead, ranks: &[u32], names: &[String]) -> String
         Instead::Differs(inside) => format!(
             "{} in {}{}",
             plural(ranks, "is", "are"),
-            inside.told(names),
+            inside.text(names),
             size_of(inside)
         ),
         Instead::Late(after) => {
@@ -301,7 +301,7 @@ pub(super) fn does(instead: &Instead, ranks: &[u32], names: &[String]) -> String
         }
         Instead::Ended => format!("{} nothing more", plural(ranks, "calls", "call")),
         Instead::Elsewhere(inside) => {
-            format!("{} in {}", plural(ranks, "is", "are"), inside.told(names))
+            format!("{} in {}", plural(ranks, "is", "are"), inside.text(names))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Single collectives: checked, timed as nccl-tests does, and told as a report's input.
 
+mod alone;
 mod answer;
 mod bound_words;
 mod choices;
@@ -13,6 +14,7 @@ pub mod timing;
 mod trial;
 mod valid;
 
+pub(crate) use alone::alone;
 pub(crate) use answer::{answer, compare};
 pub use choices::find_better_choices;
 pub(crate) use disturb::Conditions;

@@ -81,6 +81,11 @@ const ALL_GATHERS: u64 = 3;
 const ROOT_MESSAGES: u64 = 3;
 
 impl Making {
+    /// All parts together.
+    pub(super) fn time(&self, model: &BootstrapModel) -> Time {
+        self.parts(model).iter().map(|(_, time, _)| *time).sum()
+    }
+
     /// All parts, with what each is made of.
     pub(super) fn parts(&self, model: &BootstrapModel) -> Vec<(Part, Time, String)> {
         let mut parts = Vec::new();

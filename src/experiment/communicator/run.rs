@@ -5,9 +5,11 @@ use super::life::{Acquaintance, Making};
 use super::need::{Ends, lacking, sockets};
 use super::spec::{CommunicatorSpec, FirstSpec, Modules, StoreSpec};
 use super::valid::ValidCommunicator;
-use crate::collective::timing::{Timing, time_of};
+use crate::allocation::nodes_of;
+use crate::by_time::{answer_each, fastest};
+use crate::collective::alone;
 use crate::error::ScenarioError;
-use crate::footprint::{machine_footprint, simulation_footprint};
+use crate::footprint::machine_footprint;
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_collective::Collective;
 use fabricsim_nccl::{Communicator, Connections, Env, Forced, Planned, Traffic};
@@ -19,7 +21,7 @@ use fabricsim_topology::bootstrap::{BootstrapModel, bootstrap};
 use fabricsim_topology::software::sockets as socket_model;
 use fabricsim_topology::{DeviceId, DeviceKind, NodeId, Router, Topology};
 use fabricsim_units::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Makes communicators and does their first operations.
@@ -36,17 +38,12 @@ pub(crate) fn run_communicator(
     let _machine = memory.hold(Purpose::Machine, machine_footprint(&valid.topology))?;
     let mut result = made(valid, budget)?;
     result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
-    let nodes: BTreeSet<Option<NodeId>> = valid
-        .gpus
-        .iter()
-        .map(|&g| valid.topology.node_of(g))
-        .collect();
     let made_in = result.failed.is_none().then_some(result.making_us);
     Ok(Variant {
         name: name.to_owned(),
         topology: valid.topology.name.clone(),
         topology_title: valid.topology.title.clone(),
-        nodes: nodes.len() as u32,
+        nodes: nodes_of(&valid.topology, valid.gpus.iter().copied()),
         gpus: valid.gpus.len() as u32,
         differs: Vec::new(),
         no_effect: None,
@@ -61,23 +58,11 @@ pub(crate) fn run_communicator(
 
 /// Fills in what a summary says of communicators.
 pub(crate) fn compare(summary: &mut Summary) {
-    let several = summary.variants.len() > 1;
-    let sentences = summary.variants.iter().filter_map(|variant| {
-        let result = variant.job.communicator()?;
-        let sentence = result.failed.is_none().then(|| result.sentence())?;
-        match several {
-            false => Some(sentence),
-            true => Some(format!("{}: {sentence}", variant.name)),
-        }
+    answer_each(summary, |job| {
+        let result = job.communicator()?;
+        result.failed.is_none().then(|| result.sentence())
     });
-    summary.answer = sentences.collect::<Vec<_>>().join("\n");
-    if several {
-        let times = summary.variants.iter();
-        let times = times.filter_map(|v| Some((v.metrics.time_us?, v.name.clone())));
-        summary.best = times
-            .min_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, name)| name);
-    }
+    fastest(summary);
 }
 
 /// The part that all communicators together spend longest in.
@@ -106,11 +91,7 @@ pub(crate) fn making_time(
         let own: Vec<DeviceId> = kind.ranks.iter().map(|&rank| gpus[rank as usize]).collect();
         let devices = Place::of(topology, &own).devices;
         let making = making((&spec, env), kind, (index, gpus.len()), devices, Time::ZERO);
-        making
-            .parts(bootstrap())
-            .iter()
-            .map(|(_, time, _)| *time)
-            .sum()
+        making.time(bootstrap())
     });
     Ok(times.sum())
 }
@@ -231,12 +212,12 @@ fn made(valid: &ValidCommunicator, budget: &Budget) -> Result<CommunicatorResult
             connecting(eager, model),
         );
         let parts = making.parts(model);
-        let time: Time = parts.iter().map(|(_, time, _)| *time).sum();
+        let time = making.time(model);
         let later = Making {
             first: false,
             ..making
         };
-        again.push(later.parts(model).iter().map(|(_, time, _)| *time).sum());
+        again.push(later.time(model));
         let first = spec
             .first
             .as_ref()
@@ -271,7 +252,7 @@ fn made(valid: &ValidCommunicator, budget: &Budget) -> Result<CommunicatorResult
                 Acquaintance::Parent => 0,
             },
             making_us: time.micros(),
-            parts: parts.into_iter().map(told).collect(),
+            parts: parts.into_iter().map(life_part).collect(),
             first: operation.map(|(first, _)| first),
             memory: buffers(&communicator, spec, index, env),
         });
@@ -291,7 +272,7 @@ fn made(valid: &ValidCommunicator, budget: &Budget) -> Result<CommunicatorResult
     Ok(result)
 }
 
-fn told((part, time, why): (super::life::Part, Time, String)) -> LifePart {
+fn life_part((part, time, why): (super::life::Part, Time, String)) -> LifePart {
     LifePart {
         part: part.name().to_owned(),
         time_us: time.micros(),
@@ -410,7 +391,7 @@ impl First {
         budget: &Budget,
     ) -> Result<(FirstOperation, Time), ScenarioError> {
         let connecting = connecting(self.ends, bootstrap());
-        let mut told = FirstOperation {
+        let mut operation = FirstOperation {
             collective: self.collective.name().to_owned(),
             bytes: 0,
             algo: "-".to_owned(),
@@ -421,31 +402,13 @@ impl First {
         };
         let planned = match self.planned {
             Some(planned) => planned,
-            None if self.ends == Connections::default() => return Ok((told, connecting)),
+            None if self.ends == Connections::default() => return Ok((operation, connecting)),
             None => communicator.plan(self.collective, asked.size.get(), Forced::default())?,
         };
-        let footprint = simulation_footprint(&planned.plan, budget.exact_full);
-        let _held = budget
-            .memory
-            .estimating()
-            .hold(Purpose::Connections, footprint)?;
-        let timing = Timing {
-            isolated: true,
-            exact_full: budget.exact_full,
-            threads: budget.threads as u32,
-            memory: Some(&budget.memory),
-            stop: Some(&budget.stop),
-        };
-        let timed = time_of(&valid.topology, &planned.plan, timing, None);
-        let (time, _) = timed.map_err(|source| ScenarioError::Simulation {
-            collective: self.collective.name(),
-            bytes: planned.bytes,
-            source,
-            faults: Vec::new(),
-        })?;
-        told.bytes = planned.bytes;
-        told.algo = format!("{} {}", planned.algorithm.name(), planned.protocol.name());
-        told.operation_us = time.micros();
-        Ok((told, connecting + time))
+        let time = alone(&valid.topology, (self.collective, &planned), budget)?;
+        operation.bytes = planned.bytes;
+        operation.algo = format!("{} {}", planned.algorithm.name(), planned.protocol.name());
+        operation.operation_us = time.micros();
+        Ok((operation, connecting + time))
     }
 }

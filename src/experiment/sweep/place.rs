@@ -207,7 +207,11 @@ mod tests {
                 "`routing`?",
             ),
             ("gpus", json!(12), "8 or 16"),
-            ("machine", json!("dgx-h10"), "did you mean `dgx-h100`"),
+            (
+                "machine",
+                json!("dgx-h10"),
+                "did you mean `dgx-h100` or `dgx-h100-nvme`?",
+            ),
         ] {
             let error = match with(&[(path, value)]) {
                 Err(error) => error,

@@ -194,9 +194,8 @@ const OF_MAKING: [&str; 3] = [
     "NCCL_COMM_SPLIT_SHARE_RESOURCES",
 ];
 
-/// Whether a warning is of one of those.
-pub(super) fn of_making(warning: &str) -> bool {
-    let name = warning.split(' ').next().unwrap_or_default();
+/// Whether a variable is one of those.
+pub(super) fn is_of_making(name: &str) -> bool {
     OF_MAKING.contains(&name)
 }
 

@@ -2,10 +2,11 @@
 //!
 //! Names, values and defaults as of NCCL 2.30.7. A variable that is known and has no effect
 //! on a simulation, one whose effect is not modelled, and one that NCCL does not know are
-//! all told in [`Env::warnings`].
+//! all told in [`Env::warnings`] and [`Env::warnings_of_making`].
 
 mod known;
 mod network;
+mod nics;
 mod values;
 
 use super::MOST_CHANNELS;
@@ -19,6 +20,7 @@ use fabricsim_plan::ProtocolKind;
 use fabricsim_topology::{NodeId, PathType};
 use fabricsim_units::Bytes;
 pub use network::{Binding, Net, SocketEnv};
+pub use nics::NicFilter;
 use std::fmt;
 use values::{ByFunction, Value};
 
@@ -167,6 +169,8 @@ pub struct Env {
     pub graph: Option<GraphFile>,
     /// Variables that were given and have no effect here, each with the reason.
     pub warnings: Vec<String>,
+    /// The same of variables that act on making communicators, and on nothing else.
+    pub warnings_of_making: Vec<String>,
 }
 
 /// What is asked for of symmetric windows.
@@ -288,16 +292,9 @@ impl Default for Env {
             graph_file: None,
             graph: None,
             warnings: Vec::new(),
+            warnings_of_making: Vec::new(),
         }
     }
-}
-
-/// Which interfaces may be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NicFilter {
-    exclude: bool,
-    exact: bool,
-    names: Vec<String>,
 }
 
 impl Env {
@@ -317,7 +314,11 @@ impl Env {
             };
             env.set_up(value)?;
             if !env.set(value)? {
-                env.warnings.push(known::warning(name));
+                let warnings = match known::is_of_making(name) {
+                    true => &mut env.warnings_of_making,
+                    false => &mut env.warnings,
+                };
+                warnings.push(known::warning(name));
             }
         }
         Ok(env)
@@ -437,44 +438,6 @@ impl Env {
         Ok(true)
     }
 
-    /// Where NCCL's threads run.
-    #[must_use]
-    pub fn threads_at(&self) -> Binding {
-        match self.ignore_affinity {
-            true => Binding::Near,
-            false => self.binding,
-        }
-    }
-
-    /// `NCCL_NET`.
-    fn choose_net(&mut self, name: &str) {
-        if name.eq_ignore_ascii_case("Socket") {
-            self.net = Net::Sockets;
-        } else if !name.eq_ignore_ascii_case("IB") {
-            self.warnings.push(format!(
-                "NCCL_NET={name} has no effect: interfaces are driven as their models say; of others \
-                 only Socket is modelled"
-            ));
-        }
-    }
-
-    /// The same where all that leaves a host goes over sockets: interfaces read and write host memory
-    /// alone, no GPU lends another one its own, and no switch reduces.
-    #[must_use]
-    pub(crate) fn over_sockets(&self) -> Self {
-        Env {
-            over_sockets: true,
-            nics: self.sockets.interfaces.clone(),
-            gdr_level: Some(PathType::Loc),
-            gdr_read: Some(false),
-            gdr_c2c: false,
-            pxn_disable: true,
-            p2p_pxn: 0,
-            collnet: false,
-            ..self.clone()
-        }
-    }
-
     /// Takes in a variable that acts on making communicators, and on nothing else.
     fn set_up(&mut self, value: Value<'_>) -> Result<(), NcclError> {
         match value.name {
@@ -484,13 +447,6 @@ impl Env {
             _ => {}
         }
         Ok(())
-    }
-
-    /// The warnings, but for those of variables that act on making communicators.
-    pub fn warnings_of_making(&self) -> impl Iterator<Item = &String> {
-        self.warnings
-            .iter()
-            .filter(|warning| !known::of_making(warning))
     }
 
     /// Says how users' buffers are registered; variables that then do nothing are told.
@@ -589,59 +545,6 @@ fn protocol_name(protocol: ProtocolKind) -> &'static str {
         ProtocolKind::Ll => "LL",
         ProtocolKind::Ll128 => "LL128",
         ProtocolKind::Simple => "Simple",
-    }
-}
-
-impl NicFilter {
-    /// `[^][=]name[:port…],…`: names are prefixes, unless `=`.
-    pub(in crate::env) fn parse(value: Value<'_>) -> Result<Self, NcclError> {
-        let (exclude, rest) = match value.text.strip_prefix('^') {
-            Some(rest) => (true, rest),
-            None => (false, value.text),
-        };
-        let (exact, rest) = match rest.strip_prefix('=') {
-            Some(rest) => (true, rest),
-            None => (false, rest),
-        };
-        let names: Vec<String> = rest
-            .split(',')
-            .map(|n| n.split(':').next().unwrap_or_default().trim().to_owned())
-            .filter(|n| !n.is_empty())
-            .collect();
-        if names.is_empty() {
-            return Err(value.wrong("expected names of interfaces, such as mlx5_0,mlx5_1 or nic0"));
-        }
-        Ok(NicFilter {
-            exclude,
-            exact,
-            names,
-        })
-    }
-
-    fn allows(&self, names: &[&str]) -> bool {
-        let hit = self.names.iter().any(|wanted| self.matches(wanted, names));
-        hit != self.exclude
-    }
-
-    /// Whether one of the variable's names is one of an interface's, or begins it.
-    fn matches(&self, wanted: &str, names: &[&str]) -> bool {
-        names.iter().any(|name| {
-            if self.exact {
-                wanted == *name
-            } else {
-                name.starts_with(wanted)
-            }
-        })
-    }
-
-    /// The variable's names that are those of none of `interfaces`.
-    pub(crate) fn strangers(&self, interfaces: &[[String; 2]]) -> Vec<&str> {
-        let of_one = |wanted: &str, names: &[String; 2]| {
-            self.matches(wanted, &names.each_ref().map(String::as_str))
-        };
-        let known = |wanted: &&str| interfaces.iter().any(|names| of_one(wanted, names));
-        let wanted = self.names.iter().map(String::as_str);
-        wanted.filter(|name| !known(name)).collect()
     }
 }
 

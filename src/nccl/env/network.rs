@@ -1,7 +1,8 @@
 //! Variables of what moves bytes between hosts: InfiniBand's verbs, a plugin, or sockets.
 
-use super::{NicFilter, Value};
+use super::{Env, NicFilter, Value};
 use crate::error::NcclError;
+use fabricsim_topology::PathType;
 use fabricsim_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -143,5 +144,45 @@ impl SocketEnv {
         };
         self.given.push(name);
         Ok(true)
+    }
+}
+
+impl Env {
+    /// Where NCCL's threads run.
+    #[must_use]
+    pub fn threads_at(&self) -> Binding {
+        match self.ignore_affinity {
+            true => Binding::Near,
+            false => self.binding,
+        }
+    }
+
+    /// `NCCL_NET`.
+    pub(super) fn choose_net(&mut self, name: &str) {
+        if name.eq_ignore_ascii_case("Socket") {
+            self.net = Net::Sockets;
+        } else if !name.eq_ignore_ascii_case("IB") {
+            self.warnings.push(format!(
+                "NCCL_NET={name} has no effect: interfaces are driven as their models say; of others \
+                 only Socket is modelled"
+            ));
+        }
+    }
+
+    /// The same where all that leaves a host goes over sockets: interfaces read and write host memory
+    /// alone, no GPU lends another one its own, and no switch reduces.
+    #[must_use]
+    pub(crate) fn over_sockets(&self) -> Self {
+        Env {
+            over_sockets: true,
+            nics: self.sockets.interfaces.clone(),
+            gdr_level: Some(PathType::Loc),
+            gdr_read: Some(false),
+            gdr_c2c: false,
+            pxn_disable: true,
+            p2p_pxn: 0,
+            collnet: false,
+            ..self.clone()
+        }
     }
 }

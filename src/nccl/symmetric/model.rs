@@ -7,7 +7,7 @@ use super::super::algorithm::Algorithm;
 use fabricsim_collective::Collective;
 
 /// Most thread blocks of such a kernel (`ncclSymkMaxBlocks`).
-const MOST_BLOCKS: u16 = 64;
+const MAX_BLOCKS: u16 = 64;
 /// GiB/s in bytes a microsecond.
 const GIB: f64 = (1u64 << 30) as f64 / 1e6;
 /// What a byte with flags counts: twice the bytes, some processing, no unrolling.
@@ -129,10 +129,10 @@ pub(super) fn query(call: Call) -> Option<Query> {
     let multicast = if blackwell { 32u32 } else { 16 };
     let most = match call.algorithm {
         Algorithm::SymMulticast => multicast.div_ceil(call.ranks.max(1)) as u16,
-        _ => MOST_BLOCKS,
+        _ => MAX_BLOCKS,
     };
     let (least, most) = match call.blocks {
-        Some(blocks) => (blocks.min(MOST_BLOCKS), blocks.min(MOST_BLOCKS)),
+        Some(blocks) => (blocks.min(MAX_BLOCKS), blocks.min(MAX_BLOCKS)),
         None => {
             let most = most.min(call.most_blocks).max(1);
             (call.least_blocks.min(most), most)

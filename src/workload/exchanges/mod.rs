@@ -240,7 +240,7 @@ impl<'t> Exchanges<'t> {
     /// For people: which communicators go without what they asked for.
     #[must_use]
     pub fn fallen_back(&self) -> Vec<String> {
-        self.trees.told()
+        self.trees.warnings()
     }
 
     /// The exchanges of a group for these operations, in their order.

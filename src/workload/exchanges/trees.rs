@@ -66,7 +66,7 @@ impl Trees {
         }
     }
 
-    /// Why a group has no trees, if it wanted some. It is told if it has something to sum.
+    /// Why a group has no trees, if it wanted some. A warning if it has something to sum.
     pub(super) fn refusal(&mut self, kind: &Kind, group: u32, sums: bool) -> Option<String> {
         let holder = self.refused.get(&(kind.name.clone(), group))?;
         if sums && !self.fallen.contains_key(&kind.name) {
@@ -82,7 +82,7 @@ impl Trees {
     }
 
     /// For people: who goes without sums in the network.
-    pub(super) fn told(&self) -> Vec<String> {
+    pub(super) fn warnings(&self) -> Vec<String> {
         let line = |(kind, (count, all, holder)): (&String, &(usize, usize, Arc<str>))| {
             let whose = if **holder == *kind.as_str() {
                 "others of them hold".to_owned()
@@ -130,10 +130,10 @@ mod tests {
         assert_eq!(trees.refusal(&ends, 1, true), None);
         let why = trees.refusal(&ends, 0, true).unwrap();
         assert!(why.contains("data holds"), "{why}");
-        let told = trees.told();
+        let warnings = trees.warnings();
         assert!(
-            told[0].starts_with("1 of 2 communicators of ends"),
-            "{told:?}"
+            warnings[0].starts_with("1 of 2 communicators of ends"),
+            "{warnings:?}"
         );
     }
 

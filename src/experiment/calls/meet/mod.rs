@@ -1,4 +1,4 @@
-//! Ranks go through their calls until nobody can go on.
+//! Ranks go through their calls until none can go on.
 //!
 //! A process starts operations one after the other and does not wait for them. On the GPU those of a stream
 //! follow each other. A rank's n-th operation of a communicator meets the n-th of all others, whatever they are: NCCL

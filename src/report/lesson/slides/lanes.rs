@@ -38,11 +38,10 @@ fn groups(lesson: &Lesson) -> Vec<Group<'_>> {
     let shown = lesson.knob.positions.iter().enumerate();
     let shown = shown.filter(|(index, _)| lesson.knob.stacked || *index == lesson.knob.shown);
     let scenes = shown.flat_map(|(_, p)| p.scenes.iter().map(move |scene| (p, scene)));
-    let group = |(position, scene): (&Position, &'_ Scene)| heading(lesson, position, scene);
     scenes
         .filter_map(|(position, scene)| match &scene.picture {
             Picture::Lanes(picture) => Some(Group {
-                heading: group((position, scene)),
+                heading: heading(lesson, position, scene),
                 end: nano(scene.end),
                 picture,
             }),

@@ -1,12 +1,12 @@
 use super::*;
 use crate::catalogue;
-use crate::check;
+use crate::model_checks;
 
 #[test]
 fn the_parts_file_is_sound_and_names_only_models_that_exist() {
     let parts = file();
     let mut faults = Vec::new();
-    check::hardware(&parts.hardware, &mut faults);
+    model_checks::hardware(&parts.hardware, &mut faults);
     assert!(faults.is_empty(), "{faults:?}");
     let shipped = catalogue::hardware();
     let device = |name: &String| {
