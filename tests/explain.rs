@@ -290,6 +290,38 @@ fn an_algorithm_file_that_is_wrong_shows_where_and_fails() {
     assert!(error.contains("an algorithm for all-reduce"), "{error}");
 }
 
+/// Text that can be read from the last row.
+fn assert_readable(drawing: &roxmltree::Document<'_>, name: &str) {
+    let texts = drawing.descendants().filter(|n| n.has_tag_name("text"));
+    let sizes: Vec<f64> = texts
+        .map(|node| node.attribute("font-size").unwrap().parse().unwrap())
+        .collect();
+    assert!(!sizes.is_empty(), "{name}: no text");
+    assert!(sizes.iter().all(|&s| s >= 14.0), "{name}: {sizes:?}");
+}
+
+/// A machine beside others keeps the names that can be read, and what colours mean stands once below.
+#[test]
+fn slides_of_machines_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = ["-t", "dgx-h100", "--nodes", "4", "--gpus-per-node", "1"];
+    explain(&["all-reduce", "--algo", "ring,tree,collnet-direct", "-q"])
+        .args(machine)
+        .arg("--slides")
+        .arg(folder.path())
+        .assert()
+        .success();
+    let text = std::fs::read_to_string(folder.path().join("step-4.svg")).unwrap();
+    let drawing = roxmltree::Document::parse(&text).unwrap();
+    assert_readable(&drawing, "step-4.svg");
+    for word in ["NVSwitch", "network switch"] {
+        let once = drawing
+            .descendants()
+            .filter(|n| n.text() == Some(word) && n.has_tag_name("text"));
+        assert_eq!(once.count(), 1, "{word}");
+    }
+}
+
 /// 16:9, no background, text that can be read from the last row.
 #[test]
 fn slides_are_a_picture_a_step() {
@@ -316,13 +348,7 @@ fn slides_are_a_picture_a_step() {
             !drawing.descendants().any(|node| whole(&node)),
             "{name}: a background"
         );
-        let texts = drawing
-            .descendants()
-            .filter(|node| node.has_tag_name("text"));
-        for node in texts {
-            let size: f64 = node.attribute("font-size").unwrap().parse().unwrap();
-            assert!(size >= 14.0, "{name}: text of {size}");
-        }
+        assert_readable(&drawing, &name);
         let moves = drawing
             .descendants()
             .any(|node| node.has_tag_name("animateMotion"));

@@ -1,6 +1,7 @@
 //! The page of `explain`: algorithms side by side on one clock, and their times over sizes.
 
 use super::scene::steps_scene;
+use super::simulated::Drawings;
 use super::{ExplainError, ExplainSpec};
 use fabricsim_collective::Collective;
 use fabricsim_report::lesson::{Figure, Knob, Lesson, Picture, Position, Scene, nano};
@@ -68,7 +69,7 @@ pub fn explained(specs: &[ExplainSpec]) -> Result<Lesson, ExplainError> {
         shown,
         leaves_out: ABSTRACT,
     };
-    Ok(beside.lesson(Vec::new(), Vec::new()))
+    Ok(beside.lesson(Drawings::default(), Vec::new()))
 }
 
 /// Algorithms for one collective beside each other, over sizes.
@@ -85,7 +86,7 @@ pub(super) struct Beside {
 
 impl Beside {
     /// Their lesson, with drawings of machines and colours of their links.
-    pub(super) fn lesson(self, drawings: Vec<String>, heat: Vec<String>) -> Lesson {
+    pub(super) fn lesson(self, drawings: Drawings, heat: Vec<String>) -> Lesson {
         Lesson {
             title: format!("{} by {}", self.collective.name(), listed(&self.names)),
             section: None,
@@ -100,7 +101,8 @@ impl Beside {
             },
             see: Vec::new(),
             check: None,
-            drawings,
+            drawings: drawings.all,
+            bare: drawings.bare,
             heat,
             leaves_out: self.leaves_out.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -63,7 +63,7 @@ pub fn explained_on(spec: &MachineSpec, budget: &Budget) -> Result<Lesson, Lesso
         shown: spec.shown,
         leaves_out: COLD,
     };
-    Ok(beside.lesson(drawings.all, heat()))
+    Ok(beside.lesson(drawings, heat()))
 }
 
 /// NCCL's algorithms and their names on the page.

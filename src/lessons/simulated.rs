@@ -3,7 +3,9 @@
 use super::LessonError;
 use fabricsim_budget::Budget;
 use fabricsim_experiment::{Scenario, Silent, ValidVariant, run, validate};
-use fabricsim_report::lesson::{Picture, Scene, Shown, lanes_picture, machine_picture};
+use fabricsim_report::lesson::{
+    BareDrawing, DrawnLabel, Picture, Scene, Shown, lanes_picture, machine_picture,
+};
 use fabricsim_report::numbers::{micros, size};
 use fabricsim_report::record::Timeline;
 use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Variant};
@@ -16,6 +18,8 @@ use std::path::Path;
 #[derive(Debug, Default)]
 pub(super) struct Drawings {
     pub(super) all: Vec<String>,
+    /// The same without words.
+    pub(super) bare: Vec<BareDrawing>,
     /// Of each: which of its lines a link, known by its name, belongs to.
     lines: Vec<BTreeMap<String, u32>>,
 }
@@ -37,7 +41,27 @@ impl Drawings {
         });
         self.lines.push(named.collect());
         self.all.push(svg);
+        self.bare.push(bare_drawing(topology));
         self.all.len() - 1
+    }
+}
+
+fn bare_drawing(topology: &Topology) -> BareDrawing {
+    let drawn = draw::bare(topology);
+    let label = |label: draw::Label| DrawnLabel {
+        at: (label.x, label.y),
+        room: label.room,
+        centred: label.centred,
+        text: label.text,
+    };
+    let kinds = drawn.kinds.into_iter();
+    BareDrawing {
+        size: (drawn.width, drawn.height),
+        shapes: drawn.shapes,
+        labels: drawn.labels.into_iter().map(label).collect(),
+        kinds: kinds
+            .map(|(kind, colour)| (kind.label().to_owned(), colour.to_owned()))
+            .collect(),
     }
 }
 

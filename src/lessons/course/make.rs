@@ -78,6 +78,7 @@ pub fn make_lesson(file: &LessonFile, budget: &Budget) -> Result<Lesson, LessonE
         see: spec.see,
         check: Some(check),
         drawings: drawings.all,
+        bare: drawings.bare,
         heat: heat(),
         leaves_out: leaves_out.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -38,6 +38,9 @@ pub struct Lesson {
     pub check: Option<Check>,
     /// Drawings of machines, as SVG whose lines carry the numbers of [`MachinePicture::lines`].
     pub drawings: Vec<String>,
+    /// The same drawings without words, for slides.
+    #[serde(skip)]
+    pub bare: Vec<BareDrawing>,
     /// Colours of links, from unused to full, in even steps.
     pub heat: Vec<String>,
     /// What the pictures leave out.
@@ -269,6 +272,32 @@ pub struct LaneOf {
     pub name: String,
     /// A kind, begin and duration in nanoseconds, and an index of words.
     pub spans: Vec<(u32, f64, f64, u32)>,
+}
+
+/// A machine's drawing without words, and the words beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BareDrawing {
+    /// Width and height, in the drawing's own unit.
+    pub size: (f64, f64),
+    /// SVG elements, whose lines carry the numbers of [`MachinePicture::lines`].
+    pub shapes: String,
+    /// Names of devices, nodes and rows.
+    pub labels: Vec<DrawnLabel>,
+    /// Kinds of devices, and the colours of their boxes.
+    pub kinds: Vec<(String, String)>,
+}
+
+/// A name in a drawing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DrawnLabel {
+    /// Its middle, or where it begins; the middle of its letters.
+    pub at: (f64, f64),
+    /// How wide it may be, in the drawing's own unit; of what stands free, until it meets another one.
+    pub room: f64,
+    /// `at` is its middle.
+    pub centred: bool,
+    /// The words.
+    pub text: String,
 }
 
 /// A machine's drawing, whose links light up.

@@ -142,7 +142,7 @@ pub(super) fn even(count: usize, left: f64, right: f64) -> Vec<f64> {
 }
 
 impl Tile {
-    fn middle(&self) -> f64 {
+    pub(super) fn middle(&self) -> f64 {
         self.y + self.height / 2.0
     }
 
@@ -255,6 +255,31 @@ impl Scene {
 
     /// Writes frames, lines, tiles and captions, in this order.
     pub(super) fn write(&self, out: &mut String, style: &Style<'_>) {
+        self.write_wiring(out, style);
+        for tile in &self.tiles {
+            tile.write(out);
+            if let Some(faulty) = style.faulty
+                && tile.devices.iter().any(|&device| (faulty.device)(device))
+            {
+                tile.mark(out);
+            }
+        }
+        for caption in &self.captions {
+            caption.write(out);
+        }
+    }
+
+    /// Writes frames, lines and tiles, without a word.
+    pub(super) fn write_shapes(&self, out: &mut String, style: &Style<'_>) {
+        self.write_wiring(out, style);
+        for tile in &self.tiles {
+            out.push_str("<g>");
+            tile.write_box(out);
+            out.push_str("</g>\n");
+        }
+    }
+
+    fn write_wiring(&self, out: &mut String, style: &Style<'_>) {
         for frame in &self.frames {
             frame.write(out);
         }
@@ -277,17 +302,6 @@ impl Scene {
             let lines = self.lines.iter();
             let marked = lines.filter(|l| l.links.iter().any(|&link| (faulty.link)(link)));
             marked.for_each(|line| line.mark(out));
-        }
-        for tile in &self.tiles {
-            tile.write(out);
-            if let Some(faulty) = style.faulty
-                && tile.devices.iter().any(|&device| (faulty.device)(device))
-            {
-                tile.mark(out);
-            }
-        }
-        for caption in &self.captions {
-            caption.write(out);
         }
     }
 }
@@ -377,10 +391,10 @@ impl Tile {
         );
     }
 
-    fn write(&self, out: &mut String) {
+    fn write_box(&self, out: &mut String) {
         let _ = writeln!(
             out,
-            r#"<g><title>{}</title><rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="{}" fill="{}" stroke="{}" stroke-width="{}"/>"#,
+            r#"<title>{}</title><rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="{}" fill="{}" stroke="{}" stroke-width="{}"/>"#,
             escape(&self.tip),
             self.x - self.width / 2.0,
             self.y,
@@ -391,6 +405,11 @@ impl Tile {
             edge(self.kind),
             if self.label.is_empty() { 1.0 } else { 1.4 },
         );
+    }
+
+    fn write(&self, out: &mut String) {
+        out.push_str("<g>");
+        self.write_box(out);
         if !self.label.is_empty() {
             let size = fitting(&self.label, 13.0, self.width - 8.0);
             let _ = writeln!(

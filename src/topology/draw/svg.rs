@@ -7,6 +7,7 @@
 use super::detail;
 use super::dot::{fill, stroke};
 use super::overview;
+use super::page::Page;
 use super::scene::{FAULT, escape, heat, line_width, text_width};
 use crate::graph::{DeviceId, DeviceKind, LinkId, NodeId, Topology};
 use crate::hardware::LinkFamily;
@@ -62,12 +63,7 @@ pub fn svg(topology: &Topology, style: &Style<'_>) -> String {
 /// The same, and the links that each line stands for, in order of the lines' numbers.
 #[must_use]
 pub fn numbered_svg(topology: &Topology, style: &Style<'_>) -> (String, Vec<Vec<LinkId>>) {
-    let top = 96.0;
-    let (page, width, bottom) = if topology.nodes.len() <= 2 {
-        detail::draw(topology, top)
-    } else {
-        overview::draw(topology, top, style.faulty.and_then(|f| f.node(topology)))
-    };
+    let (page, width, bottom) = page(topology, style, 96.0);
     let mut body = String::new();
     page.scene.write(&mut body, style);
     let (legend, height) = legend(topology, style, width, bottom + 34.0);
@@ -101,6 +97,18 @@ pub fn numbered_svg(topology: &Topology, style: &Style<'_>) -> (String, Vec<Vec<
     out.push_str("</svg>\n");
     let lines = page.scene.lines.into_iter().map(|line| line.links);
     (xml(&out).into_owned(), lines.collect())
+}
+
+/// The machine's shapes from `top` on, with their right and bottom.
+pub(super) fn page<'t>(
+    topology: &'t Topology,
+    style: &Style<'_>,
+    top: f64,
+) -> (Page<'t>, f64, f64) {
+    match topology.nodes.len() {
+        0..=2 => detail::draw(topology, top),
+        _ => overview::draw(topology, top, style.faulty.and_then(|f| f.node(topology))),
+    }
 }
 
 fn subtitle(topology: &Topology) -> String {

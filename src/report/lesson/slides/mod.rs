@@ -95,14 +95,30 @@ struct Room {
     height: f64,
 }
 
+impl Room {
+    /// They have nothing in common, and so much between them in one line.
+    fn apart(&self, other: &Room, gap: f64) -> bool {
+        self.x >= other.x + other.width + gap
+            || other.x >= self.x + self.width + gap
+            || self.y >= other.y + other.height
+            || other.y >= self.y + self.height
+    }
+}
+
+/// The width that text takes at most, in a wide face.
+fn text_width(text: &str, size: f64) -> f64 {
+    text.chars().count() as f64 * size * 0.66
+}
+
 /// Scenes beside each other below the title.
 fn frame(lesson: &Lesson, scenes: &[Scene], draw: impl Fn(&Scene, Room) -> Markup) -> Markup {
     let width = (WIDTH - 40.0) / scenes.len().max(1) as f64;
     let top = BELOW_TITLE;
     let drawn = html! {
         @for (index, scene) in scenes.iter().enumerate() {
-            (draw(scene, Room { x: 20.0 + width * index as f64, y: top, width, height: HEIGHT - top }))
+            (draw(scene, Room { x: 20.0 + width * index as f64, y: top, width: width - 12.0, height: HEIGHT - top }))
         }
+        (machine::key(lesson, scenes))
     };
     titled(lesson, &drawn)
 }
@@ -143,11 +159,15 @@ fn still(lesson: &Lesson, scene: &Scene, stop: usize, room: Room) -> Markup {
     html! { (heading(scene, &when, room)) (picture) }
 }
 
+/// A narrower room has what is said of the time in a line of its own.
+const NARROW: f64 = 420.0;
+
 /// What is left of a room below its heading.
 fn below(room: Room) -> Room {
+    let heading = if room.width < NARROW { 70.0 } else { 50.0 };
     Room {
-        y: room.y + 50.0,
-        height: room.height - 50.0,
+        y: room.y + heading,
+        height: room.height - heading,
         ..room
     }
 }
@@ -156,6 +176,12 @@ fn below(room: Room) -> Room {
 fn heading(scene: &Scene, when: &str, room: Room) -> Markup {
     html! {
         text x=(room.x + 4.0) y=(room.y + 20.0) font-size="20" font-weight="bold" fill=(INK) stroke="#ffffff" stroke-width="3" paint-order="stroke" { (scene.name) }
-        text x=(room.x + 4.0) y=(room.y + 41.0) font-size="15" fill=(MUTED) stroke="#ffffff" stroke-width="3" paint-order="stroke" { (scene.about) ", " (when) }
+        @let narrow = room.width < NARROW;
+        text x=(room.x + 4.0) y=(room.y + 41.0) font-size="15" fill=(MUTED) stroke="#ffffff" stroke-width="3" paint-order="stroke" {
+            (scene.about) @if !narrow { ", " (when) }
+        }
+        @if narrow {
+            text x=(room.x + 4.0) y=(room.y + 61.0) font-size="15" fill=(MUTED) stroke="#ffffff" stroke-width="3" paint-order="stroke" { (when) }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Chunks between ranks at the end of a step.
 
-use super::{INK, MUTED, Room, TEXT};
+use super::{INK, MUTED, Room, TEXT, text_width};
 use crate::lesson::{PlaceOf, Sent, StepsPicture};
 use crate::numbers::trimmed;
 use maud::{Markup, html};
@@ -123,15 +123,64 @@ pub(super) fn still(picture: &StepsPicture, stop: usize, room: Room) -> Markup {
             (tip(line, colour))
         }
         @if picture.numbers.len() <= MAX_LABELLED {
-            @for message in messages_of(picture, stop) {
-                @let [begin, control, end] = line(picture, &layout, message.2, message.3);
-                @let (x, y) = ((begin.0 + 2.0 * control.0 + end.0) / 4.0, (begin.1 + 2.0 * control.1 + end.1) / 4.0);
-                text x=(trimmed(x, 1)) y=(trimmed(y + 5.0, 1)) font-size=(TEXT) text-anchor="middle" fill=(INK) stroke="#ffffff" stroke-width="4" paint-order="stroke" { (name(picture, message)) }
-            }
+            (names(picture, &layout, stop))
         }
         (places(picture, &layout))
         (table(picture, &layout, until))
     }
+}
+
+/// What the messages of a step carry, beside their lines: a message's chunk and the ranks in its sum where that
+/// can be read, its chunk alone where that can, nothing where names would lie on each other.
+fn names(picture: &StepsPicture, layout: &Layout, stop: usize) -> Markup {
+    let mut taken: Vec<Room> = picture
+        .places
+        .iter()
+        .map(|place| outline(place, layout))
+        .collect();
+    html! {
+        @for message in messages_of(picture, stop) {
+            @let [begin, control, end] = line(picture, layout, message.2, message.3);
+            @let x = (begin.0 + 2.0 * control.0 + end.0) / 4.0;
+            @let y = (begin.1 + 2.0 * control.1 + end.1) / 4.0;
+            @let whole = name(picture, message);
+            @let chunk = whole.split(':').next().unwrap_or_default();
+            @let fits = [whole, chunk].into_iter().find_map(|text| {
+                let width = text_width(text, TEXT);
+                let place = Room { x: x - width / 2.0, y: y - TEXT / 2.0, width, height: TEXT };
+                taken.iter().all(|other| place.apart(other, 0.0)).then_some((text, place))
+            });
+            @if let Some((text, place)) = fits {
+                @let () = taken.push(place);
+                text x=(trimmed(x, 1)) y=(trimmed(y + 5.0, 1)) font-size=(TEXT) text-anchor="middle" fill=(INK) stroke="#ffffff" stroke-width="4" paint-order="stroke" { (text) }
+            }
+        }
+    }
+}
+
+/// The letters of a place's name, and the box or circle around them.
+fn outline(place: &PlaceOf, layout: &Layout) -> Room {
+    let (x, y) = layout.at((place.x, place.y));
+    let size = place.size * layout.scale();
+    let half = match place.switch {
+        Some(_) => text_width(&place.label, letters(size)) / 2.0 + 8.0,
+        None => size,
+    };
+    let high = match place.switch {
+        Some(_) => size * 0.6,
+        None => size,
+    };
+    Room {
+        x: x - half,
+        y: y - high,
+        width: half * 2.0,
+        height: high * 2.0,
+    }
+}
+
+/// The height of letters in a place of such a size.
+fn letters(size: f64) -> f64 {
+    (size * 0.9).clamp(TEXT, 20.0)
 }
 
 /// What is sent in a step.
@@ -144,11 +193,6 @@ fn messages_of(picture: &StepsPicture, step: usize) -> impl Iterator<Item = &Sen
 fn name<'p>(picture: &'p StepsPicture, message: &Sent) -> &'p str {
     let first = message.6.first();
     first.map_or("", |&value| &picture.words[value as usize])
-}
-
-/// The width that text takes at most, in a wide face.
-fn text_width(text: &str, size: f64) -> f64 {
-    text.chars().count() as f64 * size * 0.66
 }
 
 /// The head of an arrow.
@@ -176,10 +220,10 @@ pub(super) fn places(picture: &StepsPicture, layout: &Layout) -> Markup {
         @for place in &picture.places {
             @let (x, y) = layout.at((place.x, place.y));
             @let size = place.size * scale;
-            @let letters = (size * 0.9).clamp(TEXT, 20.0);
+            @let letters = letters(size);
             @if place.switch.is_some() {
-                @let half = text_width(&place.label, letters) / 2.0 + 8.0;
-                rect x=(trimmed(x - half, 1)) y=(trimmed(y - size * 0.6, 1)) width=(trimmed(half * 2.0, 1)) height=(trimmed(size * 1.2, 1))
+                @let around = outline(place, layout);
+                rect x=(trimmed(around.x, 1)) y=(trimmed(around.y, 1)) width=(trimmed(around.width, 1)) height=(trimmed(around.height, 1))
                     rx="7" fill="#ffffff" stroke=(MUTED) stroke-width="2" {}
             } @else {
                 circle cx=(trimmed(x, 1)) cy=(trimmed(y, 1)) r=(trimmed(size, 1)) fill="#eef0f3" stroke=(MUTED) stroke-width="2" {}
