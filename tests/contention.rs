@@ -324,6 +324,7 @@ fn ends(case: &Case) -> [[Time; 2]; 3] {
         script: Some(0),
         sms: 132,
         launch: Time::ZERO,
+        run_ahead: false,
         groups: vec![Some(GroupId(0)), Some(GroupId(1))],
     });
     for (number, plan) in plans.into_iter().enumerate() {

@@ -98,6 +98,7 @@ fn pipeline(schedule: Schedule, stages: u32, micro_batches: u32, chunks: u32) ->
             script: Some(stage),
             sms: 100,
             launch: Time::ZERO,
+            run_ahead: false,
             groups: vec![
                 Some(forward(before)),
                 Some(forward(stage)),

@@ -34,6 +34,7 @@ mod models;
 pub mod mtu;
 pub mod paths;
 pub mod power;
+pub mod pytorch;
 pub mod route;
 pub mod schema;
 pub mod select;

@@ -76,6 +76,7 @@ fn serve(case: Case, policy: PolicyKind) -> Served {
             script: None,
             sms: 132,
             launch: Time::ZERO,
+            run_ahead: false,
             groups: Vec::new(),
         }],
         ..Job::default()

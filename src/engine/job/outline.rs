@@ -52,7 +52,7 @@ fn launches(work: Work) -> u32 {
     match work {
         Work::Kernels(kernels) => u32::from(kernels.launches),
         Work::Communicate { .. } => 1,
-        Work::Transfer { .. } | Work::Wait(_) | Work::Synchronise => 0,
+        Work::Transfer { .. } | Work::Wait(_) | Work::Synchronise | Work::HostSync { .. } => 0,
     }
 }
 
@@ -60,7 +60,7 @@ fn launches(work: Work) -> u32 {
 fn starts(work: Work) -> u64 {
     match work {
         Work::Kernels(_) | Work::Communicate { .. } | Work::Synchronise => 1,
-        Work::Transfer { .. } | Work::Wait(_) => 0,
+        Work::Transfer { .. } | Work::Wait(_) | Work::HostSync { .. } => 0,
     }
 }
 
@@ -78,7 +78,7 @@ impl<'j> Outline<'j> {
             let id = TaskId(index as u32);
             launched.push(so_far);
             so_far += launches(task.work);
-            if task.work == Work::Synchronise {
+            if task.work.is_sync() {
                 syncs.push(id);
             } else {
                 of_stream[usize::from(task.stream.0)].push(id);
@@ -177,19 +177,67 @@ impl<'j> Outline<'j> {
         }
     }
 
-    /// When the process has started a task: `base` is when it went on last, having started `done`
-    /// kernels by then, and `launch` what it takes for each.
+    /// When the process has started a task that takes it `launch` for each kernel.
     #[inline]
-    pub(super) fn issued(&self, task: TaskId, (base, done): (Time, u32), launch: Time) -> Time {
+    pub(super) fn issued(&self, task: TaskId, host: HostAt, launch: Time) -> Time {
         let index = self.index(task);
         match &self.issue {
             Issue::Launches(before) => {
-                let since = u64::from(before[index] - done);
-                base + launch.times(since + starts(self.tasks[index].work))
+                if self.is_before(task, host) {
+                    return host.passed_at;
+                }
+                let since = u64::from(before[index] - host.launches);
+                host.base + launch.times(since + starts(self.tasks[index].work))
             }
             Issue::At(times, _) => times.get(index).copied().unwrap_or(Time::MAX),
         }
     }
+
+    /// When the process has started the last kernel of a task.
+    pub(super) fn all_issued(&self, task: TaskId, host: HostAt, launch: Time) -> Time {
+        let more = u64::from(launches(self.task(task).work).saturating_sub(1));
+        match &self.issue {
+            Issue::Launches(_) if self.is_before(task, host) => host.passed_at,
+            _ => self.issued(task, host, launch) + launch.times(more),
+        }
+    }
+
+    /// When the process comes to a synchronisation that it has not passed, all others before it passed.
+    pub(super) fn arrives(&self, sync: TaskId, host: HostAt, launch: Time) -> Time {
+        let index = self.index(sync);
+        match &self.issue {
+            Issue::Launches(before) => {
+                host.base + launch.times(u64::from(before[index].saturating_sub(host.launches)))
+            }
+            Issue::At(_, free) => *free,
+        }
+    }
+
+    /// Whether a task was started before the synchronisation that the process passed last.
+    fn is_before(&self, task: TaskId, host: HostAt) -> bool {
+        let passed = host.passed.checked_sub(1);
+        let passed = passed.and_then(|passed| self.syncs.get(passed));
+        passed.is_some_and(|sync| task < *sync)
+    }
+
+    /// Whether nothing is left on a stream before a task, of whose tasks `next` have begun and none runs.
+    pub(super) fn is_drained(&self, (stream, next): (StreamId, usize), before: TaskId) -> bool {
+        let tasks = &self.of_stream[usize::from(stream.0)];
+        tasks.get(next).is_none_or(|next| *next > before)
+    }
+}
+
+/// How far a process is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HostAt {
+    /// When it passed the last synchronisation: all before it were started by then.
+    pub(super) passed_at: Time,
+    /// When it went on after that, no longer busy.
+    pub(super) base: Time,
+    /// Kernels that it had started by then.
+    pub(super) launches: u32,
+    /// Synchronisations that it has passed.
+    pub(super) passed: usize,
 }
 
 /// What an actor knows of tasks that are written one by one.
@@ -225,7 +273,7 @@ impl Outline<'_> {
         if let Dependents::Each(of) = &mut self.dependents {
             of.push(SmallVec::new());
         }
-        if task.work == Work::Synchronise {
+        if task.work.is_sync() {
             self.syncs.push(id);
         } else {
             self.of_stream[usize::from(task.stream.0)].push(id);

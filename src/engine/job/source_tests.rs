@@ -438,6 +438,10 @@ fn tasks() -> impl Strategy<Value = Vec<Task>> {
         Just(meet(0, 0)),
         Just(transfer(0, 3000)),
         Just(Work::Synchronise),
+        Just(Work::HostSync {
+            stream: None,
+            busy: micros(3),
+        }),
     ];
     let one = (works, 0u8..2, proptest::collection::vec(0u32..8, 0..3));
     proptest::collection::vec(one, 1..40).prop_map(|all| {

@@ -1,7 +1,7 @@
 //! What each actor and group is doing at the moment.
 
 use super::ledger::{Doing, Ledger};
-use super::outline::{Outline, Written};
+use super::outline::{HostAt, Outline, Written};
 use fabricsim_plan::job::{ActorId, ExchangeId, GroupId, Kernels, StreamId, TaskId, TaskKind};
 use fabricsim_units::Time;
 
@@ -30,6 +30,8 @@ pub(super) enum Kind {
         left: f64,
         since: Time,
         whole: Time,
+        /// The part of that in which the GPU waits for the process to start them, 0 to 1.
+        starved: f64,
         version: u32,
     },
     Communication(GroupId),
@@ -60,7 +62,8 @@ pub(super) struct ActorState {
     pub(super) looked_at: u32,
     /// The synchronisation at which the process waits, or will, as an index.
     pub(super) sync: usize,
-    /// When the process went on after the last one, and the kernels it had started by then.
+    /// When the process passed the last one, when it went on, and the kernels it had started by then.
+    pub(super) host_passed: Time,
     pub(super) host_base: Time,
     pub(super) host_launches: u32,
     /// SMs that communications hold.
@@ -70,6 +73,8 @@ pub(super) struct ActorState {
     pub(super) versions: u32,
     pub(super) ledger: Ledger,
     pub(super) doing: Doing,
+    /// The part of the time that its kernels wait for its process, 0 to 1.
+    pub(super) starved: f64,
     pub(super) since: Time,
     /// Time that it has waited on a stream with nothing else to do since that stream last
     /// began to communicate.
@@ -90,6 +95,7 @@ impl ActorState {
             done: 0,
             looked_at: 0,
             sync: 0,
+            host_passed: Time::ZERO,
             host_base: Time::ZERO,
             host_launches: 0,
             held: 0,
@@ -97,6 +103,7 @@ impl ActorState {
             versions: 0,
             ledger: Ledger::new(streams),
             doing: Doing::Idle,
+            starved: 0.0,
             since: Time::ZERO,
             idled: vec![Time::ZERO; streams],
             touched: false,
@@ -112,14 +119,40 @@ impl ActorState {
         }
     }
 
+    /// How far its process is.
+    pub(super) fn host(&self) -> HostAt {
+        HostAt {
+            passed_at: self.host_passed,
+            base: self.host_base,
+            launches: self.host_launches,
+            passed: self.sync,
+        }
+    }
+
     /// Books the time since it last changed what it does.
     pub(super) fn settle(&mut self, now: Time) {
         let time = now.saturating_sub(self.since);
-        self.ledger.add(self.doing, time);
+        let mut used = time;
+        if self.starved > 0.0 && matches!(self.doing, Doing::Compute(_)) {
+            used = Time::from_picos((time.picos() as f64 * (1.0 - self.starved)).round() as u64);
+            self.ledger.add(Doing::Host, time - used);
+        }
+        self.ledger.add(self.doing, used);
         if let Doing::Waiting(stream, _) = self.doing {
             self.idled[usize::from(stream.0)] += time;
         }
         self.since = now;
+    }
+
+    /// The part of the time in which no kernel of it runs, though kernels are begun: the process has not
+    /// started the next one.
+    pub(super) fn now_starved(&self) -> f64 {
+        let of = |state: &StreamState| match state.running.map(|running| running.kind) {
+            Some(Kind::Kernels { starved, .. }) => Some(starved),
+            _ => None,
+        };
+        let least = self.streams.iter().filter_map(of).reduce(f64::min);
+        least.unwrap_or(0.0)
     }
 
     /// What it does now, of so many tasks that were written. Of several things the first of these: kernels, communication, other,

@@ -56,6 +56,7 @@ pub(super) fn actor(rank: u32, script: u32, groups: &[u32]) -> Actor {
         script: Some(script),
         sms: 100,
         launch: Time::ZERO,
+        run_ahead: false,
         groups: groups.iter().map(|&g| Some(GroupId(g))).collect(),
     }
 }
@@ -293,6 +294,74 @@ fn a_process_that_starts_kernels_slowly_is_what_the_gpu_waits_for() {
     one.launch = micros(4);
     let synchronised = job(vec![script], vec![one], Vec::new(), &[]);
     assert_eq!(run(&synchronised, &[]).end, micros(48));
+}
+
+/// Ten kernels of 1 us each in one task, behind one of 100 us, each started in 4 us.
+#[test]
+fn what_was_started_ahead_costs_no_time_of_the_process() {
+    let ten = Work::Kernels(Kernels {
+        compute: micros(10),
+        memory: Time::ZERO,
+        launches: 10,
+    });
+    let end = |run_ahead, first| {
+        let script = vec![task(MAIN, &[], kernel(first)), task(MAIN, &[], ten)];
+        let mut one = actor(0, 0, &[]);
+        (one.launch, one.run_ahead) = (micros(4), run_ahead);
+        let outcome = run(&job(vec![script], vec![one], Vec::new(), &[]), &[]);
+        (outcome.end, outcome.ledgers[0].host)
+    };
+    // All ten are started at 44 us, the first kernel ends at 104 us.
+    assert_eq!(end(true, 100), (micros(114), micros(4)));
+    assert_eq!(end(false, 100), (micros(140), micros(4)));
+    // The process is behind: the last of them is started at 44 us. Kernels run for 12 us.
+    assert_eq!(end(true, 2), (micros(45), micros(33)));
+}
+
+/// A wait for one stream ends with that stream; the process has no lead then, and is busy before.
+#[test]
+fn a_host_that_reads_a_result_waits_for_its_stream_alone() {
+    let end = |stream, busy| {
+        let script = vec![
+            task(COMM, &[], Work::Wait(micros(100))),
+            task(MAIN, &[], kernel(20)),
+            task(MAIN, &[], Work::HostSync { stream, busy }),
+            task(MAIN, &[], kernel(30)),
+        ];
+        let mut one = actor(0, 0, &[]);
+        (one.launch, one.run_ahead) = (micros(4), true);
+        let outcome = run(&job(vec![script], vec![one], Vec::new(), &[]), &[]);
+        (outcome.end, outcome.ledgers[0].host)
+    };
+    let none = Time::ZERO;
+    // 4 + 20, then 4 + 30 beside the other stream, which ends at 100 us.
+    assert_eq!(end(Some(MAIN), none), (micros(100), none));
+    assert_eq!(end(Some(MAIN), micros(50)), (micros(108), none));
+    // Behind both: 100 + 4 + 30.
+    assert_eq!(end(None, none), (micros(134), micros(4)));
+    assert_eq!(end(None, micros(7)), (micros(141), micros(11)));
+}
+
+/// N kernels of g each, each read by the process: N (launch + g); without reading launch + N g.
+#[test]
+fn a_process_that_reads_after_every_kernel_pays_each_start() {
+    let end = |reads: bool| {
+        let mut script = Vec::new();
+        for _ in 0..20 {
+            script.push(task(MAIN, &[], kernel(10)));
+            if reads {
+                let sync = Work::HostSync {
+                    stream: Some(MAIN),
+                    busy: Time::ZERO,
+                };
+                script.push(task(MAIN, &[], sync));
+            }
+        }
+        let mut one = actor(0, 0, &[]);
+        (one.launch, one.run_ahead) = (micros(4), true);
+        run(&job(vec![script], vec![one], Vec::new(), &[]), &[]).end
+    };
+    assert_eq!((end(false), end(true)), (micros(204), micros(280)));
 }
 
 #[test]

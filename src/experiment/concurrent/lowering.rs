@@ -188,6 +188,7 @@ fn collective(
             sms: sms.unwrap_or(0),
             // Starting a kernel is a part of each plan.
             launch: Time::ZERO,
+            run_ahead: false,
             groups: vec![Some(GroupId(0))],
         })
         .collect();

@@ -242,6 +242,7 @@ fn actor(rank: u32) -> Actor {
         script: None,
         sms: 1,
         launch: Time::ZERO,
+        run_ahead: false,
         groups: Vec::new(),
     }
 }

@@ -177,7 +177,7 @@ impl JobProbe for Spans<'_> {
             kind: match task.work {
                 Work::Communicate { .. } | Work::Transfer { .. } => SpanKind::Communication,
                 Work::Kernels(_) => kind_of(tag.kind),
-                Work::Wait(_) | Work::Synchronise => SpanKind::Other,
+                Work::Wait(_) | Work::Synchronise | Work::HostSync { .. } => SpanKind::Other,
             },
             bytes,
             communication,
@@ -194,9 +194,10 @@ impl JobProbe for Spans<'_> {
                 Work::Kernels(_) | Work::Communicate { .. } => {
                     (done.issued.saturating_sub(actor.launch), done.issued)
                 }
-                Work::Transfer { .. } | Work::Wait(_) | Work::Synchronise => {
-                    (done.issued, done.issued)
-                }
+                Work::Transfer { .. }
+                | Work::Wait(_)
+                | Work::Synchronise
+                | Work::HostSync { .. } => (done.issued, done.issued),
             },
             ready: done.ready,
             came: done.came,

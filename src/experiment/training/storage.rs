@@ -319,6 +319,7 @@ fn job(pieces: &[Piece]) -> Job {
                 script: Some(script),
                 sms: 1,
                 launch: Time::ZERO,
+                run_ahead: false,
                 groups: Vec::new(),
             })
             .collect(),

@@ -99,8 +99,15 @@ impl Job {
             for task in &mut script.tasks {
                 task.stream = streams[usize::from(task.stream.0)];
                 task.tag.name = names.get(usize::from(task.tag.name)).copied().unwrap_or(0);
-                if let Work::Transfer { route, .. } = &mut task.work {
-                    *route = TransferRouteId(route.0 + base.routes);
+                match &mut task.work {
+                    Work::Transfer { route, .. } => {
+                        *route = TransferRouteId(route.0 + base.routes);
+                    }
+                    Work::HostSync {
+                        stream: Some(stream),
+                        ..
+                    } => *stream = streams[usize::from(stream.0)],
+                    _ => {}
                 }
             }
             self.scripts.push(script);
@@ -216,6 +223,7 @@ mod tests {
                 script: Some(0),
                 sms: 1,
                 launch: Time::ZERO,
+                run_ahead: false,
                 groups: vec![Some(GroupId(0))],
             }],
             groups: vec![Group {

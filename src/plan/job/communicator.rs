@@ -22,6 +22,10 @@ pub struct Actor {
     pub sms: u32,
     /// What starting a kernel takes the process.
     pub launch: Time,
+    /// Whether kernels that the process has started while others ran cost no more of its time when
+    /// their turn comes. If not, each task with several kernels takes at least what starting all but
+    /// one of them takes.
+    pub run_ahead: bool,
     /// Its communicators, in the order that the script numbers them; those that it has not are
     /// `None`.
     pub groups: Vec<Option<GroupId>>,

@@ -119,6 +119,22 @@ pub enum Work {
     Wait(Time),
     /// The process waits for all that it has started before it starts more.
     Synchronise,
+    /// The process waits for what it has started on one stream, or on all of them, and is busy for so
+    /// long then before it starts more: `.item()`, `print` of a tensor, `torch.cuda.synchronize()`.
+    HostSync {
+        /// Which stream; all of them if `None`.
+        stream: Option<StreamId>,
+        /// What it does with what it read.
+        busy: Time,
+    },
+}
+
+impl Work {
+    /// Whether the process waits here before it starts more.
+    #[must_use]
+    pub const fn is_sync(self) -> bool {
+        matches!(self, Work::Synchronise | Work::HostSync { .. })
+    }
 }
 
 /// Kernels one after the other.

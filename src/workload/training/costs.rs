@@ -1,6 +1,7 @@
 //! The kernels of a stage, block by block, as times on a GPU.
 
 use super::compute::Gpu;
+use super::framework;
 use super::resolve::{Training, TrainingError};
 use crate::model::ends::{
     StateWidths, embedding_kernels, gradient_accumulation, head_kernels, optimiser_kernels,
@@ -63,6 +64,7 @@ impl StageCosts {
         let (sharding, style) = (training.dims.sharding(), training.style());
         let layer = |index: u64| -> Result<LayerCost, TrainingError> {
             let kernels = layer_kernels(model, index, batch, &sharding, &style)?;
+            let kernels = framework::layer(training, kernels);
             Ok(layer_cost(&gpu, &kernels, training))
         };
         let last = model.layers - 1;
@@ -77,8 +79,8 @@ impl StageCosts {
             LayerCost::default()
         };
         let ends = |kernels: &LayerKernels| BlockCost {
-            forward: gpu.time(&kernels.forward),
-            backward: gpu.time(&kernels.backward),
+            forward: gpu.time(&framework::written(training, &kernels.forward)),
+            backward: gpu.time(&framework::written(training, &kernels.backward)),
             ..BlockCost::default()
         };
         Ok(StageCosts {
@@ -104,7 +106,18 @@ impl StageCosts {
             gradient: u64::from(training.gradient_bytes()),
             ..StateWidths::MIXED
         };
-        self.gpu.time(&optimiser_kernels(parameters, &widths))
+        let kernels = optimiser_kernels(parameters, &widths);
+        self.gpu
+            .time(&framework::optimiser(training, parameters, &kernels))
+    }
+
+    /// Kernels of a layer, forward and backward.
+    pub(super) fn launches(&self, training: &Training) -> u64 {
+        let layer = self.layer(training, training.model.layers - 1);
+        let blocks = [&layer.attention, &layer.mlp, &layer.combine];
+        let blocks = blocks.into_iter().chain(&layer.experts);
+        let of = |b: &BlockCost| [b.forward, b.again, b.backward, b.weights];
+        blocks.flat_map(of).map(|k| u64::from(k.launches)).sum()
     }
 
     /// Gradients of a micro-batch are added to those of the ones before, where products do not

@@ -2,6 +2,7 @@
 
 use super::buckets::Filling;
 use super::costs::Weights;
+use super::host::SyncPoint;
 use super::layers::Deps;
 use super::owned::{part, stage_weights, whole_layer};
 use super::resolve::Training;
@@ -187,6 +188,7 @@ impl StepWriter<'_, '_, '_> {
         self.writer.tag.bucket = None;
         self.gradients.buckets = self.gradients.buckets.saturating_add(1);
         self.gradients.sent.add(called);
+        self.may_synchronise(SyncPoint::Bucket, true);
     }
 
     /// A virtual stage is through with a micro-batch whose gradients go out: what is left of its gradients goes

@@ -107,13 +107,14 @@ pub fn lower(
     let launch = match training.spec.data_parallel {
         // One process starts the kernels of all.
         DataParallelSpec::SingleProcess => {
-            Time::from_picos(training.spec.kernel_launch.picos() * u64::from(places.world()))
+            Time::from_picos(training.spec.host_launch().picos() * u64::from(places.world()))
         }
-        _ => training.spec.kernel_launch,
+        _ => training.spec.host_launch(),
     };
+    let process = (launch, training.spec.host.is_some());
     let mut job = Job {
         streams: STREAMS.to_vec(),
-        actors: actors(&classes, &duties, (gpu.sms, launch)),
+        actors: actors(&classes, &duties, (gpu.sms, process)),
         ..Job::default()
     };
     let writing = Writing {
@@ -198,7 +199,11 @@ fn join(
 }
 
 /// One actor for each class: its first rank.
-fn actors(classes: &Classes, duties: &Duties, (sms, launch): (u32, Time)) -> Vec<Actor> {
+fn actors(
+    classes: &Classes,
+    duties: &Duties,
+    (sms, (launch, run_ahead)): (u32, (Time, bool)),
+) -> Vec<Actor> {
     let mut first = vec![u32::MAX; classes.ranks as usize];
     let mut alike = vec![0; classes.ranks as usize];
     for (rank, &class) in classes.of_rank.iter().enumerate() {
@@ -212,6 +217,7 @@ fn actors(classes: &Classes, duties: &Duties, (sms, launch): (u32, Time)) -> Vec
         script: Some(duties.of_rank[rank as usize]),
         sms,
         launch,
+        run_ahead,
         groups: vec![None; Slot::ALL.len()],
     };
     first.iter().zip(alike).map(actor).collect()

@@ -234,6 +234,9 @@ impl Training {
                 "1 to 64".into()
             });
         }
+        for (path, found, expected) in super::host::faults(spec) {
+            faults.unless(false, path, found, || expected.into());
+        }
         if spec.data_parallel == DataParallelSpec::SingleProcess {
             faults.unless(inner == 1, "parallel", inner, || {
                 "tp, cp and pp of 1: one process holds whole models".into()

@@ -212,7 +212,7 @@ impl<'c> Writer<'c> {
         for &task in after {
             // Tasks of the same stream come one after the other anyway.
             let same = self.tasks[task.0 as usize].stream == stream;
-            let sync = self.tasks[task.0 as usize].work == Work::Synchronise;
+            let sync = self.tasks[task.0 as usize].work.is_sync();
             if (!same || sync) && !before.contains(&task) {
                 before.push(task);
             }
@@ -259,6 +259,11 @@ impl<'c> Writer<'c> {
     /// The process waits for all that it has started.
     pub(super) fn synchronise(&mut self) -> TaskId {
         self.push(COMPUTE, "synchronise", Work::Synchronise, &[])
+    }
+
+    /// The process waits for a stream, or for all of them, and is busy for so long then.
+    pub(super) fn host_sync(&mut self, stream: Option<StreamId>, busy: Time) {
+        self.push(COMPUTE, "host sync", Work::HostSync { stream, busy }, &[]);
     }
 
     /// An operation of a communicator; nothing if this has one rank, or nothing is to move.

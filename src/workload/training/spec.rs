@@ -1,5 +1,6 @@
 //! The training job of a scenario file.
 
+use super::host::HostSpec;
 use crate::model::kernel::AttentionKernel;
 use crate::model::{ModelSpec, Recompute};
 use crate::pipeline::Schedule;
@@ -77,6 +78,10 @@ pub struct TrainingSpec {
     /// What starting a kernel takes the process; 0 with CUDA graphs.
     #[serde(default = "launch")]
     pub kernel_launch: Time,
+    /// The process on the host: where it waits for its GPU, and how kernels are written and started. If
+    /// absent it waits at the end of each step, and kernels are those that Megatron-LM fuses by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostSpec>,
     /// Communication that costs nothing, to see what it is that costs.
     #[serde(default)]
     pub free_communication: bool,

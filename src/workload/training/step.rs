@@ -3,6 +3,7 @@
 use super::buckets::Filling;
 use super::costs::{BlockCost, LayerCost, StageCosts, end_weights, layer_weights};
 use super::gradients::Gradients;
+use super::host::SyncPoint;
 use super::layers::Deps;
 use super::owned::updated;
 use super::resolve::Training;
@@ -173,12 +174,15 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
         for layer in layers {
             self.gather(layer, &mut deps, false);
             self.layer_forward(layer, &mut deps);
+            self.may_synchronise(SyncPoint::Layer, false);
         }
         if self.is_last(chunk) {
             self.gather_ends(&mut deps);
             self.before_block(&mut deps);
             self.run("head and loss", self.costs.head.forward, &deps);
+            self.may_synchronise(SyncPoint::Pass, false);
         } else {
+            self.may_synchronise(SyncPoint::Pass, false);
             let operation = send("activations", message);
             self.writer
                 .call(FORWARD_OUT, Slot::ForwardOut, operation, deps.as_slice());
@@ -213,12 +217,15 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
         for layer in layers {
             self.gather(layer, &mut deps, true);
             self.layer_backward(layer, &mut deps);
+            self.may_synchronise(SyncPoint::Layer, true);
         }
         if self.is_first(chunk) {
             self.before_block(&mut deps);
             let k = self.run("embedding backward", self.costs.embedding.backward, &deps);
             self.gradient(&[embedding], 0, k);
+            self.may_synchronise(SyncPoint::Pass, true);
         } else {
+            self.may_synchronise(SyncPoint::Pass, true);
             let operation = send("gradients of activations", message);
             self.writer
                 .call(BACKWARD_OUT, Slot::BackwardOut, operation, deps.as_slice());
@@ -447,7 +454,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
                 .wait(COMPUTE, "step done", nothing, deps.as_slice());
             self.last = Some(k);
         }
-        self.writer.synchronise();
+        self.end_step();
     }
 }
 

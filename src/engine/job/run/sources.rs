@@ -156,6 +156,9 @@ impl<'j> Run<'j> {
             },
             Work::Transfer { route, .. } => (route.0 as usize) < self.job.transfer_routes.len(),
             Work::Kernels(_) | Work::Wait(_) | Work::Synchronise => true,
+            Work::HostSync { stream, .. } => {
+                stream.is_none_or(|stream| usize::from(stream.0) < self.job.streams.len())
+            }
         };
         (!known).then(|| ", which does what the job has not".to_owned())
     }

@@ -38,8 +38,7 @@ impl Run<'_> {
                 if sync.is_some_and(|sync| task > *sync) {
                     continue;
                 }
-                let host = (state.host_base, state.host_launches);
-                let issued = outline.issued(task, host, me.launch);
+                let issued = outline.issued(task, state.host(), me.launch);
                 if issued > self.now {
                     self.events.push(Due::new(issued, Event::Look(actor)));
                     continue;
@@ -60,20 +59,37 @@ impl Run<'_> {
         let outline = &mut self.outlines[state.outline];
         while let Some(&sync) = outline.syncs.get(state.sync) {
             // All before it are done, other synchronisations included.
-            if state.done < sync.0 {
+            let all = state.done >= sync.0;
+            // It may still be busy with what it read at the last one.
+            let mut goes_on = self.now.max(state.host_base);
+            if let Work::HostSync { stream, busy } = outline.task(sync).work {
+                let drained = stream.map_or(all, |stream| {
+                    let own = &state.streams[usize::from(stream.0)];
+                    own.running.is_none() && outline.is_drained((stream, own.next), sync)
+                });
+                let arrives = outline.arrives(sync, state.host(), launch);
+                if drained && arrives > self.now {
+                    self.events.push(Due::new(arrives, Event::Look(actor)));
+                }
+                if !drained || arrives > self.now {
+                    return;
+                }
+                goes_on += busy;
+            } else if !all {
                 return;
             }
             state.done += 1;
             state.sync += 1;
             state.look = u64::MAX;
-            state.host_base = self.now;
+            state.host_passed = self.now;
+            state.host_base = goes_on;
             state.host_launches = outline.launches_before(sync);
             for &dependent in outline.dependents(sync) {
                 state.waits[outline.index(dependent)] -= 1;
             }
             if outline.is_open() {
                 state.waits[outline.index(sync)] = DONE;
-                outline.start(state.sync, self.now, launch);
+                outline.start(state.sync, goes_on, launch);
             } else {
                 self.ends.note(outline.task(sync).tag.step, self.now);
             }
@@ -106,6 +122,7 @@ impl Run<'_> {
                     left: 1.0,
                     since: now,
                     whole: NOT_PACED,
+                    starved: 0.0,
                     version: 0,
                 }
             }
@@ -133,7 +150,7 @@ impl Run<'_> {
                 self.begin_transfer((actor, stream), route, bytes, messages);
                 Kind::Transfer
             }
-            Work::Synchronise => Kind::Wait,
+            Work::Synchronise | Work::HostSync { .. } => Kind::Wait,
         };
         let state = &mut self.actors[actor.0 as usize];
         let ready = state.freed[self.outlines[outline].index(task)];
@@ -159,16 +176,20 @@ impl Run<'_> {
         let me = &self.job.actors[actor.0 as usize];
         let turns = self.gpus.turns(actor);
         let state = &mut self.actors[actor.0 as usize];
+        let (outline, host_at) = (&self.outlines[state.outline], state.host());
         let now = self.now;
         let mut looks_again = None;
         for (stream, own) in state.streams.iter_mut().enumerate() {
             let Some(Running {
+                task,
+                begun,
                 kind:
                     Kind::Kernels {
                         kernels,
                         left,
                         since,
                         whole,
+                        starved,
                         version,
                         ..
                     },
@@ -183,8 +204,17 @@ impl Run<'_> {
             let share = f64::from(free) / f64::from(me.sms.max(1));
             let compute = kernels.compute.picos() as f64 / share;
             let gpu = (compute + kernels.memory.picos() as f64) / speed;
-            // Kernels do not end before the process has started the last of them.
-            let host = me.launch.picos() as f64 * f64::from(kernels.launches.saturating_sub(1));
+            // Kernels do not end before the process has started the last of them, which runs then.
+            let host = if me.run_ahead {
+                let last = outline.all_issued(*task, host_at, me.launch);
+                let last = last.saturating_sub(*begun).picos() as f64;
+                let runs = gpu / f64::from(kernels.launches.max(1));
+                let host = if last > 0.0 { last + runs } else { 0.0 };
+                *starved = if host > gpu { 1.0 - gpu / host } else { 0.0 };
+                host
+            } else {
+                me.launch.picos() as f64 * f64::from(kernels.launches.saturating_sub(1))
+            };
             let new = if speed > 0.0 {
                 Time::from_picos(gpu.max(host).round() as u64)
             } else {
@@ -235,13 +265,14 @@ impl Run<'_> {
         };
         // The process has not gone on since: it waits for this task at its next synchronisation.
         let state = &self.actors[actor.0 as usize];
-        let host = (state.host_base, state.host_launches);
         let launch = self.job.actors[actor.0 as usize].launch;
         let outline = &self.outlines[state.outline];
         let done = Done {
             actor,
             task: running.task,
-            issued: outline.issued(running.task, host, launch),
+            issued: outline
+                .issued(running.task, state.host(), launch)
+                .min(running.begun),
             ready: running.ready,
             came: running.came,
             begun: running.begun,
@@ -282,6 +313,7 @@ impl Run<'_> {
     pub(super) fn book(&mut self, actor: ActorId) {
         let state = &mut self.actors[actor.0 as usize];
         state.settle(self.now);
+        state.starved = state.now_starved();
         state.doing = state.now_doing(self.outlines[state.outline].written(), &self.groups);
     }
 }
