@@ -355,6 +355,9 @@ pub struct CpuModel {
     pub cores: Option<Sourced<u32>>,
     /// Memory bandwidth of the socket, shared by reads and writes.
     pub memory_bandwidth: Sourced<Bandwidth>,
+    /// Memory of the socket, as machines with this processor have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Sourced<Bytes>>,
     /// Through the root complex, one way.
     pub latency: Sourced<Time>,
     /// What it draws.

@@ -32,6 +32,7 @@ mod machine;
 mod model_checks;
 mod models;
 pub mod mtu;
+pub mod offload;
 pub mod paths;
 pub mod power;
 pub mod pytorch;

@@ -35,6 +35,8 @@ enum Cause {
     WaitingFor(u32),
     Waiting(GroupRole),
     Copies,
+    /// Transfers outside of communicators.
+    Transfers,
     Host,
     Idle,
 }
@@ -179,7 +181,8 @@ impl<'a> Accounts<'a> {
             }
         }
         self.waiting(ledger, add);
-        add(Cause::Copies, (ledger.other + ledger.transfers).picos());
+        add(Cause::Copies, ledger.other.picos());
+        add(Cause::Transfers, ledger.transfers.picos());
         add(Cause::Host, ledger.host.picos());
         add(Cause::Idle, ledger.idle.picos());
     }
@@ -227,7 +230,11 @@ impl<'a> Accounts<'a> {
             Cause::Bubble => "pipeline bubble".to_owned(),
             Cause::WaitingFor(rank) => format!("waiting for rank {rank}"),
             Cause::Waiting(role) => of("waiting for other ranks", role),
+            Cause::Copies if self.variant.training.offload().is_some() => {
+                "the CPU, and delays".to_owned()
+            }
             Cause::Copies => "copies and delays".to_owned(),
+            Cause::Transfers => "copies from and to hosts and drives".to_owned(),
             Cause::Host => "starting kernels".to_owned(),
             Cause::Idle => "done before others".to_owned(),
         }

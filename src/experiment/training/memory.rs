@@ -137,6 +137,13 @@ pub(super) fn memory_plan(training: &Training) -> MemoryPlan {
             (Zero::Weights, widths, 0, 0)
         }
     };
+    // Gradients that leave at once are on the GPU a bucket at a time: one that fills, one on its way.
+    let (second_gradient, bucket) = match &spec.data_parallel {
+        DataParallelSpec::Ddp(ddp) if training.gradients_leave() => {
+            (0, ddp.bucket.get().saturating_mul(2))
+        }
+        _ => (second_gradient, bucket),
+    };
     // `torch/distributed/pipelining/stage.py`: until the last micro-batch FSDP neither reduces
     // gradients nor drops weights.
     let in_pipeline = zero == Zero::Weights && training.dims.pp > 1 && training.micro_batches > 1;
@@ -162,6 +169,7 @@ pub(super) fn memory_plan(training: &Training) -> MemoryPlan {
         reduced_width: gradient,
         logit_bytes: training.logit_bytes(),
         widths,
+        offloaded: training.offloaded(),
         second_gradient,
         bucket: Bytes::new(bucket),
         nccl: Bytes::ZERO,

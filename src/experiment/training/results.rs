@@ -2,6 +2,7 @@
 
 use super::bubble::bubble;
 use super::memory::memory;
+use super::offload::offload_use;
 use super::spans::Spans;
 use super::valid::{ValidTraining, cluster};
 use crate::ScenarioError;
@@ -112,6 +113,7 @@ pub(super) fn results(
             &variant.gpus,
             &variant.env,
         )?,
+        offload: offload_use(variant, lowered, outcome)?,
         disturbances,
         events: outcome.events + rehearsed.iter().map(|r| r.events).sum::<u64>(),
         wall_ms: 0.0,
@@ -158,7 +160,7 @@ fn average(job: &Job, ledgers: &[Ledger], weights: &[f64]) -> Vec<Share> {
     sums.into_iter()
         .filter(|(_, seconds)| *seconds > 0.0)
         .map(|((kind, stream), seconds)| Share {
-            what: share_name(kind, stream),
+            what: share_name(job, kind, stream),
             kind,
             stream: (!stream.is_empty()).then(|| stream.to_owned()),
             seconds: seconds / ranks,
@@ -182,13 +184,16 @@ fn parts(job: &Job, ledger: &Ledger) -> Vec<(ShareKind, Option<StreamRole>, Time
     parts
 }
 
-fn share_name(kind: ShareKind, stream: &str) -> String {
+fn share_name(job: &Job, kind: ShareKind, stream: &str) -> String {
     match kind {
         ShareKind::Compute => "compute".to_owned(),
         ShareKind::Exposed => format!("exposed: {stream}"),
         ShareKind::Waiting => format!("waiting: {stream}"),
         ShareKind::Host => "host".to_owned(),
         ShareKind::Idle => "idle".to_owned(),
+        ShareKind::Other if job.streams.contains(&StreamRole::HostCompute) => {
+            "the CPU, and delays".to_owned()
+        }
         ShareKind::Other => "copies and delays".to_owned(),
     }
 }

@@ -15,6 +15,7 @@ use fabricsim_nccl::Env;
 use fabricsim_topology::{DeviceId, DeviceKind, Topology};
 use fabricsim_units::Span;
 use fabricsim_workload::model::peak_memory;
+use fabricsim_workload::training::host_memory::host_use;
 use fabricsim_workload::training::resolve::{Training, TrainingError, TrainingFault};
 use fabricsim_workload::training::spec::TrainingSpec;
 use std::sync::Arc;
@@ -146,6 +147,7 @@ pub(crate) fn resolved(
     let refused = |error| refused(origin, at, error);
     let training = Training::new(job, gpus.len() as u32).map_err(refused)?;
     check_activations(&training, topology, gpus).map_err(refused)?;
+    host_use(&training, (topology, gpus)).map_err(refused)?;
     Ok(training)
 }
 

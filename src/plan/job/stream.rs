@@ -30,6 +30,16 @@ pub enum StreamRole {
     Collective,
     /// KV caches that are handed over.
     KvTransfer,
+    /// Copies to the host's memory.
+    HostOut,
+    /// Copies from the host's memory.
+    HostIn,
+    /// What the CPU computes.
+    HostCompute,
+    /// From the host's memory to drives.
+    StorageOut,
+    /// From drives to the host's memory.
+    StorageIn,
 }
 
 impl StreamRole {
@@ -50,6 +60,11 @@ impl StreamRole {
             StreamRole::Embedding => "tied embeddings",
             StreamRole::Collective => "collective",
             StreamRole::KvTransfer => "KV transfer",
+            StreamRole::HostOut => "to the host",
+            StreamRole::HostIn => "from the host",
+            StreamRole::HostCompute => "CPU",
+            StreamRole::StorageOut => "to drives",
+            StreamRole::StorageIn => "from drives",
         }
     }
 }

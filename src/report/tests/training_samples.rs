@@ -323,6 +323,7 @@ pub(crate) fn result(step_s: f64) -> StepResult {
             capacity: Bytes::from_gib(80),
             fits: true,
         },
+        offload: None,
         disturbances: vec![Disturbance {
             what: "slow GPU, 0.8 ×".into(),
             place: "node1/gpu0".into(),

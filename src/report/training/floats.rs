@@ -34,6 +34,7 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
         ranks,
         culprits,
         memory: _,
+        offload,
         disturbances,
         events: _,
         wall_ms,
@@ -53,6 +54,15 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
     add("bubble", *bubble);
     add("overlap", *overlap);
     add("wall_ms", *wall_ms);
+    if let Some(offload) = offload {
+        add("offload.cpu_s", offload.cpu_s);
+        add("offload.exposed_s", offload.exposed_s);
+        for moved in &offload.moves {
+            add("offload.moves.time_s", moved.time_s);
+            add("offload.moves.alone_s", moved.alone_s);
+            add("offload.moves.gbs", moved.gbs);
+        }
+    }
     for (index, used) in collectives.iter().enumerate() {
         let CollectiveUse {
             time_us,

@@ -6,6 +6,7 @@
 mod compare;
 mod floats;
 mod kineto;
+mod offload;
 mod page;
 mod published;
 mod published_memory;
@@ -20,6 +21,7 @@ pub use compare::{as_fast, best, difference, is_equal, is_same_work, ran};
 pub(crate) use compare::{effort, lines, parts, unsaid};
 pub(super) use floats::training_floats;
 pub use kineto::write_kineto;
+pub use offload::{HostMemory, HostMove, OffloadUse};
 pub(crate) use page::{described as page_described, failures, folded, opened, tiles};
 pub use published::{
     PublishedRow, PublishedTable, median, median_error, published_json, published_text,

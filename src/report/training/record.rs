@@ -1,5 +1,6 @@
 //! What a job's run leaves behind, as plain values: the report's only input.
 
+use super::OffloadUse;
 use crate::Part;
 use crate::cause::FaultCost;
 use crate::numeric::{bytes, named_bytes};
@@ -145,6 +146,9 @@ pub struct StepResult {
     pub culprits: Vec<Culprit>,
     /// Memory of the fullest GPU.
     pub memory: MemoryUse,
+    /// States in the memory of hosts and on drives, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offload: Option<OffloadUse>,
     /// What was disturbed: faults of the scenario that have a place and a time.
     pub disturbances: Vec<Disturbance>,
     /// Events handled, those of communications rehearsed alone included.

@@ -87,6 +87,9 @@ pub(crate) fn alone(summary: &Summary, variant: &Variant, out: &mut Out) {
             shares(&whole(result), &result.time, out);
             collectives(&result.collectives, out);
             memory(&result.memory, out);
+            if let Some(used) = &result.offload {
+                used.table(out);
+            }
             culprits(&result.culprits, out);
             disturbances(&result.disturbances, out);
             if let Some(used) = &result.goodput {

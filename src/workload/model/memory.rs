@@ -59,6 +59,8 @@ pub struct MemoryPlan {
     pub logit_bytes: u64,
     /// Bytes of weights, gradients and optimiser states, as they are kept.
     pub widths: StateWidths,
+    /// Which states are not in the GPU's memory.
+    pub offloaded: Offloaded,
     /// Bytes of a parameter beside its gradient as it is kept: as it is made, or in buckets.
     pub second_gradient: u64,
     /// Of a bucket beside the gradients.
@@ -69,6 +71,17 @@ pub struct MemoryPlan {
     pub context: Bytes,
     /// What the allocator holds beside.
     pub fragmentation: Fragmentation,
+}
+
+/// Which states are in the host's memory or on drives, and not in the GPU's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Offloaded {
+    /// Optimizer states, the FP32 values of parameters among them.
+    pub optimizer: bool,
+    /// Gradients.
+    pub gradients: bool,
+    /// Parameters: of them only those that are worked on are there.
+    pub parameters: bool,
 }
 
 /// The part of what an allocator holds that is free, but for nothing that is asked for, 0 to 1.
@@ -343,13 +356,24 @@ pub fn stage_memory(
     let Transients { passes, optimiser } = transients(model, plan, (stage, &held, updated));
     // The optimizer works when all activations are gone.
     let transient = passes.max(optimiser.saturating_sub(activations));
+    let away = plan.offloaded;
+    let kept = |width: u64, away: bool| if away { 0 } else { width };
+    // FP32 weights go with the optimizer, whose values they are.
+    let weight = match away.optimizer {
+        true => plan.widths.weight.min(plan.style.width),
+        false => plan.widths.weight,
+    };
+    let optimiser = kept(plan.widths.optimiser(), away.optimizer);
     Ok(MemoryBreakdown {
-        weights: state(plan.widths.weight, plan.zero >= Zero::Weights),
+        weights: state(kept(weight, away.parameters), plan.zero >= Zero::Weights),
         gradients: sum(&[
-            state(plan.widths.gradient, divided_gradients),
+            state(
+                kept(plan.widths.gradient, away.gradients),
+                divided_gradients,
+            ),
             state(plan.second_gradient, false),
         ]),
-        optimiser: state(plan.widths.optimiser(), plan.zero >= Zero::Optimiser),
+        optimiser: state(optimiser, plan.zero >= Zero::Optimiser),
         activations: Bytes::new(activations),
         transient: Bytes::new(transient),
         nccl: plan.nccl,

@@ -35,6 +35,7 @@ fn plan(layout: Layout, batch: Batch, style: Style) -> MemoryPlan {
         reduced_width: 2,
         logit_bytes: 4,
         widths: StateWidths::MIXED,
+        offloaded: Offloaded::default(),
         second_gradient: 0,
         bucket: Bytes::ZERO,
         nccl: Bytes::ZERO,

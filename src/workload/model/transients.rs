@@ -62,7 +62,10 @@ pub(super) fn transients(
         .saturating_add(plan.bucket.get());
     Transients {
         passes: loss.max(backward).saturating_add(weights),
-        optimiser: of_optimiser(&plan.widths, updated),
+        optimiser: match plan.offloaded.optimizer {
+            true => 0,
+            false => of_optimiser(&plan.widths, updated),
+        },
     }
 }
 
@@ -112,7 +115,8 @@ pub(super) struct Whole {
 }
 
 pub(super) fn whole(plan: &MemoryPlan, held: &StageParameters) -> Whole {
-    if plan.zero != Zero::Weights || plan.shards().0 == 1 {
+    let all_here = plan.shards().0 == 1 && !plan.offloaded.parameters;
+    if plan.zero != Zero::Weights || all_here {
         return Whole::default();
     }
     let all = held.dense + held.experts;

@@ -156,7 +156,9 @@ impl Job<'_> {
     /// before the first pass of the next step the first new weights come.
     fn tail(&self) -> Time {
         let t = self.training;
-        let optimiser = updated(t, 0, 0).map_or(Time::ZERO, |parameters| {
+        // What a host takes is not counted.
+        let own = updated(t, 0, 0).filter(|_| t.offload().is_none());
+        let optimiser = own.map_or(Time::ZERO, |parameters| {
             time(self.costs.optimiser(parameters, t))
         });
         let data = |what, bytes| self.least((Group::DpCp, 0), what, bytes).waits;

@@ -5,6 +5,7 @@ use super::costs::StageCosts;
 use super::resolve::Training;
 use super::script::{Calls, Slot, Writer};
 use super::step::StepWriter;
+use super::ways::HostSide;
 use crate::model::Coordinates;
 
 /// Tasks of all steps of a rank with these communicators.
@@ -14,13 +15,14 @@ pub(super) fn tasks(
     has: [bool; Slot::ALL.len()],
     at: Coordinates,
     load: (f64, &[f64]),
+    host: Option<HostSide>,
 ) -> u64 {
     let of = |micro_batches: u32| {
         let mut few = training.clone();
         (few.micro_batches, few.spec.steps) = (micro_batches, 1);
         let mut calls = Calls::new();
         let mut writer = Writer::new(&mut calls, has, 0);
-        StepWriter::new(&few, costs, &mut writer, at, load).steps();
+        StepWriter::new(&few, costs, &mut writer, at, load, host).steps();
         writer.finish().0.tasks.len() as u64
     };
     let (all, round) = (training.micro_batches, training.dims.pp);

@@ -95,6 +95,8 @@ impl StepWriter<'_, '_, '_> {
                 .writer
                 .call(DATA, Slot::ExpertData, operation, &[after]);
             self.gradients.sent.add(called);
+            let own = self.divided_gradients(0, experts);
+            self.gradients_to_host(own, called.or(Some(after)));
         }
     }
 
@@ -144,6 +146,7 @@ impl StepWriter<'_, '_, '_> {
 
     fn send_gradients(&mut self, bytes: u64, after: Option<TaskId>) {
         let mut after = Deps::from_task(after);
+        let whole = bytes / u64::from(self.training.gradient_bytes()).max(1);
         let mut bytes = bytes;
         if let DataParallelSpec::Ddp(ddp) = &self.training.spec.data_parallel
             && self.writer.has(Slot::Data)
@@ -185,6 +188,8 @@ impl StepWriter<'_, '_, '_> {
         let called = self
             .writer
             .call(DATA, Slot::Data, operation, after.as_slice());
+        let own = self.divided_gradients(whole, 0);
+        self.gradients_to_host(own, called.or(after.as_slice().last().copied()));
         self.writer.tag.bucket = None;
         self.gradients.buckets = self.gradients.buckets.saturating_add(1);
         self.gradients.sent.add(called);
@@ -230,6 +235,10 @@ impl StepWriter<'_, '_, '_> {
         }
         let dense: u64 = weights.iter().flat_map(|w| &w.dense).sum();
         let experts: u64 = weights.iter().map(|w| w.experts).sum();
+        if t.gradients_leave() {
+            // The host adds them up.
+            return None;
+        }
         let own = if t.divides_each_micro_batch() {
             part(t, dense, experts)
         } else {

@@ -210,7 +210,10 @@ impl StepWriter<'_, '_, '_> {
     /// A step is over: the process waits for all of it, if it does.
     pub(super) fn end_step(&mut self) {
         let Some(host) = &self.training.spec.host else {
-            self.writer.synchronise();
+            // A process that waited for the host would delay nothing.
+            if !self.training.offload().is_some_and(|o| o.delayed_update) {
+                self.writer.synchronise();
+            }
             return;
         };
         let graph = match host.launch {

@@ -4,9 +4,10 @@ use super::compute::Gpu;
 use super::costs::StageCosts;
 use super::footprint;
 use super::resolve::{Training, TrainingError, TrainingFault};
-use super::script::{Calls, STREAMS, Slot, Writer};
+use super::script::{Calls, HOST_STREAMS, STREAMS, Slot, Writer};
 use super::spec::DataParallelSpec;
 use super::step::StepWriter;
+use super::ways::{HostSide, Ways};
 use crate::classes::{Classes, Kind};
 use crate::exchanges::{AlikeNumbers, Exchanges, Moves, Operation, representatives};
 use crate::model::ranks::Group as Dim;
@@ -17,7 +18,7 @@ use fabricsim_nccl::Env;
 use fabricsim_plan::job::{
     Actor, ActorId, Exchange, ExchangeId, Group, GroupId, HowMoved, Job, Movement,
 };
-use fabricsim_topology::{DeviceId, LinkId, Topology};
+use fabricsim_topology::{DeviceId, LinkId, RouteError, Topology};
 use fabricsim_units::{Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -97,13 +98,22 @@ pub fn lower(
         exchanges = exchanges.apart();
     }
     let teams = teams(training, &places, &mut exchanges);
-    let duties = Duties::new(training, &places);
+    let machine = (topology, gpus);
+    let ways = Ways::new(training, machine, (around.seed, around.dead));
+    let ways = ways.map_err(|fault| TrainingError::Faults(vec![fault]))?;
+    let host_marks = ways.as_ref().map(|ways| ways.marks(&places));
+    let duties = Duties::new(training, &places, host_marks.as_deref());
     let mark = |rank: usize| around.marks.get(rank).copied().unwrap_or(0);
     let colours = duties.of_rank.iter().enumerate();
     let colours = colours.map(|(rank, &duty)| u64::from(duty) << 32 | u64::from(mark(rank)));
     let colours: Vec<u64> = colours.collect();
     let kinds: Vec<&Kind> = teams.iter().map(|t| &t.kind).collect();
     let classes = Classes::new(&colours, &kinds);
+    // The ways of a script's transfers are those of one rank.
+    let duties = match ways {
+        Some(_) => Duties::of_classes(&classes),
+        None => duties,
+    };
     let launch = match training.spec.data_parallel {
         // One process starts the kernels of all.
         DataParallelSpec::SingleProcess => {
@@ -117,7 +127,15 @@ pub fn lower(
         actors: actors(&classes, &duties, (gpu.sms, process)),
         ..Job::default()
     };
+    let mut hosts = vec![None; duties.first.len()];
+    if let Some(ways) = &ways {
+        job.streams.extend(HOST_STREAMS);
+        for (host, &rank) in hosts.iter_mut().zip(&duties.first) {
+            *host = Some(ways.of(rank, &mut job.transfer_routes).map_err(no_way)?);
+        }
+    }
     let writing = Writing {
+        hosts: &hosts,
         training,
         places: &places,
         costs: &costs,
@@ -232,12 +250,12 @@ struct Duties {
 }
 
 impl Duties {
-    /// What a rank does depends on its stage; on its experts, if they are not equally popular; and
-    /// on being the one that has the weights.
-    fn new(training: &Training, places: &RankMap) -> Duties {
+    /// What a rank does depends on its stage; on its experts, if they are not equally popular; on
+    /// being the one that has the weights; and on its place in its node, if the host has something to do.
+    fn new(training: &Training, places: &RankMap, hosts: Option<&[u32]>) -> Duties {
         let unequal = !expert_shares(training).is_empty();
         let single = training.spec.data_parallel == DataParallelSpec::SingleProcess;
-        let mut numbers: FxHashMap<(u32, u32, bool), u32> = FxHashMap::default();
+        let mut numbers: FxHashMap<(u32, u32, bool, u32), u32> = FxHashMap::default();
         let mut duties = Duties {
             of_rank: Vec::with_capacity(places.world() as usize),
             first: Vec::new(),
@@ -252,6 +270,7 @@ impl Duties {
                     0
                 },
                 single && at.dp == 0,
+                hosts.map_or(0, |marks| marks[rank as usize]),
             );
             let number = *numbers.entry(key).or_insert(duties.first.len() as u32);
             if number as usize == duties.first.len() {
@@ -261,10 +280,34 @@ impl Duties {
         }
         duties
     }
+
+    /// One for each class of ranks.
+    fn of_classes(classes: &Classes) -> Duties {
+        let mut first = vec![u32::MAX; classes.ranks as usize];
+        for (rank, &class) in (0..).zip(&classes.of_rank) {
+            let first = &mut first[class as usize];
+            *first = (*first).min(rank);
+        }
+        Duties {
+            of_rank: classes.of_rank.clone(),
+            first,
+        }
+    }
+}
+
+/// A rank without links to its host or to drives.
+fn no_way(error: RouteError) -> TrainingError {
+    TrainingError::Faults(vec![TrainingFault {
+        path: "offload".into(),
+        found: error.to_string(),
+        expected: "a machine whose links lead from GPUs to processors and drives".into(),
+    }])
 }
 
 /// What scripts are written from.
 struct Writing<'a> {
+    /// By duty.
+    hosts: &'a [Option<HostSide>],
     training: &'a Training,
     places: &'a RankMap,
     costs: &'a StageCosts,
@@ -288,7 +331,8 @@ impl Writing<'_> {
         for script in job.actors.iter().filter_map(|actor| actor.script) {
             actors[script as usize] += 1;
         }
-        let expected: Vec<u64> = duties.first.iter().map(|&rank| self.tasks(rank)).collect();
+        let ranks = || duties.first.iter().copied().zip(self.hosts.iter().copied());
+        let expected: Vec<u64> = ranks().map(|(rank, host)| self.tasks(rank, host)).collect();
         let parts = expected.iter().zip(&actors);
         let parts = parts.map(|(tasks, actors)| {
             tasks.saturating_mul(footprint.task + actors * footprint.of_actor)
@@ -297,10 +341,10 @@ impl Writing<'_> {
         let mut held = vec![memory.hold(Purpose::Tasks, bytes)?];
         let mut calls = Calls::new();
         let mut used = Vec::with_capacity(duties.first.len());
-        for (&rank, expected) in duties.first.iter().zip(expected) {
+        for ((rank, host), expected) in ranks().zip(expected) {
             let (at, load, has) = self.of(rank);
             let mut writer = Writer::new(&mut calls, has, expected as usize);
-            StepWriter::new(self.training, self.costs, &mut writer, at, load).steps();
+            StepWriter::new(self.training, self.costs, &mut writer, at, load, host).steps();
             let (script, calls_of_script) = writer.finish();
             let more = (script.tasks.len() as u64).saturating_sub(expected);
             held.push(memory.hold(Purpose::Tasks, more * footprint.task)?);
@@ -311,9 +355,9 @@ impl Writing<'_> {
     }
 
     /// How many tasks the script of a rank has.
-    fn tasks(&self, rank: u32) -> u64 {
+    fn tasks(&self, rank: u32, host: Option<HostSide>) -> u64 {
         let (at, load, has) = self.of(rank);
-        footprint::tasks(self.training, self.costs, has, at, load)
+        footprint::tasks(self.training, self.costs, has, at, load, host)
     }
 
     /// Where a rank is, the load of its experts with all shares, and which communicators it has.

@@ -1,5 +1,6 @@
 //! A training job that has been checked against its model and the number of GPUs.
 
+use super::offload;
 use super::spec::{DataParallelSpec, ModelRef, Precision, TrainingSpec};
 use crate::model::kernel::{MicroBatch, Style};
 use crate::model::{Batch, Layout, ModelError, ModelSpec, presets};
@@ -242,6 +243,7 @@ impl Training {
                 "tp, cp and pp of 1: one process holds whole models".into()
             });
         }
+        faults.0.extend(offload::check(spec));
         faults.end()?;
         Ok(Training {
             model_name,
@@ -297,7 +299,9 @@ impl Training {
             self.spec.data_parallel,
             DataParallelSpec::Fsdp(_) | DataParallelSpec::SingleProcess
         );
-        self.spec.fused_accumulation.unwrap_or(usual) && !self.divides_each_micro_batch()
+        self.spec.fused_accumulation.unwrap_or(usual)
+            && !self.divides_each_micro_batch()
+            && !self.gradients_leave()
     }
 
     /// Whether gradients are divided: ZeRO's stage 2.
@@ -344,10 +348,11 @@ impl Training {
         self.spec.logit_bytes.map_or(usual, u64::from)
     }
 
-    /// Bytes of a gradient that replicas exchange.
+    /// Bytes of a gradient that replicas exchange. DeepSpeed's that go to the host are as they were made.
     #[must_use]
     pub fn gradient_bytes(&self) -> u32 {
         let usual = match self.spec.data_parallel {
+            _ if self.offload().is_some() => 2,
             DataParallelSpec::Zero(_) | DataParallelSpec::Ddp(_) => 4,
             DataParallelSpec::Fsdp(_) | DataParallelSpec::SingleProcess => 2,
         };

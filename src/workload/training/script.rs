@@ -2,7 +2,7 @@
 
 use crate::exchanges::{Moves, Operation};
 use fabricsim_plan::job::{
-    GroupRole, Kernels, Script, StreamId, StreamRole, Tag, Task, TaskId, Work,
+    GroupRole, Kernels, Script, StreamId, StreamRole, Tag, Task, TaskId, TransferRouteId, Work,
 };
 use fabricsim_units::{Bytes, Time};
 use rustc_hash::FxHashMap;
@@ -21,6 +21,15 @@ pub(super) const STREAMS: [StreamRole; 11] = [
     StreamRole::ContextAndExperts,
     StreamRole::StepEnd,
     StreamRole::Embedding,
+];
+
+/// Those of a rank that has something in its host's memory, behind the others.
+pub(super) const HOST_STREAMS: [StreamRole; 5] = [
+    StreamRole::HostOut,
+    StreamRole::HostIn,
+    StreamRole::HostCompute,
+    StreamRole::StorageOut,
+    StreamRole::StorageIn,
 ];
 
 /// Kernels.
@@ -45,6 +54,17 @@ pub(super) const CONTEXT: StreamId = StreamId(8);
 pub(super) const END: StreamId = StreamId(9);
 /// The gradients of the table of tokens, which first and last stage share.
 pub(super) const EMBEDDING: StreamId = StreamId(10);
+
+/// Copies to the host's memory.
+pub(super) const HOST_OUT: StreamId = StreamId(11);
+/// Copies from there.
+pub(super) const HOST_IN: StreamId = StreamId(12);
+/// What the CPU computes.
+pub(super) const HOST: StreamId = StreamId(13);
+/// From the host's memory to drives.
+pub(super) const STORAGE_OUT: StreamId = StreamId(14);
+/// From drives.
+pub(super) const STORAGE_IN: StreamId = StreamId(15);
 
 /// A communicator of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -254,6 +274,22 @@ impl<'c> Writer<'c> {
         after: &[TaskId],
     ) -> TaskId {
         self.push(stream, name, Work::Wait(time), after)
+    }
+
+    /// Bytes flow over a route; nothing if there are none.
+    pub(super) fn transfer(
+        &mut self,
+        stream: StreamId,
+        name: &str,
+        (route, bytes): (TransferRouteId, u64),
+        after: &[TaskId],
+    ) -> Option<TaskId> {
+        let work = Work::Transfer {
+            route,
+            bytes: Bytes::new(bytes),
+            messages: 1,
+        };
+        (bytes > 0).then(|| self.push(stream, name, work, after))
     }
 
     /// The process waits for all that it has started.

@@ -57,14 +57,17 @@ impl StepWriter<'_, '_, '_> {
                 };
                 let mut last = None;
                 for (name, part) in NAMES.into_iter().zip(self.divided(next)) {
+                    let fetched =
+                        self.parameters_from_host(part.weights / part.shards, after.as_slice());
                     let name = format!("all-gather of {name}");
                     let bytes = part.weights * 2;
                     let operation = collective(&name, Collective::AllGather, bytes);
+                    let after = fetched.or(after);
                     let called = self
                         .writer
                         .call(DATA, part.over, operation, after.as_slice());
                     // One after the other on their stream.
-                    last = called.or(last);
+                    last = called.or(fetched).or(last);
                 }
                 self.gradients.gathered.push_back((next, last));
             }
@@ -98,8 +101,12 @@ impl StepWriter<'_, '_, '_> {
                     Collective::AllGather,
                     (embedding + head) * 2,
                 );
-                let over = self.evenly(0).over;
-                self.gradients.ends = self.writer.call(DATA, over, operation, after.as_slice());
+                let Divided { over, shards, .. } = self.evenly(0);
+                let fetched =
+                    self.parameters_from_host((embedding + head) / shards, after.as_slice());
+                let after = fetched.or(after);
+                let called = self.writer.call(DATA, over, operation, after.as_slice());
+                self.gradients.ends = called.or(fetched);
             }
             deps.add(self.gradients.ends);
         }
@@ -154,7 +161,7 @@ impl StepWriter<'_, '_, '_> {
         for (name, part) in NAMES.into_iter().zip(parts) {
             self.sum_shards(name, part, after);
         }
-        if t.micro_batches > 1 {
+        if t.micro_batches > 1 && !t.gradients_leave() {
             let own = parts.iter().map(|part| part.weights / part.shards).sum();
             let kernels = self.costs.accumulation(own, t);
             self.of_kind(TaskKind::Gradients, |me| {
@@ -182,6 +189,7 @@ impl StepWriter<'_, '_, '_> {
         );
         let called = self.writer.call(DATA, part.over, operation, &[after]);
         self.gradients.sent.add(called);
+        let mut reduced = called.unwrap_or(after);
         if let Some(same) = part.same {
             let operation = collective(
                 &format!("all-reduce of {of}"),
@@ -191,6 +199,8 @@ impl StepWriter<'_, '_, '_> {
             let before = called.map_or(vec![after], |c| vec![c]);
             let called = self.writer.call(REPLICAS, same, operation, &before);
             self.gradients.sent.add(called);
+            reduced = called.unwrap_or(reduced);
         }
+        self.gradients_to_host(part.weights / part.shards, Some(reduced));
     }
 }

@@ -1,6 +1,7 @@
 //! The training job of a scenario file.
 
 use super::host::HostSpec;
+use super::offload::OffloadSpec;
 use crate::model::kernel::AttentionKernel;
 use crate::model::{ModelSpec, Recompute};
 use crate::pipeline::Schedule;
@@ -43,6 +44,9 @@ pub struct TrainingSpec {
     /// What is computed again in the backward pass.
     #[serde(default)]
     pub recompute: Recompute,
+    /// States in the host's memory or on drives (ZeRO-Offload, ZeRO-Infinity, FSDP's CPUOffload).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offload: Option<OffloadSpec>,
     /// Attention as one kernel that keeps scores on chip, or as kernels over all scores.
     #[serde(default)]
     pub attention: AttentionKernel,

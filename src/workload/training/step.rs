@@ -12,6 +12,7 @@ use super::script::{
     Writer, collective, send,
 };
 use super::spec::DataParallelSpec;
+use super::ways::HostSide;
 use crate::model::{Coordinates, Recompute};
 use crate::pipeline::Pass;
 use fabricsim_collective::Collective;
@@ -30,6 +31,10 @@ pub(super) struct StepWriter<'t, 'w, 'c> {
     /// The operations of [`Self::dispatch`], there and back, once they are known.
     pub(super) dispatches: [Option<u16>; 2],
     pub(super) gradients: Gradients,
+    /// Its host, if that has something to do.
+    pub(super) host: Option<HostSide>,
+    /// With delayed updates: after which the parameters of the step before are on the GPU.
+    pub(super) delayed: Deps,
     /// The last kernels so far.
     pub(super) last: Option<TaskId>,
     pub(super) first_micro_batch: bool,
@@ -45,6 +50,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
         writer: &'w mut Writer<'c>,
         at: Coordinates,
         (load, shares): (f64, &'t [f64]),
+        host: Option<HostSide>,
     ) -> Self {
         StepWriter {
             gradients: Gradients::new(training),
@@ -55,6 +61,8 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             load,
             shares,
             dispatches: [None; 2],
+            host,
+            delayed: Deps::default(),
             last: None,
             first_micro_batch: true,
             last_micro_batch: false,
@@ -444,7 +452,9 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             .writer
             .call(END, Slot::Model, operation, deps.as_slice());
         deps.add(called);
-        if let Some(parameters) = updated(self.training, self.at.pp, self.at.dp) {
+        if self.training.offload().is_some() && self.host.is_some() {
+            self.update_on_host(&deps);
+        } else if let Some(parameters) = updated(self.training, self.at.pp, self.at.dp) {
             let kernels = self.costs.optimiser(parameters, self.training);
             self.run("optimiser", kernels, &deps);
         } else {

@@ -1,0 +1,306 @@
+//! The ways of a rank's bytes that are outside of communicators: between its GPU and its host's memory, and between
+//! that and storage. And how fast its host updates states.
+//!
+//! Ranks of a node share its links, so that none of them stands for another one; nodes that have the same ranks in
+//! the same places may be alike.
+
+use super::offload::{OffloadDevice, OffloadSpec};
+use super::resolve::{Training, TrainingFault};
+use crate::model::RankMap;
+use fabricsim_plan::job::{TransferRoute, TransferRouteId};
+use fabricsim_topology::offload::state_offload;
+use fabricsim_topology::{
+    DeviceId, DeviceKind, DeviceModel, Hop, LinkFamily, LinkId, NodeId, Route, RouteError, Router,
+    Share, Topology, select, serving,
+};
+use fabricsim_units::{Bandwidth, Time};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// What a rank has beside its GPU.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HostSide {
+    /// To the host's memory, and from there.
+    pub(super) out: TransferRouteId,
+    pub(super) into: TransferRouteId,
+    /// From the host's memory to drives, and back.
+    pub(super) drives: Option<(TransferRouteId, TransferRouteId)>,
+    /// Picoseconds that the rank's part of the host takes for a byte of its memory, as Adam reads and writes it.
+    pub(super) byte: f64,
+}
+
+/// Finds the ways of ranks.
+pub(super) struct Ways<'t> {
+    topology: &'t Topology,
+    gpus: &'t [DeviceId],
+    router: Router<'t>,
+    offload: &'t OffloadSpec,
+    drives: Vec<DeviceId>,
+    /// By node: its ranks.
+    ranks: BTreeMap<Option<NodeId>, Vec<u32>>,
+    /// By node: its processors.
+    hosts: BTreeMap<Option<NodeId>, Vec<DeviceId>>,
+}
+
+impl<'t> Ways<'t> {
+    /// Those of a job that has any.
+    ///
+    /// # Errors
+    /// Storage devices that the machine does not have.
+    pub(super) fn new(
+        training: &'t Training,
+        (topology, gpus): (&'t Topology, &'t [DeviceId]),
+        (seed, dead): (u64, &[LinkId]),
+    ) -> Result<Option<Self>, TrainingFault> {
+        let Some(offload) = training.offload() else {
+            return Ok(None);
+        };
+        let drives = match offload.uses_drives() {
+            true => drives(offload, topology)?,
+            false => Vec::new(),
+        };
+        let mut router = Router::new(topology, seed);
+        if !dead.is_empty() {
+            router = router.avoiding(dead.iter().copied());
+        }
+        let mut ranks: BTreeMap<_, Vec<u32>> = BTreeMap::new();
+        for (rank, &gpu) in (0..).zip(gpus) {
+            ranks.entry(topology.node_of(gpu)).or_default().push(rank);
+        }
+        if offload.uses_drives() {
+            let of = |node: &Option<NodeId>| drives.iter().any(|&d| topology.node_of(d) == *node);
+            if let Some(node) = ranks.keys().find(|node| !of(node)) {
+                let node = node.and_then(|node| topology.nodes.get(node.0 as usize));
+                return Err(TrainingFault {
+                    path: "offload.devices".into(),
+                    found: format!("no drive of {}", node.map_or("", |node| &node.name)),
+                    expected: "drives of each node of the job".into(),
+                });
+            }
+        }
+        let mut hosts: BTreeMap<_, Vec<DeviceId>> = BTreeMap::new();
+        for (id, device) in topology.devices() {
+            if device.kind == DeviceKind::Cpu {
+                hosts.entry(topology.node_of(id)).or_default().push(id);
+            }
+        }
+        Ok(Some(Ways {
+            topology,
+            gpus,
+            router,
+            offload,
+            drives,
+            ranks,
+            hosts,
+        }))
+    }
+
+    /// Nodes with their ranks.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (Option<NodeId>, &[u32])> {
+        let nodes = self.ranks.iter();
+        nodes.map(|(&node, ranks)| (node, ranks.as_slice()))
+    }
+
+    /// The processors of a node.
+    pub(super) fn hosts_of(&self, node: Option<NodeId>) -> &[DeviceId] {
+        self.hosts.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    /// The drives of a node that are used.
+    pub(super) fn drives_of(&self, node: Option<NodeId>) -> Vec<DeviceId> {
+        let own = |drive: &DeviceId| self.topology.node_of(*drive) == node;
+        self.drives.iter().copied().filter(own).collect()
+    }
+
+    /// By rank: a number of its place among those of its node, equal only where nodes have the same ranks in the
+    /// same places.
+    pub(super) fn marks(&self, places: &RankMap) -> Vec<u32> {
+        let mut marks = vec![0; self.gpus.len()];
+        let mut known: FxHashMap<(Vec<u32>, u32), u32> = FxHashMap::default();
+        for ranks in self.ranks.values() {
+            let stage = |&rank: &u32| places.coordinates(rank).unwrap_or_default().pp;
+            let stages: Vec<u32> = ranks.iter().map(stage).collect();
+            for (place, &rank) in (0..).zip(ranks) {
+                let next = known.len() as u32;
+                marks[rank as usize] = *known.entry((stages.clone(), place)).or_insert(next);
+            }
+        }
+        marks
+    }
+
+    /// Those of a rank; their routes come behind those that are there.
+    ///
+    /// # Errors
+    /// No links lead there.
+    pub(super) fn of(
+        &self,
+        rank: u32,
+        routes: &mut Vec<TransferRoute>,
+    ) -> Result<HostSide, RouteError> {
+        let gpu = self.gpus[rank as usize];
+        let host = self.router.cpu_of(gpu).unwrap_or(gpu);
+        let out = self.copy(gpu, host)?;
+        let into = self.copy(host, gpu)?;
+        let byte = self.byte(rank, (host, &into.route));
+        let mut add = |route: TransferRoute| {
+            routes.push(route);
+            TransferRouteId(routes.len() as u32 - 1)
+        };
+        let (out, into) = (add(out), add(into));
+        let drives = match self.offload.uses_drives() {
+            true => {
+                let (write, read) = self.storage(gpu, host)?;
+                Some((add(write), add(read)))
+            }
+            false => None,
+        };
+        Ok(HostSide {
+            out,
+            into,
+            drives,
+            byte,
+        })
+    }
+
+    /// Between a GPU and its host's memory.
+    fn copy(&self, from: DeviceId, to: DeviceId) -> Result<TransferRoute, RouteError> {
+        let route = self.router.local(from, to)?;
+        let figures = &serving().offload;
+        let mut share = figures.rate_share.value;
+        if !self.offload.pin_memory {
+            share *= state_offload().pageable_share.value;
+        }
+        let rate = self.narrowest(&route);
+        Ok(TransferRoute {
+            rate: rate.map(|rate| Bandwidth::from_bytes_per_sec((rate * share) as u64)),
+            route,
+            message: figures.copy.value,
+        })
+    }
+
+    /// Between the host's memory and all drives of its node, which are written and read as one.
+    fn storage(
+        &self,
+        gpu: DeviceId,
+        host: DeviceId,
+    ) -> Result<(TransferRoute, TransferRoute), RouteError> {
+        let node = self.topology.node_of(gpu);
+        let drives = self.drives_of(node);
+        let all = |way: &dyn Fn(DeviceId) -> Result<Route, RouteError>| {
+            let routes = drives.iter().map(|&drive| {
+                let model = self.topology.storage_model(drive);
+                let mut route = way(drive)?;
+                route.latency += model.map_or(Time::ZERO, |model| model.latency.value);
+                Ok(route)
+            });
+            let routes: Vec<Route> = routes.collect::<Result<_, RouteError>>()?;
+            Ok(TransferRoute {
+                route: spread(&routes),
+                rate: None,
+                message: Time::ZERO,
+            })
+        };
+        let write = all(&|drive| self.router.local(host, drive))?;
+        let read = all(&|drive| self.router.local(drive, host))?;
+        Ok((write, read))
+    }
+
+    fn narrowest(&self, route: &Route) -> Option<f64> {
+        let hops = route.hops.iter();
+        let rates = hops.map(|hop| {
+            let rate = self.topology.rate(hop.link).bytes_per_sec() as f64;
+            rate / (hop.share.as_f64() * route.load.as_f64())
+        });
+        rates.reduce(f64::min)
+    }
+
+    /// Picoseconds of a byte: ranks of a node share the memory of its processors, those of a superchip that of
+    /// their own one.
+    fn byte(&self, rank: u32, (host, way): (DeviceId, &Route)) -> f64 {
+        let topology = self.topology;
+        let node = topology.node_of(self.gpus[rank as usize]);
+        let ranks = self.ranks.get(&node).map_or(&[][..], Vec::as_slice);
+        let c2c = |hop: &Hop| topology.family(hop.link) == LinkFamily::C2c;
+        let own = [host];
+        let (hosts, sharing) = match way.hops.iter().any(c2c) {
+            true => {
+                let near =
+                    |&&rank: &&u32| self.router.cpu_of(self.gpus[rank as usize]) == Some(host);
+                (&own[..], ranks.iter().filter(near).count())
+            }
+            false => (
+                self.hosts.get(&node).map_or(&own[..], Vec::as_slice),
+                ranks.len(),
+            ),
+        };
+        let bandwidth = hosts.iter().map(|&id| match topology.device_model(id) {
+            DeviceModel::Cpu(model) => model.memory_bandwidth.value.bytes_per_sec() as f64,
+            _ => 0.0,
+        });
+        let bandwidth: f64 = bandwidth.sum();
+        let share = state_offload().adam_share.value / sharing.max(1) as f64;
+        1e12 / (bandwidth * share).max(1.0)
+    }
+}
+
+/// Routes that each carry an equal part, as one.
+fn spread(routes: &[Route]) -> Route {
+    let parts = routes.len().max(1) as u64;
+    let mut shares: BTreeMap<LinkId, Share> = BTreeMap::new();
+    for hop in routes.iter().flat_map(|route| &route.hops) {
+        let part = hop.share.part(parts);
+        let sum = shares.get(&hop.link).map_or(Some(part), |s| s.plus(part));
+        shares.insert(hop.link, sum.unwrap_or(Share::WHOLE));
+    }
+    Route {
+        hops: shares
+            .into_iter()
+            .map(|(link, share)| Hop { link, share })
+            .collect(),
+        latency: routes.iter().map(|r| r.latency).max().unwrap_or_default(),
+        load: Share::WHOLE,
+    }
+}
+
+/// Drives of nodes: those that are asked for, or all.
+fn drives(offload: &OffloadSpec, topology: &Topology) -> Result<Vec<DeviceId>, TrainingFault> {
+    let is_drive = |id: &DeviceId| {
+        topology.device(*id).kind == DeviceKind::Storage && topology.node_of(*id).is_some()
+    };
+    if let Some(text) = &offload.devices {
+        let found = select::devices(topology, text, "offload.devices");
+        let found = found.map_err(|fault| TrainingFault {
+            path: fault.path,
+            found: fault.found,
+            expected: fault.expected,
+        })?;
+        if let Some(&other) = found.iter().find(|id| !is_drive(id)) {
+            return Err(TrainingFault {
+                path: "offload.devices".into(),
+                found: topology.device_name(other),
+                expected: "drives of nodes".into(),
+            });
+        }
+        return Ok(found);
+    }
+    let all = topology.devices().map(|(id, _)| id).filter(is_drive);
+    let all: Vec<DeviceId> = all.collect();
+    if all.is_empty() {
+        let places = [
+            ("optimizer", offload.optimizer),
+            ("gradients", offload.gradients()),
+            ("parameters", offload.parameters),
+        ];
+        let first = places.iter().find(|(_, at)| *at == OffloadDevice::Nvme);
+        let (field, _) = first.unwrap_or(&places[0]);
+        return Err(TrainingFault {
+            path: format!("offload.{field}"),
+            found: format!("`nvme` on {}, which has no drives", topology.name),
+            expected:
+                "`cpu`, a machine with drives such as dgx-h100-nvme, or a topology file with \
+                       devices of a storage model (`nvme-gen4`) linked to its PCIe switches or CPUs"
+                    .into(),
+        });
+    }
+    Ok(all)
+}

@@ -1,0 +1,126 @@
+//! States in the memory of hosts and on drives, against closed forms and published figures.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use fabricsim::budget::Budget;
+use fabricsim::experiment::{self, Silent, parse, validate};
+use fabricsim::report::Outputs;
+use fabricsim::report::training::{HostMove, MemoryPart, OffloadUse, StepResult, ran};
+use serde_json::{Value, json};
+use std::path::Path;
+
+fn run(scenario: &Value) -> Result<StepResult, String> {
+    let told = |error: &dyn std::fmt::Display| error.to_string();
+    let parsed = parse(&scenario.to_string(), "test.json", &[]).map_err(|e| told(&e))?;
+    let job = validate(parsed, Path::new("")).map_err(|e| told(&e))?;
+    let outputs = Outputs::of([]);
+    let run = experiment::run(&job, &Budget::default(), &outputs, &mut Silent);
+    let run = run.map_err(|e| told(&e))?;
+    Ok(ran(&run.summary.variants[0]).unwrap().clone())
+}
+
+/// A job on some GPUs of one node, or several nodes.
+fn job(machine: (&str, u32, Option<u32>), training: Value) -> Value {
+    let (name, nodes, gpus) = machine;
+    let mut scenario = json!({
+        "name": "offload", "topology": { "name": name }, "nodes": nodes,
+        "job": { "training": training }
+    });
+    if let Some(gpus) = gpus {
+        scenario["gpus_per_node"] = json!(gpus);
+    }
+    scenario
+}
+
+fn offload(result: &StepResult) -> &OffloadUse {
+    result.offload.as_ref().unwrap()
+}
+
+fn way<'r>(result: &'r StepResult, name: &str) -> &'r HostMove {
+    let mut moves = offload(result).moves.iter();
+    moves.find(|moved| moved.way == name).unwrap()
+}
+
+fn part(result: &StepResult, part: MemoryPart) -> u64 {
+    let parts = result.memory.parts.iter();
+    parts
+        .filter(|(p, _)| *p == part)
+        .map(|(_, b)| b.get())
+        .sum()
+}
+
+fn close(found: f64, expected: f64, within: f64) {
+    let off = found / expected - 1.0;
+    assert!(off.abs() <= within, "{found} for {expected}: {off}");
+}
+
+/// A GPT of so many layers and such a width, as ZeRO-Offload (arXiv 2101.06840, table 2) has them.
+fn gpt(layers: u32, hidden: u32) -> Value {
+    json!({ "shape": {
+        "layers": layers, "hidden": hidden, "heads": hidden / 128, "ffn": 4 * hidden,
+        "vocabulary": 50257, "sequence": 1024
+    } })
+}
+
+fn on_a_v100(model: &Value, micro_batch: u32, offload: Value) -> Value {
+    job(
+        ("dgx-2", 1, Some(1)),
+        json!({
+            "model": model, "micro_batch": micro_batch, "global_batch": micro_batch,
+            "recompute": "full", "data_parallel": { "zero": { "stage": 2 } }, "offload": offload
+        }),
+    )
+}
+
+/// Bytes over the rate of the link: 2 bytes of gradient and of parameter each way over PCIe 3, of which copies
+/// reach 92 %, and 30 bytes of 46 % of the memory's bandwidth for Adam.
+#[test]
+fn copies_take_bytes_over_rate() {
+    let result = run(&on_a_v100(&gpt(10, 2048), 4, json!({ "optimizer": "cpu" }))).unwrap();
+    let parameters = offload(&result).updated as f64;
+    let out = way(&result, "to the host");
+    let back = way(&result, "from the host");
+    assert_eq!(out.bytes.get() as f64, 2.0 * parameters);
+    assert_eq!(back.bytes.get() as f64, 2.0 * parameters);
+    // 16 lanes of 8 GT/s in 128b/130b, with packets' headers: 12.8 GB/s.
+    let rate = 12.8e9 * 0.92;
+    for moved in [out, back] {
+        close(moved.time_s, 2.0 * parameters / rate, 0.02);
+        close(moved.alone_s, moved.time_s, 1e-9);
+    }
+    close(
+        offload(&result).cpu_s,
+        parameters * 30.0 / (256e9 * 0.46),
+        1e-6,
+    );
+    // States lie where they were put, and nothing of them on the GPU.
+    let host = &offload(&result).host;
+    assert_eq!(host.optimizer.get() as f64, 12.0 * parameters);
+    assert_eq!(host.gradients.get() as f64, 4.0 * parameters);
+    assert_eq!(part(&result, MemoryPart::Optimizer), 0);
+    assert_eq!(part(&result, MemoryPart::Gradients), 0);
+    assert_eq!(
+        part(&result, MemoryPart::Parameters) as f64,
+        2.0 * parameters
+    );
+}
+
+/// Nothing hides the copies: kernels, then gradients, the update, and the parameters, one after the other.
+#[test]
+fn without_overlap_a_step_is_the_sum_of_its_parts() {
+    let without = json!({ "optimizer": "cpu", "overlap": false });
+    let result = run(&on_a_v100(&gpt(10, 2048), 4, without)).unwrap();
+    let used = offload(&result);
+    let copies: f64 = used.moves.iter().map(|moved| moved.time_s).sum();
+    let kernels = result.causes.iter();
+    let kernels = kernels.filter(|p| p.cause.contains("kernels") || p.cause == "recomputation");
+    let kernels: f64 = kernels.map(|part| part.time.seconds()).sum();
+    close(result.step_s, kernels + copies + used.cpu_s, 1e-3);
+    close(used.exposed_s, copies + used.cpu_s, 1e-3);
+    let pageable = json!({ "optimizer": "cpu", "pin_memory": false });
+    let slower = run(&on_a_v100(&gpt(10, 2048), 4, pageable)).unwrap();
+    close(
+        way(&slower, "to the host").time_s,
+        way(&result, "to the host").time_s / 0.4,
+        1e-3,
+    );
+}
