@@ -77,6 +77,7 @@ fn pipeline(schedule: Schedule, stages: u32, micro_batches: u32, chunks: u32) ->
                 compute: nanos(pass.backward),
                 memory: Time::ZERO,
                 launches: 1,
+                ..Kernels::default()
             });
             let (receives, sends) = if pass.backward {
                 (virtual_stage < last, virtual_stage > 0)

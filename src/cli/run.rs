@@ -10,6 +10,7 @@ use fabricsim_report::{
     Output, Outputs, Results, Summary, check_target, ended, summary_json, summary_text,
     write_results,
 };
+use fabricsim_units::Time;
 use std::path::{Path, PathBuf};
 
 /// Runs a scenario, from a file or a shipped one, and writes its folder of results.
@@ -29,6 +30,9 @@ pub(super) struct Args {
     /// What the folder is to hold beside summary.json [default: all of it]
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = one_of(&Output::ALL, Output::name))]
     outputs: Vec<Output>,
+    /// From one sample of telemetry to the next; without it a run has 200 samples
+    #[arg(long, value_name = "TIME", value_parser = sample)]
+    sample: Option<Time>,
     /// Puts a value into the scenario: `--set job.collective.sizes.to=1GiB`; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -70,6 +74,12 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         [] => Outputs::default(),
         asked => Outputs::of(asked.iter().copied()),
     };
+    if args.sample.is_some() && !outputs.has(Output::Telemetry) {
+        return Err(CliError::Usage(
+            "--sample: it is of telemetry: expected --outputs telemetry beside it".into(),
+        ));
+    }
+    let outputs = outputs.sampled(args.sample);
     let tables = !args.json && !quiet;
     // Rows of a collective that is run alone are shown as they come.
     let live = tables && experiment.only_collective().is_some();
@@ -91,6 +101,15 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         say_wall(summary.wall_ms());
     }
     found(summary, target)
+}
+
+/// The time from one sample to the next.
+fn sample(text: &str) -> Result<Time, String> {
+    match text.parse::<Time>() {
+        Ok(Time::ZERO) => Err("expected more than 0, such as 1ms".into()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// An answer that is a failure: a job that does not end, or variants of which none fits.

@@ -4,6 +4,7 @@ use fabricsim_budget::OverBudget;
 use fabricsim_engine::SimError;
 use fabricsim_fault::Faults;
 use fabricsim_nccl::NcclError;
+use fabricsim_record::telemetry::TelemetryError;
 use fabricsim_topology::TopologyError;
 use fabricsim_topology::error::did_you_mean_one_of;
 use fabricsim_units::Time;
@@ -17,6 +18,9 @@ pub enum ScenarioError {
     /// The scenario's or the topology's file, or what it says.
     #[error(transparent)]
     Input(#[from] TopologyError),
+    /// Series of monitoring that cannot be.
+    #[error("--sample: {0}")]
+    Telemetry(#[from] TelemetryError),
     /// Neither a file nor a shipped scenario.
     #[error(
         "there is no scenario `{name}`, neither a file nor a shipped one{}\n    \

@@ -7,7 +7,7 @@ use super::valid::{ValidExperiment, ValidJob};
 use super::watch::Watch;
 use super::{calls, collective, communicator, concurrent, factors, serving};
 use fabricsim_budget::Budget;
-use fabricsim_report::{Outputs, Record, Results, Summary};
+use fabricsim_report::{Output, Outputs, Record, Results, Summary};
 
 /// Runs all variants of an experiment and compares them. What is needed for `outputs` is recorded. But
 /// for wall-clock times the same experiment gives the same results.
@@ -21,6 +21,18 @@ pub fn run(
     outputs: &Outputs,
     watch: &mut dyn Watch,
 ) -> Result<Results, ScenarioError> {
+    // Series are of each GPU, so that none stands for others.
+    let all;
+    let budget = match outputs.has(Output::Telemetry) {
+        true => {
+            all = Budget {
+                exact_full: true,
+                ..budget.clone()
+            };
+            &all
+        }
+        false => budget,
+    };
     training::expect_all(experiment, budget)?;
     let mut summary = Summary::new(
         experiment.title.clone(),
@@ -34,24 +46,27 @@ pub fn run(
     let count = experiment.variants.len();
     for (index, variant) in experiment.variants.iter().enumerate() {
         watch.variant(&variant.name, index, count);
+        let mut series = None;
         let recorded = match &variant.job {
             ValidJob::Collective(job) => {
                 let job = (variant.name.as_str(), &**job);
-                let how = (budget, outputs.need_record());
+                let how = (budget, outputs);
                 let CollectiveRun {
                     variant,
                     recorded,
+                    telemetry,
                     warnings,
                 } = run_collective(job, &summary, how, watch)?;
                 summary.variants.push(variant);
                 summary.warn(warnings);
                 ended.push(None);
+                series = telemetry;
                 recorded
             }
             ValidJob::Training(job) => {
                 let how = (experiment.seed, budget);
-                let record_one = outputs.need_record();
-                let ran = training::run_training((&variant.name, job), how, record_one)?;
+                let ran = training::run_training((&variant.name, job), how, outputs)?;
+                series = ran.telemetry;
                 summary.variants.push(ran.variant);
                 summary.warn(ran.warnings);
                 ended.push(ran.ended);
@@ -59,7 +74,8 @@ pub fn run(
             }
             ValidJob::Concurrent(jobs) => {
                 let how = (experiment.seed, budget);
-                let ran = concurrent::run_concurrent((&variant.name, jobs), how)?;
+                let ran = concurrent::run_concurrent((&variant.name, jobs), how, outputs)?;
+                series = ran.telemetry;
                 summary.variants.push(ran.variant);
                 summary.warn(ran.warnings);
                 ended.push(None);
@@ -67,20 +83,22 @@ pub fn run(
             }
             ValidJob::Serving(job) => {
                 let how = (experiment.seed, budget);
-                let keeps_passes = outputs.need_record();
-                let ran = serving::run_serving((&variant.name, job), how, keeps_passes)?;
+                let ran = serving::run_serving((&variant.name, job), how, outputs)?;
+                series = ran.telemetry;
                 summary.variants.push(ran.variant);
                 summary.warn(ran.warnings);
                 ended.push(None);
                 ran.recorded
             }
             ValidJob::Calls(job) => {
+                summary.warn(no_series(outputs, "calls"));
                 let ran = calls::run_calls((&variant.name, job), budget)?;
                 summary.variants.push(ran);
                 ended.push(None);
                 None
             }
             ValidJob::Communicator(job) => {
+                summary.warn(no_series(outputs, "communicator"));
                 let ran = communicator::run_communicator((&variant.name, job), budget)?;
                 summary.variants.push(ran);
                 ended.push(None);
@@ -90,9 +108,16 @@ pub fn run(
         if let Some(ran) = summary.variants.last_mut() {
             variant.tariff.add_to(ran, variant.topology());
         }
+        let left_out = series.iter().flat_map(|series| series.left_out.iter());
+        summary.warn(
+            left_out
+                .map(|note| format!("Telemetry: {note}"))
+                .collect::<Vec<_>>(),
+        );
         let record = |recorded| Record {
             variant: variant.name.clone(),
             recorded,
+            telemetry: series,
         };
         records.extend(recorded.map(record));
     }
@@ -114,4 +139,15 @@ pub fn run(
         None => {}
     }
     Ok(Results { summary, records })
+}
+
+/// That a job of this kind has no series, if they are asked for.
+fn no_series(outputs: &Outputs, kind: &str) -> Option<String> {
+    let asked = outputs.has(Output::Telemetry);
+    asked.then(|| {
+        format!(
+            "No telemetry: a job of the kind `{kind}` has no timeline; collective, training, serving and \
+             concurrent jobs have"
+        )
+    })
 }

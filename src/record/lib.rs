@@ -17,6 +17,7 @@ mod link_use;
 mod messages;
 mod names;
 mod spans;
+pub mod telemetry;
 #[cfg(test)]
 mod tests;
 mod words;

@@ -43,6 +43,7 @@ mod summary;
 mod summary_json;
 pub mod sweep;
 mod table;
+pub mod telemetry;
 mod text_table;
 mod trace;
 pub mod training;

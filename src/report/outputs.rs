@@ -1,5 +1,6 @@
 //! Which files a folder of results is to hold.
 
+use fabricsim_units::Time;
 use std::collections::BTreeSet;
 
 /// A kind of files.
@@ -17,17 +18,20 @@ pub enum Output {
     Report,
     /// Of training, a profile of each rank as PyTorch's profiler writes them; only if asked for.
     Kineto,
+    /// telemetry.csv, .prom and .svg: what monitoring would have shown; only if asked for.
+    Telemetry,
 }
 
 impl Output {
     /// All of them.
-    pub const ALL: [Output; 6] = [
+    pub const ALL: [Output; 7] = [
         Output::Summary,
         Output::Timeline,
         Output::Links,
         Output::Plots,
         Output::Report,
         Output::Kineto,
+        Output::Telemetry,
     ];
 
     /// As flags and files name it.
@@ -40,13 +44,17 @@ impl Output {
             Output::Plots => "plots",
             Output::Report => "report",
             Output::Kineto => "kineto",
+            Output::Telemetry => "telemetry",
         }
     }
 }
 
 /// The kinds of files that are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outputs(BTreeSet<Output>);
+pub struct Outputs {
+    kinds: BTreeSet<Output>,
+    sample: Option<Time>,
+}
 
 impl Outputs {
     /// These, and the summary.
@@ -54,19 +62,34 @@ impl Outputs {
     pub fn of(wanted: impl IntoIterator<Item = Output>) -> Self {
         let mut all: BTreeSet<Output> = wanted.into_iter().collect();
         all.insert(Output::Summary);
-        Outputs(all)
+        Outputs {
+            kinds: all,
+            sample: None,
+        }
+    }
+
+    /// The same, with this time from one sample of telemetry to the next.
+    #[must_use]
+    pub fn sampled(self, sample: Option<Time>) -> Self {
+        Outputs { sample, ..self }
+    }
+
+    /// The time from one sample of telemetry to the next, if it is asked for.
+    #[must_use]
+    pub fn sample(&self) -> Option<Time> {
+        self.sample
     }
 
     /// Whether files of a kind are wanted.
     #[must_use]
     pub fn has(&self, output: Output) -> bool {
-        self.0.contains(&output)
+        self.kinds.contains(&output)
     }
 
     /// Whether anything is wanted that is recorded while time passes.
     #[must_use]
     pub fn need_record(&self) -> bool {
-        self.0.iter().any(|output| *output != Output::Summary)
+        self.kinds.iter().any(|output| *output != Output::Summary)
     }
 }
 
@@ -76,7 +99,7 @@ impl Default for Outputs {
         Outputs::of(
             Output::ALL
                 .into_iter()
-                .filter(|output| *output != Output::Kineto),
+                .filter(|output| !matches!(output, Output::Kineto | Output::Telemetry)),
         )
     }
 }

@@ -8,6 +8,7 @@ use super::outputs::{Output, Outputs};
 use super::points::points_csv;
 use super::record::Timeline;
 use super::summary::Summary;
+use super::telemetry::{self, Telemetry};
 use super::trace::write_trace;
 use super::training::{JobTimeline, job_timeline_svg, write_kineto};
 use super::{ReportError, comparison, html, links_csv, plot, summary_json};
@@ -31,6 +32,8 @@ pub struct Record {
     pub variant: String,
     /// What happened.
     pub recorded: Recording,
+    /// What monitoring would have shown, if that was asked for.
+    pub telemetry: Option<Telemetry>,
 }
 
 /// What was recorded of a job.
@@ -88,12 +91,18 @@ const KIND: FolderKind = FolderKind {
         "bandwidth.png",
         "topology.svg",
         "report.html",
+        "telemetry.csv",
+        "telemetry.prom",
+        "telemetry.svg",
     ],
     families: &[
         ("timeline-", ".json"),
         ("timeline-", ".svg"),
         ("links-", ".csv"),
         ("topology-", ".svg"),
+        ("telemetry-", ".csv"),
+        ("telemetry-", ".prom"),
+        ("telemetry-", ".svg"),
     ],
     folders: &[("kineto", ("rank-", ".json.gz"))],
     mark: "summary.json",
@@ -179,8 +188,30 @@ impl<'r> Files<'r> {
             .collect();
         for (ending, record) in file_endings(&names).iter().zip(&self.results.records) {
             self.write_record(folder, ending, &record.recorded)?;
+            if let Some(series) = &record.telemetry {
+                self.write_telemetry(folder, ending, (&record.variant, series))?;
+            }
         }
         Ok(())
+    }
+
+    /// A variant's series, and their drawing.
+    fn write_telemetry(
+        &self,
+        folder: &Path,
+        ending: &str,
+        (variant, series): (&str, &Telemetry),
+    ) -> Result<(), ReportError> {
+        let path = |kind: &str| folder.join(format!("telemetry{ending}.{kind}"));
+        write_with(&path("csv"), |out| telemetry::write_csv(series, out))?;
+        let metrics = path("prom");
+        write_with(&metrics, |out| telemetry::write_open_metrics(series, out))?;
+        let summary = &self.results.summary;
+        let title = match summary.variants.len() {
+            1 => summary.title.clone(),
+            _ => format!("{}: {variant}", summary.title),
+        };
+        write_text(&path("svg"), &telemetry::svg(series, &title))
     }
 
     /// The files of one variant's record, whose names end in `ending` before their type.

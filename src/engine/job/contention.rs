@@ -159,6 +159,11 @@ impl Contention {
         self.paths[exchange.0 as usize].map(|_| self.phases[exchange.0 as usize])
     }
 
+    /// An exchange's parts, whether it meets others or not.
+    pub(super) fn parts(&self, exchange: ExchangeId) -> Phases {
+        self.phases[exchange.0 as usize]
+    }
+
     /// A group begins to move what an exchange moves, at no more than `turns` of its whole speed; its
     /// speed is to be learnt from [`Contention::speeds`].
     pub(super) fn start(&mut self, group: GroupId, exchange: ExchangeId, turns: f64) {

@@ -34,7 +34,7 @@ pub use state::script_footprint;
 
 use super::error::SimError;
 use fabricsim_budget::OverBudget;
-use fabricsim_plan::job::{ActorId, GroupId, Task, TaskId};
+use fabricsim_plan::job::{ActorId, ExchangeId, GroupId, Task, TaskId, TransferRouteId};
 use fabricsim_units::{Bytes, Time};
 use thiserror::Error;
 
@@ -42,6 +42,36 @@ use thiserror::Error;
 pub trait JobProbe {
     /// A task is done.
     fn task(&mut self, _done: Done, _task: &Task) {}
+
+    /// Whether it is to see bytes move.
+    fn sees_bytes(&self) -> bool {
+        false
+    }
+
+    /// Bytes moved for a while.
+    fn moved(&mut self, _moved: Moved) {}
+}
+
+/// A part of what an operation or a transfer moves, as it moved: evenly from one time to another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moved {
+    /// What moved.
+    pub what: Flowing,
+    /// From.
+    pub from: Time,
+    /// To.
+    pub to: Time,
+    /// The part of all of it: those of one operation or transfer add up to 1.
+    pub part: f64,
+}
+
+/// What moves bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flowing {
+    /// An operation of a communicator.
+    Exchange(ExchangeId),
+    /// A transfer, and its size.
+    Transfer(TransferRouteId, Bytes),
 }
 
 /// Nobody looks.

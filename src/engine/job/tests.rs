@@ -21,6 +21,7 @@ pub(super) fn kernel(compute: u64) -> Work {
         compute: micros(compute),
         memory: Time::ZERO,
         launches: 1,
+        ..Kernels::default()
     })
 }
 

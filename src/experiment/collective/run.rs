@@ -21,12 +21,16 @@ use fabricsim_collective::Collective;
 use fabricsim_engine::{Options, Outcome};
 use fabricsim_nccl::{Algorithm, Communicator, Planned, Registration};
 use fabricsim_plan::{Cuts, Operation, Plan};
+use fabricsim_record::telemetry::Wanted;
 use fabricsim_record::{Limits, RateLeft, causes, label};
 use fabricsim_report::cause::{self, CausePart, Causes, Method};
 use fabricsim_report::communication::{Communication, Communicator as CommunicatorKind};
 use fabricsim_report::record::{Candidate, CollectiveResult, Decision, Part, PartKind, Row};
-use fabricsim_report::{CollectiveView, JobResult, Metrics, Recording, Summary, Variant};
-use fabricsim_topology::{DeviceId, DeviceKind, LinkFamily, LinkId, draw};
+use fabricsim_report::telemetry::Telemetry;
+use fabricsim_report::{
+    CollectiveView, JobResult, Metrics, Output, Outputs, Recording, Summary, Variant,
+};
+use fabricsim_topology::{DeviceId, DeviceKind, LinkFamily, LinkId, draw, processes};
 use fabricsim_units::{Bytes, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -37,6 +41,8 @@ pub(crate) struct CollectiveRun {
     pub(crate) variant: Variant,
     /// What happened when, of the size that was recorded.
     pub(crate) recorded: Option<Recording>,
+    /// What monitoring would have shown of that size, if it was asked for.
+    pub(crate) telemetry: Option<Telemetry>,
     /// What turned out to be odd while it ran.
     pub(crate) warnings: Vec<String>,
 }
@@ -49,7 +55,7 @@ pub(crate) struct CollectiveRun {
 pub(crate) fn run_collective(
     (name, spec): (&str, &ValidCollective),
     summary: &Summary,
-    (budget, record_one): (&Budget, bool),
+    (budget, outputs): (&Budget, &Outputs),
     watch: &mut dyn Watch,
 ) -> Result<CollectiveRun, ScenarioError> {
     let memory = budget.memory.estimating();
@@ -58,7 +64,7 @@ pub(crate) fn run_collective(
     let mut prices = Prices::new(spec, &memory);
     let variant = described(name, spec, &communicator);
     let mut result = nothing_yet(spec, &communicator);
-    let traced = spec.traced.filter(|_| record_one);
+    let traced = spec.traced.filter(|_| outputs.need_record());
     // What NCCL refuses it refuses for all sizes; to be known before anything is shown.
     let mut first = match spec.sizes.first() {
         Some(&size) => Some(communicator_plan(spec, &mut communicator, size)?),
@@ -127,7 +133,7 @@ pub(crate) fn run_collective(
     let mut warnings: Vec<String> = late.collect();
     warnings.extend(without_effect.iter().map(ToString::to_string));
     warnings.extend(windows_unused(spec, &communicator, &result));
-    let mut recorded = None;
+    let (mut recorded, mut telemetry) = (None, None);
     if let (Some(index), Some(planned)) = (traced, kept) {
         let mut progress = |begun, steps| {
             watch.step(Step {
@@ -139,7 +145,8 @@ pub(crate) fn run_collective(
             });
         };
         let planned = (budget, &planned);
-        recorded = Some(record(spec, planned, &mut result, index, &mut progress)?);
+        let (one, series) = record(spec, (planned, outputs), &mut result, index, &mut progress)?;
+        (recorded, telemetry) = (Some(one), series);
     }
     let sentence = result.shown_row().and_then(|row| {
         let causes = row.causes.as_ref()?;
@@ -153,6 +160,7 @@ pub(crate) fn run_collective(
             ..variant
         },
         recorded,
+        telemetry,
         warnings,
     })
 }
@@ -396,11 +404,11 @@ fn elements(collective: Collective, bytes: u64, ranks: u32) -> u64 {
 /// One more operation, alone, with all that happens written down.
 fn record(
     spec: &ValidCollective,
-    (budget, planned): (&Budget, &Planned),
+    ((budget, planned), outputs): ((&Budget, &Planned), &Outputs),
     result: &mut CollectiveResult,
     index: usize,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Recording, ScenarioError> {
+) -> Result<(Recording, Option<Telemetry>), ScenarioError> {
     let topology = &spec.topology;
     let conditions = Conditions::new(&planned.plan, &spec.faults);
     let options = Options {
@@ -420,6 +428,18 @@ fn record(
     let rates = conditions.rates(topology);
     let recorded = fabricsim_record::record((topology, plan), rates, options, limits, &left);
     let (mut record, outcome) = recorded.map_err(|source| stopped(spec, planned, source))?;
+    let telemetry = outputs.has(Output::Telemetry).then(|| {
+        // As of a job at once with others: the operation's buffer, and what a process takes.
+        let taken = processes().taken().get().saturating_add(planned.bytes);
+        let wanted = Wanted {
+            topology,
+            gpus: &plan.gpus,
+            sample: outputs.sample(),
+            memory: &vec![Some(Bytes::new(taken)); plan.gpus.len()],
+        };
+        record.telemetry(wanted, (plan, &outcome))
+    });
+    let telemetry = telemetry.transpose()?;
     let end = outcome.end();
     record.timeline.faults = disturb::spans(&spec.faults, end);
     record.timeline.operation = result.rows.get(index).map(|row| Communication {
@@ -436,10 +456,11 @@ fn record(
     result.attribution = Some(record.attribution);
     result.links = record.links;
     result.recorded = record.recorded;
-    Ok(Recording::Collective {
+    let recording = Recording::Collective {
         timeline: record.timeline,
         topology_svg: drawing(spec, plan, &outcome, &left),
-    })
+    };
+    Ok((recording, telemetry))
 }
 
 /// The row's critical path, as parts of the page's bars; nothing if it was too long to remember.

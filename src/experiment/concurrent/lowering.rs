@@ -179,7 +179,10 @@ fn collective(
     }
     job.scripts.push(script);
     let sms = job.exchanges.iter().map(|exchange| exchange.sms).max();
-    let actors = if part.shares_gpus { ranks } else { 1 };
+    let actors = match part.shares_gpus || budget.exact_full {
+        true => ranks,
+        false => 1,
+    };
     job.actors = (0..actors)
         .map(|rank| Actor {
             rank,

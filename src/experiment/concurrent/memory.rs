@@ -17,23 +17,9 @@ pub(super) fn memories(
     let (mut fits, mut warnings) = (None, Vec::new());
     let mut needs = Vec::with_capacity(valid.jobs.len());
     for part in &valid.jobs {
-        let training = match &part.work {
-            PartWork::Training(training) => training,
-            // An engine takes its share of the memory, whatever it holds.
-            PartWork::Serving(served) => {
-                let shares = served
-                    .pools
-                    .iter()
-                    .filter_map(|pool| Some(pool.memory?.share));
-                needs.push(shares.max().unwrap_or(Bytes::ZERO));
-                continue;
-            }
-            PartWork::Collective(operations) => {
-                // Of a single one its size is looked at, too.
-                let largest = operations.sizes.iter().max().copied().unwrap_or(0);
-                needs.push(Bytes::new(largest + processes().taken().get()));
-                continue;
-            }
+        let PartWork::Training(training) = &part.work else {
+            needs.push(need(valid, part)?);
+            continue;
         };
         let memory = memory(training, &valid.topology, &part.gpus, &part.env)?;
         fits = Some(fits.unwrap_or(true) && memory.fits);
@@ -62,6 +48,39 @@ pub(super) fn memories(
         }
     }
     Ok((fits, warnings))
+}
+
+/// What a job takes of each of its GPUs.
+fn need(valid: &ValidConcurrent, part: &ValidPart) -> Result<Bytes, ScenarioError> {
+    Ok(match &part.work {
+        PartWork::Training(training) => {
+            memory(training, &valid.topology, &part.gpus, &part.env)?.total
+        }
+        // An engine takes its share of the memory, whatever it holds.
+        PartWork::Serving(served) => {
+            let pools = served.pools.iter();
+            let shares = pools.filter_map(|pool| Some(pool.memory?.share));
+            shares.max().unwrap_or(Bytes::ZERO)
+        }
+        PartWork::Collective(operations) => {
+            // Of a single one its size is looked at, too.
+            let largest = operations.sizes.iter().max().copied().unwrap_or(0);
+            Bytes::new(largest.saturating_add(processes().taken().get()))
+        }
+    })
+}
+
+/// What all jobs take of each GPU of the machine; nothing of those without a job.
+pub(super) fn taken(valid: &ValidConcurrent) -> Result<Vec<Option<Bytes>>, ScenarioError> {
+    let mut taken: Vec<Option<Bytes>> = vec![None; valid.gpus.len()];
+    for part in &valid.jobs {
+        let need = need(valid, part)?;
+        for &rank in &part.ranks {
+            let before = taken[rank as usize].map_or(0, Bytes::get);
+            taken[rank as usize] = Some(Bytes::new(before.saturating_add(need.get())));
+        }
+    }
+    Ok(taken)
 }
 
 /// Jobs that are on one GPU at the same time, and its memory; with the first such GPU.

@@ -5,6 +5,7 @@ mod lowering;
 mod memory;
 mod results;
 mod run;
+mod series;
 mod valid;
 
 pub(crate) use run::{compare, run_concurrent};

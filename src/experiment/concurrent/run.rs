@@ -1,8 +1,9 @@
 //! From checked jobs at once to their results: each by itself first, then all of them together.
 
 use super::lowering::laid;
-use super::memory::memories;
+use super::memory::{memories, taken};
 use super::results::{Ended, job_result, ranks, shared_gpus, shared_links};
+use super::series::{with_rank, without};
 use super::valid::{PartWork, ValidConcurrent, ValidPart};
 use crate::allocation::nodes_of;
 use crate::error::ScenarioError;
@@ -11,12 +12,14 @@ use crate::serving::{LaidServing, ValidServing, medians, serving_footprint};
 use crate::training::{Spans, Trouble};
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_engine::job::{
-    Done, JobError, JobOptions, JobOutcome, JobProbe, Rehearsed, run_source,
+    Done, JobError, JobOptions, JobOutcome, JobProbe, Moved, Rehearsed, run_source,
 };
 use fabricsim_plan::job::{Job, JobPart, Task, TaskSource, Together};
+use fabricsim_record::telemetry::{Activity, Wanted};
 use fabricsim_report::concurrent::{ConcurrentJob, ConcurrentResult};
+use fabricsim_report::telemetry::Telemetry;
 use fabricsim_report::training::JobTimeline;
-use fabricsim_report::{JobResult, Metrics, Recording, Summary, Variant};
+use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Summary, Variant};
 use fabricsim_units::Time;
 use fabricsim_workload::serving::fleet::Fleet;
 use std::collections::BTreeSet;
@@ -27,6 +30,8 @@ pub(crate) struct ConcurrentRun {
     pub(crate) variant: Variant,
     /// What happened when, if all came to their end.
     pub(crate) recorded: Option<Recording>,
+    /// What monitoring would have shown, if that was asked for.
+    pub(crate) telemetry: Option<Telemetry>,
     /// What is not as the scenario may lead to expect.
     pub(crate) warnings: Vec<String>,
 }
@@ -39,18 +44,19 @@ pub(crate) struct ConcurrentRun {
 pub(crate) fn run_concurrent(
     (name, valid): (&str, &ValidConcurrent),
     (seed, budget): (u64, &Budget),
+    outputs: &Outputs,
 ) -> Result<ConcurrentRun, ScenarioError> {
     let began = Instant::now();
     let machine = machine_footprint(&valid.topology);
     let _machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
-    let (mut result, events, timeline) = match all(valid, (seed, budget))? {
-        Ok(ran) => (ran.result, ran.events, Some(ran.timeline)),
+    let (mut result, events, timeline, telemetry) = match all(valid, (seed, budget), outputs)? {
+        Ok(ran) => (ran.result, ran.events, Some(ran.timeline), ran.telemetry),
         Err(failed) => {
             let failed = ConcurrentResult {
                 failed: Some(failed),
                 ..ConcurrentResult::default()
             };
-            (failed, 0, None)
+            (failed, 0, None, None)
         }
     };
     result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
@@ -80,6 +86,7 @@ pub(crate) fn run_concurrent(
     Ok(ConcurrentRun {
         variant,
         recorded: timeline.map(Recording::Training),
+        telemetry,
         warnings,
     })
 }
@@ -103,12 +110,14 @@ struct Ran {
     result: ConcurrentResult,
     events: u64,
     timeline: JobTimeline,
+    telemetry: Option<Telemetry>,
 }
 
 /// Each job by itself, then all together; or why one does not come to its end.
 fn all(
     valid: &ValidConcurrent,
     (seed, budget): (u64, &Budget),
+    outputs: &Outputs,
 ) -> Result<Result<Ran, String>, ScenarioError> {
     let mut together = Job::default();
     let mut rehearsed = Vec::new();
@@ -141,7 +150,7 @@ fn all(
             }
         };
         let whole = [JobPart::whole(&job)];
-        let mut ends = Ends::new(&job, &whole, None);
+        let mut ends = Ends::new(&job, &whole, (None, None));
         let one = (std::slice::from_ref(part), &whole[..]);
         let last = engines.len() - 1;
         if let Err(error) = run(valid, one, (&job, &own), &mut engines[last..], &mut ends)? {
@@ -153,14 +162,35 @@ fn all(
     }
     let plain = |rank: u32| valid.faults.is_plain(rank as usize);
     let spans = Spans::new(&together, 0, plain, budget.exact_full);
-    let mut ends = Ends::new(&together, &parts, Some(spans));
+    let watched = outputs.has(Output::Telemetry);
+    let activity = watched.then(|| Activity::new(&together));
+    let mut ends = Ends::new(&together, &parts, (Some(spans), activity));
     let jobs = (&valid.jobs[..], &parts[..]);
     let all = (&together, &rehearsed[..]);
     let outcome = match run(valid, jobs, all, &mut engines, &mut ends)? {
         Ok(outcome) => outcome,
         Err(error) => return Ok(Err(error.to_string())),
     };
-    let Ends { ended, spans, .. } = ends;
+    let Ends {
+        ended,
+        spans,
+        activity,
+        ..
+    } = ends;
+    let telemetry = activity.map(|activity| {
+        let taken = taken(valid)?;
+        let wanted = Wanted {
+            topology: &valid.topology,
+            gpus: &valid.gpus,
+            sample: outputs.sample(),
+            memory: &taken,
+        };
+        let without = without(valid);
+        let on = |rank| with_rank(valid, rank);
+        let series = activity.telemetry(wanted, &rehearsed, outcome.end, on, without)?;
+        Ok::<_, ScenarioError>(series)
+    });
+    let telemetry = telemetry.transpose()?;
     let shared = shared_links(valid, (&together, &rehearsed), (&parts, &ended), &outcome);
     let jobs = valid.jobs.iter().zip(&ended).zip(&alone).zip(shared);
     let jobs = jobs.map(|(((part, ended), alone), shared)| job_result(part, ended, alone, shared));
@@ -182,6 +212,7 @@ fn all(
             end: outcome.end,
             ..timeline.unwrap_or_default()
         },
+        telemetry,
     }))
 }
 
@@ -237,10 +268,15 @@ struct Ends<'j> {
     job_of: Vec<usize>,
     ended: Vec<Ended>,
     spans: Option<Spans<'j>>,
+    activity: Option<Activity<'j>>,
 }
 
 impl<'j> Ends<'j> {
-    fn new(job: &Job, parts: &[JobPart], spans: Option<Spans<'j>>) -> Self {
+    fn new(
+        job: &Job,
+        parts: &[JobPart],
+        (spans, activity): (Option<Spans<'j>>, Option<Activity<'j>>),
+    ) -> Self {
         let mut job_of = vec![0; job.actors.len()];
         for (index, part) in parts.iter().enumerate() {
             job_of[part.actors.clone()].fill(index);
@@ -249,6 +285,7 @@ impl<'j> Ends<'j> {
             job_of,
             ended: vec![Ended::default(); parts.len()],
             spans,
+            activity,
         }
     }
 }
@@ -263,6 +300,19 @@ impl JobProbe for Ends<'_> {
         ended.rows[row] = ended.rows[row].max(done.ended);
         if let Some(spans) = &mut self.spans {
             spans.task(done, task);
+        }
+        if let Some(activity) = &mut self.activity {
+            activity.task(done, task);
+        }
+    }
+
+    fn sees_bytes(&self) -> bool {
+        self.activity.is_some()
+    }
+
+    fn moved(&mut self, moved: Moved) {
+        if let Some(activity) = &mut self.activity {
+            activity.moved(moved);
         }
     }
 }

@@ -10,6 +10,7 @@ mod pools;
 mod requests;
 mod results;
 mod run;
+pub(crate) mod series;
 mod tiers;
 mod timeline;
 mod times;

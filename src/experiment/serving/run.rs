@@ -4,6 +4,7 @@ use super::footprint::serving_footprint;
 use super::handover::{STREAMS, Ways, ways};
 use super::links::{Failure, PlannedLinks};
 use super::results::{Ran, result};
+use super::series;
 use super::tiers::tiers;
 use super::timeline::timeline;
 use super::valid::ValidServing;
@@ -15,8 +16,10 @@ use fabricsim_budget::{Budget, Purpose};
 use fabricsim_engine::job::{JobError, JobOptions, JobOutcome, Unseen, run_source};
 use fabricsim_fault::Faults;
 use fabricsim_plan::job::{Actor, ActorId, Job, StreamRole};
+use fabricsim_record::telemetry::{Activity, Both, Wanted};
 use fabricsim_report::serving::ServingResult;
-use fabricsim_report::{JobResult, Metrics, Recording, Variant};
+use fabricsim_report::telemetry::Telemetry;
+use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Variant};
 use fabricsim_topology::{LinkId, serving};
 use fabricsim_units::Time;
 use fabricsim_workload::kernel::KernelLaw;
@@ -37,6 +40,8 @@ pub(crate) struct ServingRun {
     pub(crate) variant: Variant,
     /// What happened when, if that was asked for.
     pub(crate) recorded: Option<Recording>,
+    /// What monitoring would have shown, if that was asked for.
+    pub(crate) telemetry: Option<Telemetry>,
     /// What is not as the scenario may lead to expect.
     pub(crate) warnings: Vec<String>,
 }
@@ -48,8 +53,9 @@ pub(crate) struct ServingRun {
 pub(crate) fn run_serving(
     (name, valid): (&str, &ValidServing),
     (seed, budget): (u64, &Budget),
-    keeps_passes: bool,
+    outputs: &Outputs,
 ) -> Result<ServingRun, ScenarioError> {
+    let keeps_passes = outputs.need_record();
     let began = Instant::now();
     let machine = machine_footprint(&valid.topology);
     let _machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
@@ -57,8 +63,10 @@ pub(crate) fn run_serving(
         .memory
         .expect_all(&serving_footprint(valid, keeps_passes))?;
     let (mut recorded, mut warnings) = (None, Vec::new());
-    let (mut result, events) = match served(valid, (seed, budget), keeps_passes)? {
-        Ok(ran) => {
+    let mut telemetry = None;
+    let (mut result, events) = match served(valid, (seed, budget), outputs)? {
+        Ok((ran, series)) => {
+            telemetry = series;
             if keeps_passes {
                 let (timeline, left_out) = timeline(valid, &ran.served);
                 recorded = Some(Recording::Training(timeline));
@@ -97,6 +105,7 @@ pub(crate) fn run_serving(
     Ok(ServingRun {
         variant,
         recorded,
+        telemetry,
         warnings,
     })
 }
@@ -209,16 +218,23 @@ impl<'v> LaidServing<'v> {
 fn served(
     valid: &ValidServing,
     how: (u64, &Budget),
-    keeps_passes: bool,
-) -> Result<Result<Ran, JobError>, ScenarioError> {
+    outputs: &Outputs,
+) -> Result<Result<(Ran, Option<Telemetry>), JobError>, ScenarioError> {
+    let keeps_passes = outputs.need_record();
     let mut laid = LaidServing::new(valid, how)?;
     let job = std::mem::take(&mut laid.job);
     let mut fleet = laid.fleet_of(keeps_passes, job.actors.len());
-    let outcome = run(valid, &job, &mut fleet);
+    let watched = outputs.has(Output::Telemetry);
+    let mut activity = watched.then(|| Activity::new(&job));
+    let outcome = run(valid, &job, &mut fleet, activity.as_mut());
     let served = fleet.into_served();
+    let telemetry = match (&outcome, activity) {
+        (Ok(outcome), Some(activity)) => Some(series_of(valid, activity, outcome, outputs)?),
+        _ => None,
+    };
     laid.job = job;
     match outcome {
-        Ok(outcome) => laid.ran(served, outcome).map(Ok),
+        Ok(outcome) => laid.ran(served, outcome).map(|ran| Ok((ran, telemetry))),
         Err(error) => match laid.failure.borrow_mut().take() {
             Some(refused) => Err(refused),
             None => Ok(Err(error)),
@@ -226,12 +242,37 @@ fn served(
     }
 }
 
-fn run(valid: &ValidServing, job: &Job, fleet: &mut Fleet<'_>) -> Result<JobOutcome, JobError> {
+/// What monitoring would have shown.
+fn series_of(
+    valid: &ValidServing,
+    activity: Activity<'_>,
+    outcome: &JobOutcome,
+    outputs: &Outputs,
+) -> Result<Telemetry, ScenarioError> {
+    let wanted = Wanted {
+        topology: &valid.topology,
+        gpus: &valid.gpus,
+        sample: outputs.sample(),
+        memory: &series::taken(valid),
+    };
+    let on = |rank| series::with_rank(valid, rank);
+    let without = vec![series::WITHOUT];
+    Ok(activity.telemetry(wanted, &[], outcome.end, on, without)?)
+}
+
+fn run(
+    valid: &ValidServing,
+    job: &Job,
+    fleet: &mut Fleet<'_>,
+    activity: Option<&mut Activity<'_>>,
+) -> Result<JobOutcome, JobError> {
     let rate = |link| valid.topology.rate(link);
     let faults: &Faults = &valid.faults;
     let trouble = Trouble::new(faults, job);
     let options = JobOptions::default();
-    run_source(job, fleet, &[], rate, &trouble, options, &mut Unseen)
+    let mut nobody = Unseen;
+    let mut probe = Both(&mut nobody, activity);
+    run_source(job, fleet, &[], rate, &trouble, options, &mut probe)
 }
 
 /// A GPU, whose tasks come while time passes.

@@ -16,12 +16,14 @@ use crate::valid::{ValidExperiment, ValidJob};
 use fabricsim_budget::{Budget, OverBudget};
 use fabricsim_engine::SimError;
 use fabricsim_engine::job::{JobError, JobOptions, run_job};
+use fabricsim_record::telemetry::{Activity, Both, Wanted};
 use fabricsim_report::cause::prices as prices_in_words;
+use fabricsim_report::telemetry::Telemetry;
 use fabricsim_report::training::{
     FaultPrices, JobTimeline, StepKind, TrainingOutcome, TrainingResult, best, difference,
     is_equal, ran,
 };
-use fabricsim_report::{JobResult, Metrics, Recording, Summary, Variant};
+use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Summary, Variant};
 use fabricsim_units::Time;
 use fabricsim_workload::exchanges::AlikeNumbers;
 use fabricsim_workload::model::parameters;
@@ -33,6 +35,8 @@ pub(crate) struct TrainingRun {
     pub(crate) variant: Variant,
     /// What happened when, if it ran and is recorded.
     pub(crate) recorded: Option<Recording>,
+    /// What monitoring would have shown, if that was asked for.
+    pub(crate) telemetry: Option<Telemetry>,
     pub(crate) ended: Option<Ended>,
     pub(crate) warnings: Vec<String>,
 }
@@ -40,7 +44,7 @@ pub(crate) struct TrainingRun {
 /// What was counted of a job that ended.
 pub(crate) struct Ended(Counted);
 
-/// Runs a training job, and prices its faults. Its last step is written down if `record_one`.
+/// Runs a training job, and prices its faults. Its last step is written down if `outputs` need it.
 ///
 /// # Errors
 /// What NCCL refuses, more than the memory of the budget holds. A job that hangs is a result, not
@@ -48,10 +52,10 @@ pub(crate) struct Ended(Counted);
 pub(crate) fn run_training(
     (name, job): (&str, &ValidTraining),
     (seed, budget): (u64, &Budget),
-    record_one: bool,
+    outputs: &Outputs,
 ) -> Result<TrainingRun, ScenarioError> {
     let mut shared = Shared::default();
-    let run = run_variant((job, record_one), (seed, budget), &mut shared)?;
+    let run = run_variant((job, outputs), (seed, budget), &mut shared)?;
     let fault_prices = match &run.outcome {
         TrainingOutcome::Ran(ran) => {
             let seconds: f64 = ran.steps_s.iter().sum();
@@ -63,6 +67,7 @@ pub(crate) fn run_training(
     Ok(TrainingRun {
         variant: described((name, job), fault_prices, run.outcome),
         recorded: run.timeline.map(Recording::Training),
+        telemetry: run.telemetry,
         ended: run.counted.map(Ended),
         warnings: run.warnings,
     })
@@ -161,6 +166,7 @@ struct VariantRun {
     outcome: TrainingOutcome,
     /// If it ran.
     timeline: Option<JobTimeline>,
+    telemetry: Option<Telemetry>,
     counted: Option<Counted>,
     warnings: Vec<String>,
 }
@@ -170,6 +176,7 @@ impl VariantRun {
         VariantRun {
             outcome,
             timeline: None,
+            telemetry: None,
             counted: None,
             warnings: Vec::new(),
         }
@@ -177,7 +184,7 @@ impl VariantRun {
 }
 
 fn run_variant(
-    (variant, record_one): (&ValidTraining, bool),
+    (variant, outputs): (&ValidTraining, &Outputs),
     (seed, budget): (u64, &Budget),
     shared: &mut Shared,
 ) -> Result<VariantRun, ScenarioError> {
@@ -202,10 +209,13 @@ fn run_variant(
     let trouble = Trouble::new(&variant.faults, &lowered.job);
     let last = variant.training.spec.steps.saturating_sub(1);
     let plain = |rank: u32| variant.faults.is_plain(rank as usize);
+    let record_one = outputs.need_record();
     let mut spans = match record_one {
         true => Spans::new(&lowered.job, last, plain, budget.exact_full),
         false => Spans::of_none(&lowered.job),
     };
+    let watched = outputs.has(Output::Telemetry);
+    let mut activity = watched.then(|| Activity::new(&lowered.job));
     let options = JobOptions {
         timeout: variant.training.spec.timeout,
         stop: Some(&budget.stop),
@@ -217,7 +227,7 @@ fn run_variant(
         rate,
         &trouble,
         options,
-        &mut spans,
+        &mut Both(&mut spans, activity.as_mut()),
     );
     let outcome = match outcome {
         Ok(outcome) => outcome,
@@ -233,10 +243,27 @@ fn run_variant(
         spans,
     )?;
     result.wall_ms = wall_ms;
+    let telemetry = activity.map(|activity| {
+        let taken = vec![Some(result.memory.total); variant.gpus.len()];
+        let wanted = Wanted {
+            topology,
+            gpus: &variant.gpus,
+            sample: outputs.sample(),
+            memory: &taken,
+        };
+        activity.telemetry(
+            wanted,
+            &rehearsed,
+            outcome.end,
+            |rank| vec![rank],
+            Vec::new(),
+        )
+    });
     result.causes = causes(variant, &lowered.job, &rehearsed, &outcome);
     Ok(VariantRun {
         outcome: TrainingOutcome::Ran(Box::new(result)),
         timeline: record_one.then_some(timeline),
+        telemetry: telemetry.transpose()?,
         counted: Some(count(variant, &lowered.job, &rehearsed, &outcome)),
         warnings: lowered.fallen_back,
     })

@@ -20,7 +20,7 @@ pub use communicator::{Actor, Exchange, Group, GroupRole, HowMoved, Movement, Tw
 pub use disturbed::{JobDisturbances, Undisturbed};
 pub use source::{Batch, Ended, Scripted, TaskSource, TimerId};
 pub use stream::StreamRole;
-pub use task::{BucketId, Kernels, Script, Tag, Task, TaskKind, Work};
+pub use task::{BucketId, Kernels, PeakShare, Script, Tag, Task, TaskKind, Work};
 pub use together::Together;
 pub use transfer::{TransferRoute, TransferRouteId};
 

@@ -147,17 +147,63 @@ pub struct Kernels {
     pub memory: Time,
     /// How many there are: each has to be started by the process.
     pub launches: u16,
+    /// What they do of what tensor cores could in that time, at their peak.
+    pub tensor: PeakShare,
+    /// What they move of what the GPU's memory could.
+    pub dram: PeakShare,
+}
+
+/// A part of a peak, in 65,535ths: small, for there are many tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct PeakShare(u16);
+
+impl PeakShare {
+    /// The nearest to this part; what is below 0 or above 1 is 0 or 1.
+    #[must_use]
+    pub fn new(part: f64) -> PeakShare {
+        PeakShare((part.clamp(0.0, 1.0) * f64::from(u16::MAX)).round() as u16)
+    }
+
+    /// From 0 to 1.
+    #[must_use]
+    pub fn part(self) -> f64 {
+        f64::from(self.0) / f64::from(u16::MAX)
+    }
 }
 
 impl AddAssign for Kernels {
     fn add_assign(&mut self, other: Kernels) {
+        let both = (*self, 1.0, other);
+        (self.tensor, self.dram) = (
+            weighted(both, |kernels| kernels.tensor),
+            weighted(both, |kernels| kernels.dram),
+        );
         self.compute += other.compute;
         self.memory += other.memory;
         self.launches = self.launches.saturating_add(other.launches);
     }
 }
 
+/// The share of kernels with others, or (with -1) without them.
+fn weighted(
+    (one, sign, other): (Kernels, f64, Kernels),
+    of: fn(Kernels) -> PeakShare,
+) -> PeakShare {
+    let time = |kernels: Kernels| kernels.time().picos() as f64;
+    let all = time(one) + sign * time(other);
+    if all <= 0.0 {
+        return PeakShare::default();
+    }
+    PeakShare::new((of(one).part() * time(one) + sign * of(other).part() * time(other)) / all)
+}
+
 impl Kernels {
+    /// What they take with all SMs.
+    #[must_use]
+    pub fn time(self) -> Time {
+        self.compute + self.memory
+    }
+
     /// Kernels that take so many times as long.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Kernels {
@@ -172,7 +218,10 @@ impl Kernels {
     /// What is left without some of them.
     #[must_use]
     pub fn without(self, part: Kernels) -> Kernels {
+        let rest = (self, -1.0, part);
         Kernels {
+            tensor: weighted(rest, |kernels| kernels.tensor),
+            dram: weighted(rest, |kernels| kernels.dram),
             compute: self.compute.saturating_sub(part.compute),
             memory: self.memory.saturating_sub(part.memory),
             launches: self.launches.saturating_sub(part.launches),

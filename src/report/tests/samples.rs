@@ -115,6 +115,7 @@ pub(crate) fn results(summary: Summary, timeline: Timeline, drawing: &str) -> Re
             timeline,
             topology_svg: drawing.to_owned(),
         },
+        telemetry: None,
     };
     Results {
         summary,

@@ -29,6 +29,7 @@ fn results(summary: &Summary, timelines: &[(&str, JobTimeline)]) -> Results {
     let record = |(name, timeline): &(&str, JobTimeline)| Record {
         variant: (*name).to_owned(),
         recorded: Recording::Training(timeline.clone()),
+        telemetry: None,
     };
     Results {
         summary: summary.clone(),

@@ -14,7 +14,7 @@
 use super::spec::Precision;
 use crate::kernel::{DataType, KernelLaw, Products, SmallKind};
 use crate::model::kernel::{GemmShape, Kernel, KernelKind, Part, Pass};
-use fabricsim_plan::job::Kernels;
+use fabricsim_plan::job::{Kernels, PeakShare};
 use fabricsim_topology::hardware::GpuModel;
 use fabricsim_topology::{Architecture, KernelModel};
 use fabricsim_units::Time;
@@ -30,6 +30,8 @@ pub struct Gpu {
     pub peak_of_precision: f64,
     /// Bytes per second of memory, in passes that have no law.
     pub memory: f64,
+    /// … at its peak.
+    pub memory_peak: f64,
     precision: Precision,
     products: ProductRates,
     /// Operations per second of attention.
@@ -116,6 +118,7 @@ impl Gpu {
             sms: model.sms.as_ref()?.value,
             peak,
             peak_of_precision,
+            memory_peak: model.memory_bandwidth.value.bytes_per_sec() as f64,
             memory: model.memory_bandwidth.value.bytes_per_sec() as f64
                 * kernels.memory_share.value,
             precision,
@@ -150,17 +153,33 @@ impl Gpu {
     #[must_use]
     pub fn time<'k>(&self, kernels: impl IntoIterator<Item = &'k Kernel>) -> Kernels {
         let (mut all, mut launches) = (Cost::default(), 0u16);
+        // Seconds at the peaks of tensor cores and of memory.
+        let (mut tensor, mut dram) = (0.0, 0.0);
         for kernel in kernels {
+            tensor += kernel.flops / self.peak_of(kernel);
+            dram += kernel.bytes / self.memory_peak;
             let cost = self.cost(kernel);
             all.compute += cost.compute;
             all.memory += cost.memory;
             launches = launches.saturating_add(1);
         }
         let time = |seconds: f64| Time::from_picos((seconds * 1e12).round() as u64);
+        let seconds = (all.compute + all.memory).max(f64::MIN_POSITIVE);
         Kernels {
             compute: time(all.compute),
             memory: time(all.memory),
             launches,
+            tensor: PeakShare::new(tensor / seconds),
+            dram: PeakShare::new(dram / seconds),
+        }
+    }
+
+    /// Operations per second of tensor cores at their peak, in a kernel's precision.
+    fn peak_of(&self, kernel: &Kernel) -> f64 {
+        match kernel.kind {
+            KernelKind::Attention => self.peak,
+            _ if in_half(kernel) => self.peak,
+            _ => self.peak_of_precision,
         }
     }
 

@@ -12,7 +12,7 @@ use super::step::{StepWriter, filling};
 use crate::exchanges::Operation;
 use fabricsim_collective::Collective;
 use fabricsim_nccl::{Algorithm, Forced};
-use fabricsim_plan::job::{BucketId, Kernels, TaskId, TaskKind};
+use fabricsim_plan::job::{BucketId, Kernels, PeakShare, TaskId, TaskKind};
 use fabricsim_units::{Bytes, Time};
 use std::collections::VecDeque;
 
@@ -152,11 +152,13 @@ impl StepWriter<'_, '_, '_> {
             && self.writer.has(Slot::Data)
         {
             let width = u64::from(self.training.gradient_bytes());
-            let memory = self.costs.gpu.memory;
+            let gpu = &self.costs.gpu;
+            let (memory, share) = (gpu.memory, PeakShare::new(gpu.memory / gpu.memory_peak));
             let passes = |count: f64, bytes: u64| Kernels {
-                compute: Time::ZERO,
                 memory: Time::from_picos((count * bytes as f64 / memory * 1e12) as u64),
                 launches: 2,
+                dram: share,
+                ..Kernels::default()
             };
             // What the communication hook does before and after, taken together.
             let hook = match ddp.compression {

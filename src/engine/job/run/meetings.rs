@@ -3,7 +3,7 @@
 use super::{Due, Event, Run};
 use crate::job::contention::Flow;
 use crate::job::state::{Going, Phase};
-use crate::job::{JobError, JobProbe, Waiting};
+use crate::job::{Flowing, JobError, JobProbe, Moved, Waiting};
 use fabricsim_plan::job::{ActorId, ExchangeId, GroupId, StreamId};
 use fabricsim_units::{Bytes, Time};
 use std::cmp::Reverse;
@@ -105,18 +105,47 @@ impl Run<'_> {
             })
         });
         let (over, turns) = (going.phase, going.turns);
+        let (begun, since, left) = (going.begun, going.since, going.left);
         if let Some((phase, whole)) = next {
             (going.phase, going.left) = (phase, whole.picos() as f64);
             (going.since, going.speed) = (self.now, 0.0);
         }
         if over == Phase::Moving {
             self.contention.stop(Flow::Group(group));
+            self.show_rest(exchange, (since, left));
+        } else if next.is_none() && over == Phase::Before {
+            self.show_whole(exchange, begun);
         }
         match next {
             Some((Phase::Moving, _)) => self.contention.start(group, exchange, turns),
             Some(_) => self.go_on(group, turns),
             None => self.end_group(group, probe),
         }
+    }
+
+    /// What was left of an operation's bytes has moved since then.
+    fn show_rest(&mut self, exchange: ExchangeId, (since, left): (Time, f64)) {
+        let whole = self.contention.parts(exchange).moving.picos() as f64;
+        let part = if whole > 0.0 { left / whole } else { 1.0 };
+        self.show(Flowing::Exchange(exchange), since, part);
+    }
+
+    /// All bytes of an operation that meets no other have moved: in the middle of its time, as those
+    /// of operations that do.
+    fn show_whole(&mut self, exchange: ExchangeId, begun: Time) {
+        let Some(shown) = &mut self.shown else {
+            return;
+        };
+        let parts = self.contention.parts(exchange);
+        let all = (parts.before + parts.moving + parts.after).picos().max(1) as f64;
+        let took = self.now.saturating_sub(begun).picos() as f64;
+        let at = |time: Time| begun + Time::from_picos((took * time.picos() as f64 / all) as u64);
+        shown.push(Moved {
+            what: Flowing::Exchange(exchange),
+            from: at(parts.before),
+            to: at(parts.before + parts.moving),
+            part: 1.0,
+        });
     }
 
     /// A phase of a group's operation goes on at this part of its full speed.
@@ -127,7 +156,9 @@ impl Run<'_> {
             return;
         };
         let gone = now.saturating_sub(going.since).picos() as f64 * going.speed;
-        going.left = (going.left - gone).max(0.0);
+        let gone = gone.min(going.left);
+        let moves = (going.phase == Phase::Moving).then_some((state.exchange, going.since));
+        going.left -= gone;
         going.since = now;
         going.speed = speed;
         state.version += 1;
@@ -135,6 +166,10 @@ impl Run<'_> {
             let rest = Time::from_picos((going.left / speed).round() as u64);
             let event = Event::Group(group, state.version);
             self.events.push(Due::new(now + rest, event));
+        }
+        if let Some((Some(exchange), since)) = moves {
+            let whole = self.contention.parts(exchange).moving.picos().max(1) as f64;
+            self.show(Flowing::Exchange(exchange), since, gone / whole);
         }
     }
 

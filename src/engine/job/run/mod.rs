@@ -11,7 +11,7 @@ use super::contention::{Contention, Flow};
 use super::outline::Outline;
 use super::rehearse::Rehearsed;
 use super::state::{ActorState, GroupState, Kind};
-use super::{JobError, JobOutcome, JobProbe, Ledger, Traffic};
+use super::{Flowing, JobError, JobOutcome, JobProbe, Ledger, Moved, Traffic};
 use fabricsim_budget::Stop;
 use fabricsim_plan::job::{
     ActorId, Batch, Ended, GroupId, Job, JobDisturbances, Scripted, StreamId, TaskSource, TimerId,
@@ -117,6 +117,8 @@ struct Run<'j> {
     transfers: Transfers,
     /// By route.
     moved: Vec<Traffic>,
+    /// Bytes that moved and were not shown to the probe yet; `None` if it does not want to see them.
+    shown: Option<Vec<Moved>>,
     /// Whether the source is to be asked when tasks end.
     asks: bool,
     /// What it is to be told.
@@ -186,6 +188,7 @@ pub fn run_source(
     assert!((1..=64).contains(&streams), "a job has 1 to 64 streams");
     let contention = Contention::new(job, rehearsed, &rate, disturbances);
     let mut run = Run::new(job, rehearsed, contention, disturbances, options);
+    run.shown = probe.sees_bytes().then(Vec::new);
     run.begin(source)?;
     run.watch_links();
     run.instant(source)?;
@@ -206,6 +209,9 @@ pub fn run_source(
             run.handle(event, probe)?;
         }
         run.instant(source)?;
+        for moved in run.shown.iter_mut().flat_map(|shown| shown.drain(..)) {
+            probe.moved(moved);
+        }
         run.mark_last_step();
     }
     run.finish()
@@ -245,6 +251,7 @@ impl<'j> Run<'j> {
                 .collect(),
             transfers: Transfers::default(),
             moved: traffic(job.transfer_routes.len()),
+            shown: None,
             asks: false,
             ended: Vec::new(),
             fired: Vec::new(),
@@ -261,6 +268,19 @@ impl<'j> Run<'j> {
 }
 
 impl Run<'_> {
+    /// Bytes moved until now, for who looks.
+    fn show(&mut self, what: Flowing, from: Time, part: f64) {
+        if let (Some(shown), true) = (&mut self.shown, part > 0.0) {
+            let to = self.now;
+            shown.push(Moved {
+                what,
+                from,
+                to,
+                part,
+            });
+        }
+    }
+
     fn touch(&mut self, actor: ActorId) {
         let state = &mut self.actors[actor.0 as usize];
         if !state.touched {

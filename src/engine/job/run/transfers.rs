@@ -1,9 +1,9 @@
 //! Transfers: bytes that flow over links, each at its share of them.
 
 use super::{Due, Event, Run};
-use crate::job::JobProbe;
 use crate::job::contention::Flow;
 use crate::job::state::Phase;
+use crate::job::{Flowing, JobProbe};
 use fabricsim_plan::job::{ActorId, StreamId, TransferRoute, TransferRouteId};
 use fabricsim_units::{Bytes, Time};
 
@@ -24,6 +24,12 @@ pub(super) struct Moving {
     speed: f64,
     /// An event that was foreseen with another version is void.
     version: u32,
+}
+
+impl Moving {
+    fn what(&self) -> Flowing {
+        Flowing::Transfer(self.route, self.bytes)
+    }
 }
 
 /// Transfers that are under way, in slots that are used again.
@@ -114,6 +120,8 @@ impl Run<'_> {
         let moving = *moving;
         if moving.phase == Phase::Moving {
             self.contention.stop(Flow::Transfer(slot));
+            let part = moving.left / moving.bytes.get().max(1) as f64;
+            self.show(moving.what(), moving.since, part);
         }
         self.transfers.slots[slot as usize] = None;
         self.transfers.free.push(slot);
@@ -141,7 +149,10 @@ impl Run<'_> {
             return;
         };
         let gone = now.saturating_sub(moving.since).seconds() * moving.speed;
-        moving.left = (moving.left - gone).max(0.0);
+        let gone = gone.min(moving.left);
+        let part = gone / moving.bytes.get().max(1) as f64;
+        let shown = (moving.what(), moving.since, part);
+        moving.left -= gone;
         moving.since = now;
         moving.speed = speed;
         self.transfers.versions = self.transfers.versions.wrapping_add(1);
@@ -151,6 +162,7 @@ impl Run<'_> {
             let at = now + flows(moving.left, speed);
             self.events.push(Due::new(at, event));
         }
+        self.show(shown.0, shown.1, shown.2);
     }
 }
 

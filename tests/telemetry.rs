@@ -1,0 +1,178 @@
+//! Series of monitoring, against what the same run says of its links and kernels otherwise.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use fabricsim::budget::Budget;
+use fabricsim::experiment::{self, Silent, parse, validate};
+use fabricsim::report::telemetry::{Field, Telemetry};
+use fabricsim::report::training::{ShareKind, ran};
+use fabricsim::report::{Output, Outputs, Recording, Results, write_results};
+use fabricsim::units::Time;
+use std::fs;
+use std::path::Path;
+
+fn run(text: &str, sample: Option<Time>) -> (Results, Outputs) {
+    let job = validate(parse(text, "t", &[]).unwrap(), Path::new("")).unwrap();
+    let outputs = Outputs::of([Output::Telemetry, Output::Links]).sampled(sample);
+    let results = experiment::run(&job, &Budget::default(), &outputs, &mut Silent).unwrap();
+    (results, outputs)
+}
+
+/// The integral of a field over a run, of one GPU.
+fn integral(telemetry: &Telemetry, gpu: usize, field: Field) -> f64 {
+    let values = telemetry.gpus[gpu].fields[&field].iter().enumerate();
+    let each = values.map(|(index, value)| {
+        let (start, end) = telemetry.span(index);
+        value * end.saturating_sub(start).seconds()
+    });
+    each.sum()
+}
+
+fn near(a: f64, b: f64, part: f64) {
+    assert!((a - b).abs() <= part * b.abs(), "{a} is not {b}");
+}
+
+/// The rows of a CSV file.
+fn rows(path: &Path) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(path).unwrap();
+    let rows = text.lines().skip(1);
+    rows.map(|row| row.split(',').map(str::to_owned).collect())
+        .collect()
+}
+
+#[test]
+fn series_of_a_collective_sum_up_to_what_its_links_carried() {
+    // Other bins than those of links.csv, and its default.
+    for sample in [None, Some(Time::from_picos(7_777_777))] {
+        let text = r#"{"name": "t", "topology": {"name": "dgx-h100"}, "nodes": 2,
+            "job": {"collective": {"name": "all-reduce", "sizes": {"list": ["1MiB"]}}}}"#;
+        let (results, outputs) = run(text, sample);
+        let telemetry = results.records[0].telemetry.as_ref().unwrap();
+        assert_eq!((telemetry.gpus.len(), telemetry.ports.len()), (16, 16));
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("run");
+        write_results(&target, &results, &outputs).unwrap();
+        let links = rows(&target.join("links.csv"));
+        let carried = |family: &str, end: usize, device: &str| -> f64 {
+            let of = links.iter().filter(|row| {
+                let ends: Vec<&str> = row[0].split(" > ").collect();
+                row[1] == family && ends[end] == device
+            });
+            of.map(|row| row[4].parse::<f64>().unwrap()).sum()
+        };
+        for (index, gpu) in telemetry.gpus.iter().enumerate() {
+            let device = format!("{}/gpu{}", gpu.host, gpu.gpu);
+            for (field, family, end) in [
+                (Field::NvlinkTx, "NVLink", 0),
+                (Field::NvlinkRx, "NVLink", 1),
+                (Field::PcieTx, "PCIe", 0),
+                (Field::PcieRx, "PCIe", 1),
+            ] {
+                // The file has bytes to three decimals.
+                let sum = integral(telemetry, index, field);
+                near(sum, carried(family, end, &device), 1e-6);
+            }
+        }
+        let out: f64 = telemetry.ports.iter().flat_map(|p| &p.transmitted).sum();
+        let all: f64 = links
+            .iter()
+            .filter(|row| row[1] == "network" && row[0].starts_with("node"))
+            .map(|row| row[4].parse::<f64>().unwrap())
+            .sum();
+        near(out, all, 1e-6);
+        // Counters end with what went out.
+        let last = rows(&target.join("telemetry.csv")).pop().unwrap();
+        let port = telemetry.ports.last().unwrap();
+        assert_eq!(last[2..6], ["node1", "", "mlx5_11", "1"]);
+        let counted: f64 = last[last.len() - 2].parse().unwrap();
+        near(counted, port.transmitted.iter().sum(), 1e-6);
+        let prom = fs::read_to_string(target.join("telemetry.prom")).unwrap();
+        assert!(prom.ends_with("# EOF\n"));
+        let first = r#"DCGM_FI_PROF_NVLINK_TX_BYTES{gpu="0",Hostname="node0"} 0 "#;
+        assert!(prom.contains(first), "{}", &prom[..400]);
+        // One thread block a channel.
+        let Recording::Collective { timeline, .. } = &results.records[0].recorded else {
+            panic!("a collective")
+        };
+        let active = telemetry.gpus[0].fields[&Field::SmActive].iter();
+        let row = results.summary.collectives().next().unwrap().result.rows[0].clone();
+        let most = active.copied().fold(0.0, f64::max);
+        near(most, f64::from(row.channels) / 132.0, 1e-6);
+        assert_eq!(telemetry.end, timeline.end);
+    }
+}
+
+#[test]
+fn series_of_training_are_its_collectives_kernels_and_energy() {
+    // Rings of eight GPUs: each sends 2 · 7/8 of what is reduced.
+    let text = r#"{"name": "t", "topology": {"name": "dgx-h100"}, "environment": {"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple"},
+        "job": {"training": {"model": {"shape": {"layers": 4, "hidden": 2048, "heads": 16,
+            "ffn": 8192, "vocabulary": 512, "sequence": 512}},
+            "global_batch": 16, "steps": 2}}}"#;
+    let (results, _) = run(text, None);
+    let telemetry = results.records[0].telemetry.as_ref().unwrap();
+    let ran = ran(&results.summary.variants[0]).unwrap();
+    let all_reduces = ran.collectives.iter();
+    let bytes: f64 = all_reduces
+        .inspect(|of| assert!(of.what.starts_with("all-reduce"), "{} {}", of.what, of.how))
+        .map(|of| f64::from(of.count) * of.bytes.get() as f64)
+        .sum();
+    for gpu in 0..8 {
+        for field in [Field::NvlinkTx, Field::NvlinkRx] {
+            near(integral(telemetry, gpu, field), bytes * 14.0 / 8.0, 1e-6);
+        }
+    }
+    let seconds: f64 = ran.steps_s.iter().sum();
+    near(telemetry.end.seconds(), seconds, 1e-9);
+    // Power is between 142 and 700 W by the time of kernels, as the energy of a step is.
+    let compute = ran
+        .time
+        .iter()
+        .filter(|share| share.kind == ShareKind::Compute);
+    let share: f64 = compute.map(|share| share.share).sum();
+    let power = integral(telemetry, 0, Field::Power) / seconds;
+    near(power, 142.0 + (700.0 - 142.0) * share, 1e-3);
+    // Operations of attention are counted once where they are masked, so that tensor cores do a little
+    // less than HFU says, and never more.
+    let tensor = integral(telemetry, 0, Field::TensorActive) / seconds;
+    assert!(
+        tensor < ran.hfu && tensor > 0.9 * ran.hfu,
+        "{tensor} {}",
+        ran.hfu
+    );
+    let used = telemetry.gpus[3].fields[&Field::FbUsed][0];
+    near(
+        used,
+        ran.memory.total.get() as f64 / f64::from(1 << 20),
+        1e-9,
+    );
+}
+
+#[test]
+fn transfers_of_serving_are_seen_and_what_is_not_known_is_said() {
+    let (scenario, folder) =
+        experiment::catalogue::find(Path::new("handover-storm"), &["variants=[]".to_owned()])
+            .unwrap();
+    let job = validate(scenario, &folder).unwrap();
+    let outputs = Outputs::of([Output::Telemetry]);
+    let results = experiment::run(&job, &Budget::default(), &outputs, &mut Silent).unwrap();
+    let telemetry = results.records[0].telemetry.as_ref().unwrap();
+    assert!(!telemetry.gpus[0].fields.contains_key(&Field::NvlinkTx));
+    let said = results.summary.warnings.join("\n");
+    assert!(said.contains("No DCGM_FI_PROF_NVLINK_TX_BYTES"), "{said}");
+    let out: f64 = telemetry.ports.iter().flat_map(|p| &p.transmitted).sum();
+    let arrived: f64 = telemetry.ports.iter().flat_map(|p| &p.received).sum();
+    assert!(out > 0.0);
+    near(out, arrived, 1e-9);
+}
+
+#[test]
+fn samples_beyond_any_use_are_refused_with_what_would_do() {
+    let text = r#"{"name": "t", "topology": {"name": "dgx-h100"},
+        "job": {"collective": {"name": "all-reduce", "sizes": {"list": ["1MiB"]}}}}"#;
+    let job = validate(parse(text, "t", &[]).unwrap(), Path::new("")).unwrap();
+    let outputs = Outputs::of([Output::Telemetry]).sampled(Some(Time::from_picos(1)));
+    let refused = experiment::run(&job, &Budget::default(), &outputs, &mut Silent);
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("--sample: a sample each 1.00 ps"), "{error}");
+    assert!(error.contains("or more"), "{error}");
+}
