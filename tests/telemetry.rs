@@ -176,3 +176,62 @@ fn samples_beyond_any_use_are_refused_with_what_would_do() {
     assert!(error.contains("--sample: a sample each 1.00 ps"), "{error}");
     assert!(error.contains("or more"), "{error}");
 }
+
+/// What `compare RUN FILE` says, as JSON.
+fn beside(folder: &Path, file: &str) -> std::process::Output {
+    let command = env!("CARGO_BIN_EXE_fabricsim");
+    let mut command = std::process::Command::new(command);
+    command
+        .args(["compare", "run", file, "--json"])
+        .current_dir(folder);
+    command.output().unwrap()
+}
+
+#[test]
+fn a_series_beside_itself_is_as_much_and_bad_files_are_refused() {
+    let text = r#"{"name": "t", "topology": {"name": "dgx-h100"}, "nodes": 2,
+        "job": {"collective": {"name": "all-reduce", "sizes": {"list": ["64KiB"]}}}}"#;
+    let (results, outputs) = run(text, None);
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    write_results(&at.join("run"), &results, &outputs).unwrap();
+    let output = beside(at, "run/telemetry.csv");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = document["metrics"].as_array().unwrap();
+    assert_eq!(rows.len(), 12);
+    for row in rows {
+        for ratio in ["mean_ratio", "peak_ratio"] {
+            // Tensor cores do nothing.
+            let nothing = row["metric"] == "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE";
+            let expected = if nothing {
+                serde_json::Value::Null
+            } else {
+                1.0.into()
+            };
+            assert_eq!(row[ratio], expected, "{row}");
+        }
+    }
+    let answer = document["answer"].as_str().unwrap();
+    assert!(
+        answer.starts_with("1.00 × the measured mean of DCGM_FI_PROF_NVLINK_TX"),
+        "{answer}"
+    );
+    // As dcgmi prints it: idle, busy for two samples, idle again.
+    let lines: String = [0.0, 0.0, 0.05, 0.05, 0.0]
+        .iter()
+        .map(|value| format!("GPU 0  {value}\n"))
+        .collect();
+    fs::write(at.join("dmon.txt"), format!("#Entity SMACT\nID\n{lines}")).unwrap();
+    let output = beside(at, "dmon.txt");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of = |what: &str| document["metrics"][0][what].as_f64().unwrap();
+    near(of("measured_mean"), 0.05, 1e-9);
+    near(of("mean_ratio"), of("simulated_mean") / 0.05, 1e-9);
+    assert_eq!(document["measured"]["busy_from_us"], 2e6);
+    assert_eq!(document["measured"]["busy_us"], 2e6);
+    fs::write(at.join("bad.csv"), "time,DCGM_FI_DEV_POWER_USAGE\n1,much\n").unwrap();
+    let output = beside(at, "bad.csv");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success());
+    assert!(error.contains("`bad.csv`, line 2: found `much`"), "{error}");
+}

@@ -13,18 +13,21 @@ use fabricsim_experiment::{
 };
 use fabricsim_report::cards::{Card, cards_json, cards_text};
 use fabricsim_report::comparison::{comparison_json, variants_text};
+use fabricsim_report::telemetry::{Beside, read_series};
 use fabricsim_report::{
     Outputs, Results, Summary, check_target, page_of, points_csv, read_summary, write_file,
     write_results,
 };
-use fabricsim_units::Bytes;
+use fabricsim_units::{Bytes, Time};
 use std::path::{Path, PathBuf};
 
 /// Sets a job on several machines, variants of a scenario, or earlier runs beside each other.
 ///
 /// Each WHAT is, in this order: a folder of an earlier run, a collective, a scenario's file, the
 /// name of a shipped scenario. A collective or a scenario runs on every machine of `-t`; a scenario
-/// alone is run with its own variants. Without any WHAT the machines themselves are compared.
+/// alone is run with its own variants. The folder of a run with `--outputs telemetry` and a file of
+/// measured series (telemetry.csv, a CSV of a range query of Prometheus, the output of `dcgmi dmon`)
+/// are set beside each other. Without any WHAT the machines themselves are compared.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Earlier runs, a collective or a scenario
@@ -66,6 +69,9 @@ pub(super) struct Args {
     /// The seed of every random choice [default: 0, or the scenario's own]
     #[arg(long)]
     seed: Option<u64>,
+    /// From one sample to the next of `dcgmi dmon`, which prints no times (its -d) [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = super::run::sample)]
+    sample: Option<Time>,
     #[command(flatten)]
     budget: BudgetArgs,
     /// Prints one JSON document
@@ -74,14 +80,16 @@ pub(super) struct Args {
     /// Prints the points as CSV
     #[arg(long)]
     csv: bool,
-    /// Also writes a page (.html), the document (.json), the points (.csv) or a folder of results
-    #[arg(short, long, value_name = "FILE|DIR", value_parser = output::file_ending_in(&["html", "json", "csv"]))]
+    /// Also writes a page (.html), the document (.json), the points (.csv) or a folder of results; of
+    /// series a plot (.svg) or the document
+    #[arg(short, long, value_name = "FILE|DIR", value_parser = output::file_ending_in(&["html", "json", "csv", "svg"]))]
     output: Option<PathBuf>,
 }
 
 /// What a WHAT names.
 enum Named {
     Run(PathBuf),
+    Series(PathBuf),
     Collective(Collective),
     Scenario(PathBuf),
 }
@@ -90,12 +98,27 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let mut runs = Vec::new();
     let mut collectives = Vec::new();
     let mut scenarios = Vec::new();
+    let mut series = Vec::new();
     for what in &args.what {
         match named(what)? {
+            Named::Series(path) => series.push(path),
             Named::Run(folder) => runs.push((what.clone(), folder)),
             Named::Collective(collective) => collectives.push(collective),
             Named::Scenario(path) => scenarios.push(path),
         }
+    }
+    if let Some(measured) = series.first() {
+        return match (
+            runs.as_slice(),
+            series.len() + scenarios.len() + collectives.len(),
+        ) {
+            ([(_, run)], 1) => series_beside(args, quiet, run, measured),
+            _ => Err(CliError::Usage(format!(
+                "{}: expected the folder of one run beside one file of series, as in `compare RUN {}`",
+                args.what.join(", "),
+                measured.display()
+            ))),
+        };
     }
     match (
         runs.as_slice(),
@@ -145,8 +168,54 @@ fn named(what: &str) -> Result<Named, CliError> {
              move it"
         ))),
         Some(collective) => Ok(Named::Collective(collective)),
+        None if is_series(path) => Ok(Named::Series(path.to_owned())),
         None => Ok(Named::Scenario(path.to_owned())),
     }
+}
+
+/// Whether a path is a file of series of monitoring: not JSON, which a scenario is.
+fn is_series(path: &Path) -> bool {
+    let endings = ["csv", "txt", "log", "out"];
+    let ending = output::ending(path);
+    path.is_file() && ending.is_some_and(|ending| endings.contains(&ending.as_str()))
+}
+
+/// A run's series beside a measured one.
+fn series_beside(args: &Args, quiet: bool, run: &Path, measured: &Path) -> Result<(), CliError> {
+    let own = run.join("telemetry.csv");
+    if !own.is_file() {
+        return Err(CliError::Usage(format!(
+            "{} has no telemetry.csv: expected the folder of `fabricsim run … --outputs telemetry`",
+            run.display()
+        )));
+    }
+    let each = args
+        .sample
+        .unwrap_or(Time::from_micros(1_000_000))
+        .seconds();
+    let simulated = read_series(&own, each)?;
+    let other = read_series(measured, each)?;
+    let files = [own.display().to_string(), measured.display().to_string()];
+    let beside = Beside::new((&files[0], &simulated), (&files[1], &other))?;
+    if let Some(path) = &args.output {
+        match output::ending(path).as_deref() {
+            Some("svg") => write_file(path, beside.svg().as_bytes())?,
+            Some("json") => write_file(path, beside.json()?.as_bytes())?,
+            _ => {
+                return Err(CliError::Usage(format!(
+                    "-o {}: series are written as .svg or .json",
+                    path.display()
+                )));
+            }
+        }
+    }
+    if args.json {
+        return Ok(terminal::print(&beside.json()?)?);
+    }
+    if quiet {
+        return Ok(());
+    }
+    Ok(terminal::print(&beside.text())?)
 }
 
 impl Args {
@@ -319,6 +388,12 @@ fn finish(args: &Args, quiet: bool, mut results: Results) -> Result<(), CliError
             Some("html") => write_file(path, page_of(summary, &results)?.as_bytes())?,
             Some("json") => write_file(path, json()?.as_bytes())?,
             Some("csv") => write_file(path, points_csv(summary)?.as_bytes())?,
+            Some("svg") => {
+                return Err(CliError::Usage(format!(
+                    "-o {}: only series are written as .svg; expected .html, .json, .csv or a folder",
+                    path.display()
+                )));
+            }
             _ => {
                 check_target(path)?;
                 write_results(path, &results, &Outputs::default())?;

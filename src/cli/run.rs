@@ -104,7 +104,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
 }
 
 /// The time from one sample to the next.
-fn sample(text: &str) -> Result<Time, String> {
+pub(super) fn sample(text: &str) -> Result<Time, String> {
     match text.parse::<Time>() {
         Ok(Time::ZERO) => Err("expected more than 0, such as 1ms".into()),
         Ok(time) => Ok(time),

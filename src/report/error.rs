@@ -141,6 +141,28 @@ pub enum ReportError {
         /// What went wrong.
         source: serde_json::Error,
     },
+    /// A file of series that cannot be read.
+    #[error("`{}`, line {line}: found {found}; expected {expected}", path.display())]
+    Series {
+        /// The file.
+        path: PathBuf,
+        /// The line in it, from 1.
+        line: u64,
+        /// What is there.
+        found: String,
+        /// What belongs there.
+        expected: String,
+    },
+    /// Series that cannot be set beside each other.
+    #[error("the series {what}: simulated are {simulated}; measured are {measured}")]
+    Apart {
+        /// Why not.
+        what: String,
+        /// Metrics of one.
+        simulated: String,
+        /// Metrics of the other.
+        measured: String,
+    },
     /// Rows could not be written as CSV.
     #[error("cannot write {what} as CSV: {source}")]
     Csv {
@@ -166,7 +188,9 @@ impl ReportError {
             | ReportError::AnotherSweep { .. }
             | ReportError::Busy { .. }
             | ReportError::Overlap { .. }
-            | ReportError::MissingPoints { .. } => true,
+            | ReportError::MissingPoints { .. }
+            | ReportError::Series { .. }
+            | ReportError::Apart { .. } => true,
             ReportError::Io { .. }
             | ReportError::Stranded { .. }
             | ReportError::NotFinite { .. }

@@ -1,10 +1,15 @@
 //! Series of a run under the names that monitoring has for them: DCGM's fields for GPUs, as
 //! dcgm-exporter gives them out, and node_exporter's counters for ports of InfiniBand.
 
+mod beside;
 mod csv;
 mod draw;
 mod open_metrics;
 mod panels;
+mod read;
+
+pub use beside::{Beside, MetricRow, Side};
+pub use read::{Mean, Metric, Series, read_series};
 
 pub(super) use csv::write_csv;
 pub(super) use draw::svg;

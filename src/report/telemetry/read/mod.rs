@@ -1,0 +1,213 @@
+//! Series from files: our own, those of a range query of Prometheus as CSV, and what `dcgmi dmon`
+//! prints.
+
+mod clock;
+mod dmon;
+mod own;
+mod range;
+
+use super::{Field, PORT_COUNTERS};
+use crate::ReportError;
+use crate::numbers::trimmed;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// A field of GPUs.
+    Gpu(Field),
+    /// Bytes a second out of a port.
+    PortOut,
+    /// Bytes a second into one.
+    PortIn,
+}
+
+impl Metric {
+    /// As exporters name it; counters of ports are compared as rates.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Metric::Gpu(field) => field.name(),
+            Metric::PortOut => PORT_COUNTERS[0],
+            Metric::PortIn => PORT_COUNTERS[1],
+        }
+    }
+
+    /// The metric of that name.
+    fn named(name: &str) -> Option<Metric> {
+        let fields = Field::ALL.into_iter().map(Metric::Gpu);
+        let mut all = fields.chain([Metric::PortOut, Metric::PortIn]);
+        all.find(|metric| metric.name() == name)
+    }
+}
+
+/// The mean of all GPUs, or ports, over a while.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mean {
+    /// From, in seconds of the file's clock.
+    pub start: f64,
+    /// To.
+    pub end: f64,
+    /// The mean.
+    pub value: f64,
+}
+
+/// What a file has.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Series {
+    /// The file's form: `dcgmi dmon`.
+    pub form: &'static str,
+    /// The means of each metric, in order of time.
+    pub metrics: BTreeMap<Metric, Vec<Mean>>,
+    /// Metrics that no run has.
+    pub unknown: Vec<String>,
+}
+
+/// A value of one GPU or port at a time.
+#[derive(Debug, Clone)]
+struct Point {
+    metric: Metric,
+    entity: String,
+    /// Seconds of the file's clock; a value is of the time before it.
+    at: f64,
+    /// When that time began, where the file says it.
+    since: Option<f64>,
+    value: f64,
+}
+
+/// Something in a file that cannot be read.
+struct Wrong {
+    line: u64,
+    found: String,
+    expected: String,
+}
+
+impl Wrong {
+    fn new(line: u64, found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Wrong {
+            line,
+            found: found.into(),
+            expected: expected.into(),
+        }
+    }
+}
+
+/// Reads series. `each` is the time from sample to sample of a file that has none (`dcgmi dmon`), in
+/// seconds.
+///
+/// # Errors
+/// A file that cannot be read, or is of no known form; a column or a value that makes no sense.
+pub fn read_series(path: &Path, each: f64) -> Result<Series, ReportError> {
+    let text = std::fs::read_to_string(path).map_err(ReportError::io("read", path))?;
+    series_of(&text, each).map_err(|wrong| ReportError::Series {
+        path: path.to_owned(),
+        line: wrong.line,
+        found: wrong.found,
+        expected: wrong.expected,
+    })
+}
+
+fn series_of(text: &str, each: f64) -> Result<Series, Wrong> {
+    let first = text.lines().find(|line| !line.trim().is_empty());
+    let Some(first) = first else {
+        return Err(Wrong::new(1, "nothing", FORMS));
+    };
+    let mut unknown: Vec<String> = Vec::new();
+    let (form, points) = if first.trim_start().starts_with('#') {
+        ("dcgmi dmon", dmon::points(text, each)?)
+    } else if first.starts_with("start_us,") {
+        ("fabricsim", own::points(text)?)
+    } else {
+        ("Prometheus", range::points(text, &mut unknown)?)
+    };
+    unknown.sort();
+    unknown.dedup();
+    let metrics = means(points);
+    if metrics.is_empty() {
+        return Err(Wrong::new(1, "no series that a run has", METRICS));
+    }
+    Ok(Series {
+        form,
+        metrics,
+        unknown,
+    })
+}
+
+const FORMS: &str =
+    "telemetry.csv of a run, a CSV of a range query of Prometheus, or the output of `dcgmi dmon`";
+const METRICS: &str = "a field of DCGM such as DCGM_FI_PROF_NVLINK_TX_BYTES, or node_infiniband_port_data_transmitted_bytes_total";
+
+/// The mean over all GPUs or ports at each time.
+fn means(points: Vec<Point>) -> BTreeMap<Metric, Vec<Mean>> {
+    let mut of_entity: BTreeMap<(Metric, String), Vec<Point>> = BTreeMap::new();
+    for point in points {
+        let key = (point.metric, point.entity.clone());
+        of_entity.entry(key).or_default().push(point);
+    }
+    // By time, which has an order as text of whole nanoseconds.
+    let mut sums: BTreeMap<(Metric, i64), (Mean, u32)> = BTreeMap::new();
+    for ((metric, _), mut points) in of_entity {
+        points.sort_by(|a, b| a.at.total_cmp(&b.at));
+        let counts = matches!(metric, Metric::PortOut | Metric::PortIn);
+        for (index, point) in points.iter().enumerate() {
+            let before = index.checked_sub(1).and_then(|before| points.get(before));
+            let next = points.get(index + 1);
+            let since = point.since.or(before.map(|before| before.at));
+            // Of the first one the time is not known: as long as the next one's.
+            let since = since.or(next.map(|next| point.at - (next.at - point.at)));
+            let start = since.unwrap_or(point.at);
+            let value = match (counts, before) {
+                (false, _) => point.value,
+                // A counter that was reset begins again.
+                (true, Some(before)) if before.value <= point.value => {
+                    (point.value - before.value) / (point.at - start).max(1e-12)
+                }
+                // Our own counters begin with the run.
+                (true, None) if point.since.is_some() => {
+                    point.value / (point.at - start).max(1e-12)
+                }
+                (true, _) => continue,
+            };
+            let key = (metric, (point.at * 1e9).round() as i64);
+            let mean = Mean {
+                start,
+                end: point.at,
+                value: 0.0,
+            };
+            let (sum, count) = sums.entry(key).or_insert((mean, 0));
+            sum.value += value;
+            *count += 1;
+        }
+    }
+    let mut metrics: BTreeMap<Metric, Vec<Mean>> = BTreeMap::new();
+    for ((metric, _), (sum, count)) in sums {
+        metrics.entry(metric).or_default().push(Mean {
+            value: sum.value / f64::from(count),
+            ..sum
+        });
+    }
+    metrics
+}
+
+/// A number of a cell.
+fn number(line: u64, column: &str, text: &str) -> Result<f64, Wrong> {
+    let value: Option<f64> = text.trim().parse().ok();
+    value.filter(|value| value.is_finite()).ok_or_else(|| {
+        let shown: String = text.trim().chars().take(40).collect();
+        Wrong::new(
+            line,
+            format!("`{shown}` in column {column}"),
+            format!("a number such as {}", trimmed(12.5, 1)),
+        )
+    })
+}
+
+/// Whether it looks like a metric of an exporter, though no run has it.
+fn is_exported(name: &str) -> bool {
+    let prefixes = ["DCGM_FI_", "DCGM_EXP_", "node_"];
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests;
