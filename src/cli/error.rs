@@ -80,6 +80,11 @@ pub enum CliError {
         "none of the {0} tables could be predicted; what was skipped and why stands in the output"
     )]
     NothingPredicted(usize),
+    /// Claims whose commands failed; how many.
+    #[error(
+        "{0} claims have no verdict, for a command failed or a figure is not there; the output says why"
+    )]
+    ClaimsFailed(usize),
     /// Slurm refuses, or tasks of a job array did not end well; all of it, for people.
     #[error("{0}")]
     Slurm(String),
@@ -115,7 +120,8 @@ impl CliError {
             | CliError::NothingFits
             | CliError::NoLayout
             | CliError::NoPointDone(_)
-            | CliError::NothingPredicted(_) => 1,
+            | CliError::NothingPredicted(_)
+            | CliError::ClaimsFailed(_) => 1,
             CliError::Report(error) if error.is_usage() => 2,
             CliError::Report(_)
             | CliError::Stdout(_)

@@ -2,6 +2,7 @@
 
 mod answered;
 mod budget;
+mod claims;
 mod collective;
 mod communicator;
 mod compare;

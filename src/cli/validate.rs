@@ -1,7 +1,7 @@
 //! `fabricsim validate`: predictions beside published measurements.
 
 use super::budget::BudgetArgs;
-use super::{CliError, output, terminal};
+use super::{CliError, claims, output, terminal};
 use fabricsim_calibration::{
     KnownErrors, Measurement, Models, PublishedMemory, PublishedSteps, predict_memory,
     predict_serving, predict_steps, read_measurements, read_serving, validate,
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Measurement files, or folders of them
-    #[arg(required_unless_present_any = ["steps", "job_memory", "serving"])]
+    #[arg(required_unless_present_any = ["steps", "job_memory", "serving", "claims"])]
     paths: Vec<PathBuf>,
     /// Published steps of training jobs in place of collectives, such as
     /// validation/training.json
@@ -37,6 +37,11 @@ pub(super) struct Args {
     /// Published figures of serving, files or folders, in place of collectives; may be repeated
     #[arg(long, value_name = "DIR", conflicts_with_all = ["paths", "steps", "job_memory", "output", "values", "models", "unhealthy"])]
     serving: Vec<PathBuf>,
+    /// What lecture notes claim in place of collectives: runs the commands of each claim and says
+    /// which agree; `=FILE.json` takes claims of your own in place of the shipped ones, `--only` names
+    /// numbers (`1,88`), `-o` a page (`claims.md`) or a folder that has the commands' scenarios, too
+    #[arg(long, value_name = "FILE.json", num_args = 0..=1, require_equals = true, conflicts_with_all = ["paths", "steps", "job_memory", "serving", "values", "models", "unhealthy"])]
+    claims: Option<Option<PathBuf>>,
     /// Of steps: also writes how far off each kind is, for the answers of `compare`
     #[arg(long, value_name = "FILE.json", requires = "steps")]
     known_errors: Option<PathBuf>,
@@ -46,7 +51,7 @@ pub(super) struct Args {
     /// How to run tables that do not say it themselves, such as validation/models.json
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["steps", "job_memory"])]
     models: Option<PathBuf>,
-    /// Only tables whose name holds this text; may be repeated
+    /// Only tables whose name holds this text, or claims with these numbers; may be repeated
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Also predicts tables whose source reports a fault (`"healthy": false`), which are skipped
@@ -60,11 +65,28 @@ pub(super) struct Args {
     budget: BudgetArgs,
     /// Also writes a folder: validation.json, report.html with every curve, and curves.svg with
     /// ten of them
-    #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
+    #[arg(short, long, value_name = "DIR", value_parser = output::file_ending_in(&["md"]))]
     output: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
+    if let Some(own) = &args.claims {
+        return claims::run(&claims::Asked {
+            own: own.as_deref(),
+            only: &args.only,
+            json: args.json,
+            quiet,
+            jobs: args.budget.budget(false).threads,
+            output: args.output.as_deref(),
+        });
+    }
+    if let Some(target) = args.output.as_deref().and_then(output::ending)
+        && target == "md"
+    {
+        let text =
+            "-o: of claims alone there is a page; expected a folder, which will hold all results";
+        return Err(CliError::Usage(text.into()));
+    }
     if let Some(path) = &args.steps {
         return run_steps(path, args, quiet);
     }
@@ -78,7 +100,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     if let Some(target) = &args.output {
         check_validation_target(target)?;
     }
-    let bar = bar(measurements.len(), quiet);
+    let bar = bar(measurements.len(), "tables", quiet);
     let own = args.values.as_deref().map(hardware).transpose()?;
     let hardware = own.as_ref().unwrap_or(catalogue::hardware());
     let budget = args.budget.budget(false);
@@ -111,7 +133,11 @@ fn hardware(path: &Path) -> Result<Hardware, CliError> {
 /// Steps of training jobs.
 fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
     let steps = PublishedSteps::read(path)?;
-    let bar = bar(steps.tables.iter().map(|t| t.rows.len()).sum(), quiet);
+    let bar = bar(
+        steps.tables.iter().map(|t| t.rows.len()).sum(),
+        "tables",
+        quiet,
+    );
     let tables = predict_steps(&steps, &args.only, &args.budget.budget(false), &|| {
         bar.inc(1)
     })?;
@@ -134,7 +160,11 @@ fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
 /// Memory of training jobs.
 fn run_memory(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
     let published = PublishedMemory::read(path)?;
-    let bar = bar(published.tables.iter().map(|t| t.rows.len()).sum(), quiet);
+    let bar = bar(
+        published.tables.iter().map(|t| t.rows.len()).sum(),
+        "tables",
+        quiet,
+    );
     let tables = predict_memory(&published, &args.only, &|| bar.inc(1))?;
     bar.finish_and_clear();
     show(
@@ -150,7 +180,7 @@ fn run_serving(args: &Args, quiet: bool) -> Result<(), CliError> {
     if !args.only.is_empty() {
         tables.retain(|t| args.only.iter().any(|text| t.id.contains(text.as_str())));
     }
-    let bar = bar(tables.iter().map(|t| t.rows.len()).sum(), quiet);
+    let bar = bar(tables.iter().map(|t| t.rows.len()).sum(), "tables", quiet);
     let budget = args.budget.budget(false);
     let validation = predict_serving(&tables, &budget, &|| bar.inc(1)).map_err(CliError::Usage)?;
     bar.finish_and_clear();
@@ -202,12 +232,13 @@ fn measurements(args: &Args) -> Result<Vec<Measurement>, CliError> {
 }
 
 /// It draws to standard error, and hides itself where that is no terminal.
-fn bar(tables: usize, hidden: bool) -> ProgressBar {
+pub(super) fn bar(count: usize, what: &str, hidden: bool) -> ProgressBar {
     if hidden {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::new(tables as u64);
-    let style = ProgressStyle::with_template("{pos} of {len} tables {bar:30} {elapsed}");
+    let bar = ProgressBar::new(count as u64);
+    let style =
+        ProgressStyle::with_template(&format!("{{pos}} of {{len}} {what} {{bar:30}} {{elapsed}}"));
     match style {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,

@@ -1,5 +1,6 @@
 //! Predictions beside published measurements: for a terminal, and as a folder.
 
+mod claims;
 mod curves;
 mod folder;
 mod json;
@@ -8,6 +9,7 @@ mod panel;
 mod serving;
 mod text;
 
+pub use claims::{JudgedClaim, JudgedClaims, Verdict, claims_json, claims_page, claims_text};
 pub use curves::curves_svg;
 pub use folder::{check_validation_target, write_validation};
 pub use json::validation_json;

@@ -1,0 +1,237 @@
+//! Rules: when what a command gives is what a claim says.
+
+use super::Given;
+use super::figure::{Figure, Operator, Place};
+use fabricsim_report::numbers;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A figure agrees with one of the notes that is so near.
+const NEAR: f64 = 0.25;
+/// A ratio agrees with one of the notes within this factor.
+const RATIO: f64 = 1.3;
+/// What differs by no more is equal.
+const EQUAL: f64 = 0.02;
+/// Half an order of magnitude: a ratio of the same order of magnitude is within this factor.
+const MAGNITUDE: f64 = 3.162_277_660_168_379_5;
+
+/// Part of a claim, with its rule.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// What is compared.
+    pub say: String,
+    /// Of its figures: `us`, `s`, `%` (of a share of one), or as it is shown.
+    #[serde(default)]
+    pub unit: String,
+    /// When it agrees.
+    pub rule: Rule,
+}
+
+/// When figures agree with a claim. Each kind is as wide as it is for all claims.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// A figure is within 25 % of the notes' one.
+    #[expect(private_interfaces, reason = "figures are read from the file alone")]
+    Near(Figure, Figure),
+    /// A figure is in the notes' own range.
+    #[expect(private_interfaces, reason = "figures are read from the file alone")]
+    Within(Figure, f64, f64),
+    /// The first over the second is within a factor of 1.3 of the notes' ratio.
+    #[expect(private_interfaces, reason = "figures are read from the file alone")]
+    Ratio(Figure, Figure, f64),
+    /// The first is more than the second, by more than 2 %.
+    #[expect(private_interfaces, reason = "figures are read from the file alone")]
+    More(Figure, Figure),
+    /// The first is so many times the second, by order of magnitude.
+    #[expect(private_interfaces, reason = "figures are read from the file alone")]
+    Magnitude(Figure, Figure, f64),
+    /// Both differ by 2 % at most.
+    #[expect(private_interfaces, reason = "figures are read from the file alone")]
+    Equal(Figure, Figure),
+    /// What stands there is this, to the letter.
+    #[expect(private_interfaces, reason = "places are read from the file alone")]
+    Is(Place, Value),
+    /// What stands there, a text, holds this.
+    #[expect(private_interfaces, reason = "places are read from the file alone")]
+    Holds(Place, String),
+    /// A command ends with this exit status.
+    Exit(String, i32),
+    /// A command says this on standard error.
+    Says(String, String),
+    /// Nothing here can be compared, for this reason.
+    Missing(String),
+}
+
+/// What came of a check.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Checked {
+    /// The claim's part holds.
+    pub(crate) holds: bool,
+    /// The figures, for people.
+    pub(crate) found: String,
+}
+
+impl Rule {
+    /// The commands that it looks at.
+    pub(crate) fn labels(&self) -> Vec<&str> {
+        match self {
+            Rule::Near(a, b)
+            | Rule::Ratio(a, b, _)
+            | Rule::More(a, b)
+            | Rule::Magnitude(a, b, _)
+            | Rule::Equal(a, b) => [a.labels(), b.labels()].concat(),
+            Rule::Within(a, _, _) => a.labels(),
+            Rule::Is(place, _) | Rule::Holds(place, _) => vec![&place.label],
+            Rule::Exit(label, _) | Rule::Says(label, _) => vec![label],
+            Rule::Missing(_) => Vec::new(),
+        }
+    }
+
+    /// As people read it.
+    pub(crate) fn text(&self) -> String {
+        let n = numbers::three_digits_of_small;
+        match self {
+            Rule::Near(..) => "within 25 %".into(),
+            Rule::Within(_, from, to) => format!("{} to {}", n(*from), n(*to)),
+            Rule::Ratio(_, _, ratio) => format!("{} ×, within 1.3 ×", n(*ratio)),
+            Rule::More(..) => "more".into(),
+            Rule::Magnitude(_, _, ratio) => format!("about {} ×", n(*ratio)),
+            Rule::Equal(..) => "equal within 2 %".into(),
+            Rule::Is(_, value) => format!("is {value}"),
+            Rule::Holds(_, text) | Rule::Says(_, text) => format!("says \"{text}\""),
+            Rule::Exit(_, status) => format!("exit status {status}"),
+            Rule::Missing(why) => why.clone(),
+        }
+    }
+}
+
+impl Check {
+    /// Whether it holds of what commands gave.
+    ///
+    /// # Errors
+    /// A figure that is not there, for people.
+    pub(crate) fn of(&self, given: &Given) -> Result<Checked, String> {
+        let (holds, found) = match &self.rule {
+            Rule::Near(figure, target) => {
+                let (found, target) = (figure.number(given)?, target.number(given)?);
+                let holds = (found / target - 1.0).abs() <= NEAR;
+                (holds, self.shown(figure, given)?)
+            }
+            Rule::Within(figure, from, to) => {
+                let found = figure.number(given)?;
+                let holds = (*from..=*to).contains(&found);
+                (holds, self.shown(figure, given)?)
+            }
+            Rule::Ratio(a, b, ratio) => {
+                self.pair(a, b, given, |a, b| factor(a / b, *ratio) <= RATIO)?
+            }
+            Rule::More(a, b) => self.pair(a, b, given, |a, b| a > b * (1.0 + EQUAL))?,
+            Rule::Magnitude(a, b, ratio) => {
+                self.pair(a, b, given, |a, b| factor(a / b, *ratio) <= MAGNITUDE)?
+            }
+            Rule::Equal(a, b) => self.pair(a, b, given, |a, b| {
+                (a - b).abs() <= EQUAL * a.abs().max(b.abs())
+            })?,
+            Rule::Is(place, value) => {
+                let found = place.find(given)?;
+                (found == value, shown_value(found))
+            }
+            Rule::Holds(place, text) => {
+                let found = place.find(given)?.as_str().unwrap_or_default();
+                let holds = found.contains(text.as_str());
+                (holds, quoted(found, text))
+            }
+            Rule::Exit(label, status) => {
+                let ran = given.get(label.as_str());
+                let exit = ran.ok_or_else(|| format!("no command `{label}`"))?.exit;
+                (exit == *status, format!("exit status {exit}"))
+            }
+            Rule::Says(label, text) => {
+                let ran = given.get(label.as_str());
+                let said = &ran.ok_or_else(|| format!("no command `{label}`"))?.said;
+                (said.contains(text.as_str()), quoted(said, text))
+            }
+            Rule::Missing(why) => (false, why.clone()),
+        };
+        Ok(Checked {
+            holds,
+            found: match self.rule {
+                Rule::Missing(_) => found,
+                _ => format!("{}: {found}", self.say),
+            },
+        })
+    }
+
+    /// Two figures, and whether they hold.
+    fn pair(
+        &self,
+        a: &Figure,
+        b: &Figure,
+        given: &Given,
+        holds: impl Fn(f64, f64) -> bool,
+    ) -> Result<(bool, String), String> {
+        let (first, second) = (a.number(given)?, b.number(given)?);
+        let of = match (first / second).is_finite() {
+            true => format!(" ({} ×)", numbers::three_digits_of_small(first / second)),
+            false => String::new(),
+        };
+        let text = format!(
+            "{} against {}{of}",
+            self.with_unit(first),
+            self.with_unit(second)
+        );
+        Ok((holds(first, second), text))
+    }
+
+    /// A figure; of a ratio its parts, too.
+    fn shown(&self, figure: &Figure, given: &Given) -> Result<String, String> {
+        let number = figure.number(given)?;
+        match figure {
+            Figure::Of(Operator::Ratio, parts) if parts.iter().all(|p| !p.is_given()) => {
+                let (a, b) = (parts[0].number(given)?, parts[1].number(given)?);
+                let ratio = numbers::three_digits_of_small(number);
+                Ok(format!(
+                    "{ratio} × ({} / {})",
+                    self.with_unit(a),
+                    self.with_unit(b)
+                ))
+            }
+            _ => Ok(self.with_unit(number)),
+        }
+    }
+
+    fn with_unit(&self, number: f64) -> String {
+        match self.unit.as_str() {
+            "us" => numbers::micros(number),
+            "s" => numbers::seconds(number),
+            "%" => numbers::percent(number),
+            "bytes" => numbers::size(number),
+            "" => numbers::three_digits_of_small(number),
+            unit => format!("{} {unit}", numbers::three_digits_of_small(number)),
+        }
+    }
+}
+
+/// The part of a text that was looked for, or what there is instead.
+fn quoted(found: &str, text: &str) -> String {
+    match found.contains(text) {
+        true => format!("\"{text}\""),
+        false => format!("no \"{text}\""),
+    }
+}
+
+fn factor(found: f64, target: f64) -> f64 {
+    match found > 0.0 && target > 0.0 {
+        true => (found / target).max(target / found),
+        false => f64::INFINITY,
+    }
+}
+
+fn shown_value(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
