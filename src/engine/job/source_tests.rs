@@ -433,6 +433,7 @@ fn tasks() -> impl Strategy<Value = Vec<Task>> {
             compute: micros(time),
             memory: Time::ZERO,
             launches,
+            ..Kernels::default()
         })),
         (0u64..20).prop_map(|time| Work::Wait(micros(time))),
         Just(meet(0, 0)),

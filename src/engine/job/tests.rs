@@ -304,6 +304,7 @@ fn what_was_started_ahead_costs_no_time_of_the_process() {
         compute: micros(10),
         memory: Time::ZERO,
         launches: 10,
+        ..Kernels::default()
     });
     let end = |run_ahead, first| {
         let script = vec![task(MAIN, &[], kernel(first)), task(MAIN, &[], ten)];

@@ -109,7 +109,9 @@ impl JobProbe for Activity<'_> {
                     dram: 0.0,
                 }
             }
-            Work::Transfer { .. } | Work::Wait(_) | Work::Synchronise => return,
+            Work::Transfer { .. } | Work::Wait(_) | Work::Synchronise | Work::HostSync { .. } => {
+                return;
+            }
         };
         self.busy.push((actor.rank, busy));
     }
