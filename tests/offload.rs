@@ -124,3 +124,66 @@ fn without_overlap_a_step_is_the_sum_of_its_parts() {
         1e-3,
     );
 }
+
+fn cause(result: &StepResult, name: &str) -> f64 {
+    let parts = result.causes.iter().filter(|part| part.cause == name);
+    parts.map(|part| part.time.seconds()).sum()
+}
+
+/// Every other layer is half of all; segments of the root of the layers compute all again, and keep less; operations
+/// take as long as their kernels.
+#[test]
+fn recomputation_of_a_part_takes_its_part() {
+    let of = |recompute: Value, data_parallel: Value| {
+        let training = json!({
+            "model": gpt(16, 2048), "micro_batch": 4, "global_batch": 32, "recompute": recompute,
+            "data_parallel": data_parallel, "free_communication": true
+        });
+        run(&job(("dgx-h100", 1, None), training)).unwrap()
+    };
+    for data_parallel in [json!({ "zero": {} }), json!({ "fsdp": {} })] {
+        let of = |recompute| of(recompute, data_parallel.clone());
+        let full = of(json!("full"));
+        let again = |result: &StepResult| cause(result, "recomputation");
+        let half = of(json!({ "every": 2 }));
+        close(again(&half), again(&full) / 2.0, 1e-6);
+        let sqrt = of(json!("sqrt"));
+        close(again(&sqrt), again(&full), 1e-6);
+        let none = of(json!("none"));
+        assert_eq!(again(&none), 0.0);
+        let kept = |result: &StepResult| part(result, MemoryPart::Activations) as f64;
+        // Bytes of a row and column of a layer: 32 with all, 2 with its input alone.
+        close(
+            kept(&half),
+            kept(&none) * (8.0 * 32.0 + 8.0 * 2.0) / (16.0 * 32.0),
+            1e-9,
+        );
+        close(kept(&full), kept(&none) / 16.0, 1e-9);
+        close(kept(&sqrt), kept(&full) / 4.0, 1e-9);
+        let at_once = |result: &StepResult| part(result, MemoryPart::Transient);
+        assert!(at_once(&sqrt) > at_once(&full));
+        // Both blocks with their norms are the layer but for the sums with the residual stream.
+        let parts = of(json!({ "operations": ["attention", "mlp", "norms"] }));
+        assert!(again(&parts) < again(&full) && again(&parts) > 0.9 * again(&full));
+        let small = of(json!({ "operations": ["norms", "activation"] }));
+        assert!(again(&small) > 0.0 && again(&small) < 0.2 * again(&full));
+        close(kept(&small), kept(&none) * 20.0 / 32.0, 1e-9);
+        // hfu counts what mfu does not.
+        close(
+            half.hfu / half.mfu - 1.0,
+            (full.hfu / full.mfu - 1.0) / 2.0,
+            1e-9,
+        );
+    }
+    let wrong = |recompute: Value| {
+        let training = json!({ "model": gpt(16, 2048), "global_batch": 8, "recompute": recompute });
+        run(&job(("dgx-h100", 1, None), training)).unwrap_err()
+    };
+    let said = wrong(json!({ "every": 17 }));
+    assert!(
+        said.contains("job.training.recompute.every") && said.contains("1 to 16"),
+        "{said}"
+    );
+    let said = wrong(json!({ "operations": [] }));
+    assert!(said.contains("`core_attention`"), "{said}");
+}

@@ -272,12 +272,7 @@ pub(super) fn layout_of(job: &TrainingSpec, base: &TrainingSpec, gpus: u32) -> L
         dp: gpus / inner.max(1),
         virtual_stages: parallel.virtual_stages,
         micro_batch: job.micro_batch,
-        recompute: match job.recompute {
-            Recompute::None => "none",
-            Recompute::Selective => "selective",
-            Recompute::Full => "full",
-        }
-        .to_owned(),
+        recompute: job.recompute.name(),
         sharding: sharding_name(&job.data_parallel).to_owned(),
         bucket: bucket.map(Bytes::get),
     }

@@ -21,10 +21,11 @@
 //!
 //! For a GPT (f = 4h, o = w = 2, dropout) that is sbh (10 + 24/t + 5as/ht), their equation 2.
 //! Flash attention and selective recomputation keep no scores; the log-sums of flash attention
-//! are left out. With full recomputation only the layer's input stays, wh.
+//! are left out. With full recomputation only the layer's input stays, wh; parts of a layer that are computed
+//! again keep nothing of their rows above ([`Operation`]).
 
-use super::flops::Recompute;
 use super::kernel::{AttentionKernel, MicroBatch, Sharding, Style};
+use super::recompute::{Operation, Recompute};
 use super::spec::{AttentionKind, ExpertSpec, ModelSpec};
 
 /// Bytes that layer `layer` keeps of one micro-batch on one GPU. The model is checked, and can be
@@ -40,18 +41,29 @@ pub fn layer_activations(
     let rows = rows(batch, sharding);
     let (w, h) = (u128::from(style.width), u128::from(model.hidden));
     let outer = outer(sharding);
+    let style = &Style {
+        recompute: style.recompute.of_layer(layer),
+        ..*style
+    };
     if style.recompute == Recompute::Full {
         return whole(rows * w * h, outer);
     }
     let masks = if style.dropout { 2 * h } else { 0 };
     let o = operand(style);
-    let mut whole_rows = 2 * (w + o) * h + masks;
+    // Inputs of norms stay, and what norms make of them is the input of both blocks.
+    let made = if again(style, Operation::Norms) { 0 } else { o };
+    let mut whole_rows = 2 * (w + made) * h + masks;
     let mut split = attention(model, batch, style, sharding, &mut whole_rows);
     match model.experts_of(layer) {
         None => split += mlp(model, model.ffn, style),
         Some(experts) => {
             let (copies, inner) = routed(model, experts, style);
-            whole_rows += o * copies;
+            // Copies of rows go to their experts once more.
+            whole_rows += if again(style, Operation::Mlp) {
+                0
+            } else {
+                o * copies
+            };
             split += inner;
         }
     }
@@ -86,9 +98,14 @@ fn attention(
             heads
         }
     };
+    if again(style, Operation::Attention) {
+        return 0;
+    }
     let projected = heads * qk + kv_heads * (qk + v) + heads * v;
     let scores = match (style.attention, style.recompute) {
-        (AttentionKernel::Unfused, Recompute::None) => {
+        (AttentionKernel::Unfused, recompute)
+            if recompute != Recompute::Selective && !again(style, Operation::CoreAttention) =>
+        {
             let each = if style.dropout { 2 * w + 1 } else { w };
             heads * u128::from(batch.tokens) * each
         }
@@ -103,6 +120,11 @@ fn attention(
     w * projected + cast + scores
 }
 
+/// Whether a part of a layer is computed again, and keeps nothing of its own.
+fn again(style: &Style, operation: Operation) -> bool {
+    matches!(style.recompute, Recompute::Operations(set) if set.has(operation))
+}
+
 /// Bytes of an element of a matrix product's input.
 fn operand(style: &Style) -> u128 {
     u128::from(style.operand_width.min(style.width))
@@ -111,8 +133,16 @@ fn operand(style: &Style) -> u128 {
 /// Bytes of a row that a dense MLP of inner width `ffn` keeps: inputs of the activation, and of the
 /// last matrix.
 fn mlp(model: &ModelSpec, ffn: u64, style: &Style) -> u128 {
+    if again(style, Operation::Mlp) {
+        return 0;
+    }
     let inner = u128::from(model.mlp_matrices() - 1) * u128::from(style.width);
-    (inner + operand(style)) * u128::from(ffn)
+    let made = if again(style, Operation::Activation) {
+        0
+    } else {
+        operand(style)
+    };
+    (inner + made) * u128::from(ffn)
 }
 
 /// What experts keep of a row: elements of its copies, one for each of its experts, and bytes
@@ -176,6 +206,7 @@ pub fn layer_gradients(
     // Gradients have the weights' width, whatever products take.
     let plain = Style {
         operand_width: style.width,
+        recompute: Recompute::None,
         ..*style
     };
     let mlp = match model.experts_of(layer) {

@@ -14,6 +14,7 @@
 //! [`ModelSpec`] and equals Narayanan's for a GPT.
 
 use super::parameters::parameters;
+pub use super::recompute::Recompute;
 use super::spec::ModelSpec;
 
 /// How much of the square of attention scores is counted.
@@ -36,30 +37,6 @@ impl ScoreCount {
             ScoreCount::Causal => 0.5,
         }
     }
-}
-
-/// What of the forward pass is done again in the backward pass.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    Default,
-    PartialEq,
-    Eq,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Recompute {
-    /// Nothing: all activations are kept.
-    #[default]
-    None,
-    /// Scores, their softmax and its product with the values (Korthikanti et al.,
-    /// arXiv 2205.05198, section 5).
-    Selective,
-    /// The whole layer, from its input.
-    Full,
 }
 
 /// 6 operations for each of `parameters` and each of `tokens`: forward 2, backward 4.
@@ -154,12 +131,7 @@ pub fn hardware_flops_per_step(
     scores: ScoreCount,
     recompute: Recompute,
 ) -> f64 {
-    let head = 2.0 * (model.vocabulary * model.hidden) as f64;
-    let again = match recompute {
-        Recompute::None => 0.0,
-        Recompute::Selective => scores_per_token(model, sequence, scores),
-        Recompute::Full => forward_flops_per_token(model, sequence, scores) - head,
-    };
+    let again = recompute.flops_per_token(model, sequence, scores);
     let tokens = batch as f64 * sequence as f64;
     model_flops_per_step(model, batch, sequence, scores) + tokens * again
 }

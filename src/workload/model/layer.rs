@@ -17,8 +17,8 @@
 use super::attention::{Heads, attend};
 use super::error::{ModelError, ModelFault};
 use super::experts;
-use super::flops::Recompute;
 use super::kernel::{LayerKernels, MicroBatch, Part, Pass, Sharding, Style, checked};
+use super::recompute::{Operation, Recompute};
 use super::spec::{AttentionKind, ModelSpec, Positions};
 use super::work::{Linear, Work};
 
@@ -159,12 +159,23 @@ pub fn layer_kernels(
     scene.residual(&mut work, ["mlp_residual", "mlp_residual_backward"]);
 
     let (mut kernels, core) = work.finish();
-    kernels.recompute = match (style.recompute, style.attention) {
+    kernels.recompute = match (style.recompute.of_layer(layer), style.attention) {
         (Recompute::None, _) => Vec::new(),
         // Flash attention does that inside its backward kernel.
         (Recompute::Selective, super::kernel::AttentionKernel::Flash) => Vec::new(),
         (Recompute::Selective, super::kernel::AttentionKernel::Unfused) => core,
+        (Recompute::Operations(set), attention) => {
+            let fused = attention == super::kernel::AttentionKernel::Flash;
+            let again = kernels.forward.iter().filter(|kernel| {
+                // Flash attention alone would do twice what its backward kernel does.
+                let core = kernel.part == Part::AttentionCore;
+                let alone = core && fused && !set.has(Operation::Attention);
+                set.runs_again(kernel) && !alone
+            });
+            again.copied().collect()
+        }
         (Recompute::Full, _) => kernels.forward.clone(),
+        (Recompute::Sqrt | Recompute::Every(_), _) => Vec::new(),
     };
     Ok(kernels)
 }

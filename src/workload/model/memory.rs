@@ -411,8 +411,10 @@ fn stage_activations(model: &ModelSpec, plan: &MemoryPlan, stage: u32) -> u64 {
     let mut sum: u64 = 0;
     for chunk in 0..layout.virtual_stages {
         let times = in_flight / v + u64::from(u64::from(chunk) < in_flight % v);
-        let mut group: u64 = layout
-            .layers_of(model, stage, chunk)
+        let mut group: u64 = plan
+            .style
+            .recompute
+            .keeping(layout.layers_of(model, stage, chunk))
             .map(|layer| layer_activations(model, layer, batch, &sharding, &plan.style))
             .fold(0, u64::saturating_add);
         if stage == 0 && chunk == 0 {

@@ -30,6 +30,7 @@ mod memory_tests;
 pub mod parameters;
 pub mod presets;
 pub mod ranks;
+pub mod recompute;
 pub mod spec;
 mod transients;
 mod work;
@@ -41,7 +42,7 @@ pub use ends::{
     optimiser_kernels,
 };
 pub use error::{ModelError, ModelFault};
-pub use flops::{Recompute, ScoreCount};
+pub use flops::ScoreCount;
 pub use kernel::{
     AttentionKernel, GemmShape, Kernel, KernelKind, LayerKernels, MicroBatch, Part, Sharding, Style,
 };
@@ -54,4 +55,5 @@ pub use memory::{
 pub use parameters::{LayerParameters, Parameters, layer_parameters, parameters};
 pub use presets::Preset;
 pub use ranks::{Coordinates, Dimension, ExpertCoordinates, Group, RankMap};
+pub use recompute::{Operation, Operations, Recompute};
 pub use spec::{AttentionKind, ExpertSpec, MlaSpec, ModelSpec, NormKind, Positions, SlidingSpec};

@@ -6,7 +6,7 @@
 //!
 //! | phase | bytes |
 //! | --- | --- |
-//! | a layer backward | what it computes again, and gradients: of the residual stream before and after the layer, 2wh a row, and of the inputs of its widest part |
+//! | a layer backward | what it (with `sqrt`: all layers of its segment) computes again, and gradients: of the residual stream before and after the layer, 2wh a row, and of the inputs of its widest part |
 //! | the same with sequence parallelism | the gathered input and its gradient, 2wh a row of all tokens |
 //! | output and loss forward | inputs of norm and projection, 2wh a row; logits in as many bytes as the loss has of them |
 //! | output backward | those inputs and their gradients; logits and their gradients, 2w each; the table's gradient before it is added to the sum, where products do not add up |
@@ -40,8 +40,11 @@ pub(super) fn transients(
     (stage, held, updated): (u32, &StageParameters, u64),
 ) -> Transients {
     let batch = plan.micro_batch();
+    let chunks = (0..plan.layout.virtual_stages).map(|c| plan.layout.layers_of(model, stage, c));
+    let longest = chunks.map(|range| range.end.saturating_sub(range.start));
+    let longest = longest.max().unwrap_or(1);
     let layers = layers_of(model, &plan.layout, stage)
-        .map(|layer| of_layer(model, layer, batch, plan))
+        .map(|layer| of_layer(model, layer, (batch, longest), plan))
         .max()
         .unwrap_or(0);
     let (loss, output) = if stage + 1 == plan.layout.pp {
@@ -83,16 +86,28 @@ fn layers_of(model: &ModelSpec, layout: &Layout, stage: u32) -> impl Iterator<It
     ends.into_iter().flatten()
 }
 
-fn of_layer(model: &ModelSpec, layer: u64, batch: MicroBatch, plan: &MemoryPlan) -> u64 {
+/// A layer of a stage of so many, or those that are computed again together with it.
+fn of_layer(
+    model: &ModelSpec,
+    layer: u64,
+    (batch, layers): (MicroBatch, u64),
+    plan: &MemoryPlan,
+) -> u64 {
     let sharding = plan.layout.sharding();
-    let kept = layer_activations(model, layer, batch, &sharding, &plan.style);
+    let most = Style {
+        recompute: plan.style.recompute.most(),
+        ..plan.style
+    };
+    let kept = layer_activations(model, layer, batch, &sharding, &most);
+    let together = plan.style.recompute.segment(layers);
     let all = Style {
         recompute: Recompute::None,
         ..plan.style
     };
     let all = layer_activations(model, layer, batch, &sharding, &all);
     let gradients = layer_gradients(model, layer, batch, &sharding, &plan.style);
-    all.saturating_sub(kept).saturating_add(gradients)
+    let again = all.saturating_mul(together).saturating_sub(kept);
+    again.saturating_add(gradients)
 }
 
 /// Of the output: with the loss forward, and backward.

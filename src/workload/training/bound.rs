@@ -196,7 +196,7 @@ impl Job<'_> {
         let layers = || t.layers[stage as usize].iter().cloned().flatten();
         let sparse = layers().filter(|&layer| t.model.experts_of(layer).is_some());
         let times = match t.spec.recompute {
-            Recompute::Full => 6,
+            Recompute::Full | Recompute::Sqrt => 6,
             _ => 4,
         };
         let dispatches = self.dispatch(stage).whole;
@@ -278,7 +278,8 @@ impl<'j> Passes<'j> {
     fn layer(&self, layer: u64) -> (Time, Time) {
         let training = self.job.training;
         let cost = self.job.costs.layer(training, layer);
-        let full = training.spec.recompute == Recompute::Full;
+        let recompute = training.spec.recompute.of_layer(layer);
+        let full = recompute == Recompute::Full;
         let (mut forward, mut backward) = (Time::ZERO, Time::ZERO);
         // The block behind routed experts is not divided.
         let divided = [
@@ -306,8 +307,9 @@ impl<'j> Passes<'j> {
                 backward += time(block.again);
             }
         }
-        if !full {
-            backward += time(cost.attention.again);
+        match recompute {
+            Recompute::Full | Recompute::None => {}
+            _ => backward += time(cost.attention.again) + time(cost.mlp.again),
         }
         if cost.experts.is_some() {
             let there_and_back = self.dispatch + self.dispatch;

@@ -6,7 +6,7 @@ use super::resolve::{Training, TrainingError};
 use crate::model::ends::{
     StateWidths, embedding_kernels, gradient_accumulation, head_kernels, optimiser_kernels,
 };
-use crate::model::kernel::{Kernel, LayerKernels, Part};
+use crate::model::kernel::{Kernel, LayerKernels, Part, Style};
 use crate::model::layer::layer_kernels;
 use crate::model::{Recompute, layer_parameters, parameters};
 use fabricsim_plan::job::Kernels;
@@ -61,7 +61,12 @@ pub(super) struct StageCosts {
 impl StageCosts {
     pub(super) fn new(training: &Training, gpu: Gpu) -> Result<Self, TrainingError> {
         let (model, batch) = (&training.model, training.batch);
-        let (sharding, style) = (training.dims.sharding(), training.style());
+        let sharding = training.dims.sharding();
+        // Of layers that are computed again; which they are is known where steps are written.
+        let style = Style {
+            recompute: training.spec.recompute.most(),
+            ..training.style()
+        };
         let layer = |index: u64| -> Result<LayerCost, TrainingError> {
             let kernels = layer_kernels(model, index, batch, &sharding, &style)?;
             let kernels = framework::layer(training, kernels);

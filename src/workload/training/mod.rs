@@ -18,6 +18,7 @@ mod layers;
 pub mod lower;
 pub mod offload;
 mod owned;
+mod recompute;
 pub mod resolve;
 mod script;
 mod shards;

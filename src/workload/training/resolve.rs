@@ -3,7 +3,7 @@
 use super::offload;
 use super::spec::{DataParallelSpec, ModelRef, Precision, TrainingSpec};
 use crate::model::kernel::{MicroBatch, Style};
-use crate::model::{Batch, Layout, ModelError, ModelSpec, presets};
+use crate::model::{Batch, Layout, ModelError, ModelSpec, Recompute, presets};
 use crate::pipeline::Schedule;
 use fabricsim_budget::OverBudget;
 use fabricsim_topology::error::did_you_mean_one_of;
@@ -224,6 +224,21 @@ impl Training {
                 zero.stage,
                 || "1 or 2; `fsdp` is stage 3".into(),
             );
+        }
+        match spec.recompute {
+            Recompute::Every(n) => {
+                let most = u32::try_from(model.layers).unwrap_or(u32::MAX);
+                faults.unless((1..=most).contains(&n), "recompute.every", n, || {
+                    format!("1 to {most}, the model's layers")
+                });
+            }
+            Recompute::Operations(set) => {
+                faults.unless(!set.is_empty(), "recompute.operations", "none", || {
+                    "one or more of `core_attention`, `attention`, `mlp`, `norms`, `activation`"
+                        .into()
+                });
+            }
+            _ => {}
         }
         if let Some(version) = spec.flash_version {
             faults.unless((1..=3).contains(&version), "flash_version", version, || {

@@ -221,11 +221,15 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             .clone()
             .rev()
             .collect();
-        self.begin_gathers(layers.clone(), true);
-        for layer in layers {
-            self.gather(layer, &mut deps, true);
-            self.layer_backward(layer, &mut deps);
-            self.may_synchronise(SyncPoint::Layer, true);
+        if t.spec.recompute == Recompute::Sqrt {
+            self.segments_backward(&layers, &mut deps);
+        } else {
+            self.begin_gathers(layers.clone(), true);
+            for layer in layers {
+                self.gather(layer, &mut deps, true);
+                self.layer_backward(layer, &mut deps);
+                self.may_synchronise(SyncPoint::Layer, true);
+            }
         }
         if self.is_first(chunk) {
             self.before_block(&mut deps);
@@ -341,12 +345,20 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
         }
     }
 
-    fn layer_backward(&mut self, layer: u64, deps: &mut Deps) {
+    pub(super) fn layer_backward(&mut self, layer: u64, deps: &mut Deps) {
         let cost = self.costs.layer(self.training, layer).clone();
         let [attention, mlp] = layer_weights(self.training, layer);
-        let full = self.training.spec.recompute == Recompute::Full;
-        if full {
-            self.of_kind(TaskKind::Recompute, |me| me.layer_again(&cost, deps));
+        let recompute = match self.training.spec.recompute {
+            // Its segment has been computed again before.
+            Recompute::Sqrt => Recompute::None,
+            other => other.of_layer(layer),
+        };
+        match recompute {
+            Recompute::Full => {
+                self.of_kind(TaskKind::Recompute, |me| me.layer_again(&cost, deps));
+            }
+            Recompute::Operations(set) => self.mlp_again(set, &cost, deps),
+            _ => {}
         }
         let ready = if let Some(experts) = &cost.experts {
             let k = self.run("combine backward", cost.combine.backward, deps);
@@ -366,7 +378,9 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             self.block_backward("mlp", &cost.mlp, deps)
         };
         self.gradient(&mlp.dense, mlp.experts, ready);
-        if !full && cost.attention.again.launches > 0 {
+        if let Recompute::Operations(set) = recompute {
+            self.attention_again(set, &cost, deps);
+        } else if recompute == Recompute::Selective && cost.attention.again.launches > 0 {
             let again = cost.attention.again;
             let k = self.of_kind(TaskKind::Recompute, |me| {
                 me.run("attention core again", again, deps)
@@ -382,7 +396,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
     }
 
     /// A layer's forward pass once more.
-    fn layer_again(&mut self, cost: &LayerCost, deps: &mut Deps) {
+    pub(super) fn layer_again(&mut self, cost: &LayerCost, deps: &mut Deps) {
         self.around(deps, |me, deps| {
             me.run("attention again", cost.attention.again, deps)
         });
