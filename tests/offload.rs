@@ -4,7 +4,9 @@
 use fabricsim::budget::Budget;
 use fabricsim::experiment::{self, Silent, parse, validate};
 use fabricsim::report::Outputs;
-use fabricsim::report::training::{HostMove, MemoryPart, OffloadUse, StepResult, ran};
+use fabricsim::report::training::{
+    DataLoaderUse, HostMove, MemoryPart, OffloadUse, StepResult, ran,
+};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -186,4 +188,75 @@ fn recomputation_of_a_part_takes_its_part() {
     );
     let said = wrong(json!({ "operations": [] }));
     assert!(said.contains("`core_attention`"), "{said}");
+}
+
+/// Two nodes of two GPUs, a NIC and drives, and a file server.
+const DRIVES: &str = include_str!("cases/topologies/drives.json");
+
+/// A job of small steps on the machine with drives, with two GPUs of each node.
+fn with_loader(nodes: u32, loader: &Value) -> Value {
+    let machine: Value = serde_json::from_str(DRIVES).unwrap();
+    json!({
+        "name": "loader", "topology": { "inline": machine }, "nodes": nodes,
+        "job": { "training": {
+            "model": { "preset": "gpt2-124m" }, "micro_batch": 4, "global_batch": 8 * nodes,
+            "data_loader": loader
+        } }
+    })
+}
+
+fn loader(result: &StepResult) -> &DataLoaderUse {
+    result.data_loader.as_ref().unwrap()
+}
+
+/// A batch that takes longer than a step is the step; read between steps it comes on top, and small ones are hidden.
+#[test]
+fn a_slow_loader_is_what_a_step_takes() {
+    let drives = |mut more: Value| {
+        more["devices"] = json!("node0/nvme[0-1]");
+        run(&with_loader(1, &more)).unwrap()
+    };
+    let small = drives(json!({}));
+    assert_eq!(loader(&small).bytes.get(), 4 * 4 * 1024);
+    assert!(loader(&small).stall_s < 2e-5);
+    let slow = drives(json!({ "bytes_per_sample": "1GB" }));
+    // Two GPUs read 4 GB each from two drives of 6.9 GB/s.
+    let read = 4.0 / 6.9;
+    close(loader(&slow).read_s, read, 1e-3);
+    close(loader(&slow).gbs, 13.8, 1e-3);
+    // It is then copied to the GPU, at 92 % of what both have of the switch's way to the CPU.
+    let copy = slow.step_s - loader(&slow).read_s;
+    assert!(4.0 / 64.0 < copy && copy < 8.0 / 45.0, "{copy}");
+    close(loader(&slow).stall_s, slow.step_s - small.step_s, 0.01);
+    let direct = drives(json!({ "bytes_per_sample": "1GB", "gds": true }));
+    close(direct.step_s, read, 0.02);
+    for between in [json!({ "prefetch": 0 }), json!({ "workers": 0 })] {
+        let mut between = between;
+        between["bytes_per_sample"] = json!("1GB");
+        let result = drives(between);
+        close(result.step_s, slow.step_s + small.step_s, 0.01);
+    }
+    // Four sequences of 200 ms each on four workers, and on one.
+    let four = drives(json!({ "decode": "200ms", "workers": 4 }));
+    close(four.step_s, 0.2, 0.01);
+    let one = drives(json!({ "decode": "200ms", "workers": 1 }));
+    close(one.step_s, 0.8, 0.01);
+    close(loader(&one).stall_s, one.step_s - small.step_s, 0.01);
+}
+
+/// All replicas of all nodes share a file server's port.
+#[test]
+fn replicas_share_a_file_server() {
+    let direct = json!({ "bytes_per_sample": "1GB", "gds": true });
+    let result = run(&with_loader(2, &direct)).unwrap();
+    assert_eq!(loader(&result).readers, 4);
+    let port = loader(&result).gbs;
+    assert!(40.0 < port && port < 50.0, "{port}");
+    close(loader(&result).read_s, 4.0 * 4.0 / port, 1e-4);
+    let training = json!({ "model": gpt(2, 1024), "global_batch": 8, "data_loader": {} });
+    let said = run(&job(("dgx-h100", 1, None), training)).unwrap_err();
+    assert!(
+        said.contains("dgx-h100-nvme") && said.contains("job.training.data_loader"),
+        "{said}"
+    );
 }

@@ -4,7 +4,7 @@ use super::valid::ValidTraining;
 use crate::ScenarioError;
 use fabricsim_engine::job::JobOutcome;
 use fabricsim_plan::job::{Job, StreamRole, TransferRouteId, Work};
-use fabricsim_report::training::{HostMemory, HostMove, OffloadUse};
+use fabricsim_report::training::{DataLoaderUse, HostMemory, HostMove, OffloadUse};
 use fabricsim_units::{Bytes, Time};
 use fabricsim_workload::training::host_memory::host_use;
 use fabricsim_workload::training::lower::Lowered;
@@ -110,4 +110,52 @@ fn of_actor(job: &Job, index: usize, outcome: &JobOutcome) -> (Vec<HostMove>, Ti
         })
     });
     (moves.collect(), cpu)
+}
+
+/// What batches took, if they come from storage.
+pub(super) fn loader_use(
+    variant: &ValidTraining,
+    lowered: &Lowered,
+    outcome: &JobOutcome,
+) -> Option<DataLoaderUse> {
+    let training = &variant.training;
+    training.spec.data_loader.as_ref()?;
+    let job = &lowered.job;
+    let is = |role: StreamRole| job.streams.iter().position(|&stream| stream == role);
+    let (read, copy) = (is(StreamRole::Loader)?, is(StreamRole::LoaderIn)?);
+    let bytes = training.batch_bytes();
+    let (mut readers, mut read_s, mut stall_s, mut gbs) = (0, 0.0_f64, 0.0_f64, 0.0);
+    for (actor, ledger) in job.actors.iter().zip(&outcome.last_step) {
+        let tasks = actor
+            .script
+            .map(|script| &job.scripts[script as usize].tasks);
+        let route = tasks
+            .into_iter()
+            .flatten()
+            .find_map(|task| match task.work {
+                Work::Transfer { route, .. } if usize::from(task.stream.0) == read => Some(route),
+                _ => None,
+            });
+        let Some(of) = route.and_then(|route| outcome.transfers.get(route.0 as usize)) else {
+            continue;
+        };
+        let each = of.time.seconds() / f64::from(of.count.max(1));
+        readers += actor.alike;
+        read_s = read_s.max(each);
+        gbs += bytes as f64 / each.max(f64::MIN_POSITIVE) / 1e9 * f64::from(actor.alike);
+        let mut waits = ledger.exposed[read] + ledger.exposed[copy];
+        if training.offload().is_none() {
+            // The CPU does nothing else than decode.
+            waits += ledger.other;
+        }
+        stall_s = stall_s.max(waits.seconds());
+    }
+    (readers > 0).then(|| DataLoaderUse {
+        readers,
+        bytes: Bytes::new(bytes),
+        read_s,
+        decode_s: training.decoding().seconds(),
+        stall_s,
+        gbs,
+    })
 }

@@ -2,7 +2,7 @@
 
 use super::bubble::bubble;
 use super::memory::memory;
-use super::offload::offload_use;
+use super::offload::{loader_use, offload_use};
 use super::spans::Spans;
 use super::valid::{ValidTraining, cluster};
 use crate::ScenarioError;
@@ -114,6 +114,7 @@ pub(super) fn results(
             &variant.env,
         )?,
         offload: offload_use(variant, lowered, outcome)?,
+        data_loader: loader_use(variant, lowered, outcome),
         disturbances,
         events: outcome.events + rehearsed.iter().map(|r| r.events).sum::<u64>(),
         wall_ms: 0.0,

@@ -40,6 +40,12 @@ pub enum StreamRole {
     StorageOut,
     /// From drives to the host's memory.
     StorageIn,
+    /// Batches from storage.
+    Loader,
+    /// Decoding them on the CPU.
+    LoaderCpu,
+    /// Batches from the host's memory to the GPU.
+    LoaderIn,
 }
 
 impl StreamRole {
@@ -65,6 +71,9 @@ impl StreamRole {
             StreamRole::HostCompute => "CPU",
             StreamRole::StorageOut => "to drives",
             StreamRole::StorageIn => "from drives",
+            StreamRole::Loader => "data loader",
+            StreamRole::LoaderCpu => "decoding",
+            StreamRole::LoaderIn => "batch to the GPU",
         }
     }
 }

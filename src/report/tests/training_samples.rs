@@ -324,6 +324,7 @@ pub(crate) fn result(step_s: f64) -> StepResult {
             fits: true,
         },
         offload: None,
+        data_loader: None,
         disturbances: vec![Disturbance {
             what: "slow GPU, 0.8 ×".into(),
             place: "node1/gpu0".into(),

@@ -35,6 +35,7 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
         culprits,
         memory: _,
         offload,
+        data_loader,
         disturbances,
         events: _,
         wall_ms,
@@ -54,6 +55,12 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
     add("bubble", *bubble);
     add("overlap", *overlap);
     add("wall_ms", *wall_ms);
+    if let Some(loader) = data_loader {
+        add("data_loader.read_s", loader.read_s);
+        add("data_loader.decode_s", loader.decode_s);
+        add("data_loader.stall_s", loader.stall_s);
+        add("data_loader.gbs", loader.gbs);
+    }
     if let Some(offload) = offload {
         add("offload.cpu_s", offload.cpu_s);
         add("offload.exposed_s", offload.exposed_s);

@@ -21,7 +21,7 @@ pub use compare::{as_fast, best, difference, is_equal, is_same_work, ran};
 pub(crate) use compare::{effort, lines, parts, unsaid};
 pub(super) use floats::training_floats;
 pub use kineto::write_kineto;
-pub use offload::{HostMemory, HostMove, OffloadUse};
+pub use offload::{DataLoaderUse, HostMemory, HostMove, OffloadUse};
 pub(crate) use page::{described as page_described, failures, folded, opened, tiles};
 pub use published::{
     PublishedRow, PublishedTable, median, median_error, published_json, published_text,

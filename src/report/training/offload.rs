@@ -24,6 +24,48 @@ pub struct OffloadUse {
     pub host: HostMemory,
 }
 
+/// Batches that come from storage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DataLoaderUse {
+    /// GPUs that read, one of each replica.
+    pub readers: u32,
+    /// Bytes that one of them reads for a step.
+    #[serde(with = "bytes")]
+    #[schemars(with = "u64")]
+    pub bytes: Bytes,
+    /// Seconds until they are in memory, of the reader that takes longest.
+    pub read_s: f64,
+    /// Seconds that its workers take to decode them, beside.
+    pub decode_s: f64,
+    /// Seconds of the last step in which it waits for its batch, and no kernel runs.
+    pub stall_s: f64,
+    /// GB/s of all readers together while they read.
+    pub gbs: f64,
+}
+
+impl DataLoaderUse {
+    /// In one sentence.
+    #[must_use]
+    pub fn text(&self) -> String {
+        // Before the first kernel starts there is always some of it that nothing hides.
+        let stall = match self.stall_s > 0.1 * self.read_s.max(self.decode_s) {
+            true => format!("the step waits {} for it", seconds(self.stall_s)),
+            false => "the step before hides it".to_owned(),
+        };
+        let decoding = match self.decode_s > 0.0 {
+            true => format!(", its decoding {}", seconds(self.decode_s)),
+            false => String::new(),
+        };
+        format!(
+            "Data loader: a batch of {} for each of {} replicas takes {} to read ({} GB/s in all){decoding}; {stall}.",
+            size(self.bytes.get() as f64),
+            self.readers,
+            seconds(self.read_s),
+            three_digits(self.gbs)
+        )
+    }
+}
+
 /// Bytes of one way in a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostMove {

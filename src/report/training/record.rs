@@ -1,6 +1,6 @@
 //! What a job's run leaves behind, as plain values: the report's only input.
 
-use super::OffloadUse;
+use super::{DataLoaderUse, OffloadUse};
 use crate::Part;
 use crate::cause::FaultCost;
 use crate::numeric::{bytes, named_bytes};
@@ -149,6 +149,9 @@ pub struct StepResult {
     /// States in the memory of hosts and on drives, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offload: Option<OffloadUse>,
+    /// Batches from storage, if they come from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_loader: Option<DataLoaderUse>,
     /// What was disturbed: faults of the scenario that have a place and a time.
     pub disturbances: Vec<Disturbance>,
     /// Events handled, those of communications rehearsed alone included.

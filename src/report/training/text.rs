@@ -87,6 +87,10 @@ pub(crate) fn alone(summary: &Summary, variant: &Variant, out: &mut Out) {
             shares(&whole(result), &result.time, out);
             collectives(&result.collectives, out);
             memory(&result.memory, out);
+            if let Some(used) = &result.data_loader {
+                out.text.push('\n');
+                out.plain(&used.text());
+            }
             if let Some(used) = &result.offload {
                 used.table(out);
             }

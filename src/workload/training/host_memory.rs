@@ -32,11 +32,11 @@ pub fn host_use(
     (topology, gpus): (&Topology, &[DeviceId]),
 ) -> Result<Option<HostUse>, TrainingError> {
     let faulty = |fault| TrainingError::Faults(vec![fault]);
-    let ways = Ways::new(training, (topology, gpus), (0, &[])).map_err(faulty)?;
+    let places = RankMap::new(&training.dims, &order(training)?)?;
+    let ways = Ways::new(training, (topology, gpus), (0, &[]), &places).map_err(faulty)?;
     let (Some(ways), Some(offload)) = (ways, training.offload()) else {
         return Ok(None);
     };
-    let places = RankMap::new(&training.dims, &order(training)?)?;
     let stages: Vec<Away> = (0..training.dims.pp).map(|s| training.away(s)).collect();
     let mut fullest: Option<HostUse> = None;
     for (node, ranks) in ways.nodes() {

@@ -99,7 +99,7 @@ pub fn lower(
     }
     let teams = teams(training, &places, &mut exchanges);
     let machine = (topology, gpus);
-    let ways = Ways::new(training, machine, (around.seed, around.dead));
+    let ways = Ways::new(training, machine, (around.seed, around.dead), &places);
     let ways = ways.map_err(|fault| TrainingError::Faults(vec![fault]))?;
     let host_marks = ways.as_ref().map(|ways| ways.marks(&places));
     let duties = Duties::new(training, &places, host_marks.as_deref());

@@ -8,6 +8,7 @@ pub mod compute;
 #[cfg(test)]
 mod compute_tests;
 mod costs;
+pub mod data_loader;
 mod footprint;
 mod framework;
 mod gradients;

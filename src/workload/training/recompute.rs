@@ -1,6 +1,7 @@
 //! Parts of the forward pass once more: segments of layers, and operations of one.
 
 use super::costs::LayerCost;
+use super::host::SyncPoint;
 use super::layers::Deps;
 use super::step::StepWriter;
 use crate::model::{Operation, Operations};
@@ -34,6 +35,7 @@ impl StepWriter<'_, '_, '_> {
                     self.gather(layer, deps, true);
                 }
                 self.layer_backward(layer, deps);
+                self.may_synchronise(SyncPoint::Layer, true);
             }
         }
     }

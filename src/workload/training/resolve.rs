@@ -1,5 +1,6 @@
 //! A training job that has been checked against its model and the number of GPUs.
 
+use super::data_loader;
 use super::offload;
 use super::spec::{DataParallelSpec, ModelRef, Precision, TrainingSpec};
 use crate::model::kernel::{MicroBatch, Style};
@@ -259,6 +260,7 @@ impl Training {
             });
         }
         faults.0.extend(offload::check(spec));
+        faults.0.extend(data_loader::check(spec));
         faults.end()?;
         Ok(Training {
             model_name,

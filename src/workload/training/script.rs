@@ -24,12 +24,15 @@ pub(super) const STREAMS: [StreamRole; 11] = [
 ];
 
 /// Those of a rank that has something in its host's memory, behind the others.
-pub(super) const HOST_STREAMS: [StreamRole; 5] = [
+pub(super) const HOST_STREAMS: [StreamRole; 8] = [
     StreamRole::HostOut,
     StreamRole::HostIn,
     StreamRole::HostCompute,
     StreamRole::StorageOut,
     StreamRole::StorageIn,
+    StreamRole::Loader,
+    StreamRole::LoaderCpu,
+    StreamRole::LoaderIn,
 ];
 
 /// Kernels.
@@ -65,6 +68,12 @@ pub(super) const HOST: StreamId = StreamId(13);
 pub(super) const STORAGE_OUT: StreamId = StreamId(14);
 /// From drives.
 pub(super) const STORAGE_IN: StreamId = StreamId(15);
+/// Batches from storage.
+pub(super) const LOADER: StreamId = StreamId(16);
+/// What their decoding takes.
+pub(super) const LOADER_CPU: StreamId = StreamId(17);
+/// Batches to the GPU.
+pub(super) const LOADER_IN: StreamId = StreamId(18);
 
 /// A communicator of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,5 +1,6 @@
 //! The training job of a scenario file.
 
+use super::data_loader::DataLoaderSpec;
 use super::host::HostSpec;
 use super::offload::OffloadSpec;
 use crate::model::kernel::AttentionKernel;
@@ -47,6 +48,9 @@ pub struct TrainingSpec {
     /// States in the host's memory or on drives (ZeRO-Offload, ZeRO-Infinity, FSDP's CPUOffload).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offload: Option<OffloadSpec>,
+    /// Batches that come from storage; without, they are there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_loader: Option<DataLoaderSpec>,
     /// Attention as one kernel that keeps scores on chip, or as kernels over all scores.
     #[serde(default)]
     pub attention: AttentionKernel,

@@ -33,6 +33,8 @@ pub(super) struct StepWriter<'t, 'w, 'c> {
     pub(super) gradients: Gradients,
     /// Its host, if that has something to do.
     pub(super) host: Option<HostSide>,
+    /// The batch that is being read ahead, if one is.
+    pub(super) batch: Option<Vec<TaskId>>,
     /// With delayed updates: after which the parameters of the step before are on the GPU.
     pub(super) delayed: Deps,
     /// The last kernels so far.
@@ -62,6 +64,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             shares,
             dispatches: [None; 2],
             host,
+            batch: None,
             delayed: Deps::default(),
             last: None,
             first_micro_batch: true,
@@ -83,6 +86,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
     fn step(&mut self) {
         let t = self.training;
         self.gradients.begin();
+        self.next_batch();
         if t.spec.data_parallel == DataParallelSpec::SingleProcess {
             self.spread();
         }

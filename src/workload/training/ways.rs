@@ -4,6 +4,7 @@
 //! Ranks of a node share its links, so that none of them stands for another one; nodes that have the same ranks in
 //! the same places may be alike.
 
+use super::data_loader::DataLoaderSpec;
 use super::offload::{OffloadDevice, OffloadSpec};
 use super::resolve::{Training, TrainingFault};
 use crate::model::RankMap;
@@ -25,17 +26,34 @@ pub(super) struct HostSide {
     pub(super) into: TransferRouteId,
     /// From the host's memory to drives, and back.
     pub(super) drives: Option<(TransferRouteId, TransferRouteId)>,
+    /// Of batches, if it reads them.
+    pub(super) loader: Option<LoaderWay>,
     /// Picoseconds that the rank's part of the host takes for a byte of its memory, as Adam reads and writes it.
     pub(super) byte: f64,
 }
+
+/// The way of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LoaderWay {
+    /// From storage.
+    pub(super) read: TransferRouteId,
+    /// From the host's memory on, if it goes through that.
+    pub(super) into: Option<TransferRouteId>,
+}
+
+/// What ranks of a node are told apart by: their stage, and whether and how fast they read batches.
+type Beside = (u32, Option<Option<u64>>);
 
 /// Finds the ways of ranks.
 pub(super) struct Ways<'t> {
     topology: &'t Topology,
     gpus: &'t [DeviceId],
     router: Router<'t>,
-    offload: &'t OffloadSpec,
+    offload: Option<&'t OffloadSpec>,
     drives: Vec<DeviceId>,
+    /// By rank that reads batches: its way, and bytes per second that it has of links outside of its node.
+    batches: BTreeMap<u32, (Route, Option<u64>)>,
+    gds: bool,
     /// By node: its ranks.
     ranks: BTreeMap<Option<NodeId>, Vec<u32>>,
     /// By node: its processors.
@@ -51,13 +69,15 @@ impl<'t> Ways<'t> {
         training: &'t Training,
         (topology, gpus): (&'t Topology, &'t [DeviceId]),
         (seed, dead): (u64, &[LinkId]),
+        places: &RankMap,
     ) -> Result<Option<Self>, TrainingFault> {
-        let Some(offload) = training.offload() else {
+        let (offload, loader) = (training.offload(), training.spec.data_loader.as_ref());
+        if offload.is_none() && loader.is_none() {
             return Ok(None);
-        };
-        let drives = match offload.uses_drives() {
-            true => drives(offload, topology)?,
-            false => Vec::new(),
+        }
+        let drives = match offload.filter(|offload| offload.uses_drives()) {
+            Some(offload) => drives(offload, topology)?,
+            None => Vec::new(),
         };
         let mut router = Router::new(topology, seed);
         if !dead.is_empty() {
@@ -67,7 +87,7 @@ impl<'t> Ways<'t> {
         for (rank, &gpu) in (0..).zip(gpus) {
             ranks.entry(topology.node_of(gpu)).or_default().push(rank);
         }
-        if offload.uses_drives() {
+        if !drives.is_empty() {
             let of = |node: &Option<NodeId>| drives.iter().any(|&d| topology.node_of(d) == *node);
             if let Some(node) = ranks.keys().find(|node| !of(node)) {
                 let node = node.and_then(|node| topology.nodes.get(node.0 as usize));
@@ -84,12 +104,22 @@ impl<'t> Ways<'t> {
                 hosts.entry(topology.node_of(id)).or_default().push(id);
             }
         }
+        let batches = match loader {
+            Some(loader) => {
+                let readers = (0..gpus.len() as u32)
+                    .filter(|&rank| places.coordinates(rank).is_some_and(Training::reads));
+                batches(loader, (topology, gpus), &mut router, readers)?
+            }
+            None => BTreeMap::new(),
+        };
         Ok(Some(Ways {
             topology,
             gpus,
             router,
             offload,
             drives,
+            batches,
+            gds: loader.is_some_and(|loader| loader.gds),
             ranks,
             hosts,
         }))
@@ -116,10 +146,13 @@ impl<'t> Ways<'t> {
     /// same places.
     pub(super) fn marks(&self, places: &RankMap) -> Vec<u32> {
         let mut marks = vec![0; self.gpus.len()];
-        let mut known: FxHashMap<(Vec<u32>, u32), u32> = FxHashMap::default();
+        let mut known: FxHashMap<(Vec<Beside>, u32), u32> = FxHashMap::default();
         for ranks in self.ranks.values() {
-            let stage = |&rank: &u32| places.coordinates(rank).unwrap_or_default().pp;
-            let stages: Vec<u32> = ranks.iter().map(stage).collect();
+            let beside = |rank: &u32| {
+                let stage = places.coordinates(*rank).unwrap_or_default().pp;
+                (stage, self.batches.get(rank).map(|(_, rate)| *rate))
+            };
+            let stages: Vec<Beside> = ranks.iter().map(beside).collect();
             for (place, &rank) in (0..).zip(ranks) {
                 let next = known.len() as u32;
                 marks[rank as usize] = *known.entry((stages.clone(), place)).or_insert(next);
@@ -147,17 +180,26 @@ impl<'t> Ways<'t> {
             TransferRouteId(routes.len() as u32 - 1)
         };
         let (out, into) = (add(out), add(into));
-        let drives = match self.offload.uses_drives() {
-            true => {
+        let drives = match self.drives.is_empty() {
+            true => None,
+            false => {
                 let (write, read) = self.storage(gpu, host)?;
                 Some((add(write), add(read)))
             }
-            false => None,
         };
+        let loader = self.batches.get(&rank).map(|(route, rate)| LoaderWay {
+            read: add(TransferRoute {
+                route: route.clone(),
+                rate: rate.map(Bandwidth::from_bytes_per_sec),
+                message: Time::ZERO,
+            }),
+            into: (!self.gds).then_some(into),
+        });
         Ok(HostSide {
             out,
             into,
             drives,
+            loader,
             byte,
         })
     }
@@ -167,7 +209,7 @@ impl<'t> Ways<'t> {
         let route = self.router.local(from, to)?;
         let figures = &serving().offload;
         let mut share = figures.rate_share.value;
-        if !self.offload.pin_memory {
+        if self.offload.is_some_and(|offload| !offload.pin_memory) {
             share *= state_offload().pageable_share.value;
         }
         let rate = self.narrowest(&route);
@@ -241,6 +283,93 @@ impl<'t> Ways<'t> {
         let share = state_offload().adam_share.value / sharing.max(1) as f64;
         1e12 / (bandwidth * share).max(1.0)
     }
+}
+
+/// The ways of batches, by the rank that reads them: from all drives of its node at once, or from the devices
+/// outside of nodes in turns. What ranks of several nodes share they share evenly, for all read at once.
+fn batches(
+    loader: &DataLoaderSpec,
+    (topology, gpus): (&Topology, &[DeviceId]),
+    router: &mut Router<'_>,
+    readers: impl Iterator<Item = u32>,
+) -> Result<BTreeMap<u32, (Route, Option<u64>)>, TrainingFault> {
+    let devices = sources(loader, topology)?;
+    let mut routes: BTreeMap<u32, Route> = BTreeMap::new();
+    let mut shared: BTreeMap<LinkId, f64> = BTreeMap::new();
+    let outside = |gpu: DeviceId, link: LinkId| {
+        let (from, to) = topology.ends(link);
+        let own = topology.node_of(gpu);
+        topology.node_of(from) != own || topology.node_of(to) != own
+    };
+    for (turn, rank) in readers.enumerate() {
+        let gpu = gpus[rank as usize];
+        let node = topology.node_of(gpu);
+        let near = devices.iter().copied();
+        let mut near: Vec<DeviceId> = near.filter(|&d| topology.node_of(d) == node).collect();
+        if near.is_empty() {
+            near.push(devices[turn % devices.len()]);
+        }
+        let ways = near.into_iter().map(|device| {
+            let mut route = router.from_storage((device, gpu), !loader.gds, u64::from(rank))?;
+            let model = topology.storage_model(device);
+            route.latency += model.map_or(Time::ZERO, |model| model.latency.value);
+            Ok(route)
+        });
+        let ways: Result<Vec<Route>, RouteError> = ways.collect();
+        let ways = ways.map_err(|error| TrainingFault {
+            path: "data_loader".into(),
+            found: error.to_string(),
+            expected: "storage that links lead to from all GPUs that read".into(),
+        })?;
+        let route = spread(&ways);
+        for hop in route.hops.iter().filter(|hop| outside(gpu, hop.link)) {
+            *shared.entry(hop.link).or_default() += hop.share.as_f64();
+        }
+        routes.insert(rank, route);
+    }
+    let with_rate = routes.into_iter().map(|(rank, route)| {
+        let rates = route.hops.iter().filter_map(|hop| {
+            let all = shared.get(&hop.link)?;
+            Some(topology.rate(hop.link).bytes_per_sec() as f64 / all)
+        });
+        let rate = rates.reduce(f64::min).map(|rate| rate as u64);
+        (rank, (route, rate))
+    });
+    Ok(with_rate.collect())
+}
+
+/// The devices that batches come from.
+fn sources(loader: &DataLoaderSpec, topology: &Topology) -> Result<Vec<DeviceId>, TrainingFault> {
+    let is_storage = |id: &DeviceId| topology.device(*id).kind == DeviceKind::Storage;
+    if let Some(text) = &loader.devices {
+        let path = "data_loader.devices";
+        let found = select::devices(topology, text, path).map_err(|fault| TrainingFault {
+            path: fault.path,
+            found: fault.found,
+            expected: fault.expected,
+        })?;
+        if let Some(&other) = found.iter().find(|id| !is_storage(id)) {
+            return Err(TrainingFault {
+                path: path.into(),
+                found: topology.device_name(other),
+                expected: "storage devices".into(),
+            });
+        }
+        return Ok(found);
+    }
+    let all = topology.devices().map(|(id, _)| id).filter(is_storage);
+    let (drives, servers): (Vec<_>, Vec<_>) = all.partition(|&id| topology.node_of(id).is_some());
+    let found = if servers.is_empty() { drives } else { servers };
+    if found.is_empty() {
+        return Err(TrainingFault {
+            path: "data_loader".into(),
+            found: format!("{}, which has no storage", topology.name),
+            expected: "a machine with drives such as dgx-h100-nvme, or a topology file with a \
+                       device of a storage model (`nvme-gen4`, `file-server-gen5`)"
+                .into(),
+        });
+    }
+    Ok(found)
 }
 
 /// Routes that each carry an equal part, as one.
