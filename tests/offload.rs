@@ -260,3 +260,33 @@ fn replicas_share_a_file_server() {
         "{said}"
     );
 }
+
+/// Of a 70B model on two nodes memory has room for so many layers and no more, each of which takes its weights.
+#[test]
+fn memory_decides_how_far_ahead_weights_are_gathered() {
+    let of = |prefetch: Value| {
+        let training = json!({
+            "model": { "preset": "llama3-70b" }, "sequence": 2048, "micro_batch": 1,
+            "global_batch": 24, "recompute": "full", "steps": 1,
+            "data_parallel": { "fsdp": { "prefetch": prefetch } }
+        });
+        run(&job(("dgx-h100", 3, None), training))
+    };
+    let chosen = of(json!("memory")).unwrap();
+    let used = chosen.prefetch.as_ref().unwrap();
+    assert!(
+        chosen.memory.fits && (1..79).contains(&used.layers),
+        "{}",
+        used.layers
+    );
+    let same = of(json!(used.layers)).unwrap();
+    assert_eq!(same.step_s, chosen.step_s);
+    assert_eq!(same.memory, chosen.memory);
+    assert_eq!(same.prefetch, None);
+    let more = of(json!(used.layers + 1)).unwrap();
+    assert!(!more.memory.fits);
+    let transient = |result: &StepResult| part(result, MemoryPart::Transient);
+    assert_eq!(transient(&more) - transient(&same), used.layer_bytes.get());
+    let said = of(json!("all")).unwrap_err();
+    assert!(said.contains("a number of layers, or \"memory\""), "{said}");
+}

@@ -7,7 +7,7 @@ use crate::refusal::{fault, refusal, refuse};
 use crate::serving::{ValidServing, serving_on};
 use crate::site::{At, Site, site};
 use crate::spec::{CollectiveSpec, ConcurrentSpec, JobSpec, ScenarioSpec};
-use crate::training::resolved;
+use crate::training::{choose_prefetch, resolved};
 use fabricsim_collective::{Collective, MscclAlgorithm};
 use fabricsim_fault::Faults;
 use fabricsim_nccl::{Env, Forced};
@@ -235,7 +235,8 @@ fn part(
             // Each rank of a training job has a process of its own.
             env.ranks_per_process = spec.ranks_per_process.unwrap_or(1);
             let at = format!("{at}.job.training");
-            let training = resolved(asked, &at, origin, (&site.topology, &gpus))?;
+            let mut training = resolved(asked, &at, origin, (&site.topology, &gpus))?;
+            choose_prefetch(&mut training, (&site.topology, &gpus), &env)?;
             PartWork::Training(Box::new(training))
         }
         JobSpec::Serving(asked) => {

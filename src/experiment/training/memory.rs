@@ -2,11 +2,12 @@
 
 use crate::ScenarioError;
 use fabricsim_nccl::{Communicator, Env};
-use fabricsim_report::training::{MemoryPart, MemoryUse};
+use fabricsim_report::training::{MemoryPart, MemoryUse, PrefetchUse};
 use fabricsim_topology::{DeviceId, Router, Topology, processes};
 use fabricsim_units::Bytes;
 use fabricsim_workload::model::{Batch, Fragmentation, MemoryPlan, StateWidths, Zero, peak_memory};
 use fabricsim_workload::training::communicators::communicators_of;
+use fabricsim_workload::training::prefetch::Prefetch;
 use fabricsim_workload::training::resolve::{Training, TrainingError};
 use fabricsim_workload::training::spec::{Backend, DataParallelSpec};
 use std::collections::BTreeSet;
@@ -48,6 +49,65 @@ pub fn memory(
         total: fit.total(),
         capacity,
         fits: fit.fits(),
+    })
+}
+
+/// Gathers as many layers' weights ahead as fit beside all else, if memory is to decide that; none if nothing fits.
+///
+/// # Errors
+/// As [`memory`].
+pub(crate) fn choose_prefetch(
+    training: &mut Training,
+    (topology, gpus): (&Topology, &[DeviceId]),
+    env: &Env,
+) -> Result<(), ScenarioError> {
+    if !by_memory(training) {
+        return Ok(());
+    }
+    let nccl = buffers(training, topology, gpus, env)?;
+    let capacity = capacity(topology, gpus);
+    let fits = |depth: u32| -> Result<bool, TrainingError> {
+        let deeper = Training {
+            prefetch: depth,
+            ..training.clone()
+        };
+        let plan = MemoryPlan {
+            nccl,
+            ..memory_plan(&deeper)
+        };
+        let (_, parts) = peak_memory(&training.model, &plan)?;
+        Ok(parts.fits(capacity).fits())
+    };
+    // With all of a stage's layers there is no more to gather.
+    let layers = training.layers.iter().flatten();
+    let layers = layers.map(|range| range.end - range.start).max();
+    let most = u32::try_from(layers.unwrap_or(1).saturating_sub(1)).unwrap_or(u32::MAX);
+    // More take more: the largest that fits lies between one that does and one that does not.
+    let (mut low, mut high) = (0, most);
+    while low < high {
+        let middle = high - (high - low) / 2;
+        if fits(middle)? {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    training.prefetch = low;
+    Ok(())
+}
+
+fn by_memory(training: &Training) -> bool {
+    matches!(&training.spec.data_parallel, DataParallelSpec::Fsdp(fsdp)
+        if fsdp.prefetch == Prefetch::Memory)
+}
+
+/// What memory chose, if it was to.
+pub(super) fn prefetch_use(training: &Training) -> Option<PrefetchUse> {
+    let layers = training.layers.iter().flatten().cloned().flatten();
+    let largest = layers.map(|layer| training.layer_weights(layer)).max()?;
+    by_memory(training).then(|| PrefetchUse {
+        layers: training.prefetch,
+        layer_bytes: Bytes::new(largest * training.style().width),
     })
 }
 
@@ -161,7 +221,7 @@ pub(super) fn memory_plan(training: &Training) -> MemoryPlan {
         shards: training.shard_group,
         whole_layers: match &spec.data_parallel {
             DataParallelSpec::Fsdp(fsdp) if fsdp.reshard && !in_pipeline => {
-                Some(fsdp.prefetch.saturating_add(1))
+                Some(training.prefetch.saturating_add(1))
             }
             _ => None,
         },

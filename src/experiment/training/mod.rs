@@ -17,6 +17,7 @@ mod traced;
 mod valid;
 
 pub(crate) use disturb::Trouble;
+pub(crate) use memory::choose_prefetch;
 pub use memory::memory;
 pub(crate) use run::{Ended, answer_of, compare, expect_all, run_training};
 pub(crate) use spans::Spans;

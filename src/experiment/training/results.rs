@@ -1,7 +1,7 @@
 //! What a job's execution comes down to, for the report.
 
 use super::bubble::bubble;
-use super::memory::memory;
+use super::memory::{memory, prefetch_use};
 use super::offload::{loader_use, offload_use};
 use super::spans::Spans;
 use super::valid::{ValidTraining, cluster};
@@ -113,6 +113,7 @@ pub(super) fn results(
             &variant.gpus,
             &variant.env,
         )?,
+        prefetch: prefetch_use(training),
         offload: offload_use(variant, lowered, outcome)?,
         data_loader: loader_use(variant, lowered, outcome),
         disturbances,

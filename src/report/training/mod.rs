@@ -30,8 +30,8 @@ pub use published::{
 pub use published_memory::{MemoryErrors, MemoryRow, MemoryTable, memory_json, memory_text};
 pub use record::{
     CheckpointUse, CollectiveUse, ComponentLoss, Culprit, Disturbance, FaultPrices, GoodputUse,
-    MemoryPart, MemoryUse, RankUse, RestartUse, Share, ShareKind, StepKind, StepResult,
-    StorageLimit, StorageMove, TrainingOutcome, TrainingResult,
+    MemoryPart, MemoryUse, PrefetchUse, RankUse, RestartUse, Share, ShareKind, StepKind,
+    StepResult, StorageLimit, StorageMove, TrainingOutcome, TrainingResult,
 };
 pub(crate) use text::{alone, described};
 pub(crate) use timeline::rank_name;

@@ -146,6 +146,9 @@ pub struct StepResult {
     pub culprits: Vec<Culprit>,
     /// Memory of the fullest GPU.
     pub memory: MemoryUse,
+    /// What FSDP gathers ahead, if memory was to decide that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<PrefetchUse>,
     /// States in the memory of hosts and on drives, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offload: Option<OffloadUse>,
@@ -346,6 +349,17 @@ impl MemoryUse {
         let own = self.parts.iter().filter(|(part, _)| part.is_allocators());
         Bytes::new(own.map(|(_, bytes)| bytes.get()).sum())
     }
+}
+
+/// How far ahead weights are gathered, as memory allows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PrefetchUse {
+    /// Layers whose weights are gathered ahead.
+    pub layers: u32,
+    /// What each of them takes of the GPU's memory, bytes.
+    #[serde(with = "bytes")]
+    #[schemars(with = "u64")]
+    pub layer_bytes: Bytes,
 }
 
 /// Something that was disturbed for a while.

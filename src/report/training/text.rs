@@ -87,6 +87,13 @@ pub(crate) fn alone(summary: &Summary, variant: &Variant, out: &mut Out) {
             shares(&whole(result), &result.time, out);
             collectives(&result.collectives, out);
             memory(&result.memory, out);
+            if let Some(chosen) = &result.prefetch {
+                out.plain(&format!(
+                    "  prefetch: {} layers ahead, the most that fit; each takes {}",
+                    chosen.layers,
+                    size(chosen.layer_bytes.get() as f64)
+                ));
+            }
             if let Some(used) = &result.data_loader {
                 out.text.push('\n');
                 out.plain(&used.text());

@@ -19,6 +19,7 @@ mod layers;
 pub mod lower;
 pub mod offload;
 mod owned;
+pub mod prefetch;
 mod recompute;
 pub mod resolve;
 mod script;

@@ -2,7 +2,7 @@
 //! ZeRO-Infinity, arXiv 2104.07857; PyTorch FSDP's CPUOffload). What may be where, and what that takes of which
 //! memory.
 
-use super::owned::updated;
+use super::owned::{updated, whole_layer};
 use super::resolve::{Training, TrainingFault};
 use super::spec::{DataParallelSpec, TrainingSpec};
 use crate::model::memory::Offloaded;
@@ -182,6 +182,13 @@ impl Training {
             gradients: self.gradients_leave(),
             parameters: spec.parameters.is_away(),
         }
+    }
+
+    /// Weights of a layer on one GPU before they are divided over replicas.
+    #[must_use]
+    pub fn layer_weights(&self, layer: u64) -> u64 {
+        let (dense, experts) = whole_layer(self, layer);
+        dense + experts
     }
 
     /// Parameters that a rank of a stage updates.

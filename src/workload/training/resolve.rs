@@ -2,7 +2,8 @@
 
 use super::data_loader;
 use super::offload;
-use super::spec::{DataParallelSpec, ModelRef, Precision, TrainingSpec};
+use super::prefetch::Prefetch;
+use super::spec::{DataParallelSpec, FsdpSpec, ModelRef, Precision, TrainingSpec};
 use crate::model::kernel::{MicroBatch, Style};
 use crate::model::{Batch, Layout, ModelError, ModelSpec, Recompute, presets};
 use crate::pipeline::Schedule;
@@ -86,6 +87,8 @@ pub struct Training {
     pub layers: Vec<Vec<Range<u64>>>,
     /// Ranks over which FSDP divides weights.
     pub shard_group: u32,
+    /// Layers whose weights FSDP gathers ahead; if memory is to decide that, 0 until it has.
+    pub prefetch: u32,
 }
 
 /// The longest sequence, as of a model's own.
@@ -274,6 +277,13 @@ impl Training {
             schedule,
             layers,
             shard_group,
+            prefetch: match &spec.data_parallel {
+                DataParallelSpec::Fsdp(FsdpSpec {
+                    prefetch: Prefetch::Layers(layers),
+                    ..
+                }) => *layers,
+                _ => 0,
+            },
             spec: spec.clone(),
         })
     }

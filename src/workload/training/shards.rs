@@ -47,8 +47,8 @@ impl StepWriter<'_, '_, '_> {
     /// What a layer's kernels have to wait for until its weights are there; and those of the
     /// layers after it are asked for.
     pub(super) fn gather(&mut self, layer: u64, deps: &mut Deps, backward: bool) {
-        if let DataParallelSpec::Fsdp(fsdp) = &self.training.spec.data_parallel {
-            let ahead = fsdp.prefetch as usize + 1;
+        if let DataParallelSpec::Fsdp(_) = &self.training.spec.data_parallel {
+            let ahead = self.training.prefetch as usize + 1;
             let after = self.last;
             // The first of a pass has nothing to wait for.
             while self.gradients.gathered.len() < ahead {

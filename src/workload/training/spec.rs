@@ -3,6 +3,7 @@
 use super::data_loader::DataLoaderSpec;
 use super::host::HostSpec;
 use super::offload::OffloadSpec;
+use super::prefetch::Prefetch;
 use crate::model::kernel::AttentionKernel;
 use crate::model::{ModelSpec, Recompute};
 use crate::pipeline::Schedule;
@@ -321,8 +322,8 @@ pub struct FsdpSpec {
     /// Free text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// So many layers' weights are gathered ahead of the layer that is worked on.
-    pub prefetch: u32,
+    /// So many layers' weights are gathered ahead of the layer that is worked on; `memory`: as many as fit.
+    pub prefetch: Prefetch,
     /// Weights are dropped after the forward pass and gathered again for the backward pass.
     pub reshard: bool,
     /// Weights are divided over so many ranks, and each part is on several (hybrid sharding);
@@ -335,7 +336,7 @@ impl Default for FsdpSpec {
     fn default() -> Self {
         FsdpSpec {
             comment: None,
-            prefetch: 1,
+            prefetch: Prefetch::default(),
             reshard: true,
             shard_group: None,
         }
