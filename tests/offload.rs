@@ -290,3 +290,165 @@ fn memory_decides_how_far_ahead_weights_are_gathered() {
     let said = of(json!("all")).unwrap_err();
     assert!(said.contains("a number of layers, or \"memory\""), "{said}");
 }
+
+/// Of 12 bytes of states each way, with several drives as one; as many drives as GPUs.
+#[test]
+fn drives_take_bytes_over_their_rates() {
+    let of = |pipeline: bool| {
+        let training = json!({
+            "model": { "preset": "llama3-8b" }, "sequence": 2048, "micro_batch": 1,
+            "global_batch": 8, "data_parallel": { "zero": { "stage": 2 } },
+            "offload": { "optimizer": "nvme", "gradients": "cpu", "pipeline": pipeline }
+        });
+        run(&job(("dgx-h100-nvme", 1, None), training)).unwrap()
+    };
+    let result = of(false);
+    let own = offload(&result).updated as f64;
+    let (read, write) = (way(&result, "from drives"), way(&result, "to drives"));
+    assert_eq!(read.bytes.get() as f64, 12.0 * own);
+    assert_eq!(write.bytes.get() as f64, 12.0 * own);
+    // Four lanes of PCIe 4 carry 6.5 GB/s, less than a drive reads.
+    close(read.time_s, 12.0 * own / 6.5e9, 0.01);
+    close(write.time_s, 12.0 * own / 4.0e9, 0.01);
+    // One sub-group after the other: read, updated, written.
+    let parts = read.time_s + write.time_s + offload(&result).cpu_s;
+    assert!(offload(&result).exposed_s > parts && offload(&result).exposed_s < 1.1 * parts);
+    assert_eq!(offload(&result).host.drives.get(), 8 * read.bytes.get());
+    assert!(of(true).step_s <= result.step_s);
+    let without = json!({
+        "model": gpt(2, 1024), "global_batch": 8, "data_parallel": { "zero": {} },
+        "offload": { "optimizer": "nvme" }
+    });
+    let said = run(&job(("dgx-h100", 1, None), without)).unwrap_err();
+    assert!(
+        said.contains("job.training.offload.optimizer") && said.contains("dgx-h100-nvme"),
+        "{said}"
+    );
+}
+
+/// SuperOffload (arXiv 2509.21271): 25 billion parameters on one GH200, whose states lie in LPDDR. Copies go at the
+/// rate of C2C, 405 GB/s, of which they reach 92 %.
+#[test]
+fn grace_has_states_behind_c2c() {
+    let of = |layers: u32, pinned: bool| {
+        let training = json!({
+            "model": gpt(layers, 5120), "micro_batch": 1, "global_batch": 1, "recompute": "full",
+            "data_parallel": { "zero": { "stage": 2 } },
+            "offload": { "optimizer": "cpu", "pin_memory": pinned, "host_memory": "480GB" }
+        });
+        run(&job(("gh200-quad", 1, Some(1)), training))
+    };
+    let result = of(78, true).unwrap();
+    let own = offload(&result).updated as f64;
+    assert!(24.5e9 < own && own < 25.5e9, "{own}");
+    assert!(result.memory.fits);
+    close(
+        way(&result, "from the host").time_s,
+        2.0 * own / (405e9 * 0.92),
+        0.01,
+    );
+    close(offload(&result).cpu_s, own * 30.0 / (546e9 * 0.46), 1e-6);
+    let host = &offload(&result).host;
+    // HBM of 96 GB and LPDDR.
+    assert!(
+        host.superchip
+            .is_some_and(|b| (570_000_000_000..590_000_000_000).contains(&b))
+    );
+    assert_eq!(host.buffers.get(), 0);
+    // Pageable memory is as good.
+    let pageable = of(78, false).unwrap();
+    close(
+        way(&pageable, "from the host").time_s,
+        way(&result, "from the host").time_s,
+        0.01,
+    );
+    // 32 billion do not fit 480 GB.
+    let said = of(100, true).unwrap_err();
+    assert!(
+        said.contains("480 GB") && said.contains("host_memory"),
+        "{said}"
+    );
+}
+
+/// The largest models on one V100 of 32 GB: 13 billion with ZeRO-Offload (arXiv 2101.06840), 40 with ZeRO-3 Offload
+/// and 1.5 TB of DRAM (DeepSpeed, 2021-03-08).
+#[test]
+fn models_as_large_as_was_published_fit_a_v100() {
+    let of = |layers: u32, hidden: u32, data_parallel: Value, offload: Value| {
+        let training = json!({
+            "model": gpt(layers, hidden), "micro_batch": 1, "global_batch": 1,
+            "recompute": "full", "data_parallel": data_parallel, "offload": offload, "steps": 1
+        });
+        run(&job(("dgx-2", 1, Some(1)), training))
+    };
+    let zero = |layers| {
+        of(
+            layers,
+            4096,
+            json!({ "zero": { "stage": 2 } }),
+            json!({ "optimizer": "cpu" }),
+        )
+    };
+    let thirteen = zero(65).unwrap();
+    close(offload(&thirteen).updated as f64, 13e9, 0.05);
+    assert!(thirteen.memory.fits);
+    assert!(!zero(80).unwrap().memory.fits);
+    let all = json!({ "optimizer": "cpu", "parameters": "cpu" });
+    let forty = |layers| of(layers, 8192, json!({ "fsdp": {} }), all.clone());
+    let result = forty(49).unwrap();
+    close(offload(&result).updated as f64, 40e9, 0.02);
+    assert!(result.memory.fits);
+    // 60 billion do not: 18 bytes each, and half as much of buffers.
+    let said = forty(74).unwrap_err();
+    assert!(said.contains("of 1536 GB"), "{said}");
+}
+
+/// Copies and a NIC share the PCIe link of an H100's switch to its CPU, where data goes through hosts; a Grace has its
+/// GPUs behind C2C and its NICs behind PCIe.
+#[test]
+fn copies_and_nics_share_pcie_but_not_c2c() {
+    let of = |machine: &str, gpus: u32| {
+        let training = json!({
+            "model": gpt(8, 4096), "micro_batch": 1, "global_batch": 4 * gpus,
+            "data_parallel": { "fsdp": {} },
+            "offload": { "optimizer": "cpu", "parameters": "cpu" }
+        });
+        run(&job((machine, 2, None), training)).unwrap()
+    };
+    let slower = |result: &StepResult| {
+        let moved = way(result, "from the host");
+        moved.time_s / moved.alone_s
+    };
+    let shared = slower(&of("dgx-h100", 16));
+    assert!(shared > 1.05, "{shared}");
+    let apart = slower(&of("gh200-quad", 8));
+    assert!(apart < 1.001, "{apart}");
+}
+
+/// An update that comes a step late is hidden, as long as it is shorter than the step; else it is the step.
+#[test]
+fn a_delayed_update_is_hidden_or_is_the_step() {
+    let of = |micro_batch: u32, delayed: bool| {
+        let spec = json!({ "optimizer": "cpu", "delayed_update": delayed });
+        run(&on_a_v100(&gpt(10, 2048), micro_batch, spec)).unwrap()
+    };
+    let kernels = |result: &StepResult| {
+        let parts = result.causes.iter();
+        let parts = parts.filter(|p| p.cause.contains("kernels") || p.cause == "recomputation");
+        parts.map(|part| part.time.seconds()).sum::<f64>()
+    };
+    let long = of(16, true);
+    assert!(offload(&long).delayed);
+    // The last gradients still go out behind the kernels.
+    close(long.step_s, kernels(&of(16, false)), 0.05);
+    let short = of(1, true);
+    let used = offload(&short);
+    assert!(short.step_s > 1.5 * kernels(&short) && short.step_s < of(1, false).step_s);
+    // Its last tile has to be copied before the next update begins.
+    let update = used.cpu_s + way(&short, "from the host").time_s;
+    assert!(
+        used.cpu_s < short.step_s && short.step_s < 1.1 * update,
+        "{} {update}",
+        short.step_s
+    );
+}

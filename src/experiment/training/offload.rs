@@ -3,7 +3,7 @@
 use super::valid::ValidTraining;
 use crate::ScenarioError;
 use fabricsim_engine::job::JobOutcome;
-use fabricsim_plan::job::{Job, StreamRole, TransferRouteId, Work};
+use fabricsim_plan::job::{Job, StreamRole, TaskKind, TransferRouteId, Work};
 use fabricsim_report::training::{DataLoaderUse, HostMemory, HostMove, OffloadUse};
 use fabricsim_units::{Bytes, Time};
 use fabricsim_workload::training::host_memory::host_use;
@@ -32,7 +32,7 @@ pub(super) fn offload_use(
         return Ok(None);
     };
     let job = &lowered.job;
-    let mut most: Option<(u64, Vec<HostMove>, Time)> = None;
+    let mut most: Option<(u64, Vec<HostMove>, [Time; 2])> = None;
     for index in 0..job.actors.len() {
         let (moves, cpu) = of_actor(job, index, outcome);
         let bytes: u64 = moves.iter().map(|moved| moved.bytes.get()).sum();
@@ -40,7 +40,7 @@ pub(super) fn offload_use(
             most = Some((bytes, moves, cpu));
         }
     }
-    let (_, moves, cpu) = most.unwrap_or_default();
+    let (_, moves, [update, sums]) = most.unwrap_or_default();
     let stages = 0..training.dims.pp;
     let updated = stages.filter_map(|stage| training.updated(stage)).max();
     let gpus: f64 = job.actors.iter().map(|a| f64::from(a.alike)).sum();
@@ -52,7 +52,8 @@ pub(super) fn offload_use(
     Ok(Some(OffloadUse {
         moves,
         updated: updated.unwrap_or(0),
-        cpu_s: cpu.seconds(),
+        cpu_s: update.seconds(),
+        sums_s: sums.seconds(),
         exposed_s: exposed.sum::<f64>() / gpus.max(1.0),
         delayed: spec.delayed_update,
         host: HostMemory {
@@ -65,24 +66,31 @@ pub(super) fn offload_use(
             total: Bytes::new(away.host()),
             capacity: host.memory.map(Bytes::get),
             drives: Bytes::new(away.drives),
+            superchip: host.superchip.map(Bytes::get),
         },
     }))
 }
 
-/// What an actor copies in the last step, and how long its CPU computes.
-fn of_actor(job: &Job, index: usize, outcome: &JobOutcome) -> (Vec<HostMove>, Time) {
+/// What an actor copies in the last step, and how long its CPU updates and adds up.
+fn of_actor(job: &Job, index: usize, outcome: &JobOutcome) -> (Vec<HostMove>, [Time; 2]) {
     let actor = &job.actors[index];
     let tasks = actor.script.map(|script| &job.scripts[script as usize]);
     let tasks = tasks.map_or(&[][..], |script| script.tasks.as_slice());
     let last = tasks.last().map_or(0, |task| task.tag.step);
     let own = || tasks.iter().filter(|task| task.tag.step == last);
     let role = |stream: fabricsim_plan::job::StreamId| job.streams[usize::from(stream.0)];
-    let cpu = own().filter(|task| role(task.stream) == StreamRole::HostCompute);
-    let cpu = cpu.map(|task| match task.work {
-        Work::Wait(time) => time,
-        _ => Time::ZERO,
-    });
-    let cpu: Time = cpu.sum();
+    // The optimizer comes after the backward pass, sums of gradients beside it.
+    let cpu = |kind: fn(TaskKind) -> bool| -> Time {
+        let cpu = own().filter(|task| role(task.stream) == StreamRole::HostCompute);
+        let cpu = cpu.filter(|task| kind(task.tag.kind));
+        let times = cpu.map(|task| match task.work {
+            Work::Wait(time) => time,
+            _ => Time::ZERO,
+        });
+        times.sum()
+    };
+    let update = cpu(|kind| kind == TaskKind::Optimiser);
+    let sums = cpu(|kind| kind != TaskKind::Optimiser);
     let moves = COPIES.into_iter().filter_map(|way| {
         let copies = own().filter(|task| role(task.stream) == way);
         let copies = copies.filter_map(|task| match task.work {
@@ -109,7 +117,7 @@ fn of_actor(job: &Job, index: usize, outcome: &JobOutcome) -> (Vec<HostMove>, Ti
             },
         })
     });
-    (moves.collect(), cpu)
+    (moves.collect(), [update, sums])
 }
 
 /// What batches took, if they come from storage.

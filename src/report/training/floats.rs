@@ -64,6 +64,7 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
     }
     if let Some(offload) = offload {
         add("offload.cpu_s", offload.cpu_s);
+        add("offload.sums_s", offload.sums_s);
         add("offload.exposed_s", offload.exposed_s);
         for moved in &offload.moves {
             add("offload.moves.time_s", moved.time_s);

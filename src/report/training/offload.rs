@@ -14,8 +14,10 @@ pub struct OffloadUse {
     pub moves: Vec<HostMove>,
     /// Parameters that its part of the host updates in a step.
     pub updated: u64,
-    /// Seconds that the CPU takes for that, sums of gradients included.
+    /// Seconds that the CPU takes for that.
     pub cpu_s: f64,
+    /// Seconds that it takes to add up gradients of micro-batches.
+    pub sums_s: f64,
     /// Seconds of the last step in which an average GPU waits for copies or the CPU, and no kernel runs.
     pub exposed_s: f64,
     /// New parameters are used a step later, which changes what is computed.
@@ -118,6 +120,9 @@ pub struct HostMemory {
     #[serde(with = "bytes")]
     #[schemars(with = "u64")]
     pub drives: Bytes,
+    /// The memory of one superchip, bytes: of its processor and of the GPUs that C2C joins to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superchip: Option<u64>,
 }
 
 impl OffloadUse {
@@ -174,6 +179,12 @@ impl OffloadUse {
                 cell(format!("{} a second", count(rate))),
             ]);
         }
+        if self.sums_s > 0.0 {
+            let empty = || cell("");
+            let time = cell(seconds(self.sums_s));
+            let what = cell("sums of gradients on the CPU");
+            rows.push(vec![what, empty(), empty(), time, empty(), empty()]);
+        }
         let columns = [
             left("of one GPU, in a step"),
             right("size"),
@@ -183,6 +194,16 @@ impl OffloadUse {
             right("rate"),
         ];
         out.table(&columns, &rows);
+        if let Some(bytes) = self.host.superchip {
+            let memory = size(bytes as f64);
+            out.plain(&format!(
+                "  A superchip has {memory} in one address space; copies go over C2C, without staging."
+            ));
+        }
+        if self.host.drives > Bytes::ZERO {
+            let drives = size(self.host.drives.get() as f64);
+            out.plain(&format!("  On drives of {}: {drives}.", self.host.node));
+        }
         out.plain(&format!("  {}", self.text()));
     }
 }

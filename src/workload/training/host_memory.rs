@@ -21,6 +21,8 @@ pub struct HostUse {
     pub memory: Option<Bytes>,
     /// What its drives hold, if they are used.
     pub drives: Option<Bytes>,
+    /// The memory of a processor and of the GPUs that its C2C joins to it, which is one.
+    pub superchip: Option<Bytes>,
 }
 
 /// What the fullest host of a job has, if anything is offloaded.
@@ -37,13 +39,12 @@ pub fn host_use(
     let (Some(ways), Some(offload)) = (ways, training.offload()) else {
         return Ok(None);
     };
-    let stages: Vec<Away> = (0..training.dims.pp).map(|s| training.away(s)).collect();
     let mut fullest: Option<HostUse> = None;
     for (node, ranks) in ways.nodes() {
         let mut sum = Away::default();
         for &rank in ranks {
             let at = places.coordinates(rank).unwrap_or_default();
-            sum.add(&stages[at.pp as usize]);
+            sum.add(&training.away(at.pp, ways.staged(rank)));
         }
         if fullest
             .as_ref()
@@ -68,6 +69,7 @@ pub fn host_use(
             away: sum,
             memory: offload.host_memory.or(memory.map(Bytes::new)),
             drives: offload.uses_drives().then(|| Bytes::new(held)),
+            superchip: ranks.first().and_then(|&rank| ways.superchip(rank)),
         });
     }
     if let Some(used) = &fullest {
@@ -81,7 +83,7 @@ fn fits(used: &HostUse, training: &Training) -> Result<(), TrainingFault> {
     let Some(offload) = training.offload() else {
         return Ok(());
     };
-    let told = |bytes: u64| Bytes::new(bytes).to_string();
+    let told = |bytes: u64| format!("{:.0} GB", bytes as f64 / 1e9);
     let each = |bytes: u64| bytes / u64::from(used.ranks.max(1));
     if let Some(memory) = used.memory
         && used.away.host() > memory.get()

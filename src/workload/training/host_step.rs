@@ -104,7 +104,15 @@ impl StepWriter<'_, '_, '_> {
         let mut own = updated(t, self.at.pp, self.at.dp).unwrap_or(0);
         let figures = state_offload();
         let mut ready = deps.clone();
-        if !t.gradients_leave() {
+        let step = self.writer.tag.step;
+        if offload.delayed_update {
+            // It is part of the next step; behind the last one nothing waits for it.
+            self.writer.tag.step = step + 1;
+            if step + 1 >= t.spec.steps {
+                own = 0;
+            }
+        }
+        if !t.gradients_leave() && own > 0 {
             let sent = self.copy_out(own, deps.as_slice());
             ready.add(sent);
         }
@@ -167,6 +175,7 @@ impl StepWriter<'_, '_, '_> {
                 new.add(came);
             }
         }
+        self.writer.tag.step = step;
         let waits_for = match offload.delayed_update {
             true => {
                 let mut before = std::mem::replace(&mut self.delayed, new);

@@ -197,9 +197,9 @@ impl Training {
         updated(self, stage, 0)
     }
 
-    /// What a rank of a stage has outside of its GPU.
+    /// What a rank of a stage has outside of its GPU; over C2C nothing is staged in buffers.
     #[must_use]
-    pub fn away(&self, stage: u32) -> Away {
+    pub fn away(&self, stage: u32, staged: bool) -> Away {
         let Some(spec) = self.offload() else {
             return Away::default();
         };
@@ -236,7 +236,9 @@ impl Training {
             OffloadDevice::Nvme => away.drives += own * u64::from(spec.parameter_bytes),
         }
         let states = away.optimizer + away.gradients + away.parameters;
-        away.buffers += (states as f64 * (figures.buffer_factor.value - 1.0)) as u64;
+        if staged {
+            away.buffers += (states as f64 * (figures.buffer_factor.value - 1.0)) as u64;
+        }
         away
     }
 }

@@ -14,7 +14,7 @@ use fabricsim_topology::{
     DeviceId, DeviceKind, DeviceModel, Hop, LinkFamily, LinkId, NodeId, Route, RouteError, Router,
     Share, Topology, select, serving,
 };
-use fabricsim_units::{Bandwidth, Time};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -209,7 +209,9 @@ impl<'t> Ways<'t> {
         let route = self.router.local(from, to)?;
         let figures = &serving().offload;
         let mut share = figures.rate_share.value;
-        if self.offload.is_some_and(|offload| !offload.pin_memory) {
+        let pageable = self.offload.is_some_and(|offload| !offload.pin_memory);
+        // Over C2C a GPU reads the host's memory as its own, pinned or not.
+        if pageable && !self.is_c2c(&route) {
             share *= state_offload().pageable_share.value;
         }
         let rate = self.narrowest(&route);
@@ -247,6 +249,40 @@ impl<'t> Ways<'t> {
         Ok((write, read))
     }
 
+    fn is_c2c(&self, route: &Route) -> bool {
+        let c2c = |hop: &Hop| self.topology.family(hop.link) == LinkFamily::C2c;
+        route.hops.iter().any(c2c)
+    }
+
+    /// The processor that a rank's GPU is joined to by C2C.
+    fn partner(&self, rank: u32) -> Option<DeviceId> {
+        let gpu = self.gpus[rank as usize];
+        let host = self.router.cpu_of(gpu)?;
+        let route = self.router.local(gpu, host).ok()?;
+        self.is_c2c(&route).then_some(host)
+    }
+
+    /// Whether a rank's copies go through buffers that are pinned.
+    pub(super) fn staged(&self, rank: u32) -> bool {
+        self.partner(rank).is_none()
+    }
+
+    /// The memory of a rank's superchip, if it is on one: of the processor and its GPUs.
+    pub(super) fn superchip(&self, rank: u32) -> Option<Bytes> {
+        let host = self.partner(rank)?;
+        let DeviceModel::Cpu(cpu) = self.topology.device_model(host) else {
+            return None;
+        };
+        let node = self.topology.node_of(host)?;
+        let gpus = &self.topology.nodes.get(node.0 as usize)?.gpus;
+        let own = gpus
+            .iter()
+            .filter(|&&gpu| self.router.cpu_of(gpu) == Some(host));
+        let hbm = own.filter_map(|&gpu| self.topology.gpu_model(gpu));
+        let hbm: u64 = hbm.map(|model| model.memory.value.get()).sum();
+        Some(Bytes::new(cpu.memory.as_ref()?.value.get() + hbm))
+    }
+
     fn narrowest(&self, route: &Route) -> Option<f64> {
         let hops = route.hops.iter();
         let rates = hops.map(|hop| {
@@ -262,9 +298,8 @@ impl<'t> Ways<'t> {
         let topology = self.topology;
         let node = topology.node_of(self.gpus[rank as usize]);
         let ranks = self.ranks.get(&node).map_or(&[][..], Vec::as_slice);
-        let c2c = |hop: &Hop| topology.family(hop.link) == LinkFamily::C2c;
         let own = [host];
-        let (hosts, sharing) = match way.hops.iter().any(c2c) {
+        let (hosts, sharing) = match self.is_c2c(way) {
             true => {
                 let near =
                     |&&rank: &&u32| self.router.cpu_of(self.gpus[rank as usize]) == Some(host);
