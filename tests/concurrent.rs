@@ -346,3 +346,196 @@ fn what_is_wrong_with_a_list_of_jobs_is_told_with_its_place() {
         ],
     );
 }
+
+/// Four servers with two interfaces each, two of them on each leaf, whose leaves have so many cables up, each
+/// to a spine of its own.
+fn leaves(up: u32) -> Value {
+    let text = std::fs::read_to_string("topologies/x86-h100-pcie.json").unwrap();
+    let mut topology: Value = serde_json::from_str(&text).unwrap();
+    topology["instances"][0]["count"] = 4.into();
+    topology["fabrics"]["compute"]["shape"] = json!({"leaf_spine": {
+        "ports_per_leaf": 4, "oversubscription": 4 / up, "spines": up}});
+    json!({"inline": topology})
+}
+
+fn stream(name: &str, gpus: &str, bytes: u64) -> Value {
+    json!({"name": name, "gpus": gpus, "job": {"stream": {"bytes": format!("{bytes}B")}}})
+}
+
+/// Bytes a second that the cables of these networks carry.
+fn cable() -> f64 {
+    let name = catalogue::find("x86-h100-pcie").unwrap();
+    let overrides = Overrides { nodes: Some(2) };
+    let machine = expand(&name, catalogue::hardware(), &overrides).unwrap();
+    let mut links = machine.links().map(|(link, _)| link);
+    let link = links.find(|&link| machine.family(link) == LinkFamily::Network);
+    machine.rate(link.unwrap()).bytes_per_sec() as f64
+}
+
+fn near(found_us: f64, seconds: f64) {
+    let expected = seconds * 1e6;
+    assert!(
+        (found_us - expected).abs() < 1e-6 * expected + 1e-5,
+        "{found_us} is not {expected}"
+    );
+}
+
+#[test]
+fn jobs_that_share_a_spine_get_what_max_min_sharing_leaves_them() {
+    const S: u64 = 1 << 30;
+    let jobs = json!([
+        stream("one", "0, 16", S),
+        stream("two", "8, 12, 24, 28", S / 2),
+    ]);
+    let mut scenario = scenario(leaves(1), 4, jobs);
+    scenario["isolation"] = "none".into();
+    let jobs = run(&scenario);
+    // Three transfers over one cable: a third each, until those of half the size are through at
+    // 3 · S / 2; the other one's second half has the cable for itself. By themselves S each.
+    let time = S as f64 / cable();
+    near(jobs[0].time_us - jobs[0].alone_us, time);
+    near(jobs[1].time_us - jobs[1].alone_us, time / 2.0);
+    assert!(
+        (jobs[0].slowdown - 2.0).abs() < 1e-3,
+        "{}",
+        jobs[0].slowdown
+    );
+    assert!(
+        (jobs[1].slowdown - 1.5).abs() < 1e-3,
+        "{}",
+        jobs[1].slowdown
+    );
+    // A spine each: nothing of one is felt by the other, to the picosecond.
+    let mut apart = scenario;
+    apart["topology"] = leaves(2);
+    for (isolation, whole) in [("partition", 1.0), ("rails", 1.0)] {
+        apart["isolation"] = isolation.into();
+        let jobs = run(&apart);
+        for job in &jobs {
+            assert_eq!(job.time_us, job.alone_us, "{isolation}: {}", job.name);
+            // These rails have leaves in common, whose cables have room for both.
+            let shares = isolation == "rails";
+            assert_eq!((job.slowdown, job.shared.is_some()), (1.0, shares));
+        }
+        // One transfer of one interface needs no more than a cable.
+        let own = jobs[0].whole_us.unwrap();
+        assert!((jobs[0].time_us / own - whole).abs() < 1e-3, "{isolation}");
+    }
+}
+
+#[test]
+fn it_is_said_who_slows_whom_and_by_how_much() {
+    const S: u64 = 1 << 28;
+    let jobs = json!([
+        stream("a", "0, 16", S),
+        stream("b", "8, 24", S),
+        stream("c", "12, 28", S),
+    ]);
+    let mut scenario = scenario(leaves(1), 4, jobs);
+    scenario["isolation"] = "none".into();
+    let time = S as f64 / cable();
+    for job in run(&scenario) {
+        // Each of the others adds as much as it moves.
+        let waterfall = job.waterfall.unwrap();
+        let named: Vec<&str> = waterfall
+            .parts
+            .iter()
+            .map(|part| part.cause.as_str())
+            .collect();
+        let others: Vec<&str> = ["a", "b", "c"]
+            .into_iter()
+            .filter(|o| *o != job.name)
+            .collect();
+        let big = waterfall
+            .parts
+            .iter()
+            .filter(|part| part.time.0 > 1_000_000);
+        let mut causes: Vec<&str> = big.clone().map(|part| part.cause.as_str()).collect();
+        causes.sort_unstable();
+        assert_eq!(causes, others, "{named:?}");
+        for part in big {
+            near(part.time.seconds() * 1e6, time);
+        }
+        let sum: i64 = waterfall.parts.iter().map(|part| part.time.0).sum();
+        let end = (job.time_us * 1e6).round() as i64;
+        assert_eq!(waterfall.begin.0 + sum, end);
+    }
+}
+
+#[test]
+fn training_with_rails_or_spines_of_its_own_feels_no_neighbour() {
+    let (scenario, folder) =
+        experiment::catalogue::find(Path::new("noisy-neighbour"), &[]).unwrap();
+    let experiment = validate(scenario, &folder).unwrap();
+    let outputs = Outputs::of([]);
+    let budget = Budget::default();
+    let results = experiment::run(&experiment, &budget, &outputs, &mut Silent).unwrap();
+    let of = |variant: usize| match &results.summary.variants[variant].job {
+        JobResult::Concurrent(result) => result.jobs.clone(),
+        _ => panic!("jobs at once"),
+    };
+    let shared = of(0);
+    assert!(shared[0].slowdown > 1.4, "{}", shared[0].slowdown);
+    let link = &shared[0].shared.as_ref().unwrap().link;
+    assert!(link.contains("spine"), "{link}");
+    for variant in [1, 2] {
+        for job in of(variant) {
+            assert_eq!(job.time_us, job.alone_us, "{}", job.name);
+            assert_eq!((job.slowdown, job.shared), (1.0, None));
+        }
+    }
+    // What isolation costs: half of the interfaces.
+    let rails = &of(1)[0];
+    assert!(rails.time_us > 1.3 * rails.whole_us.unwrap());
+}
+
+#[test]
+fn isolation_that_cannot_be_is_refused() {
+    let two = json!([stream("a", "0, 16", 1 << 20), stream("b", "8, 24", 1 << 20)]);
+    for (jobs, up, isolation, expected) in [
+        (
+            two.clone(),
+            1,
+            "partition",
+            "partitions of 2 jobs in compute, which has 1 switch",
+        ),
+        (
+            json!([
+                stream("a", "0, 16", 1),
+                stream("b", "8, 24", 1),
+                stream("c", "9, 25", 1)
+            ]),
+            1,
+            "rails",
+            "rails of 3 jobs on node0, which has 2 network interfaces",
+        ),
+        (
+            json!([stream("a", "0-2", 1)]),
+            1,
+            "none",
+            "3 GPUs of a stream",
+        ),
+        (
+            json!([stream("a", "0-1", 0)]),
+            1,
+            "none",
+            "job.concurrent[0].job.stream.bytes",
+        ),
+    ] {
+        let mut scenario = scenario(leaves(up), 4, jobs);
+        scenario["isolation"] = isolation.into();
+        let error = results(&scenario).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+    let mut alone = json!({"name": "t", "topology": {"name": "dgx-h100"},
+        "job": {"stream": {"bytes": "1GiB"}}});
+    let error = results(&alone).unwrap_err();
+    assert!(error.contains("one of `job.concurrent`"), "{error}");
+    alone["job"] = json!({"collective": {"name": "all-reduce", "sizes": {"list": ["1MiB"]}}});
+    alone["isolation"] = "rails".into();
+    let error = results(&alone).unwrap_err();
+    assert!(
+        error.contains("isolation of a job of the kind `collective`"),
+        "{error}"
+    );
+}

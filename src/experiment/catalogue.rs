@@ -36,6 +36,7 @@ const SHIPPED: &[(&str, &str)] = shipped![
     "nvl72-vs-dgx-h100-llama3-70b",
     "llama3-405b-16k",
     "two-jobs",
+    "noisy-neighbour",
     "serve-split-llama3-70b",
     "serve-deepseek-v3",
     "serve-routing",
@@ -165,6 +166,7 @@ fn entry(name: &'static str, text: &str) -> Result<Entry, ScenarioError> {
         JobSpec::Concurrent(_) => ("concurrent", None, None),
         JobSpec::Communicator(_) => ("communicator", None, None),
         JobSpec::Calls(_) => ("calls", None, None),
+        JobSpec::Stream(_) => ("stream", None, None),
         JobSpec::Serving(job) => {
             let model = match &job.model {
                 ModelRef::Preset(name) => Some(name.clone()),

@@ -12,7 +12,7 @@ use fabricsim_fault::{FaultSpec, Ranks};
 use fabricsim_nccl::{Algorithm, Binding, Registration};
 use fabricsim_plan::ProtocolKind;
 use fabricsim_topology::{Mtu, TopologySpec};
-use fabricsim_units::{Bytes, Time};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use fabricsim_workload::serving::spec::ServingSpec;
 use fabricsim_workload::training::spec::TrainingSpec;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
@@ -60,6 +60,10 @@ pub struct ScenarioSpec {
     pub host: Option<HostSpec>,
     /// What runs on the machine.
     pub job: JobSpec,
+    /// Of jobs at once: what each has of the network for itself. If it is given, `none` too, results say
+    /// what each job costs each other one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
     /// NCCL's environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, EnvValue>,
@@ -121,6 +125,7 @@ impl ScenarioSpec {
             mtu: None,
             host: None,
             job,
+            isolation: None,
             environment: BTreeMap::new(),
             nccl_version: None,
             registered: None,
@@ -175,6 +180,8 @@ pub enum JobSpec {
     Communicator(Box<CommunicatorSpec>),
     /// What ranks call, in order, and what comes of it where they do not call the same.
     Calls(CallsSpec),
+    /// Bytes from GPUs to others, beside other jobs: a checkpoint that is written, data that are read.
+    Stream(Box<StreamSpec>),
 }
 
 impl JobSpec {
@@ -188,6 +195,7 @@ impl JobSpec {
             JobSpec::Serving(_) => "serving",
             JobSpec::Communicator(_) => "communicator",
             JobSpec::Calls(_) => "calls",
+            JobSpec::Stream(_) => "stream",
         }
     }
 }
@@ -207,11 +215,39 @@ pub struct ConcurrentSpec {
     /// When it starts; at once if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Time>,
-    /// Of a collective: how many operations of each size follow each other; 10 if absent.
+    /// Of a collective: how many operations of each size follow each other; 10 if absent. Of a stream:
+    /// how often each GPU sends; once if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<u32>,
-    /// The job: a collective or training.
+    /// The job: a collective, training, serving or a stream.
     pub job: JobSpec,
+}
+
+/// Bytes that go from the first half of a job's GPUs to the second half, pair by pair: as the traffic of
+/// a neighbour, whose nodes at the far end stand for what takes it (storage, another job).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StreamSpec {
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// What each GPU of the first half sends.
+    pub bytes: Bytes,
+    /// No GPU sends faster than that; as fast as links allow if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Bandwidth>,
+}
+
+/// What jobs at once have of the network for themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// Nothing: all share all of it.
+    None,
+    /// Each has rails of its own: of the interfaces of each node an equal part, and what is behind them.
+    Rails,
+    /// Each has spines of its own, an equal part of all switches above the leaves.
+    Partition,
 }
 
 /// A variant of a scenario, to be compared with others.

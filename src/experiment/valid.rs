@@ -237,6 +237,15 @@ fn title(spec: &ScenarioSpec, variants: &[ValidVariant]) -> String {
 /// One job with its machine.
 fn variant(spec: &ScenarioSpec, name: String, at: At<'_>) -> Result<ValidVariant, ScenarioError> {
     let tariff = Tariff::of(spec, at.origin)?;
+    if let (Some(_), false) = (spec.isolation, matches!(spec.job, JobSpec::Concurrent(_))) {
+        let found = format!("isolation of a job of the kind `{}`", spec.job.kind());
+        let wrong = fault(
+            "isolation",
+            found,
+            "none: it is between jobs of `job.concurrent`",
+        );
+        return Err(refusal(at.origin, vec![wrong]));
+    }
     let job = match &spec.job {
         JobSpec::Collective(job) => ValidJob::Collective(Box::new(collective(spec, job, at)?)),
         JobSpec::Training(job) => ValidJob::Training(Box::new(training(spec, job, at)?)),
@@ -245,6 +254,12 @@ fn variant(spec: &ScenarioSpec, name: String, at: At<'_>) -> Result<ValidVariant
         JobSpec::Calls(job) => ValidJob::Calls(Box::new(calls(spec, job, at)?)),
         JobSpec::Communicator(job) => {
             ValidJob::Communicator(Box::new(communicator(spec, job, at)?))
+        }
+        JobSpec::Stream(_) => {
+            let found = "a job of the kind `stream`";
+            let expected = "a stream is traffic beside other jobs: one of `job.concurrent`";
+            let wrong = fault("job", found.into(), expected);
+            return Err(refusal(at.origin, vec![wrong]));
         }
     };
     Ok(ValidVariant { name, job, tariff })

@@ -78,8 +78,9 @@ pub(super) struct Contention {
     exchanges: usize,
     /// By route: bytes per second of its narrowest link.
     narrowest: Vec<f64>,
-    /// Bytes per second that a transfer's whole speed stands for: the narrowest of all.
-    reference: f64,
+    /// By exchange and, behind those, route: bytes per second that a transfer's whole speed stands for,
+    /// the narrowest of all.
+    reference: Vec<f64>,
     /// By slot of a transfer: its route and own speed, while it flows.
     flowing: Vec<Option<(u32, f64)>>,
 }
@@ -92,14 +93,15 @@ impl Contention {
         rehearsed: &[Rehearsed],
         rate: &impl Fn(LinkId) -> Bandwidth,
         disturbances: &dyn JobDisturbances,
+        apart: bool,
     ) -> Self {
-        let scale = match job.transfer_routes.is_empty() {
+        let scale = match job.transfer_routes.is_empty() && !apart {
             true => COMMUNICATIONS,
             false => WITH_TRANSFERS,
         };
         let exchanges = rehearsed.len();
         let all = exchanges + job.transfer_routes.len();
-        let mut users = Users::new(rehearsed, &job.transfer_routes, rate, scale);
+        let mut users = Users::new(rehearsed, &job.transfer_routes, rate, (scale, apart));
         let disturbed = disturbances.links();
         users.of_link.retain(|link, users| {
             // Of the transfers of a route several may go on at once.
@@ -194,7 +196,7 @@ impl Contention {
             self.sharing.make_room(flow as usize + 1);
         }
         self.flowing[slot as usize] = Some((route.0, own));
-        let cap = self.scale.whole as f64 * (own / self.reference) / self.pulls[number];
+        let cap = self.scale.whole as f64 * (own / self.reference[number]) / self.pulls[number];
         self.sharing
             .start(&self.resources, flow, path, (cap as u64).max(1));
         true
@@ -247,8 +249,9 @@ impl Contention {
             return 0.0;
         };
         let (rate, limit) = self.sharing.rate(self.active.len() as u32 + slot);
-        let pull = self.pulls[self.exchanges + route as usize];
-        let speed = rate as f64 / self.scale.whole as f64 * pull * self.reference;
+        let number = self.exchanges + route as usize;
+        let (pull, reference) = (self.pulls[number], self.reference[number]);
+        let speed = rate as f64 / self.scale.whole as f64 * pull * reference;
         if limit == Limit::Cap || speed >= own * (1.0 - ROUNDED) {
             own
         } else {

@@ -1,14 +1,16 @@
 //! Each of several jobs as tasks on its own ranks of the machine.
 
+use super::stream::stream;
 use super::valid::{Operations, PartWork, ValidConcurrent, ValidPart};
 use crate::collective::timing::{Timing, time_of};
 use crate::collective::{Conditions, plan_of};
 use crate::error::ScenarioError;
 use crate::footprint::{communications_footprint, task_footprints};
+use crate::spec::Isolation;
 use fabricsim_budget::{Budget, Held, Purpose};
 use fabricsim_engine::job::{JobError, Rehearsed, rehearse};
 use fabricsim_fault::Faults;
-use fabricsim_nccl::{Communicator, NcclError, Planned};
+use fabricsim_nccl::{Communicator, Env, NcclError, Planned};
 use fabricsim_plan::job::{
     Actor, ActorId, Exchange, ExchangeId, Group, GroupId, GroupRole, HowMoved, Job, Movement,
     Script, StreamId, StreamRole, Tag, Task, Work,
@@ -27,7 +29,7 @@ pub(super) struct Laid {
     pub(super) held: Vec<Held>,
 }
 
-/// Lays one of the jobs onto the machine; the inner error is of communications that end without a
+/// Lays one of the jobs onto the machine, around links that it leaves to others; the inner error is of communications that end without a
 /// result, which is one of the job.
 ///
 /// # Errors
@@ -35,14 +37,21 @@ pub(super) struct Laid {
 pub(super) fn laid(
     valid: &ValidConcurrent,
     part: &ValidPart,
+    left_to_others: &[LinkId],
     (seed, budget): (u64, &Budget),
 ) -> Result<Result<Laid, JobError>, ScenarioError> {
     let faults = valid.faults.of_part(&part.ranks);
-    let dead: Vec<LinkId> = faults.gone_links().collect();
+    let mut dead: Vec<LinkId> = faults.gone_links().collect();
+    dead.extend(left_to_others);
+    let mut env = part.env.clone();
+    if left_to_others.is_empty() && valid.isolation == Some(Isolation::Rails) {
+        // With all of the network it has all interfaces, too.
+        env.nics = None;
+    }
     let (job, held) = match &part.work {
         PartWork::Collective(operations) => {
             let router = Router::new(&valid.topology, seed).avoiding(dead);
-            let job = collective(valid, (part, operations), (&faults, router), budget)?;
+            let job = collective(valid, (part, operations, &env), (&faults, router), budget)?;
             let held = tasks_held(&job, budget)?;
             (job, vec![held])
         }
@@ -59,12 +68,18 @@ pub(super) fn laid(
                 training,
                 &valid.topology,
                 &part.gpus,
-                &part.env,
+                &env,
                 around,
                 &mut AlikeNumbers::default(),
                 &task_footprints(budget),
             )?;
             (lowered.job, lowered.held)
+        }
+        PartWork::Stream(of) => {
+            let router = Router::new(&valid.topology, seed).avoiding(dead.iter().copied());
+            let job = stream(valid, (part, of), (router, &dead))?;
+            let held = tasks_held(&job, budget)?;
+            (job, vec![held])
         }
         // Its tasks are written while time passes.
         PartWork::Serving(_) => (Job::default(), Vec::new()),
@@ -78,7 +93,10 @@ pub(super) fn laid(
         PartWork::Collective(operations) if !operations.isolated => {
             warm(valid, &job, rehearsed, budget)
         }
-        PartWork::Collective(_) | PartWork::Training(_) | PartWork::Serving(_) => Ok(rehearsed),
+        PartWork::Collective(_)
+        | PartWork::Training(_)
+        | PartWork::Serving(_)
+        | PartWork::Stream(_) => Ok(rehearsed),
     });
     Ok(rehearsed.map(|rehearsed| Laid {
         job,
@@ -134,7 +152,7 @@ fn warm(
 /// where no other job is on their GPUs.
 fn collective(
     valid: &ValidConcurrent,
-    (part, operations): (&ValidPart, &Operations),
+    (part, operations, env): (&ValidPart, &Operations, &Env),
     (faults, router): (&Faults, Router<'_>),
     budget: &Budget,
 ) -> Result<Job, ScenarioError> {
@@ -143,7 +161,7 @@ fn collective(
         Some(_) => ScenarioError::planned_around(&valid.faults, &source),
         None => source.into(),
     };
-    let communicator = Communicator::of(&valid.topology, part.gpus.clone(), &part.env, router);
+    let communicator = Communicator::of(&valid.topology, part.gpus.clone(), env, router);
     let communicator = communicator.map_err(refused)?;
     let mut communicator = communicator.within(&budget.memory.estimating());
     let ranks = communicator.ranks();

@@ -62,6 +62,9 @@ fn need(valid: &ValidConcurrent, part: &ValidPart) -> Result<Bytes, ScenarioErro
             let shares = pools.filter_map(|pool| Some(pool.memory?.share));
             shares.max().unwrap_or(Bytes::ZERO)
         }
+        PartWork::Stream(stream) => {
+            Bytes::new(stream.bytes.get().saturating_add(processes().taken().get()))
+        }
         PartWork::Collective(operations) => {
             // Of a single one its size is looked at, too.
             let largest = operations.sizes.iter().max().copied().unwrap_or(0);

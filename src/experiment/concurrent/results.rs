@@ -4,6 +4,7 @@ use super::valid::{PartWork, ValidConcurrent, ValidPart};
 use crate::serving::{Medians, ValidServing};
 use fabricsim_engine::job::{JobOutcome, Rehearsed};
 use fabricsim_plan::job::{Job, JobPart};
+use fabricsim_report::Change;
 use fabricsim_report::concurrent::{ConcurrentJob, ConcurrentRow, SharedGpus, SharedLink};
 use fabricsim_report::training::RankUse;
 use fabricsim_topology::LinkId;
@@ -46,6 +47,7 @@ pub(super) fn job_result(
                 None,
                 operations.repeat,
             ),
+            PartWork::Stream(stream) => (Some(stream.bytes.get()), None, stream.repeat),
             PartWork::Training(_) | PartWork::Serving(_) => (None, Some(index as u32), 1),
         };
         let figures = Figures::new(time, alone, count);
@@ -65,6 +67,7 @@ pub(super) fn job_result(
         PartWork::Collective(operations) => ("collective", operations.collective.name()),
         PartWork::Training(training) => ("training", training.model_name.as_str()),
         PartWork::Serving(job) => ("serving", job.model_name.as_str()),
+        PartWork::Stream(_) => ("stream", "bytes"),
     };
     ConcurrentJob {
         name: part.name.clone(),
@@ -79,6 +82,8 @@ pub(super) fn job_result(
         rows,
         shared,
         shared_gpus: None,
+        whole_us: None,
+        waterfall: None,
     }
 }
 
@@ -121,7 +126,21 @@ fn served(
         ],
         shared,
         shared_gpus: None,
+        whole_us: None,
+        waterfall: None,
     }
+}
+
+/// A job's own time, as its results tell it first.
+pub(super) fn time_of(part: &ValidPart, ended: &Ended) -> Change {
+    let micros = match &part.work {
+        PartWork::Serving(_) => ended.served.unwrap_or_default().first_token.micros(),
+        _ => {
+            let times: Vec<(Time, Time)> = ended.times(part.start).map(|t| (t, t)).collect();
+            headline(part, &times).time_us
+        }
+    };
+    Change((micros * 1e6).round() as i64)
 }
 
 /// What so many operations or steps together took, beside others and by themselves, for each.
@@ -153,6 +172,10 @@ fn headline(part: &ValidPart, times: &[(Time, Time)]) -> Figures {
             let largest = sized.max_by_key(|(_, size)| **size);
             let &(time, alone) = largest.map_or(&(Time::ZERO, Time::ZERO), |(times, _)| times);
             Figures::new(time, alone, operations.repeat)
+        }
+        PartWork::Stream(stream) => {
+            let &(time, alone) = times.last().unwrap_or(&(Time::ZERO, Time::ZERO));
+            Figures::new(time, alone, stream.repeat)
         }
         PartWork::Training(_) | PartWork::Serving(_) => {
             let time = times.iter().map(|(time, _)| *time).sum();

@@ -2,7 +2,7 @@
 
 use super::lowering::laid;
 use super::memory::{memories, taken};
-use super::results::{Ended, job_result, ranks, shared_gpus, shared_links};
+use super::results::{Ended, job_result, ranks, shared_gpus, shared_links, time_of};
 use super::series::{with_rank, without};
 use super::valid::{PartWork, ValidConcurrent, ValidPart};
 use crate::allocation::nodes_of;
@@ -19,7 +19,10 @@ use fabricsim_record::telemetry::{Activity, Wanted};
 use fabricsim_report::concurrent::{ConcurrentJob, ConcurrentResult};
 use fabricsim_report::telemetry::Telemetry;
 use fabricsim_report::training::JobTimeline;
-use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Summary, Variant};
+use fabricsim_report::{
+    Change, JobResult, Metrics, Output, Outputs, Part as Cause, Recording, Summary, Variant,
+    Waterfall,
+};
 use fabricsim_units::Time;
 use fabricsim_workload::serving::fleet::Fleet;
 use std::collections::BTreeSet;
@@ -113,19 +116,20 @@ struct Ran {
     telemetry: Option<Telemetry>,
 }
 
+/// A job on the machine, and what its communications take alone.
+type Part = (Job, Vec<Rehearsed>);
+
 /// Each job by itself, then all together; or why one does not come to its end.
 fn all(
     valid: &ValidConcurrent,
     (seed, budget): (u64, &Budget),
     outputs: &Outputs,
 ) -> Result<Result<Ran, String>, ScenarioError> {
-    let mut together = Job::default();
-    let mut rehearsed = Vec::new();
-    let mut parts: Vec<JobPart> = Vec::new();
+    let mut laid_parts: Vec<Part> = Vec::new();
     let mut alone: Vec<Ended> = Vec::new();
     let mut held = Vec::new();
     let mut engines: Vec<Option<(&ValidServing, LaidServing<'_>)>> = Vec::new();
-    for part in &valid.jobs {
+    for (part, left_to_others) in valid.jobs.iter().zip(&valid.left_to_others) {
         let failed = |error: &JobError| format!("{} by itself: {error}", part.name);
         let (job, own) = match &part.work {
             PartWork::Serving(served) => {
@@ -137,9 +141,9 @@ fn all(
                 engines.push(Some((served, laid)));
                 (job, Vec::new())
             }
-            PartWork::Collective(_) | PartWork::Training(_) => {
+            PartWork::Collective(_) | PartWork::Training(_) | PartWork::Stream(_) => {
                 engines.push(None);
-                match laid(valid, part, (seed, budget))? {
+                match laid(valid, part, left_to_others, (seed, budget))? {
                     Ok(laid) => {
                         held.extend(laid.held);
                         (laid.job, laid.rehearsed)
@@ -149,25 +153,23 @@ fn all(
                 }
             }
         };
-        let whole = [JobPart::whole(&job)];
-        let mut ends = Ends::new(&job, &whole, (None, None));
-        let one = (std::slice::from_ref(part), &whole[..]);
         let last = engines.len() - 1;
-        if let Err(error) = run(valid, one, (&job, &own), &mut engines[last..], &mut ends)? {
-            return Ok(Err(failed(&error)));
+        match by_itself(valid, part, (&job, &own), &mut engines[last..])? {
+            Ok(ended) => alone.push(ended),
+            Err(error) => return Ok(Err(failed(&error))),
         }
-        alone.append(&mut ends.ended);
-        parts.push(together.add_beside(job));
-        rehearsed.extend(own);
+        laid_parts.push((job, own));
     }
+    let indices: Vec<usize> = (0..laid_parts.len()).collect();
+    let (together, rehearsed, parts) = joined(&laid_parts, &indices);
     let plain = |rank: u32| valid.faults.is_plain(rank as usize);
     let spans = Spans::new(&together, 0, plain, budget.exact_full);
     let watched = outputs.has(Output::Telemetry);
     let activity = watched.then(|| Activity::new(&together));
     let mut ends = Ends::new(&together, &parts, (Some(spans), activity));
-    let jobs = (&valid.jobs[..], &parts[..]);
-    let all = (&together, &rehearsed[..]);
-    let outcome = match run(valid, jobs, all, &mut engines, &mut ends)? {
+    let every: Vec<&ValidPart> = valid.jobs.iter().collect();
+    let both = (&together, &rehearsed[..]);
+    let outcome = match run(valid, (&every, &parts), both, &mut engines, &mut ends)? {
         Ok(outcome) => outcome,
         Err(error) => return Ok(Err(error.to_string())),
     };
@@ -185,8 +187,8 @@ fn all(
             sample: outputs.sample(),
             memory: &taken,
         };
-        let without = without(valid);
         let on = |rank| with_rank(valid, rank);
+        let without = without(valid);
         let series = activity.telemetry(wanted, &rehearsed, outcome.end, on, without)?;
         Ok::<_, ScenarioError>(series)
     });
@@ -197,6 +199,12 @@ fn all(
     let mut jobs: Vec<ConcurrentJob> = jobs.collect();
     for (job, shared) in jobs.iter_mut().zip(shared_gpus(valid, &ended)) {
         job.shared_gpus = shared;
+    }
+    if valid.isolation.is_some() {
+        let times = (&ended[..], &alone[..]);
+        if let Err(why) = costs(valid, &laid_parts, times, &mut jobs, (seed, budget))? {
+            return Ok(Err(why));
+        }
     }
     let result = ConcurrentResult {
         jobs,
@@ -216,13 +224,139 @@ fn all(
     }))
 }
 
+/// Some of the jobs as one.
+fn joined(all: &[Part], some: &[usize]) -> (Job, Vec<Rehearsed>, Vec<JobPart>) {
+    let mut together = Job::default();
+    let mut rehearsed = Vec::new();
+    let mut parts = Vec::new();
+    for (job, own) in some.iter().map(|&index| &all[index]) {
+        parts.push(together.add_beside(job.clone()));
+        rehearsed.extend(own.iter().cloned());
+    }
+    (together, rehearsed, parts)
+}
+
+/// Runs one of the jobs alone.
+fn by_itself(
+    valid: &ValidConcurrent,
+    part: &ValidPart,
+    (job, own): (&Job, &[Rehearsed]),
+    engines: &mut [Option<(&ValidServing, LaidServing<'_>)>],
+) -> Result<Result<Ended, JobError>, ScenarioError> {
+    let whole = [JobPart::whole(job)];
+    let mut ends = Ends::new(job, &whole, (None, None));
+    let one = (&[part][..], &whole[..]);
+    let outcome = run(valid, one, (job, own), engines, &mut ends)?;
+    Ok(outcome.map(|_| ends.ended.pop().unwrap_or_default()))
+}
+
+/// So many jobs are run without each of them in turn; of more it is not said who costs whom what.
+const MAX_TURNS: usize = 16;
+
+/// Adds to each job what each other one costs it: its time with all less that without the other one.
+fn costs(
+    valid: &ValidConcurrent,
+    all: &[Part],
+    (ended, alone): (&[Ended], &[Ended]),
+    jobs: &mut [ConcurrentJob],
+    (seed, budget): (u64, &Budget),
+) -> Result<Result<(), String>, ScenarioError> {
+    let count = valid.jobs.len();
+    let serves = |part: &ValidPart| matches!(part.work, PartWork::Serving(_));
+    // By job: who costs it how much.
+    let mut by: Vec<Vec<(String, i64)>> = vec![Vec::new(); count];
+    let with_all: Vec<Change> = valid
+        .jobs
+        .iter()
+        .zip(ended)
+        .map(|(p, e)| time_of(p, e))
+        .collect();
+    let by_itself_all: Vec<Change> = valid
+        .jobs
+        .iter()
+        .zip(alone)
+        .map(|(p, e)| time_of(p, e))
+        .collect();
+    if count == 2 {
+        for (job, by) in by.iter_mut().enumerate() {
+            let cost = with_all[job].0 - by_itself_all[job].0;
+            by.push((valid.jobs[1 - job].name.clone(), cost));
+        }
+    } else if count <= MAX_TURNS && !valid.jobs.iter().any(serves) {
+        for away in 0..count {
+            let rest: Vec<usize> = (0..count).filter(|&job| job != away).collect();
+            let (job, rehearsed, parts) = joined(all, &rest);
+            let mut ends = Ends::new(&job, &parts, (None, None));
+            let own: Vec<&ValidPart> = rest.iter().map(|&job| &valid.jobs[job]).collect();
+            let ran = run(
+                valid,
+                (&own, &parts),
+                (&job, &rehearsed),
+                &mut [],
+                &mut ends,
+            )?;
+            if let Err(error) = ran {
+                return Ok(Err(format!("without {}: {error}", valid.jobs[away].name)));
+            }
+            for (&job, ended) in rest.iter().zip(&ends.ended) {
+                let cost = with_all[job].0 - time_of(&valid.jobs[job], ended).0;
+                by[job].push((valid.jobs[away].name.clone(), cost));
+            }
+        }
+    }
+    for (index, job) in jobs.iter_mut().enumerate() {
+        let part = &valid.jobs[index];
+        let mut begin = by_itself_all[index];
+        let mut changes = std::mem::take(&mut by[index]);
+        if !valid.left_to_others[index].is_empty() {
+            let whole = match laid(valid, part, &[], (seed, budget))? {
+                Ok(laid) => by_itself(valid, part, (&laid.job, &laid.rehearsed), &mut [])?,
+                Err(error) => Err(error),
+            };
+            match whole {
+                Ok(whole) => begin = time_of(part, &whole),
+                Err(error) => return Ok(Err(format!("{} by itself: {error}", part.name))),
+            }
+            job.whole_us = Some(begin.0 as f64 / 1e6);
+            let less = by_itself_all[index].0 - begin.0;
+            changes.push(("a part of the network only".to_owned(), less));
+        }
+        job.waterfall = Some(explained(&part.name, (begin, with_all[index]), changes));
+    }
+    Ok(Ok(()))
+}
+
+/// From a job by itself to the job beside all others.
+fn explained(name: &str, (begin, end): (Change, Change), changes: Vec<(String, i64)>) -> Waterfall {
+    let total = end.0 - begin.0;
+    let known: i64 = changes.iter().map(|(_, change)| change).sum();
+    let rest = ("several at once".to_owned(), total - known);
+    let all = changes.into_iter().chain([rest]);
+    let mut parts: Vec<Cause> = all
+        .filter(|(_, change)| *change != 0)
+        .map(|(cause, change)| Cause {
+            cause,
+            time: Change(change),
+        })
+        .collect();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.time.0.unsigned_abs()));
+    Waterfall {
+        from: format!("{name} by itself"),
+        to: format!("{name} beside all"),
+        begin,
+        total: Change(total),
+        parts,
+        order: None,
+    }
+}
+
 /// Runs some of the jobs as one; each has a timeout of its own, those that serve have a source of tasks.
 ///
 /// # Errors
 /// What NCCL refuses of an engine's communications; the inner error is one of the jobs.
 fn run(
     valid: &ValidConcurrent,
-    (jobs, parts): (&[ValidPart], &[JobPart]),
+    (jobs, parts): (&[&ValidPart], &[JobPart]),
     (job, rehearsed): (&Job, &[Rehearsed]),
     engines: &mut [Option<(&ValidServing, LaidServing<'_>)>],
     ends: &mut Ends<'_>,
@@ -236,6 +370,7 @@ fn run(
     }
     let options = JobOptions {
         of_groups: &timeouts,
+        apart: valid.isolation.is_some(),
         ..JobOptions::default()
     };
     let rate = |link| valid.topology.rate(link);

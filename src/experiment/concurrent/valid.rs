@@ -1,18 +1,19 @@
 //! Jobs at once whose every part has been checked, ready to run.
 
+use super::isolation::{left_to_others, rails_of};
 use crate::collective::{What, check_matrix, check_memory, msccl, sizes};
 use crate::error::ScenarioError;
 use crate::fallback::fallen;
 use crate::refusal::{fault, refusal, refuse};
 use crate::serving::{ValidServing, serving_on};
 use crate::site::{At, Site, site};
-use crate::spec::{CollectiveSpec, ConcurrentSpec, JobSpec, ScenarioSpec};
+use crate::spec::{CollectiveSpec, ConcurrentSpec, Isolation, JobSpec, ScenarioSpec};
 use crate::training::{choose_prefetch, resolved};
 use fabricsim_collective::{Collective, MscclAlgorithm};
 use fabricsim_fault::Faults;
 use fabricsim_nccl::{Env, Forced};
-use fabricsim_topology::{DeviceId, Fault, Topology};
-use fabricsim_units::Time;
+use fabricsim_topology::{DeviceId, Fault, LinkId, Topology};
+use fabricsim_units::{Bandwidth, Bytes, Time};
 use fabricsim_workload::training::resolve::Training;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,6 +33,10 @@ pub struct ValidConcurrent {
     pub jobs: Vec<ValidPart>,
     /// What goes wrong.
     pub faults: Faults,
+    /// What each has for itself; nothing where that is not asked for.
+    pub isolation: Option<Isolation>,
+    /// The links that each job leaves to others, in their order.
+    pub(super) left_to_others: Vec<Vec<LinkId>>,
 }
 
 /// One of the jobs.
@@ -62,6 +67,19 @@ pub enum PartWork {
     Training(Box<Training>),
     /// A model that answers requests.
     Serving(Box<ValidServing>),
+    /// Bytes from GPU to GPU.
+    Stream(Stream),
+}
+
+/// Bytes from the first half of a job's GPUs to the second.
+#[derive(Debug, Clone, Copy)]
+pub struct Stream {
+    /// What each sends at once.
+    pub bytes: Bytes,
+    /// No faster than that.
+    pub rate: Option<Bandwidth>,
+    /// How often.
+    pub repeat: u32,
 }
 
 /// Operations of a collective, at one size after the other.
@@ -125,10 +143,23 @@ pub(crate) fn concurrent(
     for (index, (job, ranks)) in jobs.iter().zip(ranks).enumerate() {
         let at = format!("job.concurrent[{index}]");
         let mut part = part(spec, (job, &at), ranks, &site, (folder, origin))?;
+        if let Some(rails) = rails_of(&site.topology, (index, jobs.len()), spec.isolation) {
+            if part.env.nics.is_some() {
+                let found = "NCCL_IB_HCA beside rails of each job";
+                let expected = "one of both: rails are dealt to jobs in turns";
+                let wrong = fault("isolation", found.into(), expected);
+                return Err(refusal(origin, vec![wrong]));
+            }
+            part.env.nics = Some(rails);
+        }
         part.shares_gpus = part.ranks.iter().any(|&rank| of_gpu[rank as usize] > 1);
         valid.push(part);
     }
+    let left_to_others = left_to_others(&site.topology, jobs.len(), spec.isolation)
+        .map_err(|wrong| refusal(origin, vec![wrong]))?;
     Ok(ValidConcurrent {
+        isolation: spec.isolation,
+        left_to_others,
         topology: site.topology,
         warnings: site.warnings,
         notes: site.notes,
@@ -168,6 +199,14 @@ fn check_list(spec: &ScenarioSpec, jobs: &[ConcurrentSpec], faults: &mut Vec<Fau
             let found = "a start of serving";
             let expected = "none: requests say when they arrive";
             faults.push(fault(&at("start"), found.into(), expected));
+        }
+        let apart = spec
+            .isolation
+            .is_some_and(|isolation| isolation != Isolation::None);
+        if let (JobSpec::Serving(_), true) = (&job.job, apart) {
+            let found = "serving with a part of the network for itself";
+            let expected = "a collective, training or a stream, or `isolation` none";
+            faults.push(fault(&at("job.serving"), found.into(), expected));
         }
         if let JobSpec::Concurrent(_) = &job.job {
             let found = "jobs at once within jobs at once";
@@ -252,10 +291,29 @@ fn part(
             let served = served.map_err(|error| error.below(at))?;
             PartWork::Serving(Box::new(served))
         }
+        JobSpec::Stream(asked) => {
+            let mut faults = Vec::new();
+            let at = |field: &str| format!("{at}.{field}");
+            if ranks.len() < 2 || !ranks.len().is_multiple_of(2) {
+                let found = format!("{} GPUs of a stream", ranks.len());
+                let expected = "an even number: the first half sends to the second half";
+                faults.push(fault(&at("gpus"), found, expected));
+            }
+            if asked.bytes == Bytes::ZERO {
+                let wrong = fault(&at("job.stream.bytes"), "0".into(), "more than 0");
+                faults.push(wrong);
+            }
+            refuse(origin, faults)?;
+            PartWork::Stream(Stream {
+                bytes: asked.bytes,
+                rate: asked.rate,
+                repeat: job.repeat.unwrap_or(1),
+            })
+        }
         // Jobs at once are refused before.
         JobSpec::Concurrent(_) | JobSpec::Communicator(_) | JobSpec::Calls(_) => {
             let found = format!("a job of the kind `{}`", job.job.kind());
-            let wrong = fault(at, found, "a collective, training or serving");
+            let wrong = fault(at, found, "a collective, training, serving or a stream");
             return Err(refusal(origin, vec![wrong]));
         }
     };

@@ -324,7 +324,10 @@ pub fn between(
 }
 
 /// From GPU to GPU through these NICs.
-fn over(
+///
+/// # Errors
+/// No links join them.
+pub(crate) fn over(
     router: &mut Router<'_>,
     (from, to): (DeviceId, DeviceId),
     (sends, receives): (DeviceId, DeviceId),

@@ -22,6 +22,7 @@ pub use valid::{ValidPool, ValidServing};
 
 pub(crate) use answer::compare;
 pub(crate) use footprint::serving_footprint;
+pub(crate) use handover::over;
 pub(crate) use run::{LaidServing, run_serving};
 pub(crate) use times::{Medians, medians};
 pub(crate) use valid::{serving, serving_on};

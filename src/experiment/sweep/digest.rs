@@ -60,7 +60,8 @@ fn files_of(scenario: &Scenario, folder: &Path) -> String {
         | JobSpec::Concurrent(_)
         | JobSpec::Serving(_)
         | JobSpec::Communicator(_)
-        | JobSpec::Calls(_) => None,
+        | JobSpec::Calls(_)
+        | JobSpec::Stream(_) => None,
     };
     let variables = scenario.spec.environment.values();
     let files = variables

@@ -71,9 +71,13 @@ impl Sweep {
             Some(JobSpec::Training(_)) => "tokens_per_s_per_gpu",
             Some(JobSpec::Collective(_)) => "busbw_gbs",
             Some(JobSpec::Serving(_)) => "output_tokens_per_s_per_gpu",
-            Some(JobSpec::Concurrent(_) | JobSpec::Communicator(_) | JobSpec::Calls(_)) | None => {
-                "time_us"
-            }
+            Some(
+                JobSpec::Concurrent(_)
+                | JobSpec::Communicator(_)
+                | JobSpec::Calls(_)
+                | JobSpec::Stream(_),
+            )
+            | None => "time_us",
         }
     }
 }

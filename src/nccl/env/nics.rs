@@ -37,6 +37,16 @@ impl NicFilter {
         })
     }
 
+    /// Those that have exactly these names.
+    #[must_use]
+    pub fn named(names: impl IntoIterator<Item = String>) -> Self {
+        NicFilter {
+            exclude: false,
+            exact: true,
+            names: names.into_iter().collect(),
+        }
+    }
+
     pub(super) fn allows(&self, names: &[&str]) -> bool {
         let hit = self.names.iter().any(|wanted| self.matches(wanted, names));
         hit != self.exclude

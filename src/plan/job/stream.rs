@@ -46,6 +46,8 @@ pub enum StreamRole {
     LoaderCpu,
     /// Batches from the host's memory to the GPU.
     LoaderIn,
+    /// Bytes of a job that is a stream of them.
+    Transfer,
 }
 
 impl StreamRole {
@@ -74,6 +76,7 @@ impl StreamRole {
             StreamRole::Loader => "data loader",
             StreamRole::LoaderCpu => "decoding",
             StreamRole::LoaderIn => "batch to the GPU",
+            StreamRole::Transfer => "stream",
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use super::record::ConcurrentResult;
 use super::text::rows;
-use crate::ReportError;
+use crate::comparison::waterfall_bars;
 use crate::training::{JobTimeline, timeline_view};
+use crate::{ReportError, Waterfall};
 use maud::{Markup, html};
 
 /// The table of a variant's jobs and its timeline; under the variant's name, if there are several.
@@ -13,6 +14,8 @@ pub(crate) fn details(
     timeline: Option<&JobTimeline>,
 ) -> Result<Markup, ReportError> {
     let (heading, rows) = rows(&result.jobs);
+    let waterfalls = result.jobs.iter().filter_map(|job| job.waterfall.clone());
+    let waterfalls: Vec<Waterfall> = waterfalls.collect();
     let timeline = timeline.map(timeline_view).transpose()?;
     Ok(html! {
         @if !rows.is_empty() {
@@ -26,6 +29,7 @@ pub(crate) fn details(
                 }
             }
         }
+        (waterfall_bars(&waterfalls))
         @if let Some(timeline) = &timeline {
             section.wide {
                 h2 { "Timeline" @if let Some(name) = name { span.aside { (name) } } }

@@ -1,5 +1,6 @@
 //! What jobs that ran at once leave behind, as plain values.
 
+use crate::Waterfall;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,13 @@ pub struct ConcurrentJob {
     /// Its GPUs on which other jobs run at the same time; none if it has all for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_gpus: Option<SharedGpus>,
+    /// If it has only a part of the network: the time by itself with all of it, microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_us: Option<f64>,
+    /// Who costs it how much, from by itself with all of the network to beside the others; where the
+    /// scenario says how jobs are isolated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waterfall: Option<Waterfall>,
 }
 
 /// GPUs that several jobs take turns on.
@@ -108,6 +116,9 @@ impl ConcurrentResult {
             add("time_us", job.time_us);
             add("alone_us", job.alone_us);
             add("slowdown", job.slowdown);
+            if let Some(whole) = job.whole_us {
+                add("whole_us", whole);
+            }
             if let Some(shared) = &job.shared {
                 add("shared.busy_us", shared.busy_us);
             }
@@ -127,7 +138,25 @@ impl ConcurrentResult {
         match (self.jobs.len(), worst) {
             (0, _) => String::new(),
             (1, None) => "There is one job, which has the machine for itself.".to_owned(),
-            (_, None) => "No job is slower beside the others than by itself.".to_owned(),
+            (_, None) => {
+                let part = self.jobs.iter().filter_map(|job| {
+                    let whole = job.whole_us.filter(|whole| *whole > 0.0)?;
+                    Some((job, job.time_us / whole))
+                });
+                let worst = part.max_by(|a, b| a.1.total_cmp(&b.1));
+                let less = worst
+                    .filter(|(_, times)| *times >= SLOWER)
+                    .map(|(job, times)| {
+                        format!(
+                            ", but with a part of the network only {} takes {times:.2} × as long",
+                            job.name
+                        )
+                    });
+                format!(
+                    "No job is slower beside the others than by itself{}.",
+                    less.unwrap_or_default()
+                )
+            }
             (_, Some(job)) => {
                 let link = job.shared.as_ref().map(|shared| {
                     format!(
@@ -143,10 +172,12 @@ impl ConcurrentResult {
                         shared.gpus
                     )
                 });
+                let costs = job.waterfall.as_ref().map(Waterfall::clause);
                 format!(
-                    "Beside the others {} takes {:.2} × as long as by itself{}.",
+                    "Beside the others {} takes {:.2} × as long as by itself{}{}.",
                     job.name,
                     job.slowdown,
+                    costs.unwrap_or_default(),
                     gpus.or(link).unwrap_or_default()
                 )
             }

@@ -242,7 +242,11 @@ impl Beside {
                 .collect(),
             band: Vec::new(),
         };
-        let panels = self.aligned.iter().map(|(metric, [simulated, measured])| {
+        let above = |(_, both): &&(Metric, [Vec<Mean>; 2])| {
+            both.iter().flatten().any(|mean| mean.value > 0.0)
+        };
+        let shown = self.aligned.iter().filter(above);
+        let panels = shown.map(|(metric, [simulated, measured])| {
             let (title, scale) = titled(*metric);
             Panel {
                 title,

@@ -55,8 +55,12 @@ pub(super) struct Users {
     pub(super) phases: Vec<Phases>,
     /// By route: bytes per second of its narrowest link.
     pub(super) narrowest: Vec<f64>,
-    /// Bytes per second of the narrowest link of all routes; infinite if they have none.
-    pub(super) reference: f64,
+    /// By exchange and, behind those, route: bytes per second of the narrowest link of all routes;
+    /// infinite if there are none. If jobs are apart, of all routes that it has to do with.
+    pub(super) reference: Vec<f64>,
+    /// By exchange and route: what stands for all that meet each other, directly or by others; the same
+    /// for all if jobs are not apart.
+    meets: Vec<u32>,
 }
 
 impl Users {
@@ -64,18 +68,29 @@ impl Users {
         rehearsed: &[Rehearsed],
         routes: &[TransferRoute],
         rate: &impl Fn(LinkId) -> Bandwidth,
-        scale: Scale,
+        (scale, apart): (Scale, bool),
     ) -> Self {
         let rate = |link| rate(link).bytes_per_sec() as f64;
         let narrowest: Vec<f64> = routes.iter().map(|r| narrowest(r, &rate)).collect();
-        let reference = narrowest.iter().copied().fold(f64::INFINITY, f64::min);
+        let count = rehearsed.len() + routes.len();
+        let meets = match apart {
+            true => meeting(rehearsed, routes),
+            false => vec![0; count],
+        };
+        let mut least = vec![f64::INFINITY; count.max(1)];
+        for (index, rate) in narrowest.iter().enumerate() {
+            let own = &mut least[meets[rehearsed.len() + index] as usize];
+            *own = own.min(*rate);
+        }
+        let reference = meets.iter().map(|&of| least[of as usize]).collect();
         let mut users = Users {
             of_link: BTreeMap::new(),
             phases: Vec::with_capacity(rehearsed.len()),
             narrowest,
             reference,
+            meets,
         };
-        let by_rate = |link| match reference.is_finite() {
+        let by_rate = |reference: f64, link| match reference.is_finite() {
             true => reference / rate(link),
             false => 1.0,
         };
@@ -98,14 +113,16 @@ impl Users {
             users.phases.push(Phases::new(alone, busiest));
             for load in &alone.loads {
                 let part = on_link(load) / busiest * scale.full as f64;
-                users.add(load.link, index, (part, load.streams), by_rate(load.link));
+                let of_rate = by_rate(users.reference[index], load.link);
+                users.add(load.link, index, (part, load.streams), of_rate);
             }
         }
         for (index, route) in routes.iter().enumerate() {
             for (link, share) in hops(route) {
-                let part = share * reference / rate(link) * scale.full as f64;
                 let number = rehearsed.len() + index;
-                users.add(link, number, (part, share), by_rate(link));
+                let reference = users.reference[number];
+                let part = share * reference / rate(link) * scale.full as f64;
+                users.add(link, number, (part, share), by_rate(reference, link));
             }
         }
         users
@@ -132,13 +149,52 @@ impl Users {
                 *most = (user.part, user.streams / f64::from(user.part) * user.rate);
             }
         }
-        let met = busiest.iter().filter(|(part, _)| *part > 0);
-        let largest = met.map(|&(_, pull)| pull).fold(0.0, f64::max);
-        let part = |(part, pull)| if part > 0 { pull / largest } else { 1.0 };
+        let mut largest = vec![0.0_f64; count.max(1)];
+        for (&(part, pull), &of) in busiest.iter().zip(&self.meets) {
+            if part > 0 {
+                let largest = &mut largest[of as usize];
+                *largest = largest.max(pull);
+            }
+        }
+        let part = |((part, pull), &of): ((u32, f64), &u32)| match part {
+            0 => 1.0,
+            _ => pull / largest[of as usize],
+        };
         // A share of a thousandth is none: weights stay whole numbers of some size.
-        let pulls = busiest.into_iter().map(part);
+        let pulls = busiest.into_iter().zip(&self.meets).map(part);
         pulls.map(|pull: f64| pull.max(LEAST_PULL)).collect()
     }
+}
+
+/// Of each exchange and route the first one that it meets, on any link or by others: a number each.
+fn meeting(rehearsed: &[Rehearsed], routes: &[TransferRoute]) -> Vec<u32> {
+    fn first(meets: &mut [u32], mut number: u32) -> u32 {
+        while meets[number as usize] != number {
+            let next = meets[number as usize];
+            meets[number as usize] = meets[next as usize];
+            number = next;
+        }
+        number
+    }
+    let count = (rehearsed.len() + routes.len()) as u32;
+    let mut meets: Vec<u32> = (0..count).collect();
+    let mut of_link: FxHashMap<LinkId, u32> = FxHashMap::default();
+    let of_exchanges = (0..).zip(rehearsed).flat_map(|(number, alone)| {
+        let links = alone.loads.iter().map(|load| load.link);
+        links.map(move |link| (number, link))
+    });
+    let of_routes = (rehearsed.len() as u32..)
+        .zip(routes)
+        .flat_map(|(number, route)| {
+            let links = route.route.hops.iter().map(|hop| hop.link);
+            links.map(move |link| (number, link))
+        });
+    for (number, link) in of_exchanges.chain(of_routes) {
+        let other = *of_link.entry(link).or_insert(number);
+        let (a, b) = (first(&mut meets, number), first(&mut meets, other));
+        meets[a.max(b) as usize] = a.min(b);
+    }
+    (0..count).map(|number| first(&mut meets, number)).collect()
 }
 
 /// The links of a route, with how much of their rate each byte takes up.

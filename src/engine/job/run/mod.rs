@@ -32,6 +32,9 @@ pub struct JobOptions<'o> {
     pub timeout: Option<Time>,
     /// By group, in place of `timeout`, of jobs that run at once; groups beyond have `timeout`.
     pub of_groups: &'o [Option<Time>],
+    /// What meets on no link does not change each other's rounding: jobs that share nothing take what
+    /// they take by themselves, to the picosecond.
+    pub apart: bool,
     /// Ends the job before its time.
     pub stop: Option<&'o Stop>,
 }
@@ -186,7 +189,7 @@ pub fn run_source(
 ) -> Result<JobOutcome, JobError> {
     let streams = job.streams.len();
     assert!((1..=64).contains(&streams), "a job has 1 to 64 streams");
-    let contention = Contention::new(job, rehearsed, &rate, disturbances);
+    let contention = Contention::new(job, rehearsed, &rate, disturbances, options.apart);
     let mut run = Run::new(job, rehearsed, contention, disturbances, options);
     run.shown = probe.sees_bytes().then(Vec::new);
     run.begin(source)?;
