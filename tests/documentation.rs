@@ -198,6 +198,12 @@ fn host() {
 }
 
 #[test]
+fn telemetry() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(follow("docs/telemetry.md", folder.path()) > 3);
+}
+
+#[test]
 fn nccl() {
     let folder = tempfile::tempdir().unwrap();
     assert!(follow("docs/nccl.md", folder.path()) > 1);

@@ -228,3 +228,28 @@ impl Kernels {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_peaks_are_by_time() {
+        let kernels = |micros: u64, tensor: f64| Kernels {
+            compute: Time::from_micros(micros),
+            memory: Time::ZERO,
+            launches: 1,
+            tensor: PeakShare::new(tensor),
+            dram: PeakShare::new(1.0 - tensor),
+        };
+        let mut both = kernels(30, 0.8);
+        both += kernels(10, 0.0);
+        let near = |share: PeakShare, part: f64| (share.part() - part).abs() < 2e-5;
+        assert!(near(both.tensor, 0.6) && near(both.dram, 0.4));
+        let rest = both.without(kernels(10, 0.0));
+        assert!(near(rest.tensor, 0.8) && near(rest.dram, 0.2));
+        assert_eq!(both.without(both).tensor, PeakShare::default());
+        // What is more than the peak is the peak.
+        assert_eq!(PeakShare::new(7.0).part(), 1.0);
+    }
+}
