@@ -509,3 +509,80 @@ fn compiling_makes_training_as_much_faster_as_was_published() {
     let faster = one(&text("eager")).step_s / one(&text("compiled")).step_s;
     assert!((1.3..1.6).contains(&faster), "{faster}");
 }
+
+/// DDP of GPT-2 on two servers with one interface of 100 GbE each, with a hook or replicas as `ddp` says.
+fn relaxed(ddp: &str, steps: u32) -> StepResult {
+    one(&format!(
+        r#"{{"name": "r", "topology": {{"name": "rtx4090-pcie"}}, "nodes": 2, "job": {{"training": {{
+            "model": {{"preset": "gpt2-124m"}}, "micro_batch": 2, "global_batch": 32, "steps": {steps},
+            "data_parallel": {{"ddp": {ddp}}}}}}}}}"#
+    ))
+}
+
+/// All replicas' values and indices go to all, 8 bytes for each of 16 x 1 % of 124 M.
+#[test]
+fn top_k_gathers_values_and_indices() {
+    let plain = relaxed("{}", 2);
+    let top = relaxed(r#"{"compression": {"top_k": 0.01}}"#, 2);
+    let sum = |result: &StepResult| -> u64 {
+        let of = result
+            .collectives
+            .iter()
+            .filter(|c| c.group == "data parallel");
+        of.map(|c| c.bytes.get() * u64::from(c.count)).sum()
+    };
+    let ratio = sum(&top) as f64 / sum(&plain) as f64;
+    assert!((ratio - 16.0 * 0.01 * 8.0 / 4.0).abs() < 1e-3, "{ratio}");
+    assert!(
+        top.collectives
+            .iter()
+            .any(|c| c.what.contains("all-gather"))
+    );
+    assert!(top.step_s < plain.step_s, "{} {}", top.step_s, plain.step_s);
+    // 16 replicas: it moves less below 1/16. With twice that it is slower than nothing at all.
+    let large = relaxed(r#"{"compression": {"top_k": 0.125}}"#, 2);
+    assert!(
+        large.step_s > plain.step_s,
+        "{} {}",
+        large.step_s,
+        plain.step_s
+    );
+}
+
+#[test]
+fn a_step_of_local_sgd_is_the_mean_of_those_between_two_exchanges() {
+    let every = |h: u32| relaxed(&format!(r#"{{"local_sgd": {{"every": {h}}}}}"#), 2);
+    let (eight, many) = (every(8), every(1000));
+    let [own, mean] = eight.steps_s[..] else {
+        panic!("{:?}", eight.steps_s);
+    };
+    assert!((eight.step_s - (7.0 * own + mean) / 8.0).abs() < 1e-12);
+    assert!(mean > own && many.step_s < eight.step_s && (many.step_s / own - 1.0).abs() < 0.01);
+    // An exchange every step hides behind nothing.
+    let (always, ddp) = (every(1), relaxed("{}", 2));
+    assert!((always.step_s - always.steps_s[1]).abs() < 1e-12 && always.step_s > ddp.step_s);
+    // A GPU's time is that of two mean steps.
+    let all: f64 = eight.time.iter().map(|share| share.seconds).sum();
+    assert!((all - 2.0 * eight.step_s).abs() < 1e-9, "{all}");
+    let causes: f64 = eight.causes.iter().map(|part| part.time.seconds()).sum();
+    assert!((causes - eight.step_s).abs() < 1e-9, "{causes}");
+}
+
+/// Computing and exchanging go on side by side: a step takes the longer of the two.
+#[test]
+fn gradients_a_step_old_hide_behind_the_next_step() {
+    let (ddp, stale) = (relaxed("{}", 4), relaxed(r#"{"staleness": 1}"#, 4));
+    let sums = ddp
+        .collectives
+        .iter()
+        .filter(|c| c.group == "data parallel");
+    let exchange: f64 = sums.map(|c| c.time_us * f64::from(c.count) / 4e6).sum();
+    let compute = relaxed(r#"{"local_sgd": {"every": 1000}}"#, 2).step_s;
+    let longer = compute.max(exchange);
+    assert!(stale.step_s < ddp.step_s && stale.step_s > 0.98 * longer);
+    assert!(
+        stale.step_s < 1.1 * longer,
+        "{} {compute} {exchange}",
+        stale.step_s
+    );
+}

@@ -119,6 +119,47 @@ impl Ledger {
         }
     }
 
+    /// The mean of `every` steps, all but one of them as this one and that one as `last`, rounded to
+    /// picoseconds.
+    #[must_use]
+    pub fn mean_with(&self, last: &Ledger, every: u32) -> Ledger {
+        let every = u64::from(every.max(1));
+        self.combined(last, |own, last| {
+            let sum = own.picos() * (every - 1) + last.picos();
+            Time::from_picos((sum + every / 2) / every)
+        })
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &Ledger) -> Ledger {
+        self.combined(other, |own, other| own + other)
+    }
+
+    fn combined(&self, other: &Ledger, both: impl Fn(Time, Time) -> Time) -> Ledger {
+        let each = |own: &[Time], other: &[Time]| -> Vec<Time> {
+            own.iter().zip(other).map(|(&o, &l)| both(o, l)).collect()
+        };
+        let mut kernels = self.kernels;
+        for (own, other) in kernels.iter_mut().zip(other.kernels) {
+            *own = both(*own, other);
+        }
+        Ledger {
+            compute: both(self.compute, other.compute),
+            exposed: each(&self.exposed, &other.exposed),
+            waiting: each(&self.waiting, &other.waiting),
+            transfers: both(self.transfers, other.transfers),
+            other: both(self.other, other.other),
+            host: both(self.host, other.host),
+            idle: both(self.idle, other.idle),
+            communication: each(&self.communication, &other.communication),
+            waited_for: all_keys(&self.waited_for, &other.waited_for, &both),
+            kernels,
+            exposed_in: all_keys(&self.exposed_in, &other.exposed_in, &both),
+            waiting_in: all_keys(&self.waiting_in, &other.waiting_in, &both),
+        }
+    }
+
     /// All of it.
     #[must_use]
     pub fn total(&self) -> Time {
@@ -132,4 +173,15 @@ fn rest<K: Ord + Copy>(now: &BTreeMap<K, Time>, then: &BTreeMap<K, Time>) -> BTr
     let before = |key| then.get(key).copied().unwrap_or(Time::ZERO);
     let left = now.iter().map(|(key, &time)| (*key, time - before(key)));
     left.filter(|(_, time)| *time > Time::ZERO).collect()
+}
+
+fn all_keys<K: Ord + Copy>(
+    own: &BTreeMap<K, Time>,
+    other: &BTreeMap<K, Time>,
+    both: impl Fn(Time, Time) -> Time,
+) -> BTreeMap<K, Time> {
+    let of = |map: &BTreeMap<K, Time>, key| map.get(key).copied().unwrap_or(Time::ZERO);
+    let keys = own.keys().chain(other.keys());
+    keys.map(|key| (*key, both(of(own, key), of(other, key))))
+        .collect()
 }

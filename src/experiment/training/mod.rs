@@ -7,6 +7,7 @@ mod disturb;
 mod effect;
 mod lowering;
 mod memory;
+mod notes;
 mod offload;
 mod prices;
 mod results;

@@ -41,7 +41,7 @@ pub(super) fn results(
         .enumerate()
         .map(|(i, end)| end - if i == 0 { 0.0 } else { ends[i - 1] })
         .collect();
-    let step_s = steps_s.last().copied().unwrap_or(0.0);
+    let step_s = variant.training.mean_step(&steps_s);
     let gpus = variant.gpus.len() as u32;
     let tokens = training.tokens();
     let batch = u64::from(training.spec.global_batch);

@@ -5,6 +5,7 @@ use super::causes::causes;
 use super::disturb::Trouble;
 use super::effect::{Counted, count, why_none};
 use super::lowering::{Ready, Shared, lowered_under};
+use super::notes::{averaged, ddp_in_words, noted};
 use super::prices::prices;
 use super::results::{failed, results};
 use super::spans::Spans;
@@ -100,7 +101,8 @@ pub(crate) fn compare(
         best,
         waterfall: &waterfall,
         changes: &changes,
-    }) + &priced(variants);
+    }) + &priced(variants)
+        + &noted(experiment);
     summary.best = best.map(|best| variants[best].name.clone());
     summary.waterfall = waterfall;
 }
@@ -230,7 +232,7 @@ fn run_variant(
         &mut Both(&mut spans, activity.as_mut()),
     );
     let outcome = match outcome {
-        Ok(outcome) => outcome,
+        Ok(outcome) => averaged(&variant.training, outcome),
         Err(error) => return Ok(VariantRun::failed(failed(&error, variant, &lowered))),
     };
     let wall_ms = began.elapsed().as_secs_f64() * 1e3;
@@ -361,7 +363,7 @@ fn schedule(training: &Training) -> String {
         n => format!("{n} micro-batches"),
     });
     parts.push(match &training.spec.data_parallel {
-        DataParallelSpec::Ddp(_) => "DDP".to_owned(),
+        DataParallelSpec::Ddp(ddp) => ddp_in_words(ddp),
         DataParallelSpec::Zero(zero) => format!("ZeRO-{}", zero.stage),
         DataParallelSpec::Fsdp(_) => "FSDP".to_owned(),
         DataParallelSpec::SingleProcess => "one process".to_owned(),

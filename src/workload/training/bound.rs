@@ -167,7 +167,9 @@ impl Job<'_> {
         let (dense, _) = stage_weights(t, 0);
         let last = |overlap: bool| if overlap { embedding } else { dense } * width;
         let exchange = match &t.spec.data_parallel {
-            DataParallelSpec::Ddp(ddp) if ddp.compression == Compression::None => {
+            DataParallelSpec::Ddp(ddp)
+                if ddp.compression == Compression::None && ddp.is_exact() =>
+            {
                 data(Collective::AllReduce, last(ddp.overlap))
             }
             DataParallelSpec::Zero(zero) => {

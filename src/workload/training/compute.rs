@@ -174,6 +174,17 @@ impl Gpu {
         }
     }
 
+    /// Kernels that read and write so many bytes of memory, and compute next to nothing.
+    #[must_use]
+    pub fn passes(&self, bytes: f64, launches: u16) -> Kernels {
+        Kernels {
+            memory: Time::from_picos((bytes / self.memory * 1e12) as u64),
+            launches,
+            dram: PeakShare::new(self.memory / self.memory_peak),
+            ..Kernels::default()
+        }
+    }
+
     /// Operations per second of tensor cores at their peak, in a kernel's precision.
     fn peak_of(&self, kernel: &Kernel) -> f64 {
         match kernel.kind {

@@ -1,19 +1,20 @@
 //! Gradients and weights on their way between replicas.
 
 use super::buckets::Filling;
+use super::compression::Hooked;
 use super::costs::Weights;
 use super::host::SyncPoint;
 use super::layers::Deps;
 use super::owned::{part, stage_weights, whole_layer};
 use super::resolve::Training;
 use super::script::{COMPUTE, DATA, Slot, collective};
-use super::spec::{Backend, Compression, DataParallelSpec};
+use super::spec::{Backend, DataParallelSpec};
 use super::step::{StepWriter, filling};
 use crate::exchanges::Operation;
 use fabricsim_collective::Collective;
 use fabricsim_nccl::{Algorithm, Forced};
-use fabricsim_plan::job::{BucketId, Kernels, PeakShare, TaskId, TaskKind};
-use fabricsim_units::{Bytes, Time};
+use fabricsim_plan::job::{BucketId, Kernels, TaskId, TaskKind};
+use fabricsim_units::Bytes;
 use std::collections::VecDeque;
 
 /// Gradients that are ready and not sent, and weights that were asked for.
@@ -26,6 +27,8 @@ pub(super) struct Gradients {
     held: Vec<u64>,
     /// Exchanges of gradients so far.
     pub(super) sent: Deps,
+    /// Those of the step before, where the optimizer waits for these.
+    pub(super) stale: Deps,
     /// Layers of the present pass whose weights are to be gathered, and those that have been
     /// asked for.
     pub(super) to_gather: VecDeque<u64>,
@@ -48,6 +51,7 @@ impl Gradients {
             ready: None,
             held: Vec::new(),
             sent: Deps::default(),
+            stale: Deps::default(),
             to_gather: VecDeque::new(),
             gathered: VecDeque::new(),
             ends: None,
@@ -147,45 +151,15 @@ impl StepWriter<'_, '_, '_> {
     fn send_gradients(&mut self, bytes: u64, after: Option<TaskId>) {
         let mut after = Deps::from_task(after);
         let whole = bytes / u64::from(self.training.gradient_bytes()).max(1);
-        let mut bytes = bytes;
-        if let DataParallelSpec::Ddp(ddp) = &self.training.spec.data_parallel
-            && self.writer.has(Slot::Data)
-        {
-            let width = u64::from(self.training.gradient_bytes());
-            let gpu = &self.costs.gpu;
-            let (memory, share) = (gpu.memory, PeakShare::new(gpu.memory / gpu.memory_peak));
-            let passes = |count: f64, bytes: u64| Kernels {
-                memory: Time::from_picos((count * bytes as f64 / memory * 1e12) as u64),
-                launches: 2,
-                dram: share,
-                ..Kernels::default()
-            };
-            // What the communication hook does before and after, taken together.
-            let hook = match ddp.compression {
-                Compression::None => None,
-                Compression::HalfPrecision => {
-                    let whole = bytes;
-                    bytes = bytes * 2 / width.max(2);
-                    Some(passes(3.0, whole))
-                }
-                Compression::PowerSgd(rank) => {
-                    // Each matrix of n × m becomes n × r and m × r; with n = m = hidden.
-                    let whole = bytes;
-                    let thin = 2.0 * f64::from(rank) / self.training.model.hidden as f64;
-                    bytes = (bytes as f64 * thin.min(1.0)) as u64;
-                    // It is read for P, for Q, for the error, and written back.
-                    Some(passes(5.0, whole))
-                }
-            };
-            if let Some(kernels) = hook {
-                let k = self.of_kind(TaskKind::Gradients, |me| {
-                    me.writer
-                        .kernels_on(DATA, "compression", kernels, after.as_slice())
-                });
-                after = Deps::from_task(Some(k));
-            }
-        }
-        let operation = self.exchange("gradients", bytes);
+        let hooked = match &self.training.spec.data_parallel {
+            DataParallelSpec::Ddp(ddp) if self.writer.has(Slot::Data) => self.hooked(ddp, bytes),
+            _ => Hooked::plain(bytes),
+        };
+        self.compress(&hooked, &mut after);
+        let operation = match hooked.collective {
+            Collective::AllReduce => self.exchange("gradients", hooked.bytes),
+            other => collective("all-gather of selected gradients", other, hooked.bytes),
+        };
         self.writer.tag.bucket = Some(BucketId::new(self.gradients.buckets));
         let called = self
             .writer
@@ -194,7 +168,9 @@ impl StepWriter<'_, '_, '_> {
         self.gradients_to_host(own, called.or(after.as_slice().last().copied()));
         self.writer.tag.bucket = None;
         self.gradients.buckets = self.gradients.buckets.saturating_add(1);
-        self.gradients.sent.add(called);
+        let mut came = Deps::from_task(called);
+        self.decompress(&hooked, &mut came);
+        self.gradients.sent.extend(&came);
         self.may_synchronise(SyncPoint::Bucket, true);
     }
 

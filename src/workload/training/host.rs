@@ -211,8 +211,12 @@ impl StepWriter<'_, '_, '_> {
     pub(super) fn end_step(&mut self) {
         let Some(host) = &self.training.spec.host else {
             // A process that waited for the host would delay nothing.
-            if !self.training.offload().is_some_and(|o| o.delayed_update) {
-                self.writer.synchronise();
+            if self.training.offload().is_some_and(|o| o.delayed_update) {
+                return;
+            }
+            match self.training.end_stream() {
+                None => drop(self.writer.synchronise()),
+                stream => self.writer.host_sync(stream, Time::ZERO),
             }
             return;
         };
@@ -225,8 +229,10 @@ impl StepWriter<'_, '_, '_> {
             SyncEvery::Step => host.synchronize.busy,
             SyncEvery::MicroBatch | SyncEvery::Layer | SyncEvery::Bucket => Time::ZERO,
         };
-        self.writer
-            .host_sync(None, pytorch().read.value + busy + graph);
+        self.writer.host_sync(
+            self.training.end_stream(),
+            pytorch().read.value + busy + graph,
+        );
     }
 }
 

@@ -4,6 +4,7 @@ pub mod bound;
 pub mod buckets;
 pub mod checkpoint;
 pub mod communicators;
+mod compression;
 pub mod compute;
 #[cfg(test)]
 mod compute_tests;
@@ -21,6 +22,7 @@ pub mod offload;
 mod owned;
 pub mod prefetch;
 mod recompute;
+pub mod relaxed;
 pub mod resolve;
 mod script;
 mod shards;

@@ -257,6 +257,9 @@ impl Training {
         for (path, found, expected) in super::host::faults(spec) {
             faults.unless(false, path, found, || expected.into());
         }
+        for (path, found, expected) in super::relaxed::faults(spec) {
+            faults.unless(false, path, found, || expected);
+        }
         if spec.data_parallel == DataParallelSpec::SingleProcess {
             faults.unless(inner == 1, "parallel", inner, || {
                 "tp, cp and pp of 1: one process holds whole models".into()

@@ -4,6 +4,7 @@ use super::data_loader::DataLoaderSpec;
 use super::host::HostSpec;
 use super::offload::OffloadSpec;
 use super::prefetch::Prefetch;
+use super::relaxed::LocalSgdSpec;
 use crate::model::kernel::AttentionKernel;
 use crate::model::{ModelSpec, Recompute};
 use crate::pipeline::Schedule;
@@ -242,6 +243,19 @@ pub struct DdpSpec {
     pub compression: Compression,
     /// Who communicates.
     pub backend: Backend,
+    /// Replicas exchange nothing in a step, and the mean of their weights every so many steps. It changes
+    /// what is computed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_sgd: Option<LocalSgdSpec>,
+    /// By how many steps the gradients are old that the optimizer takes: 0, or 1, with which their exchange
+    /// goes on beside the next step. It changes what is computed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub staleness: u8,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_zero(value: &u8) -> bool {
+    *value == 0
 }
 
 impl Default for DdpSpec {
@@ -256,12 +270,14 @@ impl Default for DdpSpec {
             find_unused: None,
             compression: Compression::None,
             backend: Backend::Nccl,
+            local_sgd: None,
+            staleness: 0,
         }
     }
 }
 
 /// What a communication hook makes of gradients.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
     /// Nothing.
@@ -271,6 +287,9 @@ pub enum Compression {
     HalfPrecision,
     /// Two thin matrices for each matrix (PowerSGD), of this rank.
     PowerSgd(u32),
+    /// The largest gradients of each bucket with their places, this share of all; what is left out is
+    /// added to the next step's (top-k).
+    TopK(f64),
 }
 
 /// Who communicates.

@@ -105,7 +105,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             self.last_micro_batch = pass.micro_batch + 1 == t.micro_batches;
             if pass.backward {
                 self.writer.tag.kind = TaskKind::Backward;
-                self.sends_gradients = sending.next().unwrap_or(true);
+                self.sends_gradients = sending.next().unwrap_or(true) && t.local_steps().is_none();
                 self.backward(pass.chunk);
             } else {
                 self.writer.tag.kind = TaskKind::Forward;
@@ -454,7 +454,8 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
         self.flush_gradients();
         let mut deps = Deps::default();
         deps.add(self.last);
-        deps.extend(&self.gradients.sent);
+        let exchanged = self.exchanged();
+        deps.extend(&exchanged);
         let [table, _] = end_weights(self.training);
         if self.training.model.tied_embeddings {
             let bytes = table * u64::from(self.training.gradient_bytes());
@@ -482,6 +483,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
                 .wait(COMPUTE, "step done", nothing, deps.as_slice());
             self.last = Some(k);
         }
+        self.mean_of_weights();
         self.end_step();
     }
 }
