@@ -498,3 +498,99 @@ fn runs_of_engines_are_simulated_and_what_is_missing_is_named() {
     let none = format!("{folder}/made-up-incomplete.json");
     assert_eq!(validate(&["--serving", &none]).code, 1);
 }
+
+/// The page of claims: of each its number, its own words and its verdict.
+fn claims_page() -> Vec<[String; 3]> {
+    let page = include_str!("../docs/claims.md");
+    let rows = page.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        let number = cells.first()?.strip_prefix("| ")?;
+        number.parse::<u32>().ok()?;
+        let verdict = cells.last()?.trim_end_matches(" |");
+        let verdict = verdict.split(": ").next()?;
+        Some([number, cells[1], verdict].map(str::to_owned))
+    });
+    rows.collect()
+}
+
+#[test]
+fn the_page_of_claims_has_all_of_them_once_and_counts_them() {
+    let file: Value = serde_json::from_str(include_str!("../validation/claims.json")).unwrap();
+    let claims = file["claims"].as_array().unwrap();
+    let rows = claims_page();
+    assert_eq!((claims.len(), rows.len()), (173, 173));
+    for (index, ([number, words, _], claim)) in rows.iter().zip(claims).enumerate() {
+        assert_eq!(number.parse::<usize>().unwrap(), index + 1);
+        assert_eq!(claim["number"], index + 1);
+        assert_eq!(claim["claim"], **words);
+    }
+    let page = include_str!("../docs/claims.md");
+    for (verdict, said) in [
+        ("agree", " of 173 claims agree"),
+        ("holds only if", " under a condition"),
+        ("partly", " in part"),
+        ("note wrong", " where the notes are wrong"),
+        ("disagree", " not explained"),
+        ("missing", " not simulated"),
+        ("out of scope", " out of scope"),
+        ("failed", " failed"),
+    ] {
+        let count = rows.iter().filter(|[_, _, v]| v == verdict).count();
+        let sentence = page.lines().nth(2).unwrap();
+        let has = sentence.contains(&format!("{count}{said}"));
+        assert!(has || count == 0, "{count}{said}: {sentence}");
+    }
+}
+
+#[test]
+fn claims_are_judged_by_running_their_commands() {
+    let only = "12,29,56,64,70,83,93,94,110,152,172";
+    let args = ["--claims", "--only", only, "--json"];
+    let out: Value = serde_json::from_str(&succeeds(&args)).unwrap();
+    assert_eq!(out["format"], 2);
+    let page = claims_page();
+    let claims = out["claims"].as_array().unwrap();
+    assert_eq!(claims.len(), 11);
+    for claim in claims {
+        let number = claim["number"].as_u64().unwrap();
+        let verdict = claim["verdict"].as_str().unwrap().replace('_', " ");
+        let verdict = verdict.replace("only if", "holds only if");
+        let [_, _, shown] = &page[usize::try_from(number).unwrap() - 1];
+        assert_eq!(&verdict, shown, "{number}");
+    }
+    assert_eq!(out["counts"]["note_wrong"], 4);
+}
+
+#[test]
+fn a_claim_s_scenarios_are_written_for_its_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("twelve");
+    let args = ["--claims", "--only", "12", "-o", target.to_str().unwrap()];
+    let text = succeeds(&args);
+    assert!(text.starts_with("1 of 1 claims agree"), "{text}");
+    assert_eq!(names(&target), ["claims.md", "single-process.json"]);
+    let run = ["run", "single-process.json", "--json", "-q"];
+    let mut command = Command::cargo_bin("fabricsim").unwrap();
+    command.args(run).current_dir(&target).assert().success();
+}
+
+#[test]
+fn claims_that_are_not_there_or_do_not_fit_together_are_refused() {
+    refuses(
+        &["--claims", "--only", "174"],
+        &["no claim `174`", "from 1 to 173"],
+    );
+    refuses(&["--claims", "validation"], &["--claims"]);
+    refuses(&["validation", "-o", "x.md"], &["expected a folder"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("own.json");
+    let own = r#"{ "comment": "", "topics": [{ "key": "t", "title": "T" }], "scenarios": {}, "claims": [
+        { "number": 1, "topic": "u", "claim": "c", "figure": "f", "commands": { "one": "hang list" },
+          "checks": [{ "say": "s", "rule": { "exit": ["once", 0] } }] }] }"#;
+    fs::write(&path, own).unwrap();
+    let own = format!("--claims={}", path.display());
+    refuses(
+        &[&own],
+        &["claims[0].topic", "claims[0].checks", "did you mean `one`?"],
+    );
+}

@@ -1,8 +1,9 @@
 //! Rules: when what a command gives is what a claim says.
 
-use super::Given;
 use super::figure::{Figure, Operator, Place};
+use super::{Given, Ran};
 use fabricsim_report::numbers;
+use fabricsim_report::validation::JudgedCheck;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -64,15 +65,6 @@ pub enum Rule {
     Missing(String),
 }
 
-/// What came of a check.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Checked {
-    /// The claim's part holds.
-    pub(crate) holds: bool,
-    /// The figures, for people.
-    pub(crate) found: String,
-}
-
 impl Rule {
     /// The commands that it looks at.
     pub(crate) fn labels(&self) -> Vec<&str> {
@@ -89,107 +81,121 @@ impl Rule {
         }
     }
 
-    /// As people read it.
-    pub(crate) fn text(&self) -> String {
+    /// What is said of figures that do not keep it.
+    fn broken(&self, check: &Check) -> String {
         let n = numbers::three_digits_of_small;
         match self {
-            Rule::Near(..) => "within 25 %".into(),
-            Rule::Within(_, from, to) => format!("{} to {}", n(*from), n(*to)),
-            Rule::Ratio(_, _, ratio) => format!("{} ×, within 1.3 ×", n(*ratio)),
-            Rule::More(..) => "more".into(),
-            Rule::Magnitude(_, _, ratio) => format!("about {} ×", n(*ratio)),
-            Rule::Equal(..) => "equal within 2 %".into(),
-            Rule::Is(_, value) => format!("is {value}"),
-            Rule::Holds(_, text) | Rule::Says(_, text) => format!("says \"{text}\""),
-            Rule::Exit(_, status) => format!("exit status {status}"),
+            Rule::Near(_, Figure::Number(target)) => {
+                format!("not within 25 % of {}", check.with_unit(*target))
+            }
+            Rule::Near(..) => "not within 25 %".into(),
+            Rule::Within(_, from, to) if check.unit == "%" || check.unit.is_empty() => {
+                format!("not {} to {}", check.with_unit(*from), check.with_unit(*to))
+            }
+            Rule::Within(_, from, to) => format!("not {} to {}", n(*from), n(*to)),
+            Rule::Ratio(_, _, ratio) => format!("not {} × within a factor of 1.3", n(*ratio)),
+            Rule::More(..) => "the first is not more".into(),
+            Rule::Magnitude(_, _, ratio) => format!("not {} × by order of magnitude", n(*ratio)),
+            Rule::Equal(..) => "not equal within 2 %".into(),
+            Rule::Is(_, value) => format!("not {}", shown_value(value)),
+            Rule::Holds(_, text) | Rule::Says(_, text) => format!("does not say \"{text}\""),
+            Rule::Exit(_, status) => format!("not exit status {status}"),
             Rule::Missing(why) => why.clone(),
         }
     }
 }
 
 impl Check {
+    /// What is said of it where it does not hold.
+    pub(crate) fn broken(&self) -> String {
+        match &self.rule {
+            Rule::Missing(why) => why.clone(),
+            rule => format!("{}: {}", self.say, rule.broken(self)),
+        }
+    }
+
     /// Whether it holds of what commands gave.
     ///
     /// # Errors
     /// A figure that is not there, for people.
-    pub(crate) fn of(&self, given: &Given) -> Result<Checked, String> {
+    pub(crate) fn of(&self, given: &Given) -> Result<JudgedCheck, String> {
+        let mut numbers = Vec::new();
         let (holds, found) = match &self.rule {
             Rule::Near(figure, target) => {
                 let (found, target) = (figure.number(given)?, target.number(given)?);
+                numbers.push(found);
                 let holds = (found / target - 1.0).abs() <= NEAR;
                 (holds, self.shown(figure, given)?)
             }
             Rule::Within(figure, from, to) => {
                 let found = figure.number(given)?;
+                numbers.push(found);
                 let holds = (*from..=*to).contains(&found);
                 (holds, self.shown(figure, given)?)
             }
-            Rule::Ratio(a, b, ratio) => {
-                self.pair(a, b, given, |a, b| factor(a / b, *ratio) <= RATIO)?
+            Rule::Ratio(a, b, _)
+            | Rule::Magnitude(a, b, _)
+            | Rule::More(a, b)
+            | Rule::Equal(a, b) => {
+                let (a, b) = (a.number(given)?, b.number(given)?);
+                numbers.extend([a, b]);
+                let holds = match &self.rule {
+                    Rule::Ratio(_, _, ratio) => factor(a / b, *ratio) <= RATIO,
+                    Rule::Magnitude(_, _, ratio) => factor(a / b, *ratio) <= MAGNITUDE,
+                    Rule::More(..) => a > b * (1.0 + EQUAL),
+                    _ => (a - b).abs() <= EQUAL * a.abs().max(b.abs()),
+                };
+                (holds, self.pair(a, b))
             }
-            Rule::More(a, b) => self.pair(a, b, given, |a, b| a > b * (1.0 + EQUAL))?,
-            Rule::Magnitude(a, b, ratio) => {
-                self.pair(a, b, given, |a, b| factor(a / b, *ratio) <= MAGNITUDE)?
-            }
-            Rule::Equal(a, b) => self.pair(a, b, given, |a, b| {
-                (a - b).abs() <= EQUAL * a.abs().max(b.abs())
-            })?,
             Rule::Is(place, value) => {
                 let found = place.find(given)?;
                 (found == value, shown_value(found))
             }
             Rule::Holds(place, text) => {
                 let found = place.find(given)?.as_str().unwrap_or_default();
-                let holds = found.contains(text.as_str());
-                (holds, quoted(found, text))
+                (found.contains(text.as_str()), quoted(found, text))
             }
             Rule::Exit(label, status) => {
-                let ran = given.get(label.as_str());
-                let exit = ran.ok_or_else(|| format!("no command `{label}`"))?.exit;
+                let exit = ran(label, given)?.exit;
                 (exit == *status, format!("exit status {exit}"))
             }
             Rule::Says(label, text) => {
-                let ran = given.get(label.as_str());
-                let said = &ran.ok_or_else(|| format!("no command `{label}`"))?.said;
+                let said = &ran(label, given)?.said;
                 (said.contains(text.as_str()), quoted(said, text))
             }
             Rule::Missing(why) => (false, why.clone()),
         };
-        Ok(Checked {
+        let found = match self.rule {
+            Rule::Missing(_) => found,
+            _ => format!("{}: {found}", self.say),
+        };
+        Ok(JudgedCheck {
+            found,
+            numbers,
             holds,
-            found: match self.rule {
-                Rule::Missing(_) => found,
-                _ => format!("{}: {found}", self.say),
-            },
         })
     }
 
-    /// Two figures, and whether they hold.
-    fn pair(
-        &self,
-        a: &Figure,
-        b: &Figure,
-        given: &Given,
-        holds: impl Fn(f64, f64) -> bool,
-    ) -> Result<(bool, String), String> {
-        let (first, second) = (a.number(given)?, b.number(given)?);
-        let of = match (first / second).is_finite() {
-            true => format!(" ({} ×)", numbers::three_digits_of_small(first / second)),
-            false => String::new(),
+    /// Two figures and their ratio.
+    fn pair(&self, first: f64, second: f64) -> String {
+        let of = match second == 0.0 {
+            true => String::new(),
+            false => format!(" ({} ×)", numbers::three_digits_of_small(first / second)),
         };
-        let text = format!(
+        format!(
             "{} against {}{of}",
             self.with_unit(first),
             self.with_unit(second)
-        );
-        Ok((holds(first, second), text))
+        )
     }
 
     /// A figure; of a ratio its parts, too.
     fn shown(&self, figure: &Figure, given: &Given) -> Result<String, String> {
         let number = figure.number(given)?;
         match figure {
-            Figure::Of(Operator::Ratio, parts) if parts.iter().all(|p| !p.is_given()) => {
+            Figure::Of(Operator::Ratio, parts)
+                if self.unit != "%" && parts.iter().all(|part| !part.is_given()) =>
+            {
                 let (a, b) = (parts[0].number(given)?, parts[1].number(given)?);
                 let ratio = numbers::three_digits_of_small(number);
                 Ok(format!(
@@ -203,15 +209,22 @@ impl Check {
     }
 
     fn with_unit(&self, number: f64) -> String {
+        let whole = number.fract() == 0.0 && number.abs() < 1e9;
         match self.unit.as_str() {
             "us" => numbers::micros(number),
             "s" => numbers::seconds(number),
             "%" => numbers::percent(number),
             "bytes" => numbers::size(number),
+            "" if whole => format!("{number:.0}"),
             "" => numbers::three_digits_of_small(number),
             unit => format!("{} {unit}", numbers::three_digits_of_small(number)),
         }
     }
+}
+
+fn ran<'a>(label: &str, given: &Given<'a>) -> Result<&'a Ran, String> {
+    let ran = given.get(label).copied();
+    ran.ok_or_else(|| format!("no command `{label}`"))
 }
 
 /// The part of a text that was looked for, or what there is instead.

@@ -102,7 +102,7 @@ fn a_verdict_follows_from_the_checks_of_the_claim_and_of_its_reasons() {
         (
             json!({ "checks": [yes, no] }),
             Verdict::Partly,
-            "x is not as claimed (more)",
+            "x: the first is not more",
         ),
         (
             json!({ "checks": [yes, no], "wrong": because(&yes) }),
@@ -117,7 +117,7 @@ fn a_verdict_follows_from_the_checks_of_the_claim_and_of_its_reasons() {
         (
             json!({ "checks": [no], "wrong": because(&no) }),
             Verdict::Disagree,
-            "x is not as claimed",
+            "x: the first is not more",
         ),
         (json!({}), Verdict::Missing, ""),
         (

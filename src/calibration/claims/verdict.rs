@@ -1,9 +1,9 @@
 //! The verdict on a claim, from its rules and what its commands gave.
 
 use super::file::{Claim, Claims, Reason};
-use super::rule::{Check, Checked, Rule};
+use super::rule::{Check, Rule};
 use super::{Given, Ran};
-use fabricsim_report::validation::{JudgedClaim, JudgedClaims, Verdict};
+use fabricsim_report::validation::{JudgedCheck, JudgedClaim, JudgedClaims, Verdict};
 use std::collections::BTreeMap;
 
 /// Judges the claims with these numbers (all, if there are none): `run` gives what each of their
@@ -38,7 +38,8 @@ fn row(claims: &Claims, claim: &Claim, ran: &BTreeMap<&str, &Ran>) -> JudgedClai
         claim: claim.claim.clone(),
         figure: claim.figure.clone(),
         commands: claim.commands.values().cloned().collect(),
-        found: Vec::new(),
+        checks: Vec::new(),
+        reasons: Vec::new(),
         verdict: Verdict::Missing,
         reason: String::new(),
     };
@@ -50,17 +51,18 @@ fn row(claims: &Claims, claim: &Claim, ran: &BTreeMap<&str, &Ran>) -> JudgedClai
     if claim.checks.is_empty() {
         return out;
     }
-    match verdict(claim, &given, &mut out.found) {
+    match verdict(claim, &given, &mut out) {
         Ok((verdict, reason)) => (out.verdict, out.reason) = (verdict, reason),
         Err(why) => (out.verdict, out.reason) = (Verdict::Failed, why),
     }
     out
 }
 
+/// The verdict and its reason; checks go to `out`.
 fn verdict(
     claim: &Claim,
     given: &Given,
-    found: &mut Vec<String>,
+    out: &mut JudgedClaim,
 ) -> Result<(Verdict, String), String> {
     for (label, ran) in given {
         let expected = claim.all_checks().any(|check| match &check.rule {
@@ -72,25 +74,21 @@ fn verdict(
             return Err(format!("`{}` failed: {said}", claim.commands[*label]));
         }
     }
-    let checked = checked(&claim.checks, given)?;
-    found.extend(checked.iter().map(|c| c.found.clone()));
+    out.checks = checked(&claim.checks, given)?;
     let failing: Vec<&Check> = claim
         .checks
         .iter()
-        .zip(&checked)
+        .zip(&out.checks)
         .filter(|(_, checked)| !checked.holds)
         .map(|(check, _)| check)
         .collect();
-    let only_if = reason(claim.only_if.as_ref(), given, found)?;
-    let wrong = reason(claim.wrong.as_ref(), given, found)?;
+    let only_if = reason(claim.only_if.as_ref(), given, &mut out.reasons)?;
+    let wrong = reason(claim.wrong.as_ref(), given, &mut out.reasons)?;
     let parts = || {
-        let parts = failing.iter().map(|check| match &check.rule {
-            Rule::Missing(why) => why.clone(),
-            rule => format!("{} is not as claimed ({})", check.say, rule.text()),
-        });
+        let parts = failing.iter().map(|check| check.broken());
         parts.collect::<Vec<_>>().join("; ")
     };
-    let all = failing.len() == checked.len();
+    let all = failing.len() == claim.checks.len();
     let missing = |check: &Check| matches!(check.rule, Rule::Missing(_));
     if claim.checks.iter().all(missing) {
         return Ok((Verdict::Missing, parts()));
@@ -109,7 +107,7 @@ fn verdict(
     })
 }
 
-fn checked(checks: &[Check], given: &Given) -> Result<Vec<Checked>, String> {
+fn checked(checks: &[Check], given: &Given) -> Result<Vec<JudgedCheck>, String> {
     checks.iter().map(|check| check.of(given)).collect()
 }
 
@@ -117,13 +115,13 @@ fn checked(checks: &[Check], given: &Given) -> Result<Vec<Checked>, String> {
 fn reason(
     reason: Option<&Reason>,
     given: &Given,
-    found: &mut Vec<String>,
+    out: &mut Vec<JudgedCheck>,
 ) -> Result<Option<(bool, String)>, String> {
     let Some(reason) = reason else {
         return Ok(None);
     };
     let checked = checked(&reason.checks, given)?;
-    found.extend(checked.iter().map(|c| c.found.clone()));
     let shown = checked.iter().all(|c| c.holds);
+    out.extend(checked);
     Ok(Some((shown, reason.text.clone())))
 }

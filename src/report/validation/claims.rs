@@ -29,12 +29,25 @@ pub struct JudgedClaim {
     pub figure: String,
     /// Commands of this program, without its name and `--json`.
     pub commands: Vec<String>,
-    /// The figures that they gave, for people.
-    pub found: Vec<String>,
+    /// What was compared, of the claim itself.
+    pub checks: Vec<JudgedCheck>,
+    /// What was compared to show the reason.
+    pub reasons: Vec<JudgedCheck>,
     /// What came of it.
     pub verdict: Verdict,
     /// Why it is not plain agreement.
     pub reason: String,
+}
+
+/// A comparison.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JudgedCheck {
+    /// What is compared, and the figures, for people.
+    pub found: String,
+    /// The figures, if they are numbers.
+    pub numbers: Vec<f64>,
+    /// Whether it is as the rule says.
+    pub holds: bool,
 }
 
 /// What came of comparing a claim with what the program gives.
@@ -86,6 +99,20 @@ impl Verdict {
             Verdict::Failed => "failed",
         }
     }
+
+    /// In a sentence, behind a number of claims.
+    const fn phrase(self) -> &'static str {
+        match self {
+            Verdict::Agree => "agree",
+            Verdict::OnlyIf => "under a condition",
+            Verdict::Partly => "in part",
+            Verdict::NoteWrong => "where the notes are wrong",
+            Verdict::Disagree => "not explained",
+            Verdict::Missing => "not simulated",
+            Verdict::OutOfScope => "out of scope",
+            Verdict::Failed => "failed",
+        }
+    }
 }
 
 impl JudgedClaims {
@@ -103,7 +130,7 @@ impl JudgedClaims {
     pub fn sentence(&self) -> String {
         let others = Verdict::ALL.into_iter().skip(1);
         let others: Vec<String> = others
-            .map(|verdict| (self.count(verdict), verdict.name()))
+            .map(|verdict| (self.count(verdict), verdict.phrase()))
             .filter(|&(count, _)| count > 0)
             .map(|(count, name)| format!("{count} {name}"))
             .collect();
@@ -170,9 +197,15 @@ pub fn claims_text(claims: &JudgedClaims, colour: bool) -> String {
     out.text
 }
 
+/// All figures.
+fn found(row: &JudgedClaim) -> Vec<&str> {
+    let checks = row.checks.iter().chain(&row.reasons);
+    checks.map(|check| &*check.found).collect()
+}
+
 /// What was found and why it is no plain agreement, on one line.
 fn beside(row: &JudgedClaim) -> String {
-    let found = row.found.join("; ");
+    let found = found(row).join("; ");
     match (row.reason.is_empty(), found.is_empty()) {
         (true, _) => found,
         (false, true) => row.reason.clone(),
@@ -205,7 +238,7 @@ pub fn claims_page(claims: &JudgedClaims) -> String {
             row.claim.clone(),
             row.figure.clone(),
             commands.join("<br>"),
-            row.found.join("<br>"),
+            found(row).join("<br>"),
             verdict,
         ];
         let cells = cells.map(|text| text.replace('|', "\\|").replace('\n', " "));

@@ -9,7 +9,9 @@ mod panel;
 mod serving;
 mod text;
 
-pub use claims::{JudgedClaim, JudgedClaims, Verdict, claims_json, claims_page, claims_text};
+pub use claims::{
+    JudgedCheck, JudgedClaim, JudgedClaims, Verdict, claims_json, claims_page, claims_text,
+};
 pub use curves::curves_svg;
 pub use folder::{check_validation_target, write_validation};
 pub use json::validation_json;
