@@ -121,11 +121,15 @@ impl Check {
     pub(crate) fn of(&self, given: &Given) -> Result<JudgedCheck, String> {
         let mut numbers = Vec::new();
         let (holds, found) = match &self.rule {
-            Rule::Near(figure, target) => {
-                let (found, target) = (figure.number(given)?, target.number(given)?);
+            Rule::Near(figure, notes) => {
+                let (found, target) = (figure.number(given)?, notes.number(given)?);
                 numbers.push(found);
                 let holds = (found / target - 1.0).abs() <= NEAR;
-                (holds, self.shown(figure, given)?)
+                let shown = match notes.is_given() {
+                    true => self.shown(figure, given)?,
+                    false => self.pair(found, target),
+                };
+                (holds, shown)
             }
             Rule::Within(figure, from, to) => {
                 let found = figure.number(given)?;
