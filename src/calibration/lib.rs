@@ -21,7 +21,7 @@ mod steps;
 mod summary;
 
 pub use all::validate;
-pub use claims::{Check, Claim, Claims, Ran, Rule, Topic, judge};
+pub use claims::{Claim, Claims, Ran, Topic, judge};
 pub use engine_fit::{EngineErrors, EngineFitLog, FittedEngine, fit_engines};
 pub use fit::{Doubt, FitLog, FitSpec, FittedValue, Parameter, fit, leave_one_out};
 pub use kernel_fit::{FittedEntry, KernelFitLog, LeftOut, fit_kernels, kernel_parameters_text};

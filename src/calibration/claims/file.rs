@@ -50,13 +50,13 @@ pub struct Claim {
     pub commands: BTreeMap<String, String>,
     /// When what they give is what the claim says: all of these.
     #[serde(default)]
-    pub checks: Vec<Check>,
+    pub(crate) checks: Vec<Check>,
     /// The claim holds under a condition: what is seen without it.
     #[serde(default)]
-    pub only_if: Option<Reason>,
+    pub(crate) only_if: Option<Reason>,
     /// The claim, or the part of it that does not hold, is wrong: why.
     #[serde(default)]
-    pub wrong: Option<Reason>,
+    pub(crate) wrong: Option<Reason>,
     /// It is of nothing that this program is for: why.
     #[serde(default)]
     pub out_of_scope: Option<String>,
@@ -65,11 +65,11 @@ pub struct Claim {
 /// A reason, with figures of its own that show it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reason {
+pub(crate) struct Reason {
     /// In a sentence, with its public source or its calculation.
-    pub text: String,
+    pub(crate) text: String,
     /// All have to hold.
-    pub checks: Vec<Check>,
+    pub(crate) checks: Vec<Check>,
 }
 
 fn parse(text: &str, origin: &str) -> Result<Claims, TopologyError> {

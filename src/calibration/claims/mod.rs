@@ -12,7 +12,6 @@ mod verdict;
 mod tests;
 
 pub use file::{Claim, Claims, Topic};
-pub use rule::{Check, Rule};
 pub use verdict::judge;
 
 use serde_json::Value;

@@ -19,43 +19,35 @@ const MAGNITUDE: f64 = 3.162_277_660_168_379_5;
 /// Part of a claim, with its rule.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Check {
+pub(crate) struct Check {
     /// What is compared.
-    pub say: String,
+    pub(crate) say: String,
     /// Of its figures: `us`, `s`, `%` (of a share of one), or as it is shown.
     #[serde(default)]
-    pub unit: String,
+    pub(crate) unit: String,
     /// When it agrees.
-    pub rule: Rule,
+    pub(crate) rule: Rule,
 }
 
 /// When figures agree with a claim. Each kind is as wide as it is for all claims.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rule {
+pub(crate) enum Rule {
     /// A figure is within 25 % of the notes' one.
-    #[expect(private_interfaces, reason = "figures are read from the file alone")]
     Near(Figure, Figure),
     /// A figure is in the notes' own range.
-    #[expect(private_interfaces, reason = "figures are read from the file alone")]
     Within(Figure, f64, f64),
     /// The first over the second is within a factor of 1.3 of the notes' ratio.
-    #[expect(private_interfaces, reason = "figures are read from the file alone")]
     Ratio(Figure, Figure, f64),
     /// The first is more than the second, by more than 2 %.
-    #[expect(private_interfaces, reason = "figures are read from the file alone")]
     More(Figure, Figure),
     /// The first is so many times the second, by order of magnitude.
-    #[expect(private_interfaces, reason = "figures are read from the file alone")]
     Magnitude(Figure, Figure, f64),
     /// Both differ by 2 % at most.
-    #[expect(private_interfaces, reason = "figures are read from the file alone")]
     Equal(Figure, Figure),
     /// What stands there is this, to the letter.
-    #[expect(private_interfaces, reason = "places are read from the file alone")]
     Is(Place, Value),
     /// What stands there, a text, holds this.
-    #[expect(private_interfaces, reason = "places are read from the file alone")]
     Holds(Place, String),
     /// A command ends with this exit status.
     Exit(String, i32),
