@@ -60,6 +60,7 @@ pub(super) fn stream(
             script: Some(rank as u32),
             sms: 1,
             launch: Time::ZERO,
+            run_ahead: false,
             groups: Vec::new(),
         });
     }
