@@ -7,7 +7,7 @@ use fabricsim::engine::{Options, simulate};
 use fabricsim::experiment::{self, Silent, ValidJob, parse, validate};
 use fabricsim::nccl::{Algorithm, Communicator, Env, Forced};
 use fabricsim::report::Outputs;
-use fabricsim::report::training::{MemoryPart, StepResult, ran};
+use fabricsim::report::training::{KernelBound, MemoryPart, StepResult, ran};
 use fabricsim::topology::{Overrides, load};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -585,4 +585,63 @@ fn gradients_a_step_old_hide_behind_the_next_step() {
         "{} {compute} {exchange}",
         stale.step_s
     );
+}
+
+/// What is told of kernels adds up to what they compute, and conventions differ by what they count.
+#[test]
+fn kernels_of_a_step_add_up_and_say_what_bounds_them() {
+    let result = one(
+        r#"{"name": "k", "topology": {"name": "dgx-h100"}, "nodes": 1, "gpus_per_node": 1, "job": {"training": {
+            "model": {"preset": "gpt2-124m"}, "micro_batch": 8, "global_batch": 8, "kernel_table": true}}}"#,
+    );
+    let all: f64 = result
+        .kernels
+        .iter()
+        .map(|k| k.time_us * k.count as f64)
+        .sum();
+    let compute = result
+        .time
+        .iter()
+        .find(|share| share.what == "compute")
+        .unwrap();
+    // Two steps; what the process adds to small kernels is little.
+    assert!(
+        (all / 1e6 / (compute.seconds / 2.0) - 1.0).abs() < 0.02,
+        "{all} {compute:?}"
+    );
+    let of = |name: &str| result.kernels.iter().find(|k| k.name == name).unwrap();
+    assert_eq!(of("mlp_up").bound, KernelBound::Compute);
+    assert_eq!(of("mlp_norm").bound, KernelBound::Memory);
+    assert_eq!(
+        (of("mlp_up").count, of("mlp_norm").share_of_peak),
+        (12, 0.0)
+    );
+    assert!((0.3..1.0).contains(&of("mlp_up").share_of_peak));
+    let flops: f64 = {
+        let all = result
+            .kernels
+            .iter()
+            .map(|k| k.share_of_peak * k.time_us * k.count as f64);
+        all.sum::<f64>() / 1e6 / result.step_s
+    };
+    // Products and flash attention, half of the scores, whose backward pass computes them again.
+    assert!(
+        flops > result.mfu_causal && flops < 1.1 * result.mfu,
+        "{flops}"
+    );
+    let counts = &result.flop_counts;
+    let known = [result.mfu, result.mfu_causal, result.hfu];
+    let first: Vec<f64> = counts
+        .iter()
+        .take(3)
+        .map(|count| count.utilisation)
+        .collect();
+    assert!(first.iter().zip(known).all(|(a, b)| (a - b).abs() < 1e-12));
+    // GPT-2's table is its output projection: 6 N counts it, without it there is less.
+    let six = counts.iter().find(|c| c.convention == "six_n").unwrap();
+    assert!(
+        (six.flops / (6.0 * 124_439_808.0 * 8.0 * 1024.0) - 1.0).abs() < 1e-9,
+        "{six:?}"
+    );
+    assert!(counts[5].flops < six.flops && six.flops < counts[3].flops);
 }

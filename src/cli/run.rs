@@ -41,6 +41,10 @@ pub(super) struct Args {
     /// GPUs that take part: whole nodes, or some of one
     #[arg(long)]
     gpus: Option<u32>,
+    /// Adds a table of a training step's kernels with what bounds each, and its utilisation by every
+    /// convention
+    #[arg(long)]
+    kernels: bool,
     /// The seed, in place of the scenario's own
     #[arg(long)]
     seed: Option<u64>,
@@ -59,6 +63,9 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let mut overrides = args.set.clone();
     if let Some(seed) = args.seed {
         overrides.push(format!("seed={seed}"));
+    }
+    if args.kernels {
+        overrides.push("job.training.kernel_table=true".to_owned());
     }
     let (scenario, folder) = catalogue::find(&args.scenario, &overrides)?;
     let scenario = with_gpus(args.what_if.apply(scenario)?, args.gpus, &folder)?;

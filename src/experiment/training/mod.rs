@@ -5,6 +5,7 @@ mod bubble;
 mod causes;
 mod disturb;
 mod effect;
+mod kernels;
 mod lowering;
 mod memory;
 mod notes;

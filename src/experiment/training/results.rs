@@ -1,6 +1,7 @@
 //! What a job's execution comes down to, for the report.
 
 use super::bubble::bubble;
+use super::kernels::{flop_counts, kernels};
 use super::memory::{memory, prefetch_use};
 use super::offload::{loader_use, offload_use};
 use super::spans::Spans;
@@ -120,6 +121,8 @@ pub(super) fn results(
         events: outcome.events + rehearsed.iter().map(|r| r.events).sum::<u64>(),
         wall_ms: 0.0,
         goodput: long_run(how, variant, step_s)?,
+        kernels: kernels(variant, &lowered.gpu)?,
+        flop_counts: flop_counts(training, [flops, causal, hardware], (step_s, gpus, peak)),
     };
     Ok((result, timeline))
 }

@@ -279,6 +279,8 @@ pub(crate) fn result(step_s: f64) -> StepResult {
         model_tflops_per_gpu: 1900.0 / step_s,
         mfu: 1900.0 / step_s / 989.0,
         hfu: 0.5,
+        kernels: Vec::new(),
+        flop_counts: Vec::new(),
         mfu_causal: 1800.0 / step_s / 989.0,
         dollars_per_million_tokens: None,
         ranks: vec![rank(0), rank(1)],

@@ -41,6 +41,8 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
         events: _,
         wall_ms,
         goodput,
+        kernels,
+        flop_counts,
     } = result;
     let mut add = |name: &str, value: f64| floats.push((name.to_owned(), value));
     add("step_s", *step_s);
@@ -71,6 +73,22 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
             add("offload.moves.alone_s", moved.alone_s);
             add("offload.moves.gbs", moved.gbs);
         }
+    }
+    for (index, used) in kernels.iter().enumerate() {
+        add(&format!("kernels[{index}].time_us"), used.time_us);
+        add(
+            &format!("kernels[{index}].share_of_peak"),
+            used.share_of_peak,
+        );
+        add(&format!("kernels[{index}].memory_gbs"), used.memory_gbs);
+        add(&format!("kernels[{index}].share"), used.share);
+    }
+    for (index, count) in flop_counts.iter().enumerate() {
+        add(&format!("flop_counts[{index}].flops"), count.flops);
+        add(
+            &format!("flop_counts[{index}].utilisation"),
+            count.utilisation,
+        );
     }
     for (index, used) in collectives.iter().enumerate() {
         let CollectiveUse {

@@ -5,6 +5,7 @@
 
 mod compare;
 mod floats;
+mod kernels;
 mod kineto;
 mod offload;
 mod page;
@@ -20,6 +21,7 @@ mod zoom;
 pub use compare::{as_fast, best, difference, is_equal, is_same_work, ran};
 pub(crate) use compare::{effort, lines, parts, unsaid};
 pub(super) use floats::training_floats;
+pub use kernels::{FlopCount, KernelBound, KernelUse};
 pub use kineto::write_kineto;
 pub use offload::{DataLoaderUse, HostMemory, HostMove, OffloadUse};
 pub(crate) use page::{described as page_described, failures, folded, opened, tiles};

@@ -1,5 +1,6 @@
 //! What a job's run leaves behind, as plain values: the report's only input.
 
+use super::kernels::{FlopCount, KernelUse};
 use super::{DataLoaderUse, OffloadUse};
 use crate::Part;
 use crate::cause::FaultCost;
@@ -164,6 +165,12 @@ pub struct StepResult {
     /// Goodput over a long run with failures, if the scenario asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput: Option<GoodputUse>,
+    /// The step's kernels, if the scenario asks for them; what takes longest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<KernelUse>,
+    /// Utilisation by every convention, if the scenario asks for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flop_counts: Vec<FlopCount>,
 }
 
 /// A part of some time.

@@ -1,6 +1,7 @@
 //! A job's results for a terminal.
 
 use super::compare::effort;
+use super::kernels::kernels_text;
 use super::{
     CheckpointUse, CollectiveUse, ComponentLoss, Culprit, Disturbance, GoodputUse, MemoryUse,
     RestartUse, Share, StepResult, StorageLimit, StorageMove, TrainingOutcome,
@@ -86,6 +87,7 @@ pub(crate) fn alone(summary: &Summary, variant: &Variant, out: &mut Out) {
             speed(variant, result, out);
             shares(&whole(result), &result.time, out);
             collectives(&result.collectives, out);
+            kernels_text((&result.kernels, &result.flop_counts), out);
             memory(&result.memory, out);
             if let Some(chosen) = &result.prefetch {
                 out.plain(&format!(

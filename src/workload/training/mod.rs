@@ -28,4 +28,5 @@ mod script;
 mod shards;
 pub mod spec;
 mod step;
+pub mod table;
 mod ways;

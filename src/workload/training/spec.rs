@@ -92,6 +92,10 @@ pub struct TrainingSpec {
     /// absent it waits at the end of each step, and kernels are those that Megatron-LM fuses by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSpec>,
+    /// The results have a table of the step's kernels with what bounds each, and the utilisation by every
+    /// convention.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub kernel_table: bool,
     /// Communication that costs nothing, to see what it is that costs.
     #[serde(default)]
     pub free_communication: bool,
@@ -251,6 +255,11 @@ pub struct DdpSpec {
     /// goes on beside the next step. It changes what is computed.
     #[serde(skip_serializing_if = "is_zero")]
     pub staleness: u8,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
