@@ -111,6 +111,12 @@ pub(super) fn device_model(name: &str, model: &DeviceModel, faults: &mut Vec<Fau
                 faults,
             );
             latency(&format!("{at}.latency"), m.latency.value, faults);
+            if m.memory
+                .as_ref()
+                .is_some_and(|memory| memory.value.get() == 0)
+            {
+                faults.push(zero(&format!("{at}.memory"), "0B"));
+            }
         }
         DeviceModel::PcieSwitch(m) => {
             latency(

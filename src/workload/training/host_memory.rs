@@ -83,7 +83,7 @@ fn fits(used: &HostUse, training: &Training) -> Result<(), TrainingFault> {
     let Some(offload) = training.offload() else {
         return Ok(());
     };
-    let told = |bytes: u64| format!("{:.0} GB", bytes as f64 / 1e9);
+    let gigabytes = |bytes: u64| format!("{:.0} GB", bytes as f64 / 1e9);
     let each = |bytes: u64| bytes / u64::from(used.ranks.max(1));
     if let Some(memory) = used.memory
         && used.away.host() > memory.get()
@@ -101,15 +101,15 @@ fn fits(used: &HostUse, training: &Training) -> Result<(), TrainingFault> {
             path: "offload".into(),
             found: format!(
                 "{} of {} in the memory of {} for {} GPUs, {} for each (buffers included)",
-                told(used.away.host()),
-                told(memory.get()),
+                gigabytes(used.away.host()),
+                gigabytes(memory.get()),
                 used.node,
                 used.ranks,
-                told(each(used.away.host()))
+                gigabytes(each(used.away.host()))
             ),
             expected: format!(
                 "at most {} for each GPU: {}; `host_memory` says it if a host has more",
-                told(each(memory.get())),
+                gigabytes(each(memory.get())),
                 ways.join(", or ")
             ),
         });
@@ -121,9 +121,9 @@ fn fits(used: &HostUse, training: &Training) -> Result<(), TrainingFault> {
             path: "offload.devices".into(),
             found: format!(
                 "{} for drives of {}, which hold {}",
-                told(used.away.drives),
+                gigabytes(used.away.drives),
                 used.node,
-                told(drives.get())
+                gigabytes(drives.get())
             ),
             expected: "more or larger drives, more nodes, or a smaller model".into(),
         });
