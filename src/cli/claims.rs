@@ -10,6 +10,9 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Between commands that follow each other.
+const AND: &str = " && ";
+
 /// What is asked for.
 pub(super) struct Asked<'a> {
     /// A file of claims, in place of the shipped one.
@@ -129,29 +132,36 @@ fn write_scenarios(claims: &Claims, line: &str, folder: &Path) -> Result<(), Cli
     Ok(())
 }
 
-/// Runs a command of this program in a folder of its own.
+/// Runs commands of this program, one after the other (`… && …`), in a folder of their own: what the
+/// last one gave, or the first that failed.
 fn start(program: &Path, line: &str, folder: &Path) -> Result<Ran, CliError> {
-    let words = words(line);
-    let mut command = Command::new(program);
-    command.args(&words);
-    match words.first().map(String::as_str) {
-        // Most of what it prints is text.
-        Some("topology") => {}
-        // The document is the same without files beside it.
-        Some("run") => {
-            command.args(["--json", "--quiet", "--outputs", "summary"]);
+    let mut lines = line.split(AND).peekable();
+    loop {
+        let words = words(lines.next().unwrap_or_default());
+        let mut command = Command::new(program);
+        command.args(&words);
+        match words.first().map(String::as_str) {
+            // Most of what it prints is text.
+            Some("topology") => {}
+            // The document is the same without files beside it.
+            Some("run") if !words.iter().any(|word| word == "--outputs") => {
+                command.args(["--json", "--quiet", "--outputs", "summary"]);
+            }
+            _ => {
+                command.args(["--json", "--quiet"]);
+            }
         }
-        _ => {
-            command.args(["--json", "--quiet"]);
+        let done = command.current_dir(folder).stdin(Stdio::null()).output()?;
+        if done.status.success() && lines.peek().is_some() {
+            continue;
         }
+        return Ok(Ran {
+            exit: done.status.code().unwrap_or(-1),
+            document: serde_json::from_slice(&done.stdout)
+                .unwrap_or_else(|_| String::from_utf8_lossy(&done.stdout).into()),
+            said: String::from_utf8_lossy(&done.stderr).into_owned(),
+        });
     }
-    let done = command.current_dir(folder).stdin(Stdio::null()).output()?;
-    Ok(Ran {
-        exit: done.status.code().unwrap_or(-1),
-        document: serde_json::from_slice(&done.stdout)
-            .unwrap_or_else(|_| String::from_utf8_lossy(&done.stdout).into()),
-        said: String::from_utf8_lossy(&done.stderr).into_owned(),
-    })
 }
 
 /// Writes a page, or a folder with it and all scenarios that are named.
