@@ -224,7 +224,7 @@ mod tests {
         for &(name, text) in SHIPPED {
             for spec in with_variants(name, text).unwrap_or_else(|e| panic!("{e}")) {
                 assert_eq!(spec.name, name);
-                assert!(matches!(spec.topology, TopologyRef::Name(_)), "{name}");
+                assert!(!matches!(spec.topology, TopologyRef::Path(_)), "{name}");
                 if let JobSpec::Collective(job) = &spec.job {
                     assert_eq!(job.algorithm_file, None, "{name}");
                 }

@@ -8,7 +8,7 @@ use crate::refusal::{fault, refusal, refuse};
 use crate::serving::{ValidServing, serving_on};
 use crate::site::{At, Site, site};
 use crate::spec::{CollectiveSpec, ConcurrentSpec, Isolation, JobSpec, ScenarioSpec};
-use crate::training::{choose_prefetch, resolved};
+use crate::training::{choose_gathers, resolved};
 use fabricsim_collective::{Collective, MscclAlgorithm};
 use fabricsim_fault::Faults;
 use fabricsim_nccl::{Env, Forced};
@@ -275,7 +275,7 @@ fn part(
             env.ranks_per_process = spec.ranks_per_process.unwrap_or(1);
             let at = format!("{at}.job.training");
             let mut training = resolved(asked, &at, origin, (&site.topology, &gpus))?;
-            choose_prefetch(&mut training, (&site.topology, &gpus), &env)?;
+            choose_gathers(&mut training, (&site.topology, &gpus), &env)?;
             PartWork::Training(Box::new(training))
         }
         JobSpec::Serving(asked) => {

@@ -56,7 +56,7 @@ pub fn memory(
 ///
 /// # Errors
 /// As [`memory`].
-pub(crate) fn choose_prefetch(
+pub(super) fn choose_prefetch(
     training: &mut Training,
     (topology, gpus): (&Topology, &[DeviceId]),
     env: &Env,
@@ -64,19 +64,12 @@ pub(crate) fn choose_prefetch(
     if !by_memory(training) {
         return Ok(());
     }
-    let nccl = buffers(training, topology, gpus, env)?;
-    let capacity = capacity(topology, gpus);
-    let fits = |depth: u32| -> Result<bool, TrainingError> {
-        let deeper = Training {
+    let fitting = Fitting::new(training, (topology, gpus), env)?;
+    let fits = |depth: u32| {
+        fitting.fits(&Training {
             prefetch: depth,
             ..training.clone()
-        };
-        let plan = MemoryPlan {
-            nccl,
-            ..memory_plan(&deeper)
-        };
-        let (_, parts) = peak_memory(&training.model, &plan)?;
-        Ok(parts.fits(capacity).fits())
+        })
     };
     // With all of a stage's layers there is no more to gather.
     let layers = training.layers.iter().flatten();
@@ -96,6 +89,38 @@ pub(crate) fn choose_prefetch(
     Ok(())
 }
 
+/// Whether ways to run a job that differ in nothing that NCCL has buffers for fit the GPUs' memory.
+pub(super) struct Fitting {
+    nccl: Bytes,
+    capacity: Bytes,
+}
+
+impl Fitting {
+    /// # Errors
+    /// As [`memory`].
+    pub(super) fn new(
+        training: &Training,
+        (topology, gpus): (&Topology, &[DeviceId]),
+        env: &Env,
+    ) -> Result<Self, ScenarioError> {
+        Ok(Fitting {
+            nccl: buffers(training, topology, gpus, env)?,
+            capacity: capacity(topology, gpus),
+        })
+    }
+
+    /// # Errors
+    /// A layout that does not divide the model.
+    pub(super) fn fits(&self, training: &Training) -> Result<bool, TrainingError> {
+        let plan = MemoryPlan {
+            nccl: self.nccl,
+            ..memory_plan(training)
+        };
+        let (_, parts) = peak_memory(&training.model, &plan)?;
+        Ok(parts.fits(self.capacity).fits())
+    }
+}
+
 fn by_memory(training: &Training) -> bool {
     matches!(&training.spec.data_parallel, DataParallelSpec::Fsdp(fsdp)
         if fsdp.prefetch == Prefetch::Memory)
@@ -106,7 +131,7 @@ pub(super) fn prefetch_use(training: &Training) -> Option<PrefetchUse> {
     let layers = training.layers.iter().flatten().cloned().flatten();
     let largest = layers.map(|layer| training.layer_weights(layer)).max()?;
     by_memory(training).then(|| PrefetchUse {
-        layers: training.prefetch,
+        layers: training.prefetch.saturating_mul(training.bucketing),
         layer_bytes: Bytes::new(largest * training.style().width),
     })
 }
@@ -221,10 +246,12 @@ pub(super) fn memory_plan(training: &Training) -> MemoryPlan {
         shards: training.shard_group,
         whole_layers: match &spec.data_parallel {
             DataParallelSpec::Fsdp(fsdp) if fsdp.reshard && !in_pipeline => {
-                Some(training.prefetch.saturating_add(1))
+                let buckets = training.prefetch.saturating_add(1);
+                Some(buckets.saturating_mul(training.bucketing))
             }
             _ => None,
         },
+        summed_layers: training.bucketing,
         whole_gradients: in_pipeline,
         reduced_width: gradient,
         logit_bytes: training.logit_bytes(),

@@ -2,6 +2,7 @@
 
 mod answer;
 mod bubble;
+mod bucketing;
 mod causes;
 mod disturb;
 mod effect;
@@ -18,8 +19,8 @@ mod storage;
 mod traced;
 mod valid;
 
+pub(crate) use bucketing::choose_gathers;
 pub(crate) use disturb::Trouble;
-pub(crate) use memory::choose_prefetch;
 pub use memory::memory;
 pub(crate) use run::{Ended, answer_of, compare, expect_all, run_training};
 pub(crate) use spans::Spans;

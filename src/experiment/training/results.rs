@@ -114,6 +114,7 @@ pub(super) fn results(
             &variant.gpus,
             &variant.env,
         )?,
+        bucketing: training.chooses_bucketing().then_some(training.bucketing),
         prefetch: prefetch_use(training),
         offload: offload_use(variant, lowered, outcome)?,
         data_loader: loader_use(variant, lowered, outcome),

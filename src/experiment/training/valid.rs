@@ -1,6 +1,7 @@
 //! A training job whose every part has been checked, ready to run.
 
-use super::memory::{capacity, choose_prefetch, memory_plan};
+use super::bucketing::choose_gathers;
+use super::memory::{capacity, memory_plan};
 use super::storage::Checkpoint;
 use crate::ScenarioError;
 use crate::allocation::nodes_of;
@@ -66,7 +67,7 @@ pub(crate) fn training(
         .with(spec, env, origin)?;
     let Site { topology, gpus, .. } = &site;
     let mut training = resolved(job, "job.training", origin, (topology, gpus))?;
-    choose_prefetch(&mut training, (topology, gpus), &site.env)?;
+    choose_gathers(&mut training, (topology, gpus), &site.env)?;
     let mut warnings = site.warnings.clone();
     let mut checkpoint = None;
     if let Some(long) = &spec.long_run {

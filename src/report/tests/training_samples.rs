@@ -325,6 +325,7 @@ pub(crate) fn result(step_s: f64) -> StepResult {
             capacity: Bytes::from_gib(80),
             fits: true,
         },
+        bucketing: None,
         prefetch: None,
         offload: None,
         data_loader: None,

@@ -34,6 +34,7 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
         ranks,
         culprits,
         memory: _,
+        bucketing: _,
         prefetch: _,
         offload,
         data_loader,

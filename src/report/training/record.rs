@@ -147,6 +147,9 @@ pub struct StepResult {
     pub culprits: Vec<Culprit>,
     /// Memory of the fullest GPU.
     pub memory: MemoryUse,
+    /// Layers that FSDP gathers at once, if an estimate was to decide that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bucketing: Option<u32>,
     /// What FSDP gathers ahead, if memory was to decide that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<PrefetchUse>,

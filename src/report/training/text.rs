@@ -89,6 +89,12 @@ pub(crate) fn alone(summary: &Summary, variant: &Variant, out: &mut Out) {
             collectives(&result.collectives, out);
             kernels_text((&result.kernels, &result.flop_counts), out);
             memory(&result.memory, out);
+            if let Some(layers) = result.bucketing {
+                let plural = if layers == 1 { "" } else { "s" };
+                out.plain(&format!(
+                    "  bucketing: {layers} layer{plural} gathered at once, the fastest by NCCL's own estimate"
+                ));
+            }
             if let Some(chosen) = &result.prefetch {
                 out.plain(&format!(
                     "  prefetch: {} layers ahead, the most that fit; each takes {}",

@@ -50,6 +50,8 @@ pub struct MemoryPlan {
     /// With [`Zero::Weights`]: how many layers' whole weights a GPU has at once; all of them if
     /// they stay between the passes.
     pub whole_layers: Option<u32>,
+    /// Layers whose whole gradients are there until they are summed up together.
+    pub summed_layers: u32,
     /// With [`Zero::Weights`]: whether a GPU sums whole gradients until the last micro-batch, as
     /// PyTorch's FSDP does inside its pipelines.
     pub whole_gradients: bool,

@@ -31,6 +31,7 @@ fn plan(layout: Layout, batch: Batch, style: Style) -> MemoryPlan {
         zero: Zero::None,
         shards: 0,
         whole_layers: Some(2),
+        summed_layers: 1,
         whole_gradients: false,
         reduced_width: 2,
         logit_bytes: 4,

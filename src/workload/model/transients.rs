@@ -146,7 +146,11 @@ pub(super) fn whole(plan: &MemoryPlan, held: &StageParameters) -> Whole {
     // PyTorch's `foreach_reduce` copies gradients into what is reduced, in its own width.
     Whole {
         weights: weights * plan.style.width,
-        gradients: held.largest * (plan.style.width + plan.reduced_width),
+        gradients: u64::from(plan.summed_layers.max(1) - 1)
+            .saturating_mul(held.largest_layer)
+            .saturating_add(held.largest)
+            .min(all)
+            * (plan.style.width + plan.reduced_width),
     }
 }
 

@@ -66,6 +66,16 @@ pub fn communicators_of(
     Ok(own)
 }
 
+/// The ranks that divide weights with a rank, itself included.
+///
+/// # Errors
+/// As [`communicators_of`].
+pub(super) fn shard_ranks(training: &Training, rank: u32) -> Result<Vec<u32>, TrainingError> {
+    let places = RankMap::new(&training.dims, &order(training)?)?;
+    let data = places.group_of(Group::DpCp, rank).unwrap_or_default();
+    Ok(shards(&data, training.shard_group, rank))
+}
+
 /// Of the replicas of a rank those that share weights with it.
 fn shards(data: &[u32], shard: u32, rank: u32) -> Vec<u32> {
     let mut parts = data.chunks(shard.max(1) as usize);

@@ -105,6 +105,18 @@ impl StageCosts {
         }
     }
 
+    /// Seconds of a layer's kernels, forward and backward.
+    pub(super) fn layer_passes(&self, training: &Training, index: u64) -> (f64, f64) {
+        let layer = self.layer(training, index);
+        let blocks = [&layer.attention, &layer.mlp, &layer.combine];
+        let blocks = || blocks.into_iter().chain(&layer.experts);
+        let seconds = |kernels: Kernels| kernels.time().seconds();
+        let forward = blocks().map(|b| seconds(b.forward)).sum();
+        let backward =
+            blocks().map(|b| seconds(b.again) + seconds(b.backward) + seconds(b.weights));
+        (forward, backward.sum())
+    }
+
     /// The optimiser's step over so many parameters.
     pub(super) fn optimiser(&self, parameters: u64, training: &Training) -> Kernels {
         let widths = StateWidths {

@@ -33,6 +33,8 @@ pub(super) struct Gradients {
     /// asked for.
     pub(super) to_gather: VecDeque<u64>,
     pub(super) gathered: VecDeque<(u64, Option<TaskId>)>,
+    /// Layers whose gradients wait for those of others, to be summed up with them.
+    pub(super) to_sum: Vec<u64>,
     pub(super) ends: Option<TaskId>,
     /// New weights of this step, in the order of the forward pass: bytes up to which each
     /// all-gather brings them.
@@ -54,6 +56,7 @@ impl Gradients {
             stale: Deps::default(),
             to_gather: VecDeque::new(),
             gathered: VecDeque::new(),
+            to_sum: Vec::new(),
             ends: None,
             coming: VecDeque::new(),
             taken: 0,

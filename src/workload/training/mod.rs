@@ -1,6 +1,7 @@
 //! Training steps.
 
 pub mod bound;
+pub mod bucketing;
 pub mod buckets;
 pub mod checkpoint;
 pub mod communicators;

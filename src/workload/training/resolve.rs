@@ -1,5 +1,6 @@
 //! A training job that has been checked against its model and the number of GPUs.
 
+use super::bucketing::Bucketing;
 use super::data_loader;
 use super::offload;
 use super::prefetch::Prefetch;
@@ -89,6 +90,8 @@ pub struct Training {
     pub shard_group: u32,
     /// Layers whose weights FSDP gathers ahead; if memory is to decide that, 0 until it has.
     pub prefetch: u32,
+    /// So many layers are gathered at once.
+    pub bucketing: u32,
 }
 
 /// The longest sequence, as of a model's own.
@@ -208,6 +211,19 @@ impl Training {
             DataParallelSpec::Fsdp(fsdp) => fsdp.shard_group.unwrap_or(replicas),
             _ => replicas,
         };
+        let bucketing = match &spec.data_parallel {
+            DataParallelSpec::Fsdp(FsdpSpec {
+                bucketing: Bucketing::Layers(layers),
+                ..
+            }) => *layers,
+            _ => 1,
+        };
+        faults.unless(
+            bucketing > 0,
+            "data_parallel.fsdp.bucketing",
+            bucketing,
+            || "a number of layers from 1 on, or \"auto\"".into(),
+        );
         faults.unless(
             shard_group > 0 && replicas.is_multiple_of(shard_group),
             "data_parallel.fsdp.shard_group",
@@ -287,6 +303,7 @@ impl Training {
                 }) => *layers,
                 _ => 0,
             },
+            bucketing,
             spec: spec.clone(),
         })
     }

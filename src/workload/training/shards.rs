@@ -49,14 +49,17 @@ impl StepWriter<'_, '_, '_> {
     pub(super) fn gather(&mut self, layer: u64, deps: &mut Deps, backward: bool) {
         if let DataParallelSpec::Fsdp(_) = &self.training.spec.data_parallel {
             let ahead = self.training.prefetch as usize + 1;
+            let at_once = self.training.bucketing.max(1) as usize;
             let after = self.last;
             // The first of a pass has nothing to wait for.
-            while self.gradients.gathered.len() < ahead {
-                let Some(next) = self.gradients.to_gather.pop_front() else {
+            while self.gradients.gathered.len().div_ceil(at_once) < ahead {
+                let waiting = &mut self.gradients.to_gather;
+                let bucket: Vec<u64> = waiting.drain(..at_once.min(waiting.len())).collect();
+                let Some(whole) = self.divided_together(&bucket) else {
                     break;
                 };
                 let mut last = None;
-                for (name, part) in NAMES.into_iter().zip(self.divided(next)) {
+                for (name, part) in NAMES.into_iter().zip(whole) {
                     let fetched =
                         self.parameters_from_host(part.weights / part.shards, after.as_slice());
                     let name = format!("all-gather of {name}");
@@ -69,7 +72,8 @@ impl StepWriter<'_, '_, '_> {
                     // One after the other on their stream.
                     last = called.or(fetched).or(last);
                 }
-                self.gradients.gathered.push_back((next, last));
+                let bucket = bucket.into_iter().map(|layer| (layer, last));
+                self.gradients.gathered.extend(bucket);
             }
             if let Some(&(next, called)) = self.gradients.gathered.front()
                 && next == layer
@@ -151,13 +155,44 @@ impl StepWriter<'_, '_, '_> {
         [self.evenly(dense), experts]
     }
 
-    /// A layer's backward pass is done: FSDP sums and divides its gradients.
+    /// The same of several layers together; none of none.
+    fn divided_together(&self, layers: &[u64]) -> Option<[Divided; 2]> {
+        let all = layers.iter().map(|&layer| self.divided(layer));
+        all.reduce(|sum, next| {
+            let [a, b] = [
+                sum[0].weights + next[0].weights,
+                sum[1].weights + next[1].weights,
+            ];
+            [
+                Divided {
+                    weights: a,
+                    ..sum[0]
+                },
+                Divided {
+                    weights: b,
+                    ..sum[1]
+                },
+            ]
+        })
+    }
+
+    /// A layer's backward pass is done: FSDP sums and divides its gradients, of as many layers as it gathers
+    /// at once together.
     pub(super) fn layer_done(&mut self, layer: u64, after: TaskId) {
         let t = self.training;
         if !matches!(t.spec.data_parallel, DataParallelSpec::Fsdp(_)) {
             return;
         }
-        let parts = self.divided(layer);
+        self.gradients.to_sum.push(layer);
+        let own = t.layers[self.at.pp as usize].iter();
+        let ends_chunk = own.clone().any(|chunk| chunk.start == layer);
+        if !ends_chunk && self.gradients.to_sum.len() < t.bucketing.max(1) as usize {
+            return;
+        }
+        let bucket = std::mem::take(&mut self.gradients.to_sum);
+        let Some(parts) = self.divided_together(&bucket) else {
+            return;
+        };
         for (name, part) in NAMES.into_iter().zip(parts) {
             self.sum_shards(name, part, after);
         }

@@ -1,5 +1,6 @@
 //! The training job of a scenario file.
 
+use super::bucketing::Bucketing;
 use super::data_loader::DataLoaderSpec;
 use super::host::HostSpec;
 use super::offload::OffloadSpec;
@@ -352,6 +353,10 @@ pub struct FsdpSpec {
     pub comment: Option<String>,
     /// So many layers' weights are gathered ahead of the layer that is worked on; `memory`: as many as fit.
     pub prefetch: Prefetch,
+    /// So many layers are gathered at once, and their gradients summed up at once; `auto`: as many as an
+    /// estimate says are fastest. `prefetch` counts such buckets.
+    #[serde(skip_serializing_if = "Bucketing::is_default")]
+    pub bucketing: Bucketing,
     /// Weights are dropped after the forward pass and gathered again for the backward pass.
     pub reshard: bool,
     /// Weights are divided over so many ranks, and each part is on several (hybrid sharding);
@@ -365,6 +370,7 @@ impl Default for FsdpSpec {
         FsdpSpec {
             comment: None,
             prefetch: Prefetch::default(),
+            bucketing: Bucketing::default(),
             reshard: true,
             shard_group: None,
         }
