@@ -270,8 +270,8 @@ fn run(
     let faults: &Faults = &valid.faults;
     let trouble = Trouble::new(faults, job);
     let options = JobOptions::default();
-    let mut nobody = Unseen;
-    let mut probe = Both(&mut nobody, activity);
+    let mut unseen = Unseen;
+    let mut probe = Both(&mut unseen, activity);
     run_source(job, fleet, &[], rate, &trouble, options, &mut probe)
 }
 

@@ -125,7 +125,7 @@ impl Beside {
             return Err(apart("have no metric in common"));
         }
         let sides = [(simulated_file, simulated), (measured_file, measured)];
-        let mut told = Vec::new();
+        let mut shown = Vec::new();
         let mut aligned: Vec<(Metric, [Vec<Mean>; 2])> = common
             .iter()
             .map(|&metric| (metric, [Vec::new(), Vec::new()]))
@@ -137,7 +137,7 @@ impl Beside {
             let all = || common.iter().flat_map(|metric| &series.metrics[metric]);
             let first = all().map(|mean| mean.start).fold(f64::INFINITY, f64::min);
             let longest = all().map(|mean| mean.end - mean.start).fold(0.0, f64::max);
-            told.push(Side {
+            shown.push(Side {
                 file: file.to_owned(),
                 form: series.form.to_owned(),
                 sample_us: Time::round_micros(longest * 1e6),
@@ -158,7 +158,7 @@ impl Beside {
         }
         let metrics: Vec<MetricRow> = aligned.iter().map(row).collect();
         let mut notes = Vec::new();
-        let (a, b) = (told[0].sample_us, told[1].sample_us);
+        let (a, b) = (shown[0].sample_us, shown[1].sample_us);
         if (a - b).abs() > 0.01 * a.max(b) {
             notes.push(format!(
                 "Samples are {} and {} long: means can be compared, peaks only from longer to shorter. \
@@ -170,8 +170,8 @@ impl Beside {
         if !measured.unknown.is_empty() {
             notes.push(format!("Not simulated: {}.", measured.unknown.join(", ")));
         }
-        let measured = told.remove(1);
-        let simulated = told.remove(0);
+        let measured = shown.remove(1);
+        let simulated = shown.remove(0);
         Ok(Beside {
             format: FORMAT,
             answer: answer(&metrics),

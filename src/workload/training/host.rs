@@ -1,7 +1,7 @@
 //! The process on the host: it starts kernels ahead of the GPU until it waits for it.
 //!
 //! A process starts kernels one after the other, each in `kernel_launch`, whatever the GPU does. While it
-//! is ahead, nobody sees that time. Where it reads something from the GPU (`.item()`, `print` of a tensor,
+//! is ahead, that time does not show. Where it reads something from the GPU (`.item()`, `print` of a tensor,
 //! `torch.cuda.synchronize()`) it waits until the GPU has come there, and starts again without a lead.
 //!
 //! What reading takes, what PyTorch's dispatcher takes beside, and how many kernels it starts for an operation, is in

@@ -9,6 +9,7 @@ mod range;
 use super::{Field, PORT_COUNTERS};
 use crate::ReportError;
 use crate::numbers::trimmed;
+use csv::StringRecord;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -188,6 +189,29 @@ fn means(points: Vec<Point>) -> BTreeMap<Metric, Vec<Mean>> {
         });
     }
     metrics
+}
+
+/// A row of a table and its line, or what is wrong with it.
+type Row = Result<(u64, StringRecord), Wrong>;
+
+/// The names of a CSV file's columns, and its rows, each of as many cells.
+fn table(text: &str) -> Result<(StringRecord, impl Iterator<Item = Row>), Wrong> {
+    let mut csv = csv::ReaderBuilder::new()
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let head = csv.headers().cloned();
+    let head = head.map_err(|error| Wrong::new(1, error.to_string(), "a row of names"))?;
+    let cells = head.len();
+    let rows = csv.into_records().map(move |row| {
+        let row = row.map_err(|error| Wrong::new(0, error.to_string(), "a row"))?;
+        let line = row.position().map_or(0, csv::Position::line);
+        if row.len() != cells {
+            let found = format!("{} cells", row.len());
+            return Err(Wrong::new(line, found, format!("{cells}")));
+        }
+        Ok((line, row))
+    });
+    Ok((head, rows))
 }
 
 /// A number of a cell.

@@ -1,16 +1,12 @@
 //! Our own telemetry.csv.
 
-use super::{Metric, Point, Wrong, number};
+use super::{Metric, Point, Wrong, number, table};
 
 /// Columns before those of metrics.
 const HEAD: [&str; 6] = ["start_us", "end_us", "Hostname", "gpu", "device", "port"];
 
 pub(super) fn points(text: &str) -> Result<Vec<Point>, Wrong> {
-    let mut csv = csv::ReaderBuilder::new()
-        .flexible(true)
-        .from_reader(text.as_bytes());
-    let head = csv.headers().cloned();
-    let head = head.map_err(|error| Wrong::new(1, error.to_string(), "a row of names"))?;
+    let (head, rows) = table(text)?;
     for (name, expected) in head.iter().zip(HEAD) {
         if name != expected {
             let found = format!("the column {name}");
@@ -24,13 +20,8 @@ pub(super) fn points(text: &str) -> Result<Vec<Point>, Wrong> {
         metrics.push(metric.ok_or_else(found)?);
     }
     let mut points = Vec::new();
-    for row in csv.records() {
-        let row = row.map_err(|error| Wrong::new(0, error.to_string(), "a row"))?;
-        let line = row.position().map_or(0, csv::Position::line);
-        if row.len() != head.len() {
-            let found = format!("{} cells", row.len());
-            return Err(Wrong::new(line, found, format!("{}", head.len())));
-        }
+    for row in rows {
+        let (line, row) = row?;
         let cell = |index: usize| row.get(index).unwrap_or_default();
         let start = number(line, HEAD[0], cell(0))? / 1e6;
         let end = number(line, HEAD[1], cell(1))? / 1e6;

@@ -2,7 +2,7 @@
 //! line for each value, with columns for its name and labels.
 
 use super::clock::seconds;
-use super::{METRICS, Metric, Point, Wrong, is_exported, number};
+use super::{METRICS, Metric, Point, Wrong, is_exported, number, table};
 use csv::StringRecord;
 
 /// Names of the column of times, of names, and of values.
@@ -11,11 +11,7 @@ const NAMES: [&str; 3] = ["__name__", "metric", "name"];
 const VALUES: [&str; 2] = ["value", "values"];
 
 pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>, Wrong> {
-    let mut csv = csv::ReaderBuilder::new()
-        .flexible(true)
-        .from_reader(text.as_bytes());
-    let head = csv.headers().cloned();
-    let head = head.map_err(|error| Wrong::new(1, error.to_string(), "a row of names"))?;
+    let (head, rows) = table(text)?;
     let place = |names: &[&str]| {
         let is = |column: &str| names.iter().any(|name| column.eq_ignore_ascii_case(name));
         head.iter().position(|column| is(column.trim()))
@@ -31,13 +27,8 @@ pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>
         None => columns(&head, time, unknown)?,
     };
     let mut points = Vec::new();
-    for row in csv.records() {
-        let row = row.map_err(|error| Wrong::new(0, error.to_string(), "a row"))?;
-        let line = row.position().map_or(0, csv::Position::line);
-        if row.len() != head.len() {
-            let found = format!("{} cells", row.len());
-            return Err(Wrong::new(line, found, format!("{}", head.len())));
-        }
+    for row in rows {
+        let (line, row) = row?;
         let cell = |index: usize| row.get(index).unwrap_or_default().trim();
         let at = seconds(cell(time)).ok_or_else(|| {
             let found = format!("`{}` in column {}", cell(time), &head[time]);
