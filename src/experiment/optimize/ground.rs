@@ -23,6 +23,7 @@ use fabricsim_topology::DeviceId;
 use fabricsim_units::{Bytes, Time};
 use fabricsim_workload::model::presets;
 use fabricsim_workload::training::bound::step_bound;
+use fabricsim_workload::training::host_memory::host_use;
 use fabricsim_workload::training::resolve::{Training, TrainingError};
 use fabricsim_workload::training::spec::{ModelRef, TrainingSpec};
 use serde_json::{Value, json};
@@ -60,6 +61,8 @@ pub(super) struct Candidate {
     pub(super) job: TrainingSpec,
     pub(super) bound: Time,
     pub(super) memory: MemoryUse,
+    /// Whose memory is too small, if one is.
+    pub(super) lacks: Option<Reason>,
 }
 
 /// A machine with the GPUs and the network of a search.
@@ -203,11 +206,19 @@ impl Ground {
     ) -> Result<Candidate, ScenarioError> {
         let memory = self.memory(training)?;
         let of = |group: &[DeviceId], collective, bytes| collectives.of(group, collective, bytes);
-        let bound = step_bound(training, (&self.site.topology, &self.site.gpus), &of)?;
+        let machine = (&*self.site.topology, self.site.gpus.as_slice());
+        let bound = step_bound(training, machine, &of)?;
+        let lacks = match memory.fits {
+            false => Some(Reason::Memory),
+            true => host_use(training, machine)
+                .err()
+                .map(|_| Reason::HostMemory),
+        };
         Ok(Candidate {
             job: training.spec.clone(),
             bound,
             memory,
+            lacks,
         })
     }
 

@@ -103,6 +103,21 @@ impl Ledger {
         Ok(ledger)
     }
 
+    /// Whether nothing could be run, and some of it for want of the GPUs' memory.
+    pub(super) fn lacks_memory(&self) -> bool {
+        self.simulated.is_empty() && self.counts.contains_key(&Reason::Memory)
+    }
+
+    /// With what another search of the same cluster found, after one that found nothing.
+    pub(super) fn then(self, mut other: Ledger) -> Ledger {
+        for (reason, count) in self.counts {
+            *other.counts.entry(reason).or_default() += count;
+        }
+        other.rejected.extend(self.rejected);
+        other.searched += self.searched;
+        other
+    }
+
     /// Buckets of other sizes for the best, as long as that takes no longer than the search did. Their
     /// sizes are on no bound, so that trying them with all layouts would take several times as long.
     fn buckets(
@@ -124,10 +139,10 @@ impl Ledger {
             let others = ground.other_buckets(&self.jobs[index], collectives)?;
             self.bucketed += u64::from(!others.is_empty());
             self.searched += others.len() as u64;
-            let (fit, not): (Vec<_>, Vec<_>) = others.into_iter().partition(|c| c.memory.fits);
-            for candidate in not {
-                self.too_large(ground, &candidate);
-            }
+            let fit: Vec<Candidate> = others
+                .into_iter()
+                .filter(|candidate| self.fits(ground, candidate))
+                .collect();
             let results = threads::each(
                 &fit,
                 Some(at_once),
@@ -141,10 +156,13 @@ impl Ledger {
         Ok(())
     }
 
-    fn too_large(&mut self, ground: &Ground, candidate: &Candidate) {
-        *self.counts.entry(Reason::Memory).or_default() += 1;
-        self.rejected
-            .push(ground.rejected(candidate, Reason::Memory));
+    /// Whether a layout fits; one that does not is noted.
+    fn fits(&mut self, ground: &Ground, candidate: &Candidate) -> bool {
+        if let Some(lacks) = candidate.lacks {
+            *self.counts.entry(lacks).or_default() += 1;
+            self.rejected.push(ground.rejected(candidate, lacks));
+        }
+        candidate.lacks.is_none()
     }
 
     /// All layouts that divide and fit, by their bounds; the others are noted.
@@ -165,8 +183,8 @@ impl Ledger {
         for found in looked {
             match found? {
                 Err(reason) => *self.counts.entry(reason).or_default() += 1,
-                Ok(candidate) if candidate.memory.fits => candidates.push(candidate),
-                Ok(candidate) => self.too_large(ground, &candidate),
+                Ok(candidate) if self.fits(ground, &candidate) => candidates.push(candidate),
+                Ok(_) => {}
             }
         }
         candidates.sort_by_key(|candidate| candidate.bound);

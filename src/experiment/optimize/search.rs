@@ -63,7 +63,7 @@ pub fn optimize(
             for size in sizes_of(searched, (machine, ratio), ask, how.1)? {
                 let place = (machine, size, ratio);
                 let ground = Ground::new(searched, place, ask, how.1)?;
-                search.add(&ground, ask, how, progress)?;
+                search.add(ground, ask, how, progress)?;
             }
         }
     }
@@ -126,16 +126,22 @@ struct Search {
 impl Search {
     fn add(
         &mut self,
-        ground: &Ground,
+        mut ground: Ground,
         ask: Ask<'_>,
         how: (&Budget, &Machines),
         progress: &dyn Fn(Progress<'_>),
     ) -> Result<(), ScenarioError> {
         let mut cluster = ground.cluster(ask)?;
-        let ledger = match cluster.why {
-            Some(why) => Ledger::without(ground, why),
-            None => Ledger::of(ground, ask, how, progress)?,
+        let mut ledger = match cluster.why {
+            Some(why) => Ledger::without(&ground, why),
+            None => Ledger::of(&ground, ask, how, progress)?,
         };
+        // What fits nowhere else may fit with states in the host's memory.
+        let offloaded = ground.space.offloaded(&ground.job);
+        if let Some(space) = offloaded.filter(|_| ledger.lacks_memory()) {
+            ground.space = space;
+            ledger = ledger.then(Ledger::of(&ground, ask, how, progress)?);
+        }
         let found = &mut self.found;
         for (reason, count) in &ledger.counts {
             found.prune(*reason, *count);
@@ -156,7 +162,7 @@ impl Search {
                 cluster.layout = Some(first.layout.clone());
                 cluster.metrics = Some(first.metrics.clone());
                 flip = more_memory(first, &ledger);
-                room = headroom(ground, first)?;
+                room = headroom(&ground, first)?;
             }
         }
         self.all.extend(ledger.simulated);

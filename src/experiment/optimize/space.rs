@@ -2,12 +2,13 @@
 
 use crate::refusal::fault;
 use crate::sweep::AxisSpec;
-use fabricsim_report::optimize::{Layout, Reason};
+use fabricsim_report::optimize::{Layout, OffloadedStates, Reason};
 use fabricsim_topology::Fault;
 use fabricsim_topology::error::nearest;
 use fabricsim_units::Bytes;
 use fabricsim_workload::model::kernel::AttentionKernel;
 use fabricsim_workload::model::{ModelSpec, Recompute};
+use fabricsim_workload::training::offload::{OffloadDevice, OffloadSpec};
 use fabricsim_workload::training::resolve::Training;
 use fabricsim_workload::training::spec::{
     DataParallelSpec, DdpSpec, FsdpSpec, TrainingSpec, ZeroSpec,
@@ -35,9 +36,11 @@ pub enum Knob {
     Sharding,
     /// What a bucket of gradients holds, of `ddp` and `zero`.
     Bucket,
+    /// Which states are in the host's memory.
+    Offload,
 }
 
-const KNOBS: [(Knob, &str); 9] = [
+const KNOBS: [(Knob, &str); 10] = [
     (Knob::Tp, "tp"),
     (Knob::Cp, "cp"),
     (Knob::Ep, "ep"),
@@ -47,12 +50,13 @@ const KNOBS: [(Knob, &str); 9] = [
     (Knob::Recompute, "recompute"),
     (Knob::Sharding, "sharding"),
     (Knob::Bucket, "bucket"),
+    (Knob::Offload, "offload"),
 ];
 
 /// The values of each knob.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Space {
-    values: [Vec<Value>; 9],
+    values: [Vec<Value>; 10],
     /// Nobody has asked for buckets of certain sizes.
     any_bucket: bool,
 }
@@ -100,6 +104,7 @@ impl Space {
                 numbers(u64::from(MAX_SEQUENCES), &power),
                 ["none", "selective", "full"].map(Value::from).to_vec(),
                 ["ddp", "zero", "fsdp"].map(Value::from).to_vec(),
+                vec![Value::Null],
                 vec![Value::Null],
             ],
             any_bucket: true,
@@ -161,8 +166,20 @@ impl Space {
         sizes.into_iter().flatten().map(with).collect()
     }
 
+    /// The same with states in the host's memory, for a job whose layouts do not fit otherwise; `None` where they
+    /// are there already, or somebody has asked for certain values.
+    pub(super) fn offloaded(&self, base: &TrainingSpec) -> Option<Self> {
+        let place = KNOBS.iter().position(|(knob, _)| *knob == Knob::Offload)?;
+        let free = self.values[place] == [Value::Null] && base.offload.is_none();
+        free.then(|| {
+            let mut space = self.clone();
+            space.values[place] = OFFLOADS[1..].iter().map(|&name| name.into()).collect();
+            space
+        })
+    }
+
     /// The values at a place among all combinations.
-    fn at(&self, mut place: u64) -> [&Value; 9] {
+    fn at(&self, mut place: u64) -> [&Value; 10] {
         self.values.each_ref().map(|values| {
             let count = values.len() as u64;
             let value = &values[(place % count) as usize];
@@ -221,8 +238,29 @@ fn set(job: &mut TrainingSpec, knob: Knob, value: &Value) -> Option<()> {
                 DataParallelSpec::Fsdp(_) | DataParallelSpec::SingleProcess => return None,
             }
         }
+        Knob::Offload if value.is_null() => {}
+        Knob::Offload => job.offload = offload(job.offload.take(), value.as_str()?)?,
     }
     Some(())
+}
+
+/// What may be in the host's memory, each with what is before it.
+const OFFLOADS: [&str; 3] = ["none", "optimizer", "parameters"];
+
+/// What is in the host's memory, by name: how it gets there is as the base has it.
+fn offload(base: Option<OffloadSpec>, name: &str) -> Option<Option<OffloadSpec>> {
+    let (optimizer, parameters) = match name {
+        "none" => return Some(None),
+        "optimizer" => (OffloadDevice::Cpu, OffloadDevice::None),
+        "parameters" => (OffloadDevice::Cpu, OffloadDevice::Cpu),
+        _ => return None,
+    };
+    Some(Some(OffloadSpec {
+        optimizer,
+        gradients: None,
+        parameters,
+        ..base.unwrap_or_default()
+    }))
 }
 
 /// How replicas are kept equal, by name: as the base has it if it is of the same kind, else as
@@ -262,6 +300,10 @@ pub(super) fn layout_of(job: &TrainingSpec, base: &TrainingSpec, gpus: u32) -> L
     let usual = sharded(&base.data_parallel, sharding_name(&job.data_parallel));
     let usual = usual.as_ref().and_then(bucket_of);
     let bucket = bucket_of(&job.data_parallel).filter(|bucket| Some(*bucket) != usual);
+    let offload = job
+        .offload
+        .as_ref()
+        .filter(|own| Some(*own) != base.offload.as_ref());
     let parallel = &job.parallel;
     let inner = parallel.tp * parallel.cp * parallel.pp;
     Layout {
@@ -275,6 +317,10 @@ pub(super) fn layout_of(job: &TrainingSpec, base: &TrainingSpec, gpus: u32) -> L
         recompute: job.recompute.name(),
         sharding: sharding_name(&job.data_parallel).to_owned(),
         bucket: bucket.map(Bytes::get),
+        offload: offload.map(|own| match own.parameters.is_away() {
+            true => OffloadedStates::Parameters,
+            false => OffloadedStates::Optimizer,
+        }),
     }
 }
 

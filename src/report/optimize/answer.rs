@@ -41,7 +41,13 @@ pub(super) fn of(found: &Optimized) -> String {
         }
     }
     answer.push('.');
-    for more in [pays(found), sizes(found, best), networks(found, best)] {
+    let more = [
+        only_offloaded(found, best),
+        pays(found),
+        sizes(found, best),
+        networks(found, best),
+    ];
+    for more in more {
         answer += &more;
     }
     if found.bucketed > 0 {
@@ -65,6 +71,16 @@ pub(super) fn of(found: &Optimized) -> String {
         );
     }
     answer
+}
+
+/// That the best needs the host's memory, where nothing of its machine could be run without.
+fn only_offloaded(found: &Optimized, best: &Choice) -> String {
+    let own = |choice: &&Choice| choice.topology == best.topology && choice.gpus == best.gpus;
+    let mut all = found.all.iter().filter(own);
+    match best.layout.offload.is_some() && all.all(|choice| choice.layout.offload.is_some()) {
+        true => " No layout fits into the memory of these GPUs alone.".to_owned(),
+        false => String::new(),
+    }
 }
 
 /// GPUs and network of a choice, where several are compared.

@@ -234,6 +234,30 @@ pub struct Layout {
     /// framework.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket: Option<u64>,
+    /// What is in the host's memory, if it is other than the scenario has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offload: Option<OffloadedStates>,
+}
+
+/// States that are in the host's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OffloadedStates {
+    /// Optimizer states and gradients.
+    Optimizer,
+    /// These and parameters.
+    Parameters,
+}
+
+impl OffloadedStates {
+    /// For people.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            OffloadedStates::Optimizer => "optimizer on the CPU",
+            OffloadedStates::Parameters => "optimizer and parameters on the CPU",
+        }
+    }
 }
 
 impl fmt::Display for Layout {
@@ -252,9 +276,12 @@ impl fmt::Display for Layout {
             write!(f, ", {} recomputation", self.recompute)?;
         }
         write!(f, ", {}", self.sharding)?;
-        match self.bucket {
+        if let Some(bytes) = self.bucket {
+            write!(f, " in buckets of {}", size(bytes as f64))?;
+        }
+        match self.offload {
             None => Ok(()),
-            Some(bytes) => write!(f, " in buckets of {}", size(bytes as f64)),
+            Some(states) => write!(f, ", {}", states.text()),
         }
     }
 }
@@ -280,6 +307,8 @@ pub enum Reason {
     Same,
     /// It does not fit into the memory of its GPUs.
     Memory,
+    /// It does not fit into the memory of its hosts.
+    HostMemory,
     /// Its step cannot be faster than what was found.
     Bound,
     /// It was to be simulated, and NCCL or the engine refused it.
@@ -295,6 +324,7 @@ impl Reason {
             Reason::Division => "do not divide the GPUs, heads, layers, experts or the batch",
             Reason::Same => "are the same job as another one",
             Reason::Memory => "do not fit into memory",
+            Reason::HostMemory => "do not fit into the memory of the hosts",
             Reason::Bound => "cannot be faster, by a bound on their step",
             Reason::Refused => "cannot be run",
         }
