@@ -4,15 +4,15 @@
 //! only. Faults that meet multiply their factors and add their delays. What a failed device
 //! means for routes (whether traffic goes another way, or waits for ever) is not decided here.
 
+mod kernels;
+mod links;
 mod software;
 
 use super::distribution::Sampler;
-use super::draw::Key;
 use super::spec::Per;
 use super::window::Windows;
 use fabricsim_topology::{DeviceId, DeviceKind, LinkId, Topology};
 use fabricsim_units::Time;
-use rand_distr::Distribution as _;
 pub use software::{Fall, Release};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -360,31 +360,6 @@ impl Faults {
         self.signatures.get(rank).copied().unwrap_or(0)
     }
 
-    /// How fast a rank computes, as a share of its normal speed; 0 once its GPU has failed.
-    #[must_use]
-    pub fn speed(&self, rank: usize, time: Time) -> f64 {
-        self.parts(rank, time) as f64 / PARTS as f64
-    }
-
-    /// The fastest that a rank ever computes, as a share of its normal speed; or faster than it does.
-    #[must_use]
-    pub fn most_speed(&self, rank: usize) -> f64 {
-        let always = self.of_rank(rank).map(|(_, effect)| match effect {
-            Effect::Slow { windows, parts } if windows.always() => *parts as f64 / PARTS as f64,
-            _ => 1.0,
-        });
-        always.product()
-    }
-
-    /// When [`Faults::speed`] next changes (or may) after `time`.
-    #[must_use]
-    pub fn next_speed_change(&self, rank: usize, time: Time) -> Option<Time> {
-        let windows = self
-            .of_rank(rank)
-            .filter_map(|(_, effect)| effect.windows());
-        windows.filter_map(|w| w.next_change(time)).min()
-    }
-
     /// When a rank's GPU fails, if it does.
     #[must_use]
     pub fn failed_at(&self, rank: usize) -> Option<Time> {
@@ -404,152 +379,6 @@ impl Faults {
     /// All devices that fail, with their times, in order of id.
     pub fn failed_devices(&self) -> impl Iterator<Item = (DeviceId, Time)> {
         self.failed.iter().map(|(&device, &time)| (device, time))
-    }
-
-    /// How long a rank waits before a kernel starts. Delays per step come before the first
-    /// kernel of the first micro-batch, those per micro-batch before its first kernel.
-    #[must_use]
-    pub fn delay(&self, rank: usize, work: Work) -> Time {
-        let mut delay = 0.0;
-        for (fault, effect) in self.of_rank(rank) {
-            if let Effect::Jitter {
-                add: Some(add),
-                draws,
-                ..
-            } = effect
-                && draws.first(work) == Some(work)
-            {
-                let key = self.key(2 * fault, rank, work);
-                delay += add.draw(&mut key.generator()).max(0.0);
-            }
-        }
-        rounded(delay)
-    }
-
-    /// How much longer than normal a kernel takes: its time is multiplied by this, which is 0
-    /// or more. Kernels that share a draw (per step, per micro-batch) have the same.
-    #[must_use]
-    pub fn stretch(&self, rank: usize, work: Work) -> f64 {
-        let mut stretch = 1.0;
-        for (fault, effect) in self.of_rank(rank) {
-            if let Effect::Jitter {
-                stretch: Some(sampler),
-                draws,
-                ..
-            } = effect
-                && let Some(first) = draws.first(work)
-            {
-                let key = self.key(2 * fault + 1, rank, first);
-                stretch *= (1.0 + sampler.draw(&mut key.generator())).max(0.0);
-            }
-        }
-        stretch
-    }
-
-    /// How long a rank waits for its data loader before a step; zero in most steps.
-    #[must_use]
-    pub fn loader_stall(&self, rank: usize, step: u64) -> Time {
-        let mut stall = 0.0;
-        for (fault, effect) in self.of_rank(rank) {
-            if let Effect::Stall {
-                probability,
-                sampler,
-                steps,
-            } = effect
-                && steps.contains(&step)
-            {
-                let work = Work {
-                    step,
-                    micro_batch: 0,
-                    kernel: 0,
-                };
-                let mut generator = self.key(2 * fault, rank, work).generator();
-                let chance: f64 = rand_distr::StandardUniform.sample(&mut generator);
-                if chance < *probability {
-                    stall += sampler.draw(&mut generator).max(0.0);
-                }
-            }
-        }
-        rounded(stall)
-    }
-
-    /// When a kernel ends that may start at `start` and normally takes `duration`: after its
-    /// delay, stretched, at the rank's speed as it changes on the way. `None` if the GPU fails
-    /// before, or if that is beyond all time.
-    #[must_use]
-    pub fn compute_end(
-        &self,
-        rank: usize,
-        work: Work,
-        start: Time,
-        duration: Time,
-    ) -> Option<Time> {
-        if self.is_plain(rank) {
-            return start
-                .picos()
-                .checked_add(duration.picos())
-                .map(Time::from_picos);
-        }
-        let stretch = self.stretch(rank, work);
-        // Only a real change goes through floating point, which would round long times.
-        let duration = match stretch == 1.0 {
-            true => duration,
-            false => rounded(duration.picos() as f64 * stretch),
-        };
-        let mut now = start + self.delay(rank, work);
-        // What is left to do, in picoseconds of full speed × PARTS.
-        let mut left = u128::from(duration.picos()) * u128::from(PARTS);
-        loop {
-            let parts = u128::from(self.parts(rank, now));
-            let change = self.next_speed_change(rank, now);
-            let end = change.unwrap_or(Time::MAX);
-            let possible = u128::from((end - now).picos()) * parts;
-            if left <= possible {
-                // At speed 0 only what has nothing left to do gets here.
-                let picos = left.div_ceil(parts.max(1));
-                return u64::try_from(picos).ok().map(|p| now + Time::from_picos(p));
-            }
-            left -= possible;
-            now = change?;
-        }
-    }
-
-    /// What is left of a link's rate: 1 all of it, 0 none.
-    #[must_use]
-    pub fn link_factor(&self, link: LinkId, time: Time) -> f64 {
-        let on = |&&(item, _): &&(u32, f64)| {
-            let windows = self.items[item as usize].effect.windows();
-            windows.is_some_and(|windows| windows.covers(time))
-        };
-        let faults = self.by_link.get(&link).into_iter().flatten();
-        faults.filter(on).map(|&(_, factor)| factor).product()
-    }
-
-    /// When [`Faults::link_factor`] of a link next changes (or may) after `time`.
-    #[must_use]
-    pub fn next_link_change(&self, link: LinkId, time: Time) -> Option<Time> {
-        let faults = self.by_link.get(&link).into_iter().flatten();
-        let windows = faults.filter_map(|&(item, _)| self.items[item as usize].effect.windows());
-        windows.filter_map(|w| w.next_change(time)).min()
-    }
-
-    /// Whether any fault touches the link.
-    #[must_use]
-    pub fn touches(&self, link: LinkId) -> bool {
-        self.by_link.contains_key(&link)
-    }
-
-    /// The links that any fault touches, in order of id.
-    pub fn touched_links(&self) -> impl Iterator<Item = LinkId> {
-        self.by_link.keys().copied()
-    }
-
-    /// The links that are gone for good before anything begins.
-    pub fn gone_links(&self) -> impl Iterator<Item = LinkId> {
-        self.touched_links().filter(|&link| {
-            let left = self.link_factor(link, Time::ZERO);
-            left == 0.0 && self.next_link_change(link, Time::ZERO).is_none()
-        })
     }
 
     /// When the speed of any rank or the rate of any link next changes (or may) after `time`.
@@ -585,42 +414,4 @@ impl Faults {
         let own = self.by_rank.get(rank).into_iter().flatten();
         own.map(|&item| (item, &self.items[item as usize].effect))
     }
-
-    /// The speed of a rank in parts of [`PARTS`].
-    fn parts(&self, rank: usize, time: Time) -> u64 {
-        let mut parts = PARTS;
-        for (_, effect) in self.of_rank(rank) {
-            match effect {
-                Effect::Slow {
-                    windows,
-                    parts: slow,
-                } if windows.covers(time) => {
-                    let product = u128::from(parts) * u128::from(*slow);
-                    // Slow is never dead, however many slow it down.
-                    let rest = (product / u128::from(PARTS)).max(1);
-                    parts = if parts == 0 { 0 } else { rest as u64 };
-                }
-                Effect::Failed { windows, .. } if windows.covers(time) => parts = 0,
-                _ => {}
-            }
-        }
-        parts
-    }
-
-    fn key(&self, fault: u32, rank: usize, work: Work) -> Key {
-        Key {
-            seed: self.seed,
-            fault,
-            rank: rank as u32,
-            step: work.step,
-            micro_batch: work.micro_batch,
-            kernel: work.kernel,
-        }
-    }
-}
-
-/// To the nearest picosecond; the longest time if there is no other.
-fn rounded(picos: f64) -> Time {
-    // A cast of a float stops at the ends of the integer's range.
-    Time::from_picos(picos.round() as u64)
 }
