@@ -45,9 +45,48 @@ fn every_room_is_a_member_with_the_workspace_s_lints() {
         assert!(workspace.contains(&format!("\"src/{name}\",")), "{name}");
         let manifest = fs::read_to_string(room.join("Cargo.toml")).unwrap();
         let package = format!("name = \"fabricsim-{name}\"");
-        for part in [&*package, "[lints]\nworkspace = true", "publish = false"] {
+        let parts = [
+            &*package,
+            "[lints]\nworkspace = true",
+            "publish = false",
+            "doctest = false",
+        ];
+        for part in parts {
             assert!(manifest.contains(part), "{name}: {part}");
         }
+    }
+}
+
+/// Cargo runs what is in the suite or has a table of its own, and says nothing of other files.
+#[test]
+fn no_test_is_left_out() {
+    let suite = include_str!("suite.rs");
+    let manifest = include_str!("../Cargo.toml");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let own = name == "suite" || path.join("main.rs").exists();
+        if own {
+            assert!(
+                manifest.contains(&format!("[[test]]\nname = \"{name}\"")),
+                "{name}"
+            );
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            assert!(suite.contains(&format!("\nmod {name};\n")), "{name}");
+        }
+    }
+}
+
+/// Documentation has no examples that compile, so that no room is read a second time for them.
+#[test]
+fn no_example_of_documentation_goes_untested() {
+    for path in all_sources() {
+        let text = fs::read_to_string(&path).unwrap();
+        let comments = text.lines().map(str::trim_start);
+        let mut fences =
+            comments.filter(|line| line.starts_with("/// ```") || line.starts_with("//! ```"));
+        assert_eq!(fences.next(), None, "{}", path.display());
     }
 }
 

@@ -1,5 +1,4 @@
 //! The command as a user meets it: exit codes, streams, files.
-#![recursion_limit = "256"]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use assert_cmd::Command;

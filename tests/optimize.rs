@@ -431,6 +431,54 @@ fn other_buckets_are_tried_for_the_fastest_and_told() {
     assert!(page.contains(&format!("<p class=\"lead\">{lead}.</p>")));
 }
 
+/// Llama 3 8B has 128 GB of states, of which an H100 holds 80.
+#[test]
+fn where_nothing_fits_states_are_tried_in_the_hosts_memory() {
+    let job = ["optimize", "llama3-8b", "-t", "dgx-h100", "--gpus", "1"];
+    let less = ["--global-batch", "4", "--sequence", "2048", "--over"];
+    let with = |more: &[&str]| {
+        let args = [&job[..], &less, &["micro_batch=1,2", "--json"], more].concat();
+        let (code, out, err) = fabricsim(&args);
+        (code, serde_json::from_str::<Value>(&out).unwrap(), err)
+    };
+    let (code, found, err) = with(&[]);
+    assert_eq!(code, 0, "{err}");
+    let all: Vec<&str> = found["all"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|choice| choice["layout"]["offload"].as_str().unwrap())
+        .collect();
+    assert!(
+        all.contains(&"optimizer") && all.contains(&"parameters"),
+        "{all:?}"
+    );
+    let answer = found["answer"].as_str().unwrap();
+    for part in [
+        "optimizer on the CPU",
+        "No layout fits into the memory of these GPUs alone",
+    ] {
+        assert!(answer.contains(part), "{answer}");
+    }
+    let pruned = found["pruned"].as_array().unwrap();
+    let pruned: u64 = pruned.iter().map(|p| p["count"].as_u64().unwrap()).sum();
+    let simulated = found["simulated"].as_u64().unwrap();
+    assert_eq!(found["searched"].as_u64(), Some(simulated + pruned));
+
+    // Asked for at once, it is the same; asked for without, nothing fits; and hosts have memory for so much alone.
+    let (code, asked, err) = with(&["--over", "offload=none,optimizer,parameters"]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(asked["best"], found["best"]);
+    let (code, without, _) = with(&["--over", "offload=none"]);
+    assert_eq!((code, without["simulated"].as_u64()), (1, Some(0)));
+    let small = r#"job.training.offload={"optimizer":"cpu","host_memory":"64GB"}"#;
+    let (code, small, _) = with(&["--set", small]);
+    assert_eq!(code, 1);
+    let pruned = small["pruned"].as_array().unwrap();
+    let of_hosts = pruned.iter().find(|p| p["by"] == "host_memory").unwrap();
+    assert!(of_hosts["count"].as_u64().unwrap() > 0);
+}
+
 /// A size as scenarios write it.
 fn bytes(text: &str) -> Option<u64> {
     fabricsim::units::Bytes::parse(text).ok().map(|b| b.get())

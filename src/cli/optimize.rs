@@ -26,7 +26,8 @@ use std::path::{Path, PathBuf};
 ///
 /// Tried are tensor parallelism inside an NVLink domain, context parallelism of sequences from 16,384
 /// tokens on, micro-batches up to 8 sequences, and up to 8 virtual stages; a quarter, 4 and 16 times the
-/// size of buckets for the fastest alone. --over tries other values.
+/// size of buckets for the fastest alone. Where nothing fits, optimizer states, and then parameters, are tried in
+/// the memory of the hosts. --over tries other values.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A training scenario, its file or the name of a shipped one; or a model, such as llama3-70b
@@ -87,7 +88,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "COUNT")]
     top: Option<usize>,
     /// Values of a knob, in place of those that are tried: `tp=4,8`, `pp=1..16`, `recompute=full`,
-    /// `sharding=zero,fsdp`, `bucket=25MiB,100MiB`; may be repeated
+    /// `sharding=zero,fsdp`, `bucket=25MiB,100MiB`, `offload=none,optimizer,parameters`; may be repeated
     #[arg(long, value_name = "KNOB=VALUES")]
     over: Vec<String>,
     /// Puts a value into the scenario: `--set job.training.precision=fp8`; may be repeated
