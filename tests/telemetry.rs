@@ -147,6 +147,83 @@ fn series_of_training_are_its_collectives_kernels_and_energy() {
     );
 }
 
+/// The fields of NVLink-C2C that a run's GPUs have, and bytes that went out and came in over it.
+fn c2c(telemetry: &Telemetry) -> Vec<(f64, f64, f64)> {
+    let of = |gpu: usize| {
+        let links = &telemetry.gpus[gpu].fields[&Field::C2cLinks];
+        assert!(links.iter().all(|count| *count == links[0]));
+        let bytes = |field| integral(telemetry, gpu, field);
+        (links[0], bytes(Field::C2cTx), bytes(Field::C2cRx))
+    };
+    (0..telemetry.gpus.len()).map(of).collect()
+}
+
+#[test]
+fn copies_of_offload_are_seen_on_c2c() {
+    let text = r#"{"name": "t", "topology": {"name": "gh200-quad"}, "nodes": 1,
+        "job": {"training": {"model": {"shape": {"layers": 4, "hidden": 2048, "heads": 16,
+            "ffn": 8192, "vocabulary": 512, "sequence": 512}}, "global_batch": 16, "steps": 3,
+            "data_parallel": {"zero": {"stage": 2}}, "offload": {"optimizer": "cpu"}}}}"#;
+    // The default, and samples that no step begins with.
+    for sample in [None, Some(Time::from_picos(777_777_777))] {
+        let (results, _) = run(text, sample);
+        let telemetry = results.records[0].telemetry.as_ref().unwrap();
+        let ran = ran(&results.summary.variants[0]).unwrap();
+        let copied = |way: &str| {
+            let mut moves = ran.offload.as_ref().unwrap().moves.iter();
+            let bytes = moves.find(|moved| moved.way == way).unwrap().bytes;
+            ran.steps_s.len() as f64 * bytes.get() as f64
+        };
+        let (out, back) = (copied("to the host"), copied("from the host"));
+        assert!(out > 1e8 && back > 1e8, "{out} {back}");
+        let gpus = c2c(telemetry);
+        assert_eq!(gpus.len(), 4);
+        for (links, sent, received) in gpus {
+            // topologies/gh200-quad.json has 10 lanes.
+            assert_eq!(links, 10.0);
+            near(sent, out, 1e-9);
+            near(received, back, 1e-9);
+        }
+    }
+}
+
+#[test]
+fn what_a_collective_sends_over_c2c_is_what_its_links_carried() {
+    // Without NVLink its buffers lie in the memory of hosts.
+    let text = r#"{"name": "t", "topology": {"name": "gh200-quad"}, "nodes": 2, "environment": {"NCCL_P2P_DISABLE": "1"},
+        "job": {"collective": {"name": "all-reduce", "sizes": {"list": ["1MiB"]}}}}"#;
+    let (results, outputs) = run(text, None);
+    let telemetry = results.records[0].telemetry.as_ref().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("run");
+    write_results(&target, &results, &outputs).unwrap();
+    let links = rows(&target.join("links.csv"));
+    let gpus = c2c(telemetry);
+    assert!(gpus.iter().any(|&(_, sent, _)| sent > 0.0));
+    for (gpu, (_, sent, received)) in telemetry.gpus.iter().zip(gpus) {
+        let device = format!("{}/gpu{}", gpu.host, gpu.gpu);
+        let carried = |end: usize| -> f64 {
+            let of = links.iter().filter(|row| row[1] == "C2C");
+            of.filter(|row| row[0].split(" > ").nth(end) == Some(&device))
+                .map(|row| row[4].parse::<f64>().unwrap())
+                .sum()
+        };
+        // The file has bytes to three decimals.
+        near(sent, carried(0), 1e-6);
+        near(received, carried(1), 1e-6);
+    }
+    let csv = fs::read_to_string(target.join("telemetry.csv")).unwrap();
+    let prom = fs::read_to_string(target.join("telemetry.prom")).unwrap();
+    for name in [
+        "DCGM_FI_PROF_C2C_TX_DATA_BYTES",
+        "DCGM_FI_PROF_C2C_RX_DATA_BYTES",
+        "DCGM_FI_DEV_C2C_LINK_COUNT",
+    ] {
+        assert!(csv.lines().next().unwrap().contains(name), "{name}");
+        assert!(prom.contains(&format!("{name}{{gpu=\"0\"")), "{name}");
+    }
+}
+
 #[test]
 fn transfers_of_serving_are_seen_and_what_is_not_known_is_said() {
     let (scenario, folder) =

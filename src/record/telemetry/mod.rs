@@ -65,15 +65,22 @@ struct Filling<'w> {
     gpus: Vec<DeviceId>,
     of_rank: Vec<usize>,
     ports: Vec<DeviceId>,
-    /// Bytes by sample: four rows a GPU (NVLink out and in, PCIe out and in), then two a port.
+    /// Bytes by sample: rows of each GPU as in `LINKS`, then two a port.
     rows: Vec<Vec<f64>>,
     /// The rows that a link's bytes go to.
     of_link: FxHashMap<LinkId, SmallVec<[usize; 2]>>,
     levels: Vec<Levels>,
 }
 
+/// The links of a GPU that have series: what goes out of it, and what comes in.
+const LINKS: [(LinkFamily, [Field; 2]); 3] = [
+    (LinkFamily::Nvlink, [Field::NvlinkTx, Field::NvlinkRx]),
+    (LinkFamily::Pcie, [Field::PcieTx, Field::PcieRx]),
+    (LinkFamily::C2c, [Field::C2cTx, Field::C2cRx]),
+];
+
 /// Rows of a GPU.
-const GPU_ROWS: usize = 4;
+const GPU_ROWS: usize = LINKS.len() * 2;
 
 impl<'w> Filling<'w> {
     fn new(wanted: Wanted<'w>, end: Time) -> Result<Self, TelemetryError> {
@@ -98,7 +105,10 @@ impl<'w> Filling<'w> {
         let ports: Vec<DeviceId> = nics.collect();
         let whole = end.picos().div_ceil(SAMPLES).max(1);
         let sample = wanted.sample.unwrap_or(Time::from_picos(whole));
-        let series = (gpus.len() * Field::ALL.len() + ports.len() * 2) as u64;
+        let of_c2c = gpus.iter().filter(|&&gpu| c2c_links(topology, gpu) > 0);
+        let fields = gpus.len() * (Field::ALL.len() - Field::OF_C2C.len())
+            + of_c2c.count() * Field::OF_C2C.len();
+        let series = (fields + ports.len() * 2) as u64;
         let all = end
             .picos()
             .div_ceil(sample.picos().max(1))
@@ -137,24 +147,19 @@ impl<'w> Filling<'w> {
         let (gpus, ports) = (places(&self.gpus), places(&self.ports));
         for (link, _) in topology.links() {
             let (from, to) = topology.ends(link);
-            let pair = match topology.family(link) {
-                LinkFamily::Nvlink => 0,
-                LinkFamily::Pcie => 2,
-                LinkFamily::Network => {
-                    let first = gpus.len() * GPU_ROWS;
-                    for (device, side) in [(from, 0), (to, 1)] {
-                        if let Some(port) = ports.get(&device) {
-                            let row = first + port * 2 + side;
-                            self.of_link.entry(link).or_default().push(row);
-                        }
-                    }
-                    continue;
-                }
-                LinkFamily::C2c | LinkFamily::Socket => continue,
-            };
+            let family = topology.family(link);
+            let pair = LINKS.iter().position(|(own, _)| *own == family);
             for (device, side) in [(from, 0), (to, 1)] {
-                if let Some(gpu) = gpus.get(&device) {
-                    let row = gpu * GPU_ROWS + pair + side;
+                let row = match (pair, family) {
+                    (Some(pair), _) => gpus
+                        .get(&device)
+                        .map(|gpu| gpu * GPU_ROWS + pair * 2 + side),
+                    (None, LinkFamily::Network) => ports
+                        .get(&device)
+                        .map(|port| gpus.len() * GPU_ROWS + port * 2 + side),
+                    (None, _) => None,
+                };
+                if let Some(row) = row {
                     self.of_link.entry(link).or_default().push(row);
                 }
             }
@@ -205,14 +210,15 @@ impl<'w> Filling<'w> {
             };
             let own = &self.rows[place * GPU_ROWS..(place + 1) * GPU_ROWS];
             let mut fields: BTreeMap<Field, Vec<f64>> = BTreeMap::new();
-            let links = [
-                Field::NvlinkTx,
-                Field::NvlinkRx,
-                Field::PcieTx,
-                Field::PcieRx,
-            ];
-            for (field, row) in links.into_iter().zip(own) {
+            let links = LINKS.iter().flat_map(|(_, fields)| *fields);
+            for (field, row) in links.zip(own) {
                 fields.insert(field, over(row));
+            }
+            match c2c_links(topology, gpu) {
+                0 => fields.retain(|field, _| !Field::OF_C2C.contains(field)),
+                links => {
+                    fields.insert(Field::C2cLinks, vec![f64::from(links); self.count]);
+                }
             }
             let model = topology.gpu_model(gpu);
             if let Some(model) = model {
@@ -320,6 +326,15 @@ fn spread(row: &mut [f64], sample: Time, (from, to): (Time, Time), amount: f64) 
         };
         *cell += each * end.saturating_sub(begin) as f64;
     }
+}
+
+/// How many links a GPU's NVLink-C2C is made up of.
+fn c2c_links(topology: &Topology, gpu: DeviceId) -> u32 {
+    let c2c = topology
+        .links_out_of(gpu)
+        .filter(|&(link, _)| topology.family(link) == LinkFamily::C2c);
+    c2c.map(|(link, _)| u32::from(topology.link(link).lanes))
+        .sum()
 }
 
 /// A device's node.

@@ -66,9 +66,9 @@ pub struct MetricRow {
 /// Nothing is busy below this part of the way from the least to the largest value.
 const BUSY: f64 = 0.05;
 
-/// Metrics that say when a machine is busy, which memory that is taken does not.
+/// Metrics that say when a machine is busy, which memory that is taken and links that are there do not.
 fn tells(metric: Metric) -> bool {
-    metric != Metric::Gpu(Field::FbUsed)
+    !matches!(metric, Metric::Gpu(Field::FbUsed | Field::C2cLinks))
 }
 
 /// From when to when a series is busy.
@@ -273,13 +273,19 @@ impl Beside {
 fn titled(metric: Metric) -> (String, f64) {
     let (unit, scale) = match metric {
         Metric::PortOut | Metric::PortIn => ("GB/s a port", 1e-9),
-        Metric::Gpu(Field::NvlinkTx | Field::NvlinkRx | Field::PcieTx | Field::PcieRx) => {
-            ("GB/s a GPU", 1e-9)
-        }
+        Metric::Gpu(
+            Field::NvlinkTx
+            | Field::NvlinkRx
+            | Field::PcieTx
+            | Field::PcieRx
+            | Field::C2cTx
+            | Field::C2cRx,
+        ) => ("GB/s a GPU", 1e-9),
         Metric::Gpu(Field::SmActive | Field::TensorActive | Field::DramActive) => ("%", 100.0),
         Metric::Gpu(Field::GpuUtil) => ("%", 1.0),
         Metric::Gpu(Field::FbUsed) => ("MiB", 1.0),
         Metric::Gpu(Field::Power) => ("W", 1.0),
+        Metric::Gpu(Field::C2cLinks) => ("links a GPU", 1.0),
     };
     (format!("{}, {unit}", metric.name()), scale)
 }

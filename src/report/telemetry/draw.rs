@@ -47,6 +47,14 @@ pub(crate) fn svg(telemetry: &Telemetry, title: &str) -> String {
             ],
         ),
         (
+            "NVLink-C2C, GB/s a GPU",
+            0.0,
+            vec![
+                ("out", BLUE, gigabytes, field(Field::C2cTx)),
+                ("in", ORANGE, gigabytes, field(Field::C2cRx)),
+            ],
+        ),
+        (
             "network, GB/s a port",
             0.0,
             vec![

@@ -76,6 +76,10 @@ pub enum Field {
     PcieTx,
     /// In over PCIe.
     PcieRx,
+    /// Bytes a second out over NVLink-C2C to the CPU, without headers.
+    C2cTx,
+    /// In over NVLink-C2C.
+    C2cRx,
     /// The part of SMs and time in which a kernel is on an SM, 0 to 1.
     SmActive,
     /// The part of their peak that tensor cores do, 0 to 1.
@@ -88,22 +92,30 @@ pub enum Field {
     FbUsed,
     /// What the GPU draws, W.
     Power,
+    /// Links that its NVLink-C2C is made up of.
+    C2cLinks,
 }
 
 impl Field {
     /// All of them, in the order in which files have them.
-    pub const ALL: [Field; 10] = [
+    pub const ALL: [Field; 13] = [
         Field::NvlinkTx,
         Field::NvlinkRx,
         Field::PcieTx,
         Field::PcieRx,
+        Field::C2cTx,
+        Field::C2cRx,
         Field::SmActive,
         Field::TensorActive,
         Field::DramActive,
         Field::GpuUtil,
         Field::FbUsed,
         Field::Power,
+        Field::C2cLinks,
     ];
+
+    /// Those of GPUs that are joined to their CPU by NVLink-C2C.
+    pub const OF_C2C: [Field; 3] = [Field::C2cTx, Field::C2cRx, Field::C2cLinks];
 
     /// As DCGM names it.
     #[must_use]
@@ -113,19 +125,22 @@ impl Field {
             Field::NvlinkRx => "DCGM_FI_PROF_NVLINK_RX_BYTES",
             Field::PcieTx => "DCGM_FI_PROF_PCIE_TX_BYTES",
             Field::PcieRx => "DCGM_FI_PROF_PCIE_RX_BYTES",
+            Field::C2cTx => "DCGM_FI_PROF_C2C_TX_DATA_BYTES",
+            Field::C2cRx => "DCGM_FI_PROF_C2C_RX_DATA_BYTES",
             Field::SmActive => "DCGM_FI_PROF_SM_ACTIVE",
             Field::TensorActive => "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
             Field::DramActive => "DCGM_FI_PROF_DRAM_ACTIVE",
             Field::GpuUtil => "DCGM_FI_DEV_GPU_UTIL",
             Field::FbUsed => "DCGM_FI_DEV_FB_USED",
             Field::Power => "DCGM_FI_DEV_POWER_USAGE",
+            Field::C2cLinks => "DCGM_FI_DEV_C2C_LINK_COUNT",
         }
     }
 
-    /// The short name of `dcgmi dmon`'s columns.
+    /// The short name of `dcgmi dmon`'s columns; of C2C it is not known.
     #[must_use]
-    pub const fn short(self) -> &'static str {
-        match self {
+    pub const fn short(self) -> Option<&'static str> {
+        Some(match self {
             Field::NvlinkTx => "NVLTX",
             Field::NvlinkRx => "NVLRX",
             Field::PcieTx => "PCITX",
@@ -136,7 +151,8 @@ impl Field {
             Field::GpuUtil => "GPUTL",
             Field::FbUsed => "FBUSD",
             Field::Power => "POWER",
-        }
+            Field::C2cTx | Field::C2cRx | Field::C2cLinks => return None,
+        })
     }
 
     /// What it is, with its unit, as exporters say it.
@@ -146,6 +162,12 @@ impl Field {
             Field::NvlinkRx => "The rate of data received over NVLink, in bytes per second.",
             Field::PcieTx => "The rate of data transmitted over PCIe, in bytes per second.",
             Field::PcieRx => "The rate of data received over PCIe, in bytes per second.",
+            Field::C2cTx => {
+                "The rate of data transmitted over NVLink-C2C without headers, in bytes per second."
+            }
+            Field::C2cRx => {
+                "The rate of data received over NVLink-C2C without headers, in bytes per second."
+            }
             Field::SmActive => "The ratio of cycles an SM has at least one warp assigned.",
             Field::TensorActive => "Ratio of cycles the tensor (HMMA) pipe is active.",
             Field::DramActive => {
@@ -154,6 +176,7 @@ impl Field {
             Field::GpuUtil => "GPU utilization (in %).",
             Field::FbUsed => "Framebuffer memory used (in MiB).",
             Field::Power => "Power draw (in W).",
+            Field::C2cLinks => "Number of NVLink-C2C links.",
         }
     }
 
@@ -164,10 +187,13 @@ impl Field {
             | Field::NvlinkRx
             | Field::PcieTx
             | Field::PcieRx
+            | Field::C2cTx
+            | Field::C2cRx
             | Field::GpuUtil
             | Field::FbUsed
             | Field::Power => 3,
             Field::SmActive | Field::TensorActive | Field::DramActive => 6,
+            Field::C2cLinks => 0,
         }
     }
 }

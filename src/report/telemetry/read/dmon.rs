@@ -68,13 +68,16 @@ pub(super) fn points(text: &str, each: f64) -> Result<Vec<Point>, Wrong> {
 /// The field of a column; nothing of one that no run has.
 fn column(line: u64, word: &str) -> Result<Option<Field>, Wrong> {
     let mut fields = Field::ALL.into_iter();
-    if let Some(field) = fields.find(|field| field.short() == word) {
+    if let Some(field) = fields.find(|field| field.short() == Some(word)) {
         return Ok(Some(field));
     }
     if OTHERS.contains(&word) {
         return Ok(None);
     }
-    let known: Vec<&str> = Field::ALL.iter().map(|field| field.short()).collect();
+    let known: Vec<&str> = Field::ALL
+        .iter()
+        .filter_map(|field| field.short())
+        .collect();
     let found = format!("the column {word}");
     Err(Wrong::new(line, found, known.join(", ")))
 }
