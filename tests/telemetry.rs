@@ -306,6 +306,31 @@ fn a_series_beside_itself_is_as_much_and_bad_files_are_refused() {
     near(of("mean_ratio"), of("simulated_mean") / 0.05, 1e-9);
     assert_eq!(document["measured"]["busy_from_us"], 2e6);
     assert_eq!(document["measured"]["busy_us"], 2e6);
+    // What Prometheus answers, and nvidia-smi says, of the same GPU; a scenario is none of both.
+    let values = [(0, "0"), (1, "0.05"), (2, "0.05"), (3, "0")];
+    let values = values.map(|(at, value)| format!("[{},\"{value}\"]", 1_769_860_800 + at));
+    let answer = format!(
+        r#"{{"status":"success","data":{{"resultType":"matrix","result":[
+            {{"metric":{{"__name__":"DCGM_FI_PROF_SM_ACTIVE","gpu":"0"}},"values":[{}]}}]}}}}"#,
+        values.join(",")
+    );
+    fs::write(at.join("answer.json"), answer).unwrap();
+    let output = beside(at, "answer.json");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["measured"]["form"], "Prometheus");
+    let of = |what: &str| document["metrics"][0][what].as_f64().unwrap();
+    near(of("measured_mean"), 0.05, 1e-9);
+    let lines = "timestamp, utilization.gpu [%]\n2026/01/31 12:00:00.000, 0 %\n2026/01/31 12:00:01.000, 50 %\n";
+    fs::write(at.join("smi.csv"), lines).unwrap();
+    let output = beside(at, "smi.csv");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["metrics"][0]["measured_mean"], 50.0);
+    fs::write(at.join("scenario.json"), r#"{"name": "status"}"#).unwrap();
+    let error = String::from_utf8(beside(at, "scenario.json").stderr).unwrap();
+    assert!(
+        error.contains("expected folders of earlier runs"),
+        "{error}"
+    );
     fs::write(at.join("bad.csv"), "time,DCGM_FI_DEV_POWER_USAGE\n1,much\n").unwrap();
     let output = beside(at, "bad.csv");
     let error = String::from_utf8(output.stderr).unwrap();

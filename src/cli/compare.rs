@@ -13,7 +13,7 @@ use fabricsim_experiment::{
 };
 use fabricsim_report::cards::{Card, cards_json, cards_text};
 use fabricsim_report::comparison::{comparison_json, variants_text};
-use fabricsim_report::telemetry::{Beside, read_series};
+use fabricsim_report::telemetry::{Beside, is_prometheus_answer, read_series};
 use fabricsim_report::{
     Outputs, Results, Summary, check_target, page_of, points_csv, read_summary, write_file,
     write_results,
@@ -26,8 +26,8 @@ use std::path::{Path, PathBuf};
 /// Each WHAT is, in this order: a folder of an earlier run, a collective, a scenario's file, the
 /// name of a shipped scenario. A collective or a scenario runs on every machine of `-t`; a scenario
 /// alone is run with its own variants. The folder of a run with `--outputs telemetry` and a file of
-/// measured series (telemetry.csv, a CSV of a range query of Prometheus, the output of `dcgmi dmon`)
-/// are set beside each other. Without any WHAT the machines themselves are compared.
+/// measured series (telemetry.csv, a range query of Prometheus as CSV or JSON, the output of `dcgmi
+/// dmon` or `nvidia-smi`) are set beside each other. Without any WHAT the machines themselves are compared.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Earlier runs, a collective or a scenario
@@ -69,7 +69,7 @@ pub(super) struct Args {
     /// The seed of every random choice [default: 0, or the scenario's own]
     #[arg(long)]
     seed: Option<u64>,
-    /// From one sample to the next of `dcgmi dmon`, which prints no times (its -d) [default: 1s]
+    /// From one sample to the next of `dcgmi dmon` and `nvidia-smi dmon` (their -d) [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = super::run::sample)]
     sample: Option<Time>,
     #[command(flatten)]
@@ -173,11 +173,16 @@ fn named(what: &str) -> Result<Named, CliError> {
     }
 }
 
-/// Whether a path is a file of series of monitoring: not JSON, which a scenario is.
+/// Whether a path is a file of series of monitoring: not JSON, which a scenario is, unless Prometheus answered it.
 fn is_series(path: &Path) -> bool {
-    let endings = ["csv", "txt", "log", "out"];
-    let ending = output::ending(path);
-    path.is_file() && ending.is_some_and(|ending| endings.contains(&ending.as_str()))
+    let Some(ending) = output::ending(path) else {
+        return false;
+    };
+    match ending.as_str() {
+        "csv" | "txt" | "log" | "out" => path.is_file(),
+        "json" => is_prometheus_answer(path),
+        _ => false,
+    }
 }
 
 /// A run's series beside a measured one.

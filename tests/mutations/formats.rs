@@ -12,6 +12,7 @@ use fabricsim::experiment::{Silent, ValidJob, parse, run, validate};
 use fabricsim::nccl::{Communicator, Env, Forced, GraphFile};
 use fabricsim::plan::Plan;
 use fabricsim::report::Outputs;
+use fabricsim::report::telemetry::{Beside, read_series};
 use fabricsim::topology::export::nccl_xml as exported;
 use fabricsim::topology::graph::NodeId;
 use fabricsim::topology::import::{ImportOptions, import as imported};
@@ -464,4 +465,62 @@ pub(crate) fn graph(text: &str) -> Verdict {
         Ok(planned) => simulated(topology, &planned.plan),
         Err(error) => refused(&error.to_string()),
     }
+}
+
+/// Series as programs print them or Grafana saves them, and what parts their cells.
+pub(crate) const fn series() -> [(&'static str, char); 5] {
+    [
+        (
+            "start_us,end_us,Hostname,gpu,device,port,DCGM_FI_DEV_POWER_USAGE,node_infiniband_port_data_received_bytes_total\n\
+             0,5,node0,0,,,100,\n5,10,node0,0,,,200,\n0,5,node0,,mlx5_0,1,,7\n5,10,node0,,mlx5_0,1,,9\n",
+            ',',
+        ),
+        (
+            "Time,\"DCGM_FI_DEV_POWER_USAGE{gpu=\"\"0\"\"}\",DCGM_FI_DEV_SM_CLOCK\n\
+             2026-01-31 12:00:00,100 W,1980\n2026-01-31 12:00:15,300 W,1980\n",
+            ',',
+        ),
+        (
+            "timestamp, power.draw [W], utilization.gpu [%]\n2026/01/31 12:00:00.000, 400.50 W, 98 %\n\
+             2026/01/31 12:00:00.004, [N/A], 0 %\n2026/01/31 12:00:01.000, 300 W, 96 %\n\
+             2026/01/31 12:00:01.004, 100 W, 0 %\n",
+            ',',
+        ),
+        (
+            "#Entity\tSMACT\tNVLTX\tTMPTR\nID\nGPU 0\t0.5\t1000\t41\nGPU 1\t0.7\tN/A\t40\n\
+             #Entity\tSMACT\tNVLTX\tTMPTR\nID\nGPU 0\t1\t3000\t41\nGPU 1\t0.8\t0\t40\n",
+            '\t',
+        ),
+        (
+            "#Time\tgpu\tpwr\tsm\n#HH:MM:SS\tIdx\tW\t%\n12:00:00\t0\t412\t98\n12:00:00\t1\t71\t-\n\
+             12:00:01\t0\t400\t96\n12:00:01\t1\t72\t0\n",
+            '\t',
+        ),
+    ]
+}
+
+/// What Prometheus answers.
+pub(crate) fn answer() -> Value {
+    let values = json!([
+        [1_769_860_800, "100"],
+        [1_769_860_815.5, "300"],
+        [1_769_860_830, "NaN"]
+    ]);
+    json!({"status": "success", "data": {"resultType": "matrix", "result": [
+        {"metric": {"__name__": "DCGM_FI_DEV_POWER_USAGE", "gpu": "0"}, "values": values},
+        {"metric": {"__name__": "node_infiniband_port_data_received_bytes_total", "device": "mlx5_0"}, "values": values}
+    ]}})
+}
+
+/// Sets a file of series beside itself.
+pub(crate) fn measured(text: &str) -> Verdict {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    let series = read_series(file.path(), 1.0).map_err(told)?;
+    let Ok(beside) = Beside::new(("a", &series), ("b", &series)) else {
+        return Ok(Fate::Checked);
+    };
+    assert!(beside.svg().contains("</svg>"));
+    beside.json().map_err(told)?;
+    Ok(Fate::Ran)
 }

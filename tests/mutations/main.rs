@@ -297,9 +297,27 @@ fn tables_of_nvidia_smi() {
     let seeds = formats::smi();
     holds(
         "nvidia-smi topo",
-        |random| text::table_mutant(&seeds[random.below(seeds.len())], random),
+        |random| text::table_mutant(&seeds[random.below(seeds.len())], '\t', random),
         formats::import,
         &["m.json", "line "],
+    );
+}
+
+#[test]
+fn series_of_monitoring() {
+    let tables = formats::series();
+    let answer = formats::answer();
+    holds(
+        "series of monitoring",
+        |random| match random.one_in(4) {
+            true => json::mutant(&answer, random),
+            false => {
+                let (text, by) = tables[random.below(tables.len())];
+                text::table_mutant(text, by, random)
+            }
+        },
+        formats::measured,
+        &["line "],
     );
 }
 

@@ -140,21 +140,27 @@ const CELLS: &[&str] = &[
     "-",
     "N/A",
     "NIC0",
+    "1e308",
+    "-5 W",
+    "98 %",
+    "2026-01-31 12:00:00",
+    "9999-12-31T23:59:60.5",
+    "\"",
 ];
 
-/// A mutant of a table in plain text.
-pub(crate) fn table_mutant(text: &str, random: &mut Random) -> String {
+/// A mutant of a table in plain text, whose cells this character parts.
+pub(crate) fn table_mutant(text: &str, by: char, random: &mut Random) -> String {
     if random.one_in(3) {
         return match random.below(4) {
             0 => characters_changed(text, random),
-            1 => text.replace('\t', " "),
+            1 => text.replace(by, " "),
             2 => text.replace('\n', "\r\n"),
             _ => lines_changed(text, random),
         };
     }
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let at = random.below(lines.len());
-    let mut cells: Vec<&str> = lines[at].split('\t').collect();
+    let mut cells: Vec<&str> = lines[at].split(by).collect();
     let cell = random.below(cells.len());
     match random.below(6) {
         0 => {
@@ -163,6 +169,6 @@ pub(crate) fn table_mutant(text: &str, random: &mut Random) -> String {
         1 => cells.insert(cell, cells[cell]),
         _ => cells[cell] = random.pick(CELLS),
     }
-    lines[at] = cells.join("\t");
+    lines[at] = cells.join(&by.to_string());
     lines.join("\n")
 }

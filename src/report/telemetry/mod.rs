@@ -9,7 +9,7 @@ mod panels;
 mod read;
 
 pub use beside::{Beside, MetricRow, Side};
-pub use read::{Mean, Metric, Series, read_series};
+pub use read::{Mean, Metric, Series, is_prometheus_answer, read_series};
 
 pub(super) use csv::write_csv;
 pub(super) use draw::svg;

@@ -1,6 +1,7 @@
 //! Times as people and programs write them.
 
-/// Seconds since 1970; `None` of what is no time. Numbers beyond the year 5138 are milliseconds.
+/// Seconds since 1970, of dates with hyphens or, as nvidia-smi writes them, slashes; `None` of what is no time.
+/// Numbers beyond the year 5138 are milliseconds.
 pub(super) fn seconds(text: &str) -> Option<f64> {
     const LARGEST: f64 = 1e11;
     if let Ok(value) = text.parse::<f64>() {
@@ -10,7 +11,7 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
         });
     }
     let (date, time) = text.split_once(['T', ' '])?;
-    let mut parts = date.split('-').map(str::parse::<i64>);
+    let mut parts = date.split(['-', '/']).map(str::parse::<i64>);
     let (year, month, day) = (
         parts.next()?.ok()?,
         parts.next()?.ok()?,

@@ -1,9 +1,12 @@
-//! Series from files: our own, those of a range query of Prometheus as CSV, and what `dcgmi dmon`
-//! prints.
+//! Series from files: our own, those of a range query of Prometheus as CSV or JSON, and what `dcgmi dmon` and
+//! `nvidia-smi` print.
 
+mod answer;
+mod cell;
 mod clock;
 mod dmon;
 mod own;
+mod query;
 mod range;
 
 use super::{Field, PORT_COUNTERS};
@@ -94,8 +97,8 @@ impl Wrong {
     }
 }
 
-/// Reads series. `each` is the time from sample to sample of a file that has none (`dcgmi dmon`), in
-/// seconds.
+/// Reads series. `each` is the time from sample to sample of a file that does not say it (`dcgmi dmon`,
+/// `nvidia-smi dmon`), in seconds.
 ///
 /// # Errors
 /// A file that cannot be read, or is of no known form; a column or a value that makes no sense.
@@ -109,16 +112,36 @@ pub fn read_series(path: &Path, each: f64) -> Result<Series, ReportError> {
     })
 }
 
+/// Whether a file of JSON is an answer of Prometheus, and no scenario.
+#[must_use]
+pub fn is_prometheus_answer(path: &Path) -> bool {
+    std::fs::read_to_string(path).is_ok_and(|text| answer::is_answer(&text))
+}
+
 fn series_of(text: &str, each: f64) -> Result<Series, Wrong> {
+    // Grafana puts a byte order mark before what it saves.
+    let text = text.trim_start_matches('\u{feff}');
     let first = text.lines().find(|line| !line.trim().is_empty());
     let Some(first) = first else {
         return Err(Wrong::new(1, "nothing", FORMS));
     };
     let mut unknown: Vec<String> = Vec::new();
-    let (form, points) = if first.trim_start().starts_with('#') {
-        ("dcgmi dmon", dmon::points(text, each)?)
+    let (form, points) = if let Some(program) = dmon::Program::of(first) {
+        let points = dmon::points((text, each), program, &mut unknown)?;
+        (program.form, points)
+    } else if first.trim_start().starts_with('#') {
+        let shown: String = first.trim().chars().take(40).collect();
+        let line = 1 + text
+            .lines()
+            .take_while(|line| line.trim().is_empty())
+            .count();
+        return Err(Wrong::new(line as u64, format!("`{shown}`"), FORMS));
+    } else if first.trim_start().starts_with('{') {
+        ("Prometheus", answer::points(text, &mut unknown)?)
     } else if first.starts_with("start_us,") {
         ("fabricsim", own::points(text)?)
+    } else if query::is_head(first) {
+        ("nvidia-smi", query::points(text, &mut unknown)?)
     } else {
         ("Prometheus", range::points(text, &mut unknown)?)
     };
@@ -135,8 +158,8 @@ fn series_of(text: &str, each: f64) -> Result<Series, Wrong> {
     })
 }
 
-const FORMS: &str =
-    "telemetry.csv of a run, a CSV of a range query of Prometheus, or the output of `dcgmi dmon`";
+const FORMS: &str = "telemetry.csv of a run, a range query of Prometheus as CSV or JSON, or the output of `dcgmi dmon`, \
+    `nvidia-smi dmon` or `nvidia-smi --query-gpu=… --format=csv`";
 const METRICS: &str = "a field of DCGM such as DCGM_FI_PROF_NVLINK_TX_BYTES, or node_infiniband_port_data_transmitted_bytes_total";
 
 /// The mean over all GPUs or ports at each time.
@@ -194,17 +217,31 @@ fn means(points: Vec<Point>) -> BTreeMap<Metric, Vec<Mean>> {
 /// A row of a table and its line, or what is wrong with it.
 type Row = Result<(u64, StringRecord), Wrong>;
 
+/// The character that separates cells, where the first line says it (`sep=;`), as Grafana writes it for Excel; and
+/// the lines below.
+fn separated(text: &str) -> (Option<u8>, &str) {
+    let rest = text.strip_prefix("sep=");
+    let rest = rest.and_then(|rest| rest.split_once('\n'));
+    match rest.map(|(by, below)| (by.trim_end_matches('\r').as_bytes(), below)) {
+        Some(([by], below)) => (Some(*by), below),
+        _ => (None, text),
+    }
+}
+
 /// The names of a CSV file's columns, and its rows, each of as many cells.
 fn table(text: &str) -> Result<(StringRecord, impl Iterator<Item = Row>), Wrong> {
+    let (by, text) = separated(text);
+    let above = u64::from(by.is_some());
     let mut csv = csv::ReaderBuilder::new()
         .flexible(true)
+        .delimiter(by.unwrap_or(b','))
         .from_reader(text.as_bytes());
     let head = csv.headers().cloned();
-    let head = head.map_err(|error| Wrong::new(1, error.to_string(), "a row of names"))?;
+    let head = head.map_err(|error| Wrong::new(1 + above, error.to_string(), "a row of names"))?;
     let cells = head.len();
     let rows = csv.into_records().map(move |row| {
         let row = row.map_err(|error| Wrong::new(0, error.to_string(), "a row"))?;
-        let line = row.position().map_or(0, csv::Position::line);
+        let line = row.position().map_or(0, csv::Position::line) + above;
         if row.len() != cells {
             let found = format!("{} cells", row.len());
             return Err(Wrong::new(line, found, format!("{cells}")));

@@ -2,13 +2,14 @@
 //! line for each value, with columns for its name and labels.
 
 use super::clock::seconds;
-use super::{METRICS, Metric, Point, Wrong, is_exported, number, table};
+use super::{METRICS, Metric, Point, Wrong, cell as cells, is_exported, table};
 use csv::StringRecord;
 
 /// Names of the column of times, of names, and of values.
 const TIMES: [&str; 4] = ["time", "timestamp", "ts", "date"];
 const NAMES: [&str; 3] = ["__name__", "metric", "name"];
-const VALUES: [&str; 2] = ["value", "values"];
+/// Grafana numbers its queries: `Value #A`.
+const VALUES: [&str; 3] = ["value", "values", "value #a"];
 
 pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>, Wrong> {
     let (head, rows) = table(text)?;
@@ -41,19 +42,22 @@ pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>
             };
             let labels = (0..row.len()).filter(|&index| ![time, name, value].contains(&index));
             let entity: Vec<&str> = labels.map(cell).collect();
+            if cells::is_absent(cell(value)) {
+                continue;
+            }
             points.push(Point {
                 metric,
                 entity: entity.join("/"),
                 at,
                 since: None,
-                value: number(line, &head[value], cell(value))?,
+                value: cells::value(line, &head[value], metric, cell(value))?,
             });
             continue;
         }
         for (index, metric) in &columns {
             let text = cell(*index);
             // A series that has no sample then.
-            if text.is_empty() || text == "NaN" {
+            if cells::is_absent(text) {
                 continue;
             }
             points.push(Point {
@@ -61,7 +65,7 @@ pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>
                 entity: head[*index].to_owned(),
                 at,
                 since: None,
-                value: number(line, &head[*index], text)?,
+                value: cells::value(line, &head[*index], *metric, text)?,
             });
         }
     }
@@ -94,7 +98,11 @@ fn columns(
 }
 
 /// The metric of a name; nothing of one that exporters have and no run.
-fn metric(name: &str, line: u64, unknown: &mut Vec<String>) -> Result<Option<Metric>, Wrong> {
+pub(super) fn metric(
+    name: &str,
+    line: u64,
+    unknown: &mut Vec<String>,
+) -> Result<Option<Metric>, Wrong> {
     if let Some(metric) = Metric::named(name) {
         return Ok(Some(metric));
     }

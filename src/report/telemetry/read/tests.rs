@@ -1,5 +1,5 @@
 use super::super::Field;
-use super::{Mean, Metric, clock, series_of};
+use super::{Mean, Metric, answer, clock, series_of};
 
 fn mean(start: f64, end: f64, value: f64) -> Mean {
     Mean { start, end, value }
@@ -22,6 +22,164 @@ fn the_output_of_dcgmi_dmon_is_read() {
         *of(Field::NvlinkTx),
         [mean(0.0, 2.0, 1e3), mean(2.0, 4.0, 3e3)]
     );
+}
+
+/// As `dcgmi dmon -e 203,155,1002,1004,1005,1011,1012` prints it.
+#[test]
+fn columns_that_no_run_has_are_named_and_headers_come_again() {
+    let text = "# Entity   GPUTL  POWER     SMACT   TENSO   DRAMA   NVLTX          NVLRX          PMCLK\n     Id\n\
+                 GPU 0     98     412.123   0.912   0.402   0.355   12000000000    13000000000    1\n\
+                 GPU 1     0      N/A       0.000   0.000   0.000   0              0              N/A\n\n\
+                # Entity   GPUTL  POWER     SMACT   TENSO   DRAMA   NVLTX          NVLRX          PMCLK\n     Id\n\
+                 GPU 0     98     400       0.912   0.402   0.355   12000000000    13000000000    1\n";
+    let series = series_of(text, 1.0).ok().unwrap();
+    assert_eq!(series.unknown, ["PMCLK"]);
+    let of = |field| &series.metrics[&Metric::Gpu(field)];
+    assert_eq!(series.metrics.len(), 7);
+    assert_eq!(
+        *of(Field::Power),
+        [mean(0.0, 1.0, 412.123), mean(1.0, 2.0, 400.0)]
+    );
+    assert_eq!(
+        *of(Field::GpuUtil),
+        [mean(0.0, 1.0, 49.0), mean(1.0, 2.0, 98.0)]
+    );
+    assert_eq!(of(Field::NvlinkRx)[0], mean(0.0, 1.0, 6.5e9));
+}
+
+#[test]
+fn the_output_of_nvidia_smi_dmon_is_read_with_and_without_times() {
+    let plain = "# gpu    pwr  gtemp  mtemp     sm    mem     fb\n# Idx      W      C      C      %      %     MB\n\
+                     0    412     61      -     98     40  40536\n    1     71     33      -      0      0      3\n\
+                     0    400     61      -     96     40  40536\n    1     72     33      -      0      0      3\n";
+    let timed = "#Date       Time        gpu    pwr     sm\n#YYYYMMDD   HH:MM:SS    Idx      W      %\n\
+                  20260131   12:00:00      0    412     98\n 20260131   12:00:00      1     71      0\n\
+                  20260131   12:00:02      0    400     96\n 20260131   12:00:02      1     72      0\n";
+    for (text, unknown, length) in [
+        (plain, vec!["gtemp", "mem", "mtemp"], 3),
+        (timed, vec![], 2),
+    ] {
+        let series = series_of(text, 2.0).ok().unwrap();
+        assert_eq!(
+            (series.form, &series.unknown[..]),
+            (
+                "nvidia-smi dmon",
+                &unknown.iter().map(|u| (*u).to_owned()).collect::<Vec<_>>()[..]
+            )
+        );
+        let of = |field| &series.metrics[&Metric::Gpu(field)];
+        assert_eq!(series.metrics.len(), length);
+        assert_eq!(
+            *of(Field::Power),
+            [mean(0.0, 2.0, 241.5), mean(2.0, 4.0, 236.0)]
+        );
+        assert_eq!(
+            *of(Field::GpuUtil),
+            [mean(0.0, 2.0, 49.0), mean(2.0, 4.0, 48.0)]
+        );
+    }
+}
+
+#[test]
+fn a_query_of_nvidia_smi_is_read_with_and_without_the_number_of_a_gpu() {
+    let at = clock::seconds("2026-01-31T12:00:00").unwrap();
+    let numbered = "timestamp, index, name, power.draw [W], utilization.gpu [%], temperature.gpu\n\
+        2026/01/31 12:00:00.000, 0, NVIDIA H100 80GB HBM3, 400.50 W, 98 %, 41\n\
+        2026/01/31 12:00:00.004, 1, NVIDIA H100 80GB HBM3, [N/A], 0 %, 40\n\
+        2026/01/31 12:00:01.000, 0, NVIDIA H100 80GB HBM3, 300.50 W, 96 %, 41\n\
+        2026/01/31 12:00:01.004, 1, NVIDIA H100 80GB HBM3, 100.50 W, 0 %, 40\n";
+    let bare = "timestamp, power.draw [W], utilization.gpu [%]\n\
+        2026/01/31 12:00:00.000, 400.50, 98\n2026/01/31 12:00:00.004, [Not Supported], 0\n\
+        2026/01/31 12:00:01.000, 300.50, 96\n2026/01/31 12:00:01.004, 100.50, 0\n\
+        2026/01/31 12:00:02.000, 300.50, 96\n";
+    for (text, unknown, samples) in [
+        (numbered, vec!["temperature.gpu".to_owned()], 2),
+        (bare, vec![], 3),
+    ] {
+        let series = series_of(text, 7.0).ok().unwrap();
+        assert_eq!((series.form, &series.unknown), ("nvidia-smi", &unknown));
+        let of = |field| &series.metrics[&Metric::Gpu(field)];
+        assert_eq!(of(Field::Power).len(), samples);
+        assert_eq!(
+            of(Field::Power)[..2],
+            [mean(at - 1.0, at, 400.5), mean(at, at + 1.0, 200.5)]
+        );
+        assert_eq!(
+            of(Field::GpuUtil)[..2],
+            [mean(at - 1.0, at, 49.0), mean(at, at + 1.0, 48.0)]
+        );
+    }
+    // One GPU, now and then a little late.
+    let one = "timestamp, memory.used [MiB]\n2026/01/31 12:00:00.000, 40536 MiB\n2026/01/31 12:00:01.000, 40536 MiB\n\
+        2026/01/31 12:00:02.500, 40536 MiB\n";
+    let series = series_of(one, 1.0).ok().unwrap();
+    assert_eq!(series.metrics[&Metric::Gpu(Field::FbUsed)].len(), 3);
+}
+
+#[test]
+fn what_prometheus_answers_is_read() {
+    let text = r#"{"status":"success","data":{"resultType":"matrix","result":[
+        {"metric":{"__name__":"DCGM_FI_DEV_POWER_USAGE","gpu":"0","Hostname":"a"},"values":[[1769860800,"100"],[1769860815.5,"300"]]},
+        {"metric":{"__name__":"DCGM_FI_DEV_POWER_USAGE","gpu":"1","Hostname":"a"},"values":[[1769860800,"200"],[1769860815.5,"NaN"]]},
+        {"metric":{"__name__":"DCGM_FI_DEV_SM_CLOCK","gpu":"0"},"values":[[1769860800,"1980"]]},
+        {"metric":{"__name__":"node_infiniband_port_data_transmitted_bytes_total","device":"mlx5_0","port":"1"},
+         "values":[[1769860800,"1.5e3"],[1769860810,"2500"]]}
+        ]},"warnings":["a hint"]}"#;
+    let series = series_of(text, 1.0).ok().unwrap();
+    assert_eq!(
+        (series.form, &series.unknown[..]),
+        ("Prometheus", &["DCGM_FI_DEV_SM_CLOCK".to_owned()][..])
+    );
+    let at = 1_769_860_800.0;
+    assert_eq!(
+        series.metrics[&Metric::Gpu(Field::Power)],
+        [mean(at - 15.5, at, 150.0), mean(at, at + 15.5, 300.0)]
+    );
+    assert_eq!(
+        series.metrics[&Metric::PortOut],
+        [mean(at, at + 10.0, 100.0)]
+    );
+    assert!(answer::is_answer(text) && answer::is_answer("\u{feff}{ \"status\": \"error\""));
+    assert!(!answer::is_answer(r#"{"name": "status"}"#));
+}
+
+#[test]
+fn what_grafana_saves_is_read_formatted_or_not() {
+    let at = clock::seconds("2026-01-31T12:00:00").unwrap();
+    let labels = r#"{__name__=""NAME"", gpu=""0"", instance=""a:9400""}"#;
+    let head = |names: [&str; 3]| {
+        let columns = names.map(|name| format!("\"{}\"", labels.replace("NAME", name)));
+        format!("\"Time\",{}", columns.join(","))
+    };
+    let head = head([
+        "DCGM_FI_DEV_GPU_UTIL",
+        "DCGM_FI_PROF_SM_ACTIVE",
+        "DCGM_FI_PROF_NVLINK_TX_BYTES",
+    ]);
+    let raw =
+        format!("\u{feff}{head}\r\n1769860800000,98,0.5,12000000000\r\n1769860815000,96,,\r\n");
+    let shown =
+        format!("{head}\n2026-01-31 12:00:00,98%,50.0%,12 GB/s\n2026-01-31 12:00:15,96%,,\n");
+    let excel = format!(
+        "\u{feff}sep=,\r\n{head}\r\n2026-01-31 12:00:00.000,98%,50%,12 GB/s\r\n2026-01-31 12:00:15.000,96%,,\r\n"
+    );
+    let table = "\"Time\",\"__name__\",\"gpu\",\"Value #A\"\n1769860800000,DCGM_FI_DEV_GPU_UTIL,0,98\n\
+                 1769860815000,DCGM_FI_DEV_GPU_UTIL,0,96\n1769860800000,DCGM_FI_PROF_SM_ACTIVE,0,0.5\n\
+                 1769860800000,DCGM_FI_PROF_NVLINK_TX_BYTES,0,12000000000\n";
+    for text in [raw.as_str(), &shown, &excel, table] {
+        let series = series_of(text, 1.0).ok().unwrap();
+        assert_eq!(series.form, "Prometheus");
+        let of = |field| &series.metrics[&Metric::Gpu(field)];
+        assert_eq!(
+            *of(Field::GpuUtil),
+            [mean(at - 15.0, at, 98.0), mean(at, at + 15.0, 96.0)],
+            "{text}"
+        );
+        assert_eq!(
+            (of(Field::SmActive)[0].value, of(Field::NvlinkTx)[0].value),
+            (0.5, 12e9)
+        );
+    }
 }
 
 #[test]
@@ -70,13 +228,107 @@ fn what_cannot_be_read_is_said_with_its_line() {
             "no series",
             "a field of DCGM",
         ),
+        ("#Entity WHAT\nGPU 0 1\n", 1, "no series", "a field of DCGM"),
+        ("#Entity SMACT\n#GPU 0\n", 2, "`#GPU 0`", "a header"),
         (
-            "#Entity SMACT WHAT\nGPU 0 1 2\n",
-            1,
-            "the column WHAT",
-            "NVLTX",
+            "#Entity SMACT\nGPU 0 much\n",
+            2,
+            "`much` in column SMACT",
+            "12.5, alone or in %",
         ),
-        ("#Entity SMACT\nGPU 0 1 2\n", 2, "2 values", "1"),
+        (
+            "# gpu pwr\n# Idx W\n  gpu0 71\n",
+            3,
+            "`gpu0 71`",
+            "`0  412  98`",
+        ),
+        (
+            "# TYPE DCGM_FI_DEV_POWER_USAGE gauge\n",
+            1,
+            "`# TYPE DCGM",
+            "`dcgmi dmon`",
+        ),
+        (
+            "timestamp, power.draw [W]\n2026/01/31 12:00:00.000, 412 kW/h\n",
+            2,
+            "`412 kW/h` in column power.draw [W]",
+            "alone or in W, kW",
+        ),
+        (
+            "timestamp, power.draw [W]\n31.01.2026, 412 W\n",
+            2,
+            "`31.01.2026` in column timestamp",
+            "2026/01/31",
+        ),
+        (
+            "index, power.draw [W]\n0, 412 W\n",
+            1,
+            "the columns index, power.draw [W]",
+            "timestamp",
+        ),
+        (
+            "timestamp, power.draw [W]\n2026/01/31 12:00:00.000, 1 W\n2026/01/31 12:00:00.004, 1 W\n\
+             2026/01/31 12:00:01.000, 1 W\n2026/01/31 12:00:02.000, 1 W\n",
+            4,
+            "1 at about the same time, after 2 before",
+            "a column index",
+        ),
+        (
+            "sep=;\nTime;DCGM_FI_DEV_GPU_UTIL\n1;5 W\n",
+            3,
+            "`5 W`",
+            "alone or in %",
+        ),
+        (
+            "{\"status\":\"success\",\n\"data\":{\"resultType\":\"vector\",\"result\":[]}}",
+            2,
+            "no range: vector",
+            "api/v1/query_range",
+        ),
+        (
+            "{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"parse error\"}",
+            1,
+            "the status error: bad_data: parse error",
+            "api/v1/query_range",
+        ),
+        (
+            "{\"status\":\"success\",\"data\":{",
+            1,
+            "EOF",
+            "api/v1/query_range",
+        ),
+        (
+            "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[\n{\"metric\":{\"gpu\":\"0\"},\"values\":[]}]}}",
+            2,
+            "a series without __name__ (gpu=0)",
+            "rate()",
+        ),
+        (
+            "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[{\"metric\":{\"__name__\":\"speed\"},\"values\":[]}]}}",
+            1,
+            "the series `speed`",
+            "DCGM_FI_",
+        ),
+        (
+            "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[{\"metric\":{\"__name__\":\"DCGM_FI_DEV_POWER_USAGE\"},\n\
+             \"values\":[[1,\"2\"],\n[2,\"much\"]]}]}}",
+            3,
+            "the value `much`",
+            "api/v1/query_range",
+        ),
+        (
+            "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[{\"metric\":{\"__name__\":\"DCGM_FI_DEV_POWER_USAGE\"},\
+             \"values\":[[1,2]]}]}}",
+            1,
+            "invalid type: integer `2`",
+            "api/v1/query_range",
+        ),
+        (
+            "#Entity SMACT\nGPU 0 1 2\n",
+            2,
+            "2 values",
+            "1, one a column",
+        ),
         ("#Entity SMACT\nID\nNVS 0 1\n", 3, "`NVS 0 1`", "GPU 0"),
         (
             "start_us,end_us,Hostname,gpu,device,port,X\n",
