@@ -489,6 +489,98 @@ fn training_with_rails_or_spines_of_its_own_feels_no_neighbour() {
     assert!(rails.time_us > 1.3 * rails.whole_us.unwrap());
 }
 
+/// Llama 3 8B on these GPUs: prompts on the first half, whose KV caches go to the second half.
+fn serving(gpus: &str) -> Value {
+    json!({"name": "serves", "gpus": gpus, "job": {"serving": {
+        "model": {"preset": "llama3-8b"},
+        "engine": {"pass_time": {"fixed": {"prefill": "5ms", "decode": "1ms"}}, "num_gpu_blocks": 65536},
+        "pools": [
+            {"role": "prefill", "replicas": 1, "parallel": {"tp": 1}},
+            {"role": "decode", "replicas": 1, "parallel": {"tp": 1}}
+        ],
+        "handover": {"posting": "0s", "latency": "0s", "setup": "0s"},
+        "load": {"closed": {"concurrency": 2}},
+        "requests": 12,
+        "lengths": {"input": 8192, "output": 4}
+    }}})
+}
+
+#[test]
+fn serving_with_rails_or_spines_of_its_own_feels_no_neighbour() {
+    // Interfaces of their own, and one cable between the leaves.
+    let jobs = json!([serving("0, 16"), stream("noise", "4, 20", 8 << 30)]);
+    let mut shared = scenario(leaves(1), 4, jobs);
+    shared["isolation"] = "none".into();
+    let jobs = run(&shared);
+    let all_network = jobs[0].alone_us;
+    for job in &jobs {
+        assert!(job.slowdown > 1.05, "{}: {}", job.name, job.slowdown);
+        assert!(job.shared.as_ref().unwrap().link.contains("spine"));
+    }
+    let mut apart = shared;
+    apart["topology"] = leaves(2);
+    for isolation in ["partition", "rails"] {
+        apart["isolation"] = isolation.into();
+        let jobs = run(&apart);
+        for job in &jobs {
+            for row in &job.rows {
+                assert_eq!(row.time_us, row.alone_us, "{isolation}: {}", job.name);
+            }
+            assert_eq!((job.time_us, job.slowdown), (job.alone_us, 1.0));
+        }
+        // A hand-over goes over one interface and one cable either way.
+        assert_eq!(jobs[0].time_us, all_network, "{isolation}");
+        assert_eq!(jobs[0].whole_us, Some(all_network), "{isolation}");
+    }
+    // The interface next to these GPUs is dealt to the other job: the way leads through the other socket.
+    let jobs = json!([serving("4, 20"), stream("noise", "0, 16", 8 << 30)]);
+    apart["job"] = json!({"concurrent": jobs});
+    for job in run(&apart) {
+        let whole = job.whole_us.unwrap();
+        assert_eq!(job.time_us, job.alone_us, "{}", job.name);
+        assert!(job.time_us > 1.01 * whole, "{} {whole}", job.time_us);
+    }
+}
+
+#[test]
+fn passes_of_engines_go_over_the_interfaces_of_their_job() {
+    // Tensor parallelism over two nodes, whose GPUs have an interface each if all are theirs.
+    let mut serves = serving("0, 4, 16, 20");
+    let job = &mut serves["job"]["serving"];
+    job["engine"] = json!({});
+    job["pools"] = json!([{"role": "both", "replicas": 1, "parallel": {"tp": 4}}]);
+    let jobs = json!([serves, stream("noise", "8, 24", 8 << 30)]);
+    let mut scenario = scenario(leaves(2), 4, jobs);
+    scenario["isolation"] = "rails".into();
+    let jobs = run(&scenario);
+    let whole = jobs[0].whole_us.unwrap();
+    assert_eq!(jobs[0].time_us, jobs[0].alone_us);
+    assert!(jobs[0].time_us > 1.1 * whole, "{} {whole}", jobs[0].time_us);
+}
+
+#[test]
+fn it_is_said_who_slows_serving() {
+    let jobs = json!([
+        stream("a", "8, 24", 8 << 30),
+        serving("0, 16"),
+        stream("b", "12, 28", 8 << 30),
+    ]);
+    let mut scenario = scenario(leaves(1), 4, jobs);
+    scenario["isolation"] = "none".into();
+    let jobs = run(&scenario);
+    for (job, others) in [(0, ["b", "serves"]), (1, ["a", "b"]), (2, ["a", "serves"])] {
+        let waterfall = jobs[job].waterfall.as_ref().unwrap();
+        let parts = waterfall.parts.iter();
+        let big = parts.filter(|part| part.time.0 > 1_000_000 && part.cause != "several at once");
+        let mut causes: Vec<&str> = big.map(|part| part.cause.as_str()).collect();
+        causes.sort_unstable();
+        assert_eq!(causes, others, "{}", jobs[job].name);
+        let sum: i64 = waterfall.parts.iter().map(|part| part.time.0).sum();
+        let end = (jobs[job].time_us * 1e6).round() as i64;
+        assert_eq!(waterfall.begin.0 + sum, end);
+    }
+}
+
 #[test]
 fn isolation_that_cannot_be_is_refused() {
     let two = json!([stream("a", "0, 16", 1 << 20), stream("b", "8, 24", 1 << 20)]);

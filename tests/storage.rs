@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use assert_cmd::Command;
+use fabricsim::topology::load::parse;
+use fabricsim::topology::{LinkFamily, Overrides, Router, TopologySpec, catalogue, expand};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -65,6 +67,39 @@ fn a_gpu_reaches_drives_elsewhere_through_both_interfaces() {
     assert_eq!(ends_of(&to), (cable, last));
     let from = ends(&topology("paths", &["server0/pool0", "node1/gpu1"]));
     assert_eq!(from.last().unwrap(), "node1/pcie0 > node1/gpu1 at 55.5");
+}
+
+#[test]
+fn bytes_go_through_interfaces_that_have_a_cable_left() {
+    let mut file: Value =
+        serde_json::from_str(include_str!("cases/topologies/drives.json")).unwrap();
+    let host = &mut file["components"]["host"];
+    host["devices"]["nic"]["count"] = 2.into();
+    host["ports"]["network"] = "nic[*]".into();
+    let links = host["links"].to_string().replace("nic[0]", "nic[*]");
+    host["links"] = serde_json::from_str(&links).unwrap();
+    let spec: TopologySpec = parse(&file.to_string(), "drives.json").unwrap();
+    let machine = expand(&spec, catalogue::hardware(), &Overrides::default()).unwrap();
+    let named = |name: &str| {
+        let mut devices = machine.devices().map(|(id, _)| id);
+        devices.find(|&id| machine.device_name(id) == name).unwrap()
+    };
+    let ends = (named("node0/gpu0"), named("server0/pool0"));
+    let without = |gone: &[&str]| {
+        let gone: Vec<_> = gone.iter().map(|name| named(name)).collect();
+        let links = machine.links().map(|(link, _)| link);
+        let cables = links.filter(|&link| {
+            let (from, to) = machine.ends(link);
+            let of_one = gone.contains(&from) || gone.contains(&to);
+            of_one && machine.family(link) == LinkFamily::Network
+        });
+        let router = Router::new(&machine, 0).avoiding(cables);
+        let (out, into) = router.interfaces(ends, 1).unwrap();
+        [machine.device_name(out), machine.device_name(into)]
+    };
+    assert_eq!(without(&[]), ["node0/nic0", "server0/nic0"]);
+    assert_eq!(without(&["node0/nic0"]), ["node0/nic1", "server0/nic0"]);
+    assert_eq!(without(&["node0/nic1"]), ["node0/nic0", "server0/nic0"]);
 }
 
 #[test]

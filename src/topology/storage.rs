@@ -26,7 +26,8 @@ impl Topology {
 impl Router<'_> {
     /// The interfaces between which bytes cross a network from a device to another one: the nearest to
     /// `from` that a fabric joins to any of `to`, and of these the nearest, or as many further as `turn`
-    /// says, in turns; the nearest of all if no fabric joins any two. `None` if either has none.
+    /// says, in turns; the nearest of all if no fabric joins any two. Those whose cables have all failed are
+    /// joined to nothing. `None` if either has none.
     #[must_use]
     pub fn interfaces(
         &self,
@@ -39,12 +40,14 @@ impl Router<'_> {
             _ => vec![id],
         };
         let (outs, intos) = (nics(from), nics(to));
+        let has_cable = |&nic: &DeviceId| self.port_rate(nic).bytes_per_sec() > 0;
         let joined = |out: DeviceId, into: DeviceId| {
             let mut fabrics = topology.fabrics.iter();
             fabrics.any(|fabric| fabric.ports.contains(&out) && fabric.ports.contains(&into))
         };
-        for &out in &outs {
-            let there: Vec<DeviceId> = intos.iter().copied().filter(|&i| joined(out, i)).collect();
+        for &out in outs.iter().filter(|out| has_cable(out)) {
+            let there = intos.iter().copied().filter(has_cable);
+            let there: Vec<DeviceId> = there.filter(|&into| joined(out, into)).collect();
             if !there.is_empty() {
                 return Some((out, there[turn % there.len()]));
             }

@@ -3,7 +3,7 @@
 use super::sets::Sets;
 use super::table::{Cells, ServingTable};
 use fabricsim_experiment::links::exchange_links;
-use fabricsim_topology::{Overrides, catalogue, expand};
+use fabricsim_topology::{Overrides, Router, catalogue, expand};
 use fabricsim_workload::serving::exchange::{Direction, Exchange, ExchangeKernels, ExchangeLinks};
 use std::collections::BTreeMap;
 
@@ -134,7 +134,7 @@ impl Machines {
             let gpus: Vec<_> = gpus
                 .flat_map(|n| n.gpus.iter().take(per_node).copied())
                 .collect();
-            exchange_links(&topology, &gpus)
+            exchange_links((&topology, Router::new(&topology, 0)), &gpus)
         });
         *known
     }

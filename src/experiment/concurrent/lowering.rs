@@ -6,6 +6,7 @@ use crate::collective::timing::{Timing, time_of};
 use crate::collective::{Conditions, plan_of};
 use crate::error::ScenarioError;
 use crate::footprint::{communications_footprint, task_footprints};
+use crate::serving::{LaidServing, ValidServing, serving_footprint};
 use crate::spec::Isolation;
 use fabricsim_budget::{Budget, Held, Purpose};
 use fabricsim_engine::job::{JobError, Rehearsed, rehearse};
@@ -22,24 +23,29 @@ use fabricsim_workload::training::lower::{Surroundings, lower};
 use std::sync::Arc;
 
 /// A job on its ranks of the machine, and what its communications take alone.
-pub(super) struct Laid {
+pub(super) struct Laid<'v> {
     pub(super) job: Job,
     pub(super) rehearsed: Vec<Rehearsed>,
     /// What it takes of memory.
     pub(super) held: Vec<Held>,
+    /// The engines of one that serves, which write its tasks while time passes.
+    pub(super) engines: Option<Engines<'v>>,
 }
+
+/// The engines of a job that serves.
+pub(super) type Engines<'v> = (&'v ValidServing, LaidServing<'v>);
 
 /// Lays one of the jobs onto the machine, around links that it leaves to others; the inner error is of communications that end without a
 /// result, which is one of the job.
 ///
 /// # Errors
 /// What NCCL refuses, more than the memory of the budget holds.
-pub(super) fn laid(
+pub(super) fn laid<'v>(
     valid: &ValidConcurrent,
-    part: &ValidPart,
+    part: &'v ValidPart,
     left_to_others: &[LinkId],
-    (seed, budget): (u64, &Budget),
-) -> Result<Result<Laid, JobError>, ScenarioError> {
+    (seed, budget): (u64, &'v Budget),
+) -> Result<Result<Laid<'v>, JobError>, ScenarioError> {
     let faults = valid.faults.of_part(&part.ranks);
     let mut dead: Vec<LinkId> = faults.gone_links().collect();
     dead.extend(left_to_others);
@@ -48,12 +54,12 @@ pub(super) fn laid(
         // With all of the network it has all interfaces, too.
         env.nics = None;
     }
-    let (job, held) = match &part.work {
+    let (job, held, engines) = match &part.work {
         PartWork::Collective(operations) => {
             let router = Router::new(&valid.topology, seed).avoiding(dead);
             let job = collective(valid, (part, operations, &env), (&faults, router), budget)?;
             let held = tasks_held(&job, budget)?;
-            (job, vec![held])
+            (job, vec![held], None)
         }
         PartWork::Training(training) => {
             // Others may meet any rank's links, so that no rank can stand for another.
@@ -73,16 +79,24 @@ pub(super) fn laid(
                 &mut AlikeNumbers::default(),
                 &task_footprints(budget),
             )?;
-            (lowered.job, lowered.held)
+            (lowered.job, lowered.held, None)
         }
         PartWork::Stream(of) => {
             let router = Router::new(&valid.topology, seed).avoiding(dead.iter().copied());
             let job = stream(valid, (part, of), (router, &dead))?;
             let held = tasks_held(&job, budget)?;
-            (job, vec![held])
+            (job, vec![held], None)
         }
-        // Its tasks are written while time passes.
-        PartWork::Serving(_) => (Job::default(), Vec::new()),
+        PartWork::Serving(served) => {
+            let expected = serving_footprint(served, false);
+            budget.memory.expect_all(&expected)?;
+            let env = Env {
+                nics: env.nics,
+                ..served.env.clone()
+            };
+            let laid = LaidServing::new(served, (env, left_to_others), (seed, budget))?;
+            (laid.job.clone(), Vec::new(), Some((&**served, laid)))
+        }
     };
     let job = job.on_ranks(&part.ranks).delayed(part.start);
     budget
@@ -102,6 +116,7 @@ pub(super) fn laid(
         job,
         rehearsed,
         held,
+        engines,
     }))
 }
 

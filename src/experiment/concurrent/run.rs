@@ -1,6 +1,6 @@
 //! From checked jobs at once to their results: each by itself first, then all of them together.
 
-use super::lowering::laid;
+use super::lowering::{Engines, laid};
 use super::memory::{memories, taken};
 use super::results::{Ended, job_result, ranks, shared_gpus, shared_links, time_of};
 use super::series::{with_rank, without};
@@ -8,7 +8,7 @@ use super::valid::{PartWork, ValidConcurrent, ValidPart};
 use crate::allocation::nodes_of;
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
-use crate::serving::{LaidServing, ValidServing, medians, serving_footprint};
+use crate::serving::{ValidServing, medians};
 use crate::training::{Spans, Trouble};
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_engine::job::{
@@ -128,37 +128,22 @@ fn all(
     let mut laid_parts: Vec<Part> = Vec::new();
     let mut alone: Vec<Ended> = Vec::new();
     let mut held = Vec::new();
-    let mut engines: Vec<Option<(&ValidServing, LaidServing<'_>)>> = Vec::new();
+    let mut engines: Vec<Option<Engines<'_>>> = Vec::new();
     for (part, left_to_others) in valid.jobs.iter().zip(&valid.left_to_others) {
         let failed = |error: &JobError| format!("{} by itself: {error}", part.name);
-        let (job, own) = match &part.work {
-            PartWork::Serving(served) => {
-                budget
-                    .memory
-                    .expect_all(&serving_footprint(served, false))?;
-                let laid = LaidServing::new(served, (seed, budget))?;
-                let job = laid.job.clone().on_ranks(&part.ranks);
-                engines.push(Some((served, laid)));
-                (job, Vec::new())
-            }
-            PartWork::Collective(_) | PartWork::Training(_) | PartWork::Stream(_) => {
-                engines.push(None);
-                match laid(valid, part, left_to_others, (seed, budget))? {
-                    Ok(laid) => {
-                        held.extend(laid.held);
-                        (laid.job, laid.rehearsed)
-                    }
-                    Err(JobError::Memory(over)) => return Err(over.into()),
-                    Err(error) => return Ok(Err(failed(&error))),
-                }
-            }
+        let laid = match laid(valid, part, left_to_others, (seed, budget))? {
+            Ok(laid) => laid,
+            Err(JobError::Memory(over)) => return Err(over.into()),
+            Err(error) => return Ok(Err(failed(&error))),
         };
-        let last = engines.len() - 1;
-        match by_itself(valid, part, (&job, &own), &mut engines[last..])? {
+        held.extend(laid.held);
+        let mut own = [laid.engines];
+        match by_itself(valid, part, (&laid.job, &laid.rehearsed), &mut own)? {
             Ok(ended) => alone.push(ended),
             Err(error) => return Ok(Err(failed(&error))),
         }
-        laid_parts.push((job, own));
+        engines.extend(own);
+        laid_parts.push((laid.job, laid.rehearsed));
     }
     let indices: Vec<usize> = (0..laid_parts.len()).collect();
     let (together, rehearsed, parts) = joined(&laid_parts, &indices);
@@ -202,7 +187,8 @@ fn all(
     }
     if valid.isolation.is_some() {
         let times = (&ended[..], &alone[..]);
-        if let Err(why) = costs(valid, &laid_parts, times, &mut jobs, (seed, budget))? {
+        let all = (&laid_parts[..], &mut engines);
+        if let Err(why) = costs(valid, all, times, &mut jobs, (seed, budget))? {
             return Ok(Err(why));
         }
     }
@@ -241,7 +227,7 @@ fn by_itself(
     valid: &ValidConcurrent,
     part: &ValidPart,
     (job, own): (&Job, &[Rehearsed]),
-    engines: &mut [Option<(&ValidServing, LaidServing<'_>)>],
+    engines: &mut [Option<Engines<'_>>],
 ) -> Result<Result<Ended, JobError>, ScenarioError> {
     let whole = [JobPart::whole(job)];
     let mut ends = Ends::new(job, &whole, (None, None));
@@ -254,15 +240,14 @@ fn by_itself(
 const MAX_TURNS: usize = 16;
 
 /// Adds to each job what each other one costs it: its time with all less that without the other one.
-fn costs(
-    valid: &ValidConcurrent,
-    all: &[Part],
+fn costs<'v>(
+    valid: &'v ValidConcurrent,
+    (all, engines): (&[Part], &mut Vec<Option<Engines<'v>>>),
     (ended, alone): (&[Ended], &[Ended]),
     jobs: &mut [ConcurrentJob],
-    (seed, budget): (u64, &Budget),
+    (seed, budget): (u64, &'v Budget),
 ) -> Result<Result<(), String>, ScenarioError> {
     let count = valid.jobs.len();
-    let serves = |part: &ValidPart| matches!(part.work, PartWork::Serving(_));
     // By job: who costs it how much.
     let mut by: Vec<Vec<(String, i64)>> = vec![Vec::new(); count];
     let with_all: Vec<Change> = valid
@@ -282,19 +267,21 @@ fn costs(
             let cost = with_all[job].0 - by_itself_all[job].0;
             by.push((valid.jobs[1 - job].name.clone(), cost));
         }
-    } else if count <= MAX_TURNS && !valid.jobs.iter().any(serves) {
+    } else if count <= MAX_TURNS {
         for away in 0..count {
             let rest: Vec<usize> = (0..count).filter(|&job| job != away).collect();
             let (job, rehearsed, parts) = joined(all, &rest);
             let mut ends = Ends::new(&job, &parts, (None, None));
             let own: Vec<&ValidPart> = rest.iter().map(|&job| &valid.jobs[job]).collect();
+            let its_engines = engines.remove(away);
             let ran = run(
                 valid,
                 (&own, &parts),
                 (&job, &rehearsed),
-                &mut [],
+                engines,
                 &mut ends,
             )?;
+            engines.insert(away, its_engines);
             if let Err(error) = ran {
                 return Ok(Err(format!("without {}: {error}", valid.jobs[away].name)));
             }
@@ -310,7 +297,10 @@ fn costs(
         let mut changes = std::mem::take(&mut by[index]);
         if !valid.left_to_others[index].is_empty() {
             let whole = match laid(valid, part, &[], (seed, budget))? {
-                Ok(laid) => by_itself(valid, part, (&laid.job, &laid.rehearsed), &mut [])?,
+                Ok(laid) => {
+                    let job = (&laid.job, &laid.rehearsed[..]);
+                    by_itself(valid, part, job, &mut [laid.engines])?
+                }
                 Err(error) => Err(error),
             };
             match whole {
@@ -358,7 +348,7 @@ fn run(
     valid: &ValidConcurrent,
     (jobs, parts): (&[&ValidPart], &[JobPart]),
     (job, rehearsed): (&Job, &[Rehearsed]),
-    engines: &mut [Option<(&ValidServing, LaidServing<'_>)>],
+    engines: &mut [Option<Engines<'_>>],
     ends: &mut Ends<'_>,
 ) -> Result<Result<JobOutcome, JobError>, ScenarioError> {
     let trouble = Trouble::new(&valid.faults, job);

@@ -200,14 +200,6 @@ fn check_list(spec: &ScenarioSpec, jobs: &[ConcurrentSpec], faults: &mut Vec<Fau
             let expected = "none: requests say when they arrive";
             faults.push(fault(&at("start"), found.into(), expected));
         }
-        let apart = spec
-            .isolation
-            .is_some_and(|isolation| isolation != Isolation::None);
-        if let (JobSpec::Serving(_), true) = (&job.job, apart) {
-            let found = "serving with a part of the network for itself";
-            let expected = "a collective, training or a stream, or `isolation` none";
-            faults.push(fault(&at("job.serving"), found.into(), expected));
-        }
         if let JobSpec::Concurrent(_) = &job.job {
             let found = "jobs at once within jobs at once";
             let expected =

@@ -6,8 +6,7 @@ use crate::error::ScenarioError;
 use crate::refusal::{fault, refusal};
 use fabricsim_plan::job::{ActorId, TransferRoute, TransferRouteId};
 use fabricsim_topology::{
-    DeviceId, Hop, LibraryModel, LinkFamily, LinkId, Route, RouteError, Router, Share, Topology,
-    serving,
+    DeviceId, Hop, LibraryModel, LinkFamily, Route, RouteError, Router, Share, Topology, serving,
 };
 use fabricsim_units::Time;
 use fabricsim_workload::model::AttentionKind;
@@ -30,11 +29,10 @@ pub(super) struct Ways {
 ///
 /// # Errors
 /// GPUs that no links join.
-pub(super) fn ways(
-    valid: &ValidServing,
+pub(super) fn ways<'v>(
+    valid: &'v ValidServing,
     actors: &FxHashMap<u32, ActorId>,
-    dead: &[LinkId],
-    seed: u64,
+    router: Router<'v>,
 ) -> Result<Ways, ScenarioError> {
     let spec = &valid.spec.handover;
     let figures = serving().handover.of(library(valid).name());
@@ -56,10 +54,6 @@ pub(super) fn ways(
     };
     if spec.free {
         return Ok(ways);
-    }
-    let mut router = Router::new(&valid.topology, seed);
-    if !dead.is_empty() {
-        router = router.avoiding(dead.iter().copied());
     }
     let mut made = Made {
         valid,

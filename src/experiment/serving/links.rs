@@ -10,7 +10,7 @@ use crate::error::ScenarioError;
 use fabricsim_budget::Budget;
 use fabricsim_collective::Collective;
 use fabricsim_engine::SimError;
-use fabricsim_nccl::{Communicator, Forced};
+use fabricsim_nccl::{Communicator, Env, Forced};
 use fabricsim_topology::{DeviceId, LinkFamily, LinkId, Route, Router, Topology, serving};
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use fabricsim_workload::kernel::{CustomAllReduce, Kernel, KernelLaw};
@@ -24,9 +24,30 @@ use std::rc::Rc;
 /// What went wrong first in any engine's communications.
 pub(super) type Failure = Rc<RefCell<Option<ScenarioError>>>;
 
+/// What of the machine's network engines have, and how NCCL uses it.
+#[derive(Debug)]
+pub(super) struct Network {
+    /// NCCL's variables.
+    pub(super) env: Env,
+    /// Links that have failed, and those that are another job's.
+    pub(super) without: Vec<LinkId>,
+}
+
+impl Network {
+    /// Finds ways over it.
+    pub(super) fn router<'t>(&self, topology: &'t Topology, seed: u64) -> Router<'t> {
+        let router = Router::new(topology, seed);
+        match self.without.is_empty() {
+            true => router,
+            false => router.avoiding(self.without.iter().copied()),
+        }
+    }
+}
+
 /// The communications of engines that are alike.
 pub(super) struct PlannedLinks<'v> {
-    valid: &'v ValidServing,
+    topology: &'v Topology,
+    network: Rc<Network>,
     budget: &'v Budget,
     seed: u64,
     tensor: Group<'v>,
@@ -60,26 +81,29 @@ impl Group<'_> {
 impl<'v> PlannedLinks<'v> {
     /// Of an engine on these ranks: stage by stage, of each stage part by part.
     pub(super) fn new(
-        valid: &'v ValidServing,
+        (valid, network): (&'v ValidServing, Rc<Network>),
         (ranks, tp, stage): (&[u32], u32, u32),
         (seed, budget): (u64, &'v Budget),
         failure: Failure,
     ) -> Self {
+        let topology: &'v Topology = &valid.topology;
+        let router = || network.router(topology, 0);
         let gpus: Vec<DeviceId> = ranks
             .iter()
             .map(|&rank| valid.gpus[rank as usize])
             .collect();
         let first = |count: u32| gpus[..(count as usize).min(gpus.len())].to_vec();
         let mut tensor = Group::of(first(tp));
-        tensor.custom = custom(&valid.topology, &tensor.gpus);
+        tensor.custom = custom((topology, router()), &tensor.gpus);
         let next = [gpus.first(), gpus.get(stage as usize)];
+        let exchange = exchange_links((topology, router()), &first(stage));
         PlannedLinks {
-            valid,
+            topology,
             budget,
             seed,
             tensor,
-            exchange: exchange_links(&valid.topology, &first(stage)).map(|links| ExchangeLinks {
-                posting: match valid.env.gpu_posts {
+            exchange: exchange.map(|links| ExchangeLinks {
+                posting: match network.env.gpu_posts {
                     true => links.posting,
                     false => serving().posting.proxy.value,
                 },
@@ -88,14 +112,17 @@ impl<'v> PlannedLinks<'v> {
             experts: Group::of(first(stage)),
             stages: Group::of(next.into_iter().flatten().copied().collect()),
             failure,
+            network,
         }
     }
 }
 
 /// The law of engines' own all-reduces, and what a GPU reads from its peers, if NVLink joins all of them.
-fn custom(topology: &Topology, gpus: &[DeviceId]) -> Option<(KernelLaw<'static>, Bandwidth)> {
+fn custom(
+    (topology, router): (&Topology, Router<'_>),
+    gpus: &[DeviceId],
+) -> Option<(KernelLaw<'static>, Bandwidth)> {
     let &first = gpus.first()?;
-    let router = Router::new(topology, 0);
     let joined = gpus.iter().skip(1).all(|&gpu| {
         let route = router.peer(first, gpu);
         let links = route.as_ref().map(|route| route.hops.as_slice());
@@ -112,13 +139,15 @@ fn custom(topology: &Topology, gpus: &[DeviceId]) -> Option<(KernelLaw<'static>,
 /// The links of GPUs that experts are spread over, if NVLink joins those of a node; a machine without it has no kernels
 /// of its own for that.
 #[must_use]
-pub fn exchange_links(topology: &Topology, gpus: &[DeviceId]) -> Option<ExchangeLinks> {
+pub fn exchange_links(
+    (topology, mut router): (&Topology, Router<'_>),
+    gpus: &[DeviceId],
+) -> Option<ExchangeLinks> {
     let &first = gpus.first()?;
     let is_nvlink = |route: &Route| {
         let mut hops = route.hops.iter();
         hops.all(|hop| topology.family(hop.link) == LinkFamily::Nvlink)
     };
-    let mut router = Router::new(topology, 0);
     let peer = |router: &Router<'_>, gpu| router.peer(first, gpu).is_ok_and(|r| is_nvlink(&r));
     let joined = gpus.iter().filter(|&&gpu| peer(&router, gpu)).count();
     if joined < 2 {
@@ -219,7 +248,7 @@ impl PlannedLinks<'_> {
             return known;
         }
         let found = simulate(
-            self.valid,
+            (self.topology, &self.network),
             group,
             (operation, bytes),
             (self.seed, self.budget),
@@ -238,7 +267,7 @@ impl PlannedLinks<'_> {
 
 /// What NCCL's operation takes, or the engine's own, if that is faster.
 fn simulate<'v>(
-    valid: &'v ValidServing,
+    (topology, network): (&'v Topology, &Network),
     group: &mut Group<'v>,
     (operation, bytes): (Operation, u64),
     (seed, budget): (u64, &Budget),
@@ -256,8 +285,8 @@ fn simulate<'v>(
     });
     // Operations of the same communicator: it has made its connections once.
     if group.communicator.is_none() {
-        let router = Router::new(&valid.topology, seed);
-        let made = Communicator::of(&valid.topology, group.gpus.clone(), &valid.env, router)?;
+        let router = network.router(topology, seed);
+        let made = Communicator::of(topology, group.gpus.clone(), &network.env, router)?;
         group.communicator = Some(made);
     }
     let Some(communicator) = &mut group.communicator else {
@@ -280,7 +309,7 @@ fn simulate<'v>(
     let nccl = match planned {
         None => Time::ZERO,
         Some(planned) => {
-            let timed = time_of(&valid.topology, &planned.plan, timing, None);
+            let timed = time_of(topology, &planned.plan, timing, None);
             let failed = |source| match source {
                 SimError::Memory(over) => over.into(),
                 source => ScenarioError::Simulation {

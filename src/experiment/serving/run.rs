@@ -2,7 +2,7 @@
 
 use super::footprint::serving_footprint;
 use super::handover::{STREAMS, Ways, ways};
-use super::links::{Failure, PlannedLinks};
+use super::links::{Failure, Network, PlannedLinks};
 use super::results::{Ran, result};
 use super::series;
 use super::tiers::tiers;
@@ -15,6 +15,7 @@ use crate::training::Trouble;
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_engine::job::{JobError, JobOptions, JobOutcome, Unseen, run_source};
 use fabricsim_fault::Faults;
+use fabricsim_nccl::Env;
 use fabricsim_plan::job::{Actor, ActorId, Job, StreamRole};
 use fabricsim_record::telemetry::{Activity, Both, Wanted};
 use fabricsim_report::serving::ServingResult;
@@ -33,6 +34,7 @@ use fabricsim_workload::serving::scheduler::Scheduler;
 use fabricsim_workload::serving::spec::{LoadSpec, PassTimeSpec, PoolRole};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::time::Instant;
 
 /// What came of serving.
@@ -124,12 +126,13 @@ pub(crate) struct LaidServing<'v> {
 }
 
 impl<'v> LaidServing<'v> {
-    /// The engines of a job.
+    /// The engines of a job, around links that it leaves to others; NCCL has these variables.
     ///
     /// # Errors
     /// GPUs that no links join, tiers that are none.
     pub(crate) fn new(
         valid: &'v ValidServing,
+        (env, left_to_others): (Env, &[LinkId]),
         (seed, budget): (u64, &'v Budget),
     ) -> Result<Self, ScenarioError> {
         let engines = valid.pools.iter().flat_map(|pool| &pool.engines);
@@ -137,13 +140,18 @@ impl<'v> LaidServing<'v> {
         ranks.sort_unstable();
         let actors: FxHashMap<u32, ActorId> =
             ranks.iter().copied().zip((0..).map(ActorId)).collect();
-        let dead: Vec<LinkId> = valid.faults.gone_links().collect();
+        let gone = valid.faults.gone_links();
+        let network = Network {
+            env,
+            without: gone.chain(left_to_others.iter().copied()).collect(),
+        };
+        let router = || network.router(&valid.topology, seed);
         let Ways {
             handover,
             mut routes,
-        } = ways(valid, &actors, &dead, seed)?;
+        } = ways(valid, &actors, router())?;
         let handover_routes = routes.len();
-        let tiers = tiers(valid, &actors, (&dead, seed), &mut routes)?;
+        let tiers = tiers(valid, &actors, router(), &mut routes)?;
         let job = Job {
             streams: std::iter::once(StreamRole::Compute)
                 .chain((0..STREAMS).map(|_| StreamRole::KvTransfer))
@@ -154,7 +162,7 @@ impl<'v> LaidServing<'v> {
             ..Job::default()
         };
         let failure = Failure::default();
-        let cost = costs(valid, (seed, budget), &failure);
+        let cost = costs((valid, network), (seed, budget), &failure);
         Ok(LaidServing {
             valid,
             job,
@@ -221,7 +229,7 @@ fn served(
     outputs: &Outputs,
 ) -> Result<Result<(Ran, Option<Telemetry>), JobError>, ScenarioError> {
     let keeps_passes = outputs.need_record();
-    let mut laid = LaidServing::new(valid, how)?;
+    let mut laid = LaidServing::new(valid, (valid.env.clone(), &[]), how)?;
     let job = std::mem::take(&mut laid.job);
     let mut fleet = laid.fleet_of(keeps_passes, job.actors.len());
     let watched = outputs.has(Output::Telemetry);
@@ -377,7 +385,7 @@ impl Costs<'_> {
 }
 
 fn costs<'v>(
-    valid: &'v ValidServing,
+    (valid, network): (&'v ValidServing, Network),
     (seed, budget): (u64, &'v Budget),
     failure: &Failure,
 ) -> Costs<'v> {
@@ -399,6 +407,7 @@ fn costs<'v>(
             least: times.decode_min,
         }),
         PassTimeSpec::Kernels(_) => {
+            let network = Rc::new(network);
             let mut of_engine = Vec::new();
             let mut pools = Vec::new();
             for pool in &valid.pools {
@@ -414,7 +423,7 @@ fn costs<'v>(
                 of_engine.extend(pool.engines.iter().map(|_| pools.len()));
                 let stage = pool.parallel.tp() * pool.parallel.attention_dp;
                 let links = PlannedLinks::new(
-                    valid,
+                    (valid, Rc::clone(&network)),
                     (first, pool.parallel.tp(), stage),
                     (seed, budget),
                     failure.clone(),

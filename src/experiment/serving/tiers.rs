@@ -74,10 +74,10 @@ pub(super) fn check(engine: &EngineSpec, faults: &mut Vec<Fault>) {
 ///
 /// # Errors
 /// Storage that the machine does not have or that no links lead to, and tiers that hold no block.
-pub(super) fn tiers(
-    valid: &ValidServing,
+pub(super) fn tiers<'v>(
+    valid: &'v ValidServing,
     actors: &FxHashMap<u32, ActorId>,
-    (dead, seed): (&[LinkId], u64),
+    router: Router<'v>,
     routes: &mut Vec<TransferRoute>,
 ) -> Result<Tiers, ScenarioError> {
     let engine = &valid.spec.engine;
@@ -85,10 +85,6 @@ pub(super) fn tiers(
         return Ok(Tiers::default());
     };
     let figures = &serving().offload;
-    let mut router = Router::new(&valid.topology, seed);
-    if !dead.is_empty() {
-        router = router.avoiding(dead.iter().copied());
-    }
     let mut made = Made {
         valid,
         spec,

@@ -360,8 +360,8 @@ impl<'t> Router<'t> {
             .collect()
     }
 
-    /// What a NIC's cables carry together, one direction.
-    fn port_rate(&self, nic: DeviceId) -> Bandwidth {
+    /// What a NIC's cables carry together, one direction: nothing where all of them have failed.
+    pub(super) fn port_rate(&self, nic: DeviceId) -> Bandwidth {
         let total = self
             .links_of(nic, Direction::Outgoing)
             .filter(|&(link, _)| self.topology.family(link) == LinkFamily::Network)
