@@ -4,7 +4,8 @@ use super::training_samples::{self as samples, Pipeline};
 use crate::communication::{Communication, Communicator, Movement};
 use crate::comparison::{variants_page, variants_text};
 use crate::training::{
-    JobSpan, JobTimeline, MessageEnd, SpanKind, TrainingOutcome, difference, job_timeline_svg,
+    FlopCount, JobSpan, JobTimeline, KernelBound, KernelUse, MessageEnd, SpanKind, TrainingOutcome,
+    difference, job_timeline_svg,
 };
 use crate::{
     JobResult, Metrics, Outputs, Record, Recording, ReportError, Results, Summary, Variant,
@@ -391,6 +392,45 @@ fn nothing_recorded_is_drawn_without_complaint() {
         events(&timeline);
         page(&samples::pipeline().0, &[("70b", timeline)]).unwrap();
     }
+}
+
+#[test]
+fn a_page_has_the_tables_of_kernels_if_they_were_asked_for() {
+    let (mut summary, timelines) = samples::pipeline();
+    let timelines = [("pipeline", timelines)];
+    let without = page(&summary, &timelines).unwrap();
+    assert!(!without.contains("bound by"));
+    let Some(TrainingOutcome::Ran(result)) = outcome(&mut summary.variants[0]) else {
+        panic!("it ran")
+    };
+    let kernel = |index: u64| KernelUse {
+        name: format!("mlp_up_{index}<b>"),
+        count: 1280,
+        time_us: 250.0,
+        bound: KernelBound::Memory,
+        share_of_peak: 0.625,
+        memory_gbs: 1500.0,
+        share: 0.01,
+    };
+    result.kernels = (0..42).map(kernel).collect();
+    result.flop_counts = vec![FlopCount {
+        convention: "palm".to_owned(),
+        counts: "6 for each parameter".to_owned(),
+        flops: 5e15,
+        utilisation: 0.431,
+    }];
+    let page = page(&summary, &timelines).unwrap();
+    // 42 × 1280 × 250 µs.
+    let heading = "<h2>Kernels<span class=\"aside\">of a step on a GPU of the first stage: 13.4 s with all SMs</span></h2>";
+    let row = "<tr><td>mlp_up_0&lt;b&gt;</td><td class=\"number\">1\u{a0}280</td><td class=\"number\">320 ms</td>\
+               <td class=\"number\">250 µs</td><td class=\"number\">1.0 %</td><td>memory</td>\
+               <td class=\"number\">62 %</td><td class=\"number\">1500</td></tr>";
+    let convention = "<tr><td>palm</td><td class=\"number\">43 %</td><td class=\"number\">5000</td>\
+                      <td>6 for each parameter</td></tr>";
+    for expected in [heading, row, convention, "2 more are in summary.json."] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    assert!(page.contains("mlp_up_39&lt;") && !page.contains("mlp_up_40&lt;"));
 }
 
 #[test]

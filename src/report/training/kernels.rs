@@ -1,11 +1,12 @@
 //! The kernels of a step, and how its operations are counted.
 
-use crate::numbers::{micros, percent, seconds, three_digits};
+use crate::numbers::{grouped, micros, percent, seconds, three_digits};
 use crate::text_table::{Cell, Out, cell, left, right};
+use maud::{Markup, html};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Kernels that are listed.
+/// Kernels that are listed in text, where each is a line.
 const MAX_ROWS: usize = 24;
 
 /// What bounds a kernel.
@@ -63,17 +64,80 @@ pub struct FlopCount {
     pub utilisation: f64,
 }
 
+/// Of which GPU kernels are, and what all of them take.
+fn of_which(kernels: &[KernelUse]) -> String {
+    let whole: f64 = kernels.iter().map(|k| k.time_us * k.count as f64).sum();
+    format!(
+        "of a step on a GPU of the first stage: {} with all SMs",
+        seconds(whole / 1e6)
+    )
+}
+
+/// The table of kernels and that of conventions for a page, with at most so many kernels, and what stands beside
+/// their heading; nothing if they were not asked for.
+pub(super) fn kernels_page(
+    (kernels, counts): (&[KernelUse], &[FlopCount]),
+    rows: usize,
+) -> Option<(String, Markup)> {
+    if kernels.is_empty() {
+        return None;
+    }
+    let more = kernels.len().saturating_sub(rows);
+    let markup = html! {
+        div.scroll {
+            table {
+                thead { tr {
+                    th { "kernel" } th.number { "count" } th.number { "in all" } th.number { "time" } th.number { "of all" }
+                    th { "bound by" } th.number { "of peak" } th.number { "memory, GB/s" }
+                } }
+                tbody {
+                    @for used in kernels.iter().take(rows) {
+                        tr {
+                            td { (used.name) }
+                            td.number { (grouped(used.count)) }
+                            td.number { (micros(used.time_us * used.count as f64)) }
+                            td.number { (micros(used.time_us)) }
+                            td.number { (percent(used.share)) }
+                            td { (used.bound.name()) }
+                            td.number { (percent(used.share_of_peak)) }
+                            td.number { (three_digits(used.memory_gbs)) }
+                        }
+                    }
+                }
+            }
+        }
+        p.note {
+            "Time is of one kernel with all SMs; of peak are its operations per second over the tensor cores' in the job's precision."
+            @if more > 0 { " " (more) " more are in summary.json." }
+        }
+        @if !counts.is_empty() {
+            h3 { "Utilisation by convention" }
+            div.scroll {
+                table.conventions {
+                    thead { tr { th { "convention" } th.number { "utilisation" } th.number { "TFLOP a step" } th { "counts" } } }
+                    tbody {
+                        @for count in counts {
+                            tr {
+                                td { (count.convention) }
+                                td.number { (percent(count.utilisation)) }
+                                td.number { (three_digits(count.flops / 1e12)) }
+                                td { (count.counts) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    Some((of_which(kernels), markup))
+}
+
 /// The table of kernels and that of conventions, if they were asked for.
 pub(super) fn kernels_text((kernels, counts): (&[KernelUse], &[FlopCount]), out: &mut Out) {
     if kernels.is_empty() {
         return;
     }
-    let whole: f64 = kernels.iter().map(|k| k.time_us * k.count as f64).sum();
-    let heading = format!(
-        "Kernels of a step on a GPU of the first stage: {} with all SMs",
-        seconds(whole / 1e6)
-    );
-    out.heading(&heading);
+    out.heading(&format!("Kernels {}", of_which(kernels)));
     let row = |used: &KernelUse| -> Vec<Cell> {
         vec![
             cell(&used.name),

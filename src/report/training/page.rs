@@ -1,6 +1,7 @@
 //! `report.html` of a job: the answer first, then what it rests on, then the spec.
 
 use super::compare::{self, effort, ran};
+use super::kernels::kernels_page;
 use super::share_bars::{Bar, Colours, bars};
 use super::text::{by_time, checkpoint, failing, period, restart, slowed, spread, tenths};
 use super::timeline_svg::job_timeline_svg;
@@ -188,6 +189,10 @@ fn rooms(variant: &Variant, result: &StepResult) -> Vec<(&'static str, String, M
     if !result.collectives.is_empty() {
         let aside = "of one GPU, what takes most time first".to_owned();
         rooms.push(("Communication", aside, collectives(&result.collectives)));
+    }
+    let kernels = (&result.kernels[..], &result.flop_counts[..]);
+    if let Some((aside, markup)) = kernels_page(kernels, MOST_ROWS) {
+        rooms.push(("Kernels", aside, markup));
     }
     if !result.ranks.is_empty() {
         rooms.push(("Ranks", effort(variant, result), ranks(result)));
