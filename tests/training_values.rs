@@ -549,6 +549,28 @@ fn top_k_gathers_values_and_indices() {
     );
 }
 
+/// Of each of GPT-2's 124,439,808 parameters a gradient of 4 bytes is kept from one step for the next, or two.
+#[test]
+fn what_is_left_out_and_what_is_old_takes_memory() {
+    let carried = |ddp: &str, steps: u32| -> Option<u64> {
+        let memory = relaxed(ddp, steps).memory;
+        let mut parts = memory.parts.iter();
+        let part = parts.find(|(part, _)| *part == MemoryPart::CarriedGradients);
+        part.map(|(_, bytes)| bytes.get())
+    };
+    let whole = 124_439_808 * 4;
+    assert_eq!(carried("{}", 2), None);
+    assert_eq!(carried(r#"{"compression": "half_precision"}"#, 2), None);
+    assert_eq!(carried(r#"{"local_sgd": {"every": 8}}"#, 2), None);
+    let top = carried(r#"{"compression": {"top_k": 0.01}}"#, 2);
+    assert_eq!(top, Some(whole));
+    let thin = carried(r#"{"compression": {"power_sgd": 4}}"#, 2);
+    assert_eq!(thin, Some(whole));
+    assert_eq!(carried(r#"{"staleness": 1}"#, 3), Some(whole));
+    let both = carried(r#"{"compression": {"top_k": 0.01}, "staleness": 1}"#, 3);
+    assert_eq!(both, Some(2 * whole));
+}
+
 #[test]
 fn a_step_of_local_sgd_is_the_mean_of_those_between_two_exchanges() {
     let every = |h: u32| relaxed(&format!(r#"{{"local_sgd": {{"every": {h}}}}}"#), 2);

@@ -34,6 +34,7 @@ pub fn memory(
         (MemoryPart::Parameters, parts.weights),
         (MemoryPart::Gradients, parts.gradients),
         (MemoryPart::Optimizer, parts.optimiser),
+        (MemoryPart::CarriedGradients, parts.carried),
         (MemoryPart::Activations, parts.activations),
         (MemoryPart::Transient, parts.transient),
         (MemoryPart::Nccl, parts.nccl),
@@ -259,6 +260,8 @@ pub(super) fn memory_plan(training: &Training) -> MemoryPlan {
         offloaded: training.offloaded(),
         second_gradient,
         bucket: Bytes::new(bucket),
+        carried: training.carried_bytes(),
+        averaged: training.averaged_bytes(),
         nccl: Bytes::ZERO,
         context: processes.taken(),
         fragmentation: Fragmentation {

@@ -282,6 +282,8 @@ pub enum MemoryPart {
     Gradients,
     /// The optimizer's states.
     Optimizer,
+    /// What ways to exchange less keep for the next step: gradients that were left out, or are a step old.
+    CarriedGradients,
     /// What the forward passes of micro-batches in flight keep for backward.
     Activations,
     /// What comes and goes within a step, at its peak: gathered weights, a layer that is computed
@@ -303,6 +305,7 @@ impl MemoryPart {
             MemoryPart::Parameters => "parameters",
             MemoryPart::Gradients => "gradients",
             MemoryPart::Optimizer => "optimizer",
+            MemoryPart::CarriedGradients => "gradients of the step before",
             MemoryPart::Activations => "activations",
             MemoryPart::Transient => "transient",
             MemoryPart::Nccl => "NCCL buffers",

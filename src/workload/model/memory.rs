@@ -67,6 +67,10 @@ pub struct MemoryPlan {
     pub second_gradient: u64,
     /// Of a bucket beside the gradients.
     pub bucket: Bytes,
+    /// Bytes of a parameter that ways to exchange less keep from one step for the next.
+    pub carried: u64,
+    /// Bytes of a parameter that is copied beside the others after the optimizer, to take the mean over replicas.
+    pub averaged: u64,
     /// Of NCCL's buffers.
     pub nccl: Bytes,
     /// What the driver, CUDA's context and libraries take.
@@ -132,6 +136,8 @@ pub struct MemoryBreakdown {
     pub gradients: Bytes,
     /// Optimiser states.
     pub optimiser: Bytes,
+    /// Gradients, or what was left out of them, of the step before.
+    pub carried: Bytes,
     /// Activations of layers and embedding, of all micro-batches in flight.
     pub activations: Bytes,
     /// What comes and goes, by as much as it is more than the activations beside it.
@@ -157,6 +163,7 @@ impl MemoryBreakdown {
             self.weights,
             self.gradients,
             self.optimiser,
+            self.carried,
             self.activations,
             self.transient,
         ])
@@ -356,8 +363,9 @@ pub fn stage_memory(
     let updated = state(1, plan.zero >= Zero::Optimiser).get();
     let activations = stage_activations(model, plan, stage);
     let Transients { passes, optimiser } = transients(model, plan, (stage, &held, updated));
-    // The optimizer works when all activations are gone.
-    let transient = passes.max(optimiser.saturating_sub(activations));
+    // The optimizer works when all activations are gone, and means are taken after it.
+    let ending = optimiser.max(state(plan.averaged, false).get());
+    let transient = passes.max(ending.saturating_sub(activations));
     let away = plan.offloaded;
     let kept = |width: u64, away: bool| if away { 0 } else { width };
     // FP32 weights go with the optimizer, whose values they are.
@@ -376,6 +384,7 @@ pub fn stage_memory(
             state(plan.second_gradient, false),
         ]),
         optimiser: state(optimiser, plan.zero >= Zero::Optimiser),
+        carried: state(plan.carried, false),
         activations: Bytes::new(activations),
         transient: Bytes::new(transient),
         nccl: plan.nccl,

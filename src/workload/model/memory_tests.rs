@@ -39,10 +39,38 @@ fn plan(layout: Layout, batch: Batch, style: Style) -> MemoryPlan {
         offloaded: Offloaded::default(),
         second_gradient: 0,
         bucket: Bytes::ZERO,
+        carried: 0,
+        averaged: 0,
         nccl: Bytes::ZERO,
         context: Bytes::ZERO,
         fragmentation: Fragmentation::default(),
     }
+}
+
+/// Means of weights are taken when activations are gone: only what is more than these is beside them.
+#[test]
+fn a_mean_of_weights_takes_the_place_of_activations() {
+    let model = model("llama3-8b");
+    let of = |sequence, averaged| {
+        let batch = Batch {
+            global: 1,
+            micro: 1,
+            sequence,
+        };
+        let plan = MemoryPlan {
+            averaged,
+            ..plan(Layout::default(), batch, Style::MODERN)
+        };
+        stage_memory(&model, &plan, 0).unwrap()
+    };
+    let few = of(128, 4);
+    let weights = 4 * parameters(&model).total();
+    assert_eq!(
+        few.transient.get(),
+        weights - few.activations.get(),
+        "{few:?}"
+    );
+    assert_eq!(of(65_536, 4), of(65_536, 0));
 }
 
 /// Whole weights that the first stage gathers.

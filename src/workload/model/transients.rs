@@ -12,6 +12,7 @@
 //! | output backward | those inputs and their gradients; logits and their gradients, 2w each; the table's gradient before it is added to the sum, where products do not add up |
 //! | embedding backward | the table's gradient, as before |
 //! | optimizer | gradients in FP32 of what a GPU updates, if they are kept in less (Megatron-LM's `_copy_model_grads_to_main_grads`, DeepSpeed's `stage_1_and_2.py`) |
+//! | mean of weights (local SGD) | all of them in one tensor (PyTorch's `average_parameters` in `model_averaging/utils.py`, from memory) |
 //!
 //! With weights that data-parallel GPUs share, the whole weights of the layers gathered are there in
 //! all passes, and one layer's gradient, as it is made and as it is reduced, backward.

@@ -106,6 +106,32 @@ impl Training {
         matches!(&self.spec.data_parallel, DataParallelSpec::Ddp(ddp) if ddp.staleness > 0)
     }
 
+    /// Bytes of a parameter that a GPU keeps from one step for the next, for all of its own parameters.
+    ///
+    /// - Error feedback: what was left out, in the gradient's own type, which is the type of what it is the
+    ///   difference of (PyTorch's `powerSGD_hook.py` makes `error_dict` with `dtype=input_tensor.dtype`, on by
+    ///   default; GRACE's `memory/residual.py` keeps `tensor - decompressed`; both from memory). `PowerSGD`'s thin
+    ///   matrices of the step before, 2 r / hidden of that, are not counted.
+    /// - Staleness: the gradients of each step on their way, as they are exchanged, beside those that are made.
+    #[must_use]
+    pub fn carried_bytes(&self) -> u64 {
+        let DataParallelSpec::Ddp(ddp) = &self.spec.data_parallel else {
+            return 0;
+        };
+        let sets = match ddp.compression {
+            Compression::None | Compression::HalfPrecision => 0,
+            Compression::PowerSgd(_) | Compression::TopK(_) => 1,
+        };
+        (sets + u64::from(ddp.staleness)) * u64::from(self.gradient_bytes())
+    }
+
+    /// Bytes of a parameter in the one tensor of all of them of which local SGD takes the mean.
+    #[must_use]
+    pub fn averaged_bytes(&self) -> u64 {
+        self.local_steps()
+            .map_or(0, |_| u64::from(self.gradient_bytes()))
+    }
+
     /// Seconds of a step, of those that were simulated: the last one's, or with local SGD the mean of the
     /// steps between two means of weights.
     #[must_use]
