@@ -3,6 +3,7 @@
 use super::memory::{Fitting, choose_prefetch};
 use crate::ScenarioError;
 use fabricsim_collective::Collective;
+use fabricsim_engine::{Options, simulate_folded};
 use fabricsim_nccl::{Communicator, Env, Forced};
 use fabricsim_topology::{DeviceId, Router, Topology};
 use fabricsim_workload::training::bucketing::LayerTimes;
@@ -23,8 +24,9 @@ pub(crate) fn choose_gathers(
     choose_prefetch(training, machine, env)
 }
 
-/// The layers of a bucket with which a micro-batch is fastest, by NCCL's own cost model and the kernels of a layer, of
-/// those that fit into memory; of equal ones the fewest, one if none fits.
+/// The layers of a bucket with which a micro-batch is fastest, of those that fit into memory; of equal ones the
+/// fewest, one if none fits. What exchanges take is simulated, each alone. NCCL's own cost model is not near enough: of
+/// Llama 3 8B on 64 H100, buckets of 3 and 5 layers differ by a tenth of a percent by it, and their steps by 6 %.
 fn bucketing(
     training: &Training,
     (topology, gpus): (&Topology, &[DeviceId]),
@@ -36,17 +38,12 @@ fn bucketing(
     }
     let layer = LayerTimes::of(training, topology, gpus)?;
     let members = ranks.iter().map(|&rank| gpus[rank as usize]).collect();
-    let communicator = Communicator::of(topology, members, env, Router::new(topology, 0))?;
-    let expected = |collective| {
-        let communicator = &communicator;
-        move |bytes: u64| {
-            let all = communicator.candidates(collective, bytes, Forced::default());
-            let considered = all.iter().filter(|candidate| candidate.excluded.is_none());
-            let times = considered.filter_map(|candidate| Some(candidate.expected?.micros / 1e6));
-            times.fold(f64::INFINITY, f64::min)
-        }
+    let mut alone = Alone {
+        communicator: Communicator::of(topology, members, env, Router::new(topology, 0))?,
+        topology,
     };
     let fitting = Fitting::new(training, (topology, gpus), env)?;
+    let (mut gathers, mut sums): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
     let mut best = (1, f64::INFINITY);
     for layers in 1..=u32::try_from(layer.layers).unwrap_or(u32::MAX) {
         let of = Training {
@@ -56,14 +53,52 @@ fn bucketing(
         if !fitting.fits(&of)? {
             break;
         }
+        // More layers are gathered no faster.
+        if let (Some(gather), Some(sum)) = (gathers.last(), sums.first())
+            && layer.least(*gather, *sum) >= best.1
+        {
+            break;
+        }
+        let bytes = |of_layer: u64| u64::from(layers) * of_layer;
+        gathers.push(alone.seconds(Collective::AllGather, bytes(layer.gathered))?);
+        sums.push(alone.seconds(Collective::ReduceScatter, bytes(layer.reduced))?);
+        // Buckets have as many layers, or fewer.
+        let of = |times: &[f64], layers: u64| times[layers as usize - 1];
         let time = layer.pass(
-            layers,
-            expected(Collective::AllGather),
-            expected(Collective::ReduceScatter),
+            (layers, training.prefetch),
+            |layers| of(&gathers, layers),
+            |layers| of(&sums, layers),
         );
         if time < best.1 {
             best = (layers, time);
         }
     }
     Ok(best.0)
+}
+
+/// Exchanges of a communicator when nothing else goes on.
+struct Alone<'t> {
+    communicator: Communicator<'t>,
+    topology: &'t Topology,
+}
+
+impl Alone<'_> {
+    fn seconds(&mut self, collective: Collective, bytes: u64) -> Result<f64, ScenarioError> {
+        let planned = self
+            .communicator
+            .plan(collective, bytes, Forced::default())?;
+        let rate = |link| self.topology.rate(link);
+        let options = Options {
+            operations: 1,
+            ..Options::default()
+        };
+        let outcome = simulate_folded(&planned.plan, rate, options);
+        let outcome = outcome.map_err(|source| ScenarioError::Simulation {
+            collective: collective.name(),
+            bytes: planned.bytes,
+            source,
+            faults: Vec::new(),
+        })?;
+        Ok(outcome.end().seconds())
+    }
 }

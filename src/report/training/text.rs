@@ -92,7 +92,7 @@ pub(crate) fn alone(summary: &Summary, variant: &Variant, out: &mut Out) {
             if let Some(layers) = result.bucketing {
                 let plural = if layers == 1 { "" } else { "s" };
                 out.plain(&format!(
-                    "  bucketing: {layers} layer{plural} gathered at once, the fastest by NCCL's own estimate"
+                    "  bucketing: {layers} layer{plural} gathered at once, the fastest by an estimate"
                 ));
             }
             if let Some(chosen) = &result.prefetch {

@@ -2,8 +2,8 @@
 //! says are fastest.
 //!
 //! PyTorch's compiler merges all-gathers and reduce-scatters of FSDP by an estimate of what each takes (SimpleFSDP,
-//! arXiv 2411.00284, with NCCL's own cost model in torch/_inductor/comm_analysis.py) as long as they hide behind
-//! kernels and memory has room. Here all buckets have as many layers: [`LayerTimes::pass`] estimates a micro-batch.
+//! arXiv 2411.00284) as long as they hide behind kernels and memory has room. Here all buckets have as many layers but
+//! the last, and [`LayerTimes::pass`] replays a micro-batch's layers as two streams.
 
 use super::communicators::shard_ranks;
 use super::costs::{StageCosts, layer_weights};
@@ -14,6 +14,7 @@ use crate::model::Recompute;
 use fabricsim_topology::{DeviceId, Topology};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 
 /// How many layers are gathered at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +59,8 @@ pub struct LayerTimes {
     pub reduced: u64,
     /// Layers of a stage.
     pub layers: u64,
+    /// Weights are gathered for the backward pass, too.
+    pub gathers_again: bool,
 }
 
 impl LayerTimes {
@@ -90,26 +93,63 @@ impl LayerTimes {
             gathered: weights * 2,
             reduced: weights * u64::from(training.gradient_bytes()),
             layers: layers().count() as u64,
+            gathers_again: matches!(&training.spec.data_parallel,
+                DataParallelSpec::Fsdp(fsdp) if fsdp.reshard),
         })
     }
 
-    /// Seconds of a micro-batch with buckets of so many layers, where gathering and summing up so many bytes
-    /// takes what `gather` and `reduce` say: while the kernels of a bucket run the next one is gathered, and in the
-    /// backward pass the one before is summed up. The first gather of a pass and the last sum are waited for.
+    /// Seconds of a micro-batch with buckets of so many layers, of which so many are gathered ahead, where gathering
+    /// and summing up so many layers takes what `gather` and `reduce` say. Kernels and exchanges are a stream each, as
+    /// in `shards.rs`: a bucket is gathered when the kernels before the bucket `ahead` of it are over, and in the
+    /// backward pass summed up after its own. Left out is what does not depend on buckets: embedding, head and their
+    /// exchanges.
     pub fn pass(
         &self,
-        bucket: u32,
+        (bucket, ahead): (u32, u32),
         gather: impl Fn(u64) -> f64,
         reduce: impl Fn(u64) -> f64,
     ) -> f64 {
+        let buckets = self.buckets(bucket);
+        let (mut kernels, mut exchanges) = (0.0_f64, 0.0_f64);
+        for backward in [false, true] {
+            let layer = if backward {
+                self.backward
+            } else {
+                self.forward
+            };
+            let gathers = !backward || self.gathers_again;
+            let mut to_gather = buckets.iter().filter(|_| gathers);
+            let mut came = VecDeque::new();
+            for &layers in &buckets {
+                while came.len() <= ahead as usize
+                    && let Some(&next) = to_gather.next()
+                {
+                    exchanges = exchanges.max(kernels) + gather(next);
+                    came.push_back(exchanges);
+                }
+                let there = came.pop_front().unwrap_or(kernels);
+                kernels = kernels.max(there) + layers as f64 * layer;
+                if backward {
+                    exchanges = exchanges.max(kernels) + reduce(layers);
+                }
+            }
+        }
+        kernels.max(exchanges)
+    }
+
+    /// What [`Self::pass`] is at least with buckets whose gather takes that long and whose sum takes as long as a
+    /// layer's: nothing hides the first gather of a pass and the last sum.
+    #[must_use]
+    pub fn least(&self, gather: f64, reduce: f64) -> f64 {
+        let passes = if self.gathers_again { 2.0 } else { 1.0 };
+        passes * gather + self.layers as f64 * (self.forward + self.backward) + reduce
+    }
+
+    /// Layers of each bucket, if so many are gathered at once: the last has what is left.
+    fn buckets(&self, bucket: u32) -> Vec<u64> {
         let each = u64::from(bucket.max(1));
-        let before = self.layers.div_ceil(each).saturating_sub(1);
-        let last = (self.layers - before * each) as f64;
-        let (before, full) = (before as f64, each as f64);
-        let (gather, reduce) = (gather(each * self.gathered), reduce(each * self.reduced));
-        let forward = gather + before * gather.max(full * self.forward) + last * self.forward;
-        let moved = (gather + reduce).max(full * self.backward);
-        forward + gather + before * moved + last * self.backward + reduce
+        let starts = (0..self.layers).step_by(bucket.max(1) as usize);
+        starts.map(|from| each.min(self.layers - from)).collect()
     }
 }
 
@@ -143,14 +183,32 @@ mod tests {
             gathered: 1,
             reduced: 1,
             layers: 10,
+            gathers_again: true,
         };
-        let takes = |bytes: u64| 0.5 + bytes as f64;
-        // One: 1.5 + 9 × 1.5 + 1, and 1.5 + 9 × 3 + 2 + 1.5.
-        assert!((layer.pass(1, takes, takes) - 48.0).abs() < 1e-9);
-        // Two: 2.5 + 4 × 2.5 + 2, and 2.5 + 4 × 5 + 4 + 2.5.
-        assert!((layer.pass(2, takes, takes) - 43.5).abs() < 1e-9);
-        // Three, the last one of a single layer: 3.5 + 3 × 3.5 + 1, and 3.5 + 3 × 7 + 2 + 3.5.
-        assert!((layer.pass(3, takes, takes) - 45.0).abs() < 1e-9);
+        let takes = |layers: u64| 0.5 + layers as f64;
+        let pass = |bucket, ahead| layer.pass((bucket, ahead), takes, takes);
+        // By hand, exchange by exchange. One: gathers end every 1.5 s, kernels at 16. Backward, sums and gathers in turn
+        // end every 1.5 s from 17.5 on, the last gather at 43.5, kernels at 45.5, and the last sum.
+        assert!((pass(1, 1) - 47.0).abs() < 1e-9);
+        // Two: gathers every 2.5, kernels at 14.5. Backward gathers end at 17, 19.5, 26, 31 and 36, sums at 23.5, 28.5,
+        // 33.5 and 38.5, kernels at 40.
+        assert!((pass(2, 1) - 42.5).abs() < 1e-9);
+        // Three, the last one of a single layer: gathers at 3.5, 7, 10.5 and 12, kernels at 14.5; backward at 18, 21.5,
+        // 31 and 36, sums at 27.5, 34.5 and 40.5, kernels at 39.
+        assert!((pass(3, 1) - 42.0).abs() < 1e-9);
+        // All at once, and with nothing ahead.
+        assert!((pass(10, 0) - (10.5 + 10.0 + 10.5 + 20.0 + 10.5)).abs() < 1e-9);
+        assert!(pass(3, 0) > pass(3, 1));
+        let stay = LayerTimes {
+            gathers_again: false,
+            ..layer
+        };
+        assert!((stay.pass((10, 0), takes, takes) - (10.5 + 10.0 + 20.0 + 10.5)).abs() < 1e-9);
+        for bucket in 1..=10 {
+            let (gather, reduce) = (takes(u64::from(bucket)), takes(1));
+            assert!(layer.least(gather, reduce) <= pass(bucket, 1));
+            assert!(stay.least(gather, reduce) <= stay.pass((bucket, 1), takes, takes));
+        }
     }
 
     #[test]

@@ -353,8 +353,8 @@ pub struct FsdpSpec {
     pub comment: Option<String>,
     /// So many layers' weights are gathered ahead of the layer that is worked on; `memory`: as many as fit.
     pub prefetch: Prefetch,
-    /// So many layers are gathered at once, and their gradients summed up at once; `auto`: as many as an
-    /// estimate says are fastest. `prefetch` counts such buckets.
+    /// So many layers are gathered at once, and their gradients summed up at once; `auto`: as many as are
+    /// fastest if kernels and exchanges take what they take alone. `prefetch` counts such buckets.
     #[serde(skip_serializing_if = "Bucketing::is_default")]
     pub bucketing: Bucketing,
     /// Weights are dropped after the forward pass and gathered again for the backward pass.
