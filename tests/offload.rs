@@ -425,6 +425,128 @@ fn copies_and_nics_share_pcie_but_not_c2c() {
     assert!(apart < 1.001, "{apart}");
 }
 
+/// A GPT without recomputation on one GPU of a machine: 4,096 tokens of a width, whose layers keep 32 bytes of each.
+fn with_activations(machine: &str, (layers, hidden): (u32, u32), offload: Value) -> Value {
+    job(
+        (machine, 1, Some(1)),
+        json!({
+            "model": gpt(layers, hidden), "micro_batch": 4, "global_batch": 4, "offload": offload
+        }),
+    )
+}
+
+/// Seconds in which kernels run.
+fn kernels(result: &StepResult) -> f64 {
+    let parts = result.causes.iter();
+    let names = ["forward kernels", "backward kernels", "optimiser"];
+    let parts = parts.filter(|part| names.contains(&part.cause.as_str()));
+    parts.map(|part| part.time.seconds()).sum()
+}
+
+/// Over PCIe 3 copies take longer than kernels: both ways their bytes over the link's rate. Over C2C kernels hide them.
+#[test]
+fn activations_take_bytes_over_rate_or_are_hidden() {
+    let away = json!({ "activations": "cpu" });
+    let slow = run(&with_activations("dgx-2", (10, 2048), away.clone())).unwrap();
+    let bytes = 9.0 * 32.0 * 4096.0 * 2048.0;
+    let copies = ["to the host", "from the host"].map(|name| {
+        let moved = way(&slow, name);
+        assert_eq!(moved.bytes.get() as f64, bytes);
+        assert_eq!(moved.copies, 9);
+        close(moved.time_s, bytes / (12.8e9 * 0.92), 0.02);
+        moved.time_s
+    });
+    let copies: f64 = copies.iter().sum();
+    assert_eq!(offload(&slow).updated, 0);
+    let plain = run(&with_activations("dgx-2", (10, 2048), json!(null))).unwrap();
+    // Nothing hides the first layer forward, and the last, the head and the optimizer.
+    assert!(slow.step_s > copies && slow.step_s < copies + 0.6 * plain.step_s);
+    let apart = json!({ "activations": "cpu", "overlap": false });
+    let apart = run(&with_activations("dgx-2", (10, 2048), apart)).unwrap();
+    close(apart.step_s, kernels(&apart) + copies, 1e-3);
+    assert!(slow.step_s < apart.step_s);
+    let fast = run(&with_activations("gh200-quad", (8, 8192), away)).unwrap();
+    let plain = run(&with_activations("gh200-quad", (8, 8192), json!(null))).unwrap();
+    close(fast.step_s, plain.step_s, 2e-3);
+    close(
+        way(&fast, "to the host").time_s,
+        7.0 * 32.0 * 4096.0 * 8192.0 / (405e9 * 0.92),
+        0.02,
+    );
+}
+
+/// Of eight layers two are on the GPU at most; with four that leave the other four and one. What is computed again is
+/// not kept, and does not move.
+#[test]
+fn activations_that_leave_free_memory() {
+    let of = |more: Value| {
+        let mut scenario = with_activations("gh200-quad", (8, 4096), json!(null));
+        let training = scenario["job"]["training"].as_object_mut().unwrap();
+        training.extend(more.as_object().unwrap().clone());
+        run(&scenario)
+    };
+    let kept = |result: &StepResult| part(result, MemoryPart::Activations);
+    let on_host = |result: &StepResult| offload(result).host.activations.get();
+    let layer = 32 * 4096 * 4096;
+    let plain = of(json!({})).unwrap();
+    let all = of(json!({ "offload": { "activations": "cpu" } })).unwrap();
+    assert_eq!(kept(&plain) - kept(&all), 6 * layer);
+    assert_eq!(on_host(&all), 7 * layer);
+    let four = json!({ "activations": "cpu", "activation_layers": 4 });
+    let four = of(json!({ "offload": four })).unwrap();
+    assert_eq!(kept(&plain) - kept(&four), 3 * layer);
+    assert_eq!(on_host(&four), 4 * layer);
+    let again = json!({ "recompute": "full", "offload": { "activations": "cpu" } });
+    let again = of(again).unwrap();
+    assert_eq!(on_host(&again), 7 * layer / 16);
+    assert_eq!(way(&again, "to the host").bytes.get(), 7 * layer / 16);
+    for (offload, place, expected) in [
+        (
+            json!({ "activations": "nvme" }),
+            "activations",
+            "`none` or `cpu`",
+        ),
+        (
+            json!({ "activation_layers": 4 }),
+            "activation_layers",
+            "`\"activations\": \"cpu\"` beside it",
+        ),
+        (
+            json!({ "activations": "cpu", "activation_layers": 8 }),
+            "activation_layers",
+            "1 to 7",
+        ),
+        (
+            json!({ "activations": "cpu", "host_memory": "1GB" }),
+            "offload",
+            "fewer `activation_layers`",
+        ),
+    ] {
+        let said = of(json!({ "offload": offload })).unwrap_err();
+        assert!(said.contains(place) && said.contains(expected), "{said}");
+    }
+}
+
+/// Stages of a pipeline copy what each micro-batch in flight keeps; both GPUs' hosts hold it.
+#[test]
+fn activations_of_a_pipeline_leave_with_each_micro_batch() {
+    let of = |offload: Value| {
+        let training = json!({
+            "model": gpt(8, 4096), "micro_batch": 1, "global_batch": 4, "parallel": { "pp": 2 },
+            "offload": offload
+        });
+        run(&job(("dgx-h100", 1, Some(2)), training)).unwrap()
+    };
+    let result = of(json!({ "activations": "cpu" }));
+    let layer = 32 * 1024 * 4096;
+    // Three of four layers of four micro-batches; on the first stage two of these are in flight, on the second one.
+    assert_eq!(way(&result, "to the host").bytes.get(), 3 * 4 * layer);
+    assert_eq!(offload(&result).host.activations.get(), (2 + 1) * 3 * layer);
+    let plain = of(json!(null));
+    let kept = |result: &StepResult| part(result, MemoryPart::Activations);
+    assert!(kept(&result) < kept(&plain) && result.step_s >= plain.step_s);
+}
+
 /// An update that comes a step late is hidden, as long as it is shorter than the step; else it is the step.
 #[test]
 fn a_delayed_update_is_hidden_or_is_the_step() {

@@ -28,7 +28,7 @@ pub(super) fn offload_use(
 ) -> Result<Option<OffloadUse>, ScenarioError> {
     let training = &variant.training;
     let machine = (&*variant.topology, variant.gpus.as_slice());
-    let (Some(spec), Some(host)) = (training.offload(), host_use(training, machine)?) else {
+    let (Some(spec), Some(host)) = (training.outside(), host_use(training, machine)?) else {
         return Ok(None);
     };
     let job = &lowered.job;
@@ -42,6 +42,7 @@ pub(super) fn offload_use(
     }
     let (_, moves, [update, sums]) = most.unwrap_or_default();
     let stages = 0..training.dims.pp;
+    let stages = stages.filter(|_| training.offload().is_some());
     let updated = stages.filter_map(|stage| training.updated(stage)).max();
     let gpus: f64 = job.actors.iter().map(|a| f64::from(a.alike)).sum();
     let exposed = outcome.last_step.iter().zip(&job.actors);
@@ -62,6 +63,7 @@ pub(super) fn offload_use(
             optimizer: Bytes::new(away.optimizer),
             gradients: Bytes::new(away.gradients),
             parameters: Bytes::new(away.parameters),
+            activations: Bytes::new(away.activations),
             buffers: Bytes::new(away.buffers),
             total: Bytes::new(away.host()),
             capacity: host.memory.map(Bytes::get),

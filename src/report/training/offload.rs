@@ -7,7 +7,7 @@ use fabricsim_units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// States that are not in the GPUs' memory.
+/// States and activations that are not in the GPUs' memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OffloadUse {
     /// What moves in a step, of the GPU that moves most.
@@ -106,6 +106,10 @@ pub struct HostMemory {
     #[serde(with = "bytes")]
     #[schemars(with = "u64")]
     pub parameters: Bytes,
+    /// Activations, bytes.
+    #[serde(default, skip_serializing_if = "is_zero", with = "bytes")]
+    #[schemars(with = "u64")]
+    pub activations: Bytes,
     /// Buffers, bytes.
     #[serde(with = "bytes")]
     #[schemars(with = "u64")]
@@ -125,6 +129,10 @@ pub struct HostMemory {
     pub superchip: Option<u64>,
 }
 
+fn is_zero(bytes: &Bytes) -> bool {
+    *bytes == Bytes::ZERO
+}
+
 impl OffloadUse {
     /// In one sentence.
     #[must_use]
@@ -133,8 +141,12 @@ impl OffloadUse {
             true => "; updates come a step late, which changes what is computed",
             false => "",
         };
+        let optimizer = match self.updated > 0 {
+            true => " and the CPU's optimizer",
+            false => "",
+        };
         format!(
-            "Of the step {} are copies and the CPU's optimizer that no kernel hides{delayed}.",
+            "Of the step {} are copies{optimizer} that no kernel hides{delayed}.",
             seconds(self.exposed_s)
         )
     }

@@ -1,8 +1,8 @@
 //! What a training job keeps in the memory of one GPU, and whether it fits.
 
-use super::activations::{embedding_activations, layer_activations};
 use super::ends::StateWidths;
 use super::error::ModelError;
+use super::kept::Keeping;
 use super::kernel::{MicroBatch, Style};
 use super::layout::{Batch, Layout};
 use super::parameters::{LayerParameters, layer_parameters, parameters};
@@ -88,6 +88,8 @@ pub struct Offloaded {
     pub gradients: bool,
     /// Parameters: of them only those that are worked on are there.
     pub parameters: bool,
+    /// Activations of so many layers of each virtual stage, from its first on; its last layer keeps them.
+    pub activations: u64,
 }
 
 /// The part of what an allocator holds that is free, but for nothing that is asked for, 0 to 1.
@@ -115,6 +117,16 @@ impl MemoryPlan {
         }
     }
 
+    fn keeping(&self) -> Keeping<'_> {
+        Keeping {
+            layout: &self.layout,
+            batch: &self.batch,
+            style: &self.style,
+            schedule: self.schedule,
+            away: self.offloaded.activations,
+        }
+    }
+
     /// Over how many GPUs what data-parallel GPUs share is divided: of all but routed experts, and
     /// of these, of which expert-parallel GPUs, the nearest of them, have different ones.
     pub(super) fn shards(&self) -> (u64, u64) {
@@ -138,7 +150,7 @@ pub struct MemoryBreakdown {
     pub optimiser: Bytes,
     /// Gradients, or what was left out of them, of the step before.
     pub carried: Bytes,
-    /// Activations of layers and embedding, of all micro-batches in flight.
+    /// Activations of layers and embedding, of all micro-batches in flight, but for those that wait elsewhere.
     pub activations: Bytes,
     /// What comes and goes, by as much as it is more than the activations beside it.
     pub transient: Bytes,
@@ -311,32 +323,6 @@ fn dense_on_gpu(model: &ModelSpec, parts: &LayerParameters, tp: u32) -> u64 {
     attention + mlp + parts.shared_experts.div_ceil(tp) + parts.router + parts.norms
 }
 
-/// How many forward passes through one group of layers a stage keeps at most, over all its groups.
-///
-/// - GPipe: all micro-batches, of each group.
-/// - One forward, one backward: min(m, p - stage) (formulas.md, section 6).
-/// - Interleaved: Megatron-LM's warm-up and the one in work, `2 (p - stage - 1) + (v - 1) p + 1`;
-///   on the first stage that is as much as `1 + (p - 1) / pv` times all layers of the model
-///   (Korthikanti et al., arXiv 2205.05198, appendix C).
-#[must_use]
-pub fn groups_in_flight(
-    layout: &Layout,
-    schedule: Schedule,
-    micro_batches: u64,
-    stage: u32,
-) -> u64 {
-    let (p, v) = (u64::from(layout.pp), u64::from(layout.virtual_stages));
-    let behind = p.saturating_sub(1 + u64::from(stage));
-    let all = micro_batches.saturating_mul(v);
-    match schedule {
-        Schedule::Gpipe => all,
-        _ if v == 1 => all.min(behind + 1),
-        Schedule::OneForwardOneBackward | Schedule::Interleaved => {
-            all.min(2 * behind + (v - 1) * p + 1)
-        }
-    }
-}
-
 /// The memory of the GPUs of a stage.
 ///
 /// # Errors
@@ -361,7 +347,7 @@ pub fn stage_memory(
     };
     let divided_gradients = plan.zero >= Zero::Gradients && !plan.whole_gradients;
     let updated = state(1, plan.zero >= Zero::Optimiser).get();
-    let activations = stage_activations(model, plan, stage);
+    let activations = plan.keeping().of_stage(model, stage).here;
     let Transients { passes, optimiser } = transients(model, plan, (stage, &held, updated));
     // The optimizer works when all activations are gone, and means are taken after it.
     let ending = optimiser.max(state(plan.averaged, false).get());
@@ -409,30 +395,4 @@ pub fn peak_memory(
         }
     }
     Ok(peak)
-}
-
-/// Activations of all micro-batches in flight, which are spread evenly over the stage's groups of
-/// layers; what does not divide goes to the first ones.
-fn stage_activations(model: &ModelSpec, plan: &MemoryPlan, stage: u32) -> u64 {
-    let (layout, batch) = (&plan.layout, plan.micro_batch());
-    let sharding = layout.sharding();
-    let count = layout.micro_batches(&plan.batch);
-    let in_flight = groups_in_flight(layout, plan.schedule, count, stage);
-    let v = u64::from(layout.virtual_stages);
-    let mut sum: u64 = 0;
-    for chunk in 0..layout.virtual_stages {
-        let times = in_flight / v + u64::from(u64::from(chunk) < in_flight % v);
-        let mut group: u64 = plan
-            .style
-            .recompute
-            .keeping(layout.layers_of(model, stage, chunk))
-            .map(|layer| layer_activations(model, layer, batch, &sharding, &plan.style))
-            .fold(0, u64::saturating_add);
-        if stage == 0 && chunk == 0 {
-            let kept = embedding_activations(model, batch, &sharding, &plan.style);
-            group = group.saturating_add(kept);
-        }
-        sum = sum.saturating_add(group.saturating_mul(times));
-    }
-    sum
 }

@@ -4,6 +4,7 @@ use super::activations::{kv_cache_per_token, layer_activations};
 use super::checkpoint::saved_state;
 use super::ends::StateWidths;
 use super::flops::Recompute;
+use super::kept::groups_in_flight;
 use super::kernel::{AttentionKernel, MicroBatch, Sharding, Style};
 use super::layout::{Batch, Layout};
 use super::memory::*;

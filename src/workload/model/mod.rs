@@ -17,6 +17,7 @@ pub mod ends;
 pub mod error;
 mod experts;
 pub mod flops;
+pub mod kept;
 pub mod kernel;
 #[cfg(test)]
 mod kernel_tests;
@@ -43,14 +44,15 @@ pub use ends::{
 };
 pub use error::{ModelError, ModelFault};
 pub use flops::ScoreCount;
+pub use kept::{Keeping, Kept, KeptLayer, groups_in_flight};
 pub use kernel::{
     AttentionKernel, GemmShape, Kernel, KernelKind, LayerKernels, MicroBatch, Part, Sharding, Style,
 };
 pub use layer::layer_kernels;
 pub use layout::{Batch, Layout};
 pub use memory::{
-    Fit, Fragmentation, MemoryBreakdown, MemoryPlan, StageParameters, Zero, groups_in_flight,
-    peak_memory, stage_memory, stage_parameters,
+    Fit, Fragmentation, MemoryBreakdown, MemoryPlan, StageParameters, Zero, peak_memory,
+    stage_memory, stage_parameters,
 };
 pub use parameters::{LayerParameters, Parameters, layer_parameters, parameters};
 pub use presets::Preset;

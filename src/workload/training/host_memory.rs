@@ -36,7 +36,7 @@ pub fn host_use(
     let faulty = |fault| TrainingError::Faults(vec![fault]);
     let places = RankMap::new(&training.dims, &order(training)?)?;
     let ways = Ways::new(training, (topology, gpus), (0, &[]), &places).map_err(faulty)?;
-    let (Some(ways), Some(offload)) = (ways, training.offload()) else {
+    let (Some(ways), Some(offload)) = (ways, training.outside()) else {
         return Ok(None);
     };
     let mut fullest: Option<HostUse> = None;
@@ -80,7 +80,7 @@ pub fn host_use(
 
 /// What does not fit, and what would.
 fn fits(used: &HostUse, training: &Training) -> Result<(), TrainingFault> {
-    let Some(offload) = training.offload() else {
+    let Some(offload) = training.outside() else {
         return Ok(());
     };
     let gigabytes = |bytes: u64| format!("{:.0} GB", bytes as f64 / 1e9);
@@ -89,13 +89,18 @@ fn fits(used: &HostUse, training: &Training) -> Result<(), TrainingFault> {
         && used.away.host() > memory.get()
     {
         let mut ways = Vec::new();
-        if !offload.uses_drives() {
+        if used.away.activations > 0 {
+            ways.push("fewer `activation_layers`, or `recompute`");
+        }
+        if offload.optimizer == OffloadDevice::Cpu {
             ways.push("`\"optimizer\": \"nvme\"` on a machine with drives");
         }
         if offload.parameters == OffloadDevice::Cpu {
             ways.push("`\"parameters\": \"none\"`");
         }
-        ways.push("more nodes, over which `zero` or `fsdp` divides states");
+        if offload.optimizer.is_away() {
+            ways.push("more nodes, over which `zero` or `fsdp` divides states");
+        }
         ways.push("a smaller model");
         return Err(TrainingFault {
             path: "offload".into(),

@@ -1,5 +1,6 @@
 //! Training steps.
 
+mod activations;
 pub mod bound;
 pub mod bucketing;
 pub mod buckets;

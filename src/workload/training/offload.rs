@@ -1,4 +1,4 @@
-//! States in the host's memory or on drives: optimizer, gradients, parameters (ZeRO-Offload, arXiv 2101.06840;
+//! What is in the host's memory or on drives: optimizer, gradients, parameters (ZeRO-Offload, arXiv 2101.06840;
 //! ZeRO-Infinity, arXiv 2104.07857; PyTorch FSDP's CPUOffload). What may be where, and what that takes of which
 //! memory.
 
@@ -27,6 +27,14 @@ pub struct OffloadSpec {
     /// Parameters (DeepSpeed's `offload_param`; with `fsdp` alone, which is ZeRO-3). They come back for each
     /// pass through their layer.
     pub parameters: OffloadDevice,
+    /// Activations: what layers keep for their backward pass goes to the host's memory and comes back (`none` or
+    /// `cpu`; PyTorch's `save_on_cpu`, Megatron-LM's and NeMo's `cpu_offloading_num_layers`). The last layer of a stage
+    /// keeps its own.
+    #[serde(skip_serializing_if = "OffloadDevice::is_none")]
+    pub activations: OffloadDevice,
+    /// Of so many layers of each virtual stage, from its first on; of all but its last if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation_layers: Option<u32>,
     /// Gradients leave beside the backward pass, and new parameters come beside the update of the next ones.
     pub overlap: bool,
     /// Copies are from and to memory that is pinned. Others are slower, and overlap with nothing.
@@ -53,6 +61,8 @@ impl Default for OffloadSpec {
             optimizer: OffloadDevice::None,
             gradients: None,
             parameters: OffloadDevice::None,
+            activations: OffloadDevice::None,
+            activation_layers: None,
             overlap: true,
             pin_memory: true,
             delayed_update: false,
@@ -86,6 +96,10 @@ impl OffloadDevice {
             OffloadDevice::Cpu => "cpu",
             OffloadDevice::Nvme => "nvme",
         }
+    }
+
+    fn is_none(&self) -> bool {
+        !self.is_away()
     }
 
     /// Whether it is not the GPU.
@@ -125,6 +139,8 @@ pub struct Away {
     pub gradients: u64,
     /// Parameters there.
     pub parameters: u64,
+    /// Activations there, when most micro-batches are in flight.
+    pub activations: u64,
     /// What buffers take beside.
     pub buffers: u64,
     /// All that is on drives.
@@ -135,7 +151,7 @@ impl Away {
     /// All that is in the host's memory.
     #[must_use]
     pub const fn host(&self) -> u64 {
-        self.optimizer + self.gradients + self.parameters + self.buffers
+        self.optimizer + self.gradients + self.parameters + self.activations + self.buffers
     }
 
     /// With another rank's.
@@ -143,6 +159,7 @@ impl Away {
         self.optimizer += other.optimizer;
         self.gradients += other.gradients;
         self.parameters += other.parameters;
+        self.activations += other.activations;
         self.buffers += other.buffers;
         self.drives += other.drives;
     }
@@ -154,7 +171,7 @@ pub(super) const STATES: u64 = 12;
 const SUM: u64 = 4;
 
 impl Training {
-    /// What is offloaded, if anything is.
+    /// Which states are offloaded, if any are.
     #[must_use]
     pub fn offload(&self) -> Option<&OffloadSpec> {
         let spec = self.spec.offload.as_ref()?;
@@ -174,10 +191,15 @@ impl Training {
     /// What is not in the GPU's memory.
     #[must_use]
     pub fn offloaded(&self) -> Offloaded {
+        let activations = self.layers_away();
         let Some(spec) = self.offload() else {
-            return Offloaded::default();
+            return Offloaded {
+                activations,
+                ..Offloaded::default()
+            };
         };
         Offloaded {
+            activations,
             optimizer: spec.optimizer.is_away(),
             gradients: self.gradients_leave(),
             parameters: spec.parameters.is_away(),
@@ -200,12 +222,15 @@ impl Training {
     /// What a rank of a stage has outside of its GPU; over C2C nothing is staged in buffers.
     #[must_use]
     pub fn away(&self, stage: u32, staged: bool) -> Away {
+        let mut away = Away {
+            activations: self.kept(stage).away,
+            ..Away::default()
+        };
         let Some(spec) = self.offload() else {
-            return Away::default();
+            return away;
         };
         let figures = state_offload();
         let own = updated(self, stage, 0).unwrap_or(0);
-        let mut away = Away::default();
         // What is brought from drives at once, and what is on its way beside it.
         let depth = if spec.pipeline { 2 } else { 1 };
         let group = own.min(figures.sub_group.value).saturating_mul(depth);
@@ -259,9 +284,13 @@ pub(super) fn check(spec: &TrainingSpec) -> Vec<TrainingFault> {
     let quoted = |device: OffloadDevice| format!("`{}`", device.name());
     let (optimizer, parameters) = (offload.optimizer, offload.parameters);
     if spec.data_parallel == DataParallelSpec::SingleProcess {
+        let (field, device) = match optimizer.is_away() {
+            true => ("optimizer", optimizer),
+            false => ("activations", offload.activations),
+        };
         add(
-            "optimizer",
-            &quoted(optimizer),
+            field,
+            &quoted(device),
             "`ddp`, `zero` or `fsdp` as `data_parallel`",
         );
     }

@@ -24,7 +24,11 @@ impl StepWriter<'_, '_, '_> {
             forward.chain(backward.iter().skip(1)).copied()
         });
         self.begin_gathers(order.collect(), true);
-        for backward in &segments {
+        for (number, backward) in segments.iter().enumerate() {
+            if let Some(&first) = backward.last() {
+                let next = segments.get(number + 1).and_then(|next| next.last());
+                self.activations_come(first, next.copied(), deps);
+            }
             for &layer in backward.iter().rev() {
                 self.gather(layer, deps, true);
                 let cost = self.costs.layer(self.training, layer).clone();

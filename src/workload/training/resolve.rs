@@ -1,5 +1,6 @@
 //! A training job that has been checked against its model and the number of GPUs.
 
+use super::activations;
 use super::bucketing::Bucketing;
 use super::data_loader;
 use super::offload;
@@ -206,7 +207,7 @@ impl Training {
                 .map(|chunk| dims.layers_of(&model, stage, chunk))
                 .collect()
         };
-        let layers = (0..dims.pp).map(chunks).collect();
+        let layers: Vec<Vec<Range<u64>>> = (0..dims.pp).map(chunks).collect();
         let shard_group = match &spec.data_parallel {
             DataParallelSpec::Fsdp(fsdp) => fsdp.shard_group.unwrap_or(replicas),
             _ => replicas,
@@ -282,6 +283,9 @@ impl Training {
             });
         }
         faults.0.extend(offload::check(spec));
+        if let Some(offload) = &spec.offload {
+            faults.0.extend(activations::faults(offload, &layers));
+        }
         faults.0.extend(data_loader::check(spec));
         faults.end()?;
         Ok(Training {

@@ -1,5 +1,6 @@
 //! What one rank does in a training step.
 
+use super::activations::Travelling;
 use super::buckets::Filling;
 use super::costs::{BlockCost, LayerCost, StageCosts, end_weights, layer_weights};
 use super::gradients::Gradients;
@@ -37,6 +38,8 @@ pub(super) struct StepWriter<'t, 'w, 'c> {
     pub(super) batch: Option<Vec<TaskId>>,
     /// With delayed updates: after which the parameters of the step before are on the GPU.
     pub(super) delayed: Deps,
+    /// Activations that go to the host and come back.
+    pub(super) travelling: Travelling,
     /// The last kernels so far.
     pub(super) last: Option<TaskId>,
     pub(super) first_micro_batch: bool,
@@ -66,6 +69,7 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             host,
             batch: None,
             delayed: Deps::default(),
+            travelling: Travelling::default(),
             last: None,
             first_micro_batch: true,
             last_micro_batch: false,
@@ -183,9 +187,12 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             self.after_block(&mut deps);
         }
         self.begin_gathers(layers.clone().collect(), false);
+        self.begin_activations(chunk);
         for layer in layers {
             self.gather(layer, &mut deps, false);
+            self.room_for_activations(&mut deps);
             self.layer_forward(layer, &mut deps);
+            self.activations_leave(layer);
             self.may_synchronise(SyncPoint::Layer, false);
         }
         if self.is_last(chunk) {
@@ -225,12 +232,15 @@ impl<'t, 'w, 'c> StepWriter<'t, 'w, 'c> {
             .clone()
             .rev()
             .collect();
+        self.begin_activations(chunk);
         if t.spec.recompute == Recompute::Sqrt {
             self.segments_backward(&layers, &mut deps);
         } else {
             self.begin_gathers(layers.clone(), true);
-            for layer in layers {
+            for (number, &layer) in layers.iter().enumerate() {
                 self.gather(layer, &mut deps, true);
+                let next = layers.get(number + 1).copied();
+                self.activations_come(layer, next, &mut deps);
                 self.layer_backward(layer, &mut deps);
                 self.may_synchronise(SyncPoint::Layer, true);
             }

@@ -71,7 +71,7 @@ impl<'t> Ways<'t> {
         (seed, dead): (u64, &[LinkId]),
         places: &RankMap,
     ) -> Result<Option<Self>, TrainingFault> {
-        let (offload, loader) = (training.offload(), training.spec.data_loader.as_ref());
+        let (offload, loader) = (training.outside(), training.spec.data_loader.as_ref());
         if offload.is_none() && loader.is_none() {
             return Ok(None);
         }
