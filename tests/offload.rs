@@ -547,6 +547,50 @@ fn activations_of_a_pipeline_leave_with_each_micro_batch() {
     assert!(kept(&result) < kept(&plain) && result.step_s >= plain.step_s);
 }
 
+/// SuperOffload's 25 billion parameters on one GH200: updates that do not wait for the norm go on beside the backward
+/// pass, all of them if that is long; and each Adam has its own rate.
+#[test]
+fn the_cpu_updates_as_gradients_come() {
+    let of = |micro_batch: u32, more: Value| {
+        let mut offload = json!({ "optimizer": "cpu", "host_memory": "480GB" });
+        let fields = offload.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        let training = json!({
+            "model": gpt(78, 5120), "micro_batch": micro_batch, "global_batch": micro_batch,
+            "recompute": "full", "data_parallel": { "zero": { "stage": 2 } }, "offload": offload
+        });
+        run(&job(("gh200-quad", 1, Some(1)), training))
+    };
+    let early = json!({ "speculative_update": true });
+    let (late, long) = (of(16, json!({})).unwrap(), of(16, early.clone()).unwrap());
+    let cpu = offload(&late).cpu_s;
+    close(offload(&long).cpu_s, cpu, 1e-6);
+    for name in ["to the host", "from the host"] {
+        assert_eq!(way(&long, name).bytes, way(&late, name).bytes);
+    }
+    close(late.step_s - long.step_s, cpu, 0.03);
+    assert!(offload(&long).exposed_s < 0.02 * long.step_s);
+    // A short step is the CPU's, which begins behind the forward pass.
+    let short = of(1, early).unwrap();
+    assert!(short.step_s > cpu && short.step_s < of(1, json!({})).unwrap().step_s);
+    let grace = of(1, json!({ "cpu_adam": "grace" })).unwrap();
+    close(offload(&grace).cpu_s, cpu / 1.3, 1e-6);
+    let pytorch = of(1, json!({ "cpu_adam": "pytorch" })).unwrap();
+    close(offload(&pytorch).cpu_s, cpu * 3.0 / 1.3, 2e-3);
+    let said = of(
+        1,
+        json!({ "speculative_update": true, "delayed_update": true }),
+    )
+    .unwrap_err();
+    assert!(said.contains("offload.speculative_update"), "{said}");
+    let x86 = json!({ "optimizer": "cpu", "cpu_adam": "grace" });
+    let said = run(&on_a_v100(&gpt(10, 2048), 1, x86)).unwrap_err();
+    assert!(
+        said.contains("offload.cpu_adam") && said.contains("Arm's processors"),
+        "{said}"
+    );
+}
+
 /// An update that comes a step late is hidden, as long as it is shorter than the step; else it is the step.
 #[test]
 fn a_delayed_update_is_hidden_or_is_the_step() {

@@ -17,6 +17,10 @@ pub struct StateOffloadModel {
     pub adam_traffic: Sourced<Bytes>,
     /// The part of the memory's bandwidth that Adam on the CPU reaches, 0 to 1.
     pub adam_share: Sourced<f64>,
+    /// The rate of PyTorch's Adam on the CPU, as a multiple of DeepSpeed's.
+    pub pytorch_adam: Sourced<f64>,
+    /// The rate of SuperOffload's `GraceAdam`, as a multiple of DeepSpeed's.
+    pub grace_adam: Sourced<f64>,
     /// What a copy from or to memory that is not pinned has of the rate of one that is, 0 to 1.
     pub pageable_share: Sourced<f64>,
     /// Parameters that are updated before their copy to the GPU begins.
@@ -78,6 +82,10 @@ mod tests {
                 .iter()
                 .all(|f| 0.0 < f.value && f.value <= 1.0 && f.source.len() > 10)
         );
+        for adam in [&model.pytorch_adam, &model.grace_adam] {
+            let share = model.adam_share.value * adam.value;
+            assert!(0.0 < share && share < 1.0 && adam.source.len() > 10);
+        }
         assert!(model.adam_traffic.source.len() > 10 && model.buffer_factor.value >= 1.0);
         assert!(model.tile.value > 0 && model.tile.source.len() > 10);
         assert!(model.sub_group.value > 0 && model.sub_group.source.len() > 10);

@@ -29,6 +29,8 @@ pub(super) struct Gradients {
     pub(super) sent: Deps,
     /// Those of the step before, where the optimizer waits for these.
     pub(super) stale: Deps,
+    /// Parameters that the CPU has updated as their gradients came, and after what they are there.
+    pub(super) updated: (u64, Deps),
     /// Layers of the present pass whose weights are to be gathered, and those that have been
     /// asked for.
     pub(super) to_gather: VecDeque<u64>,
@@ -54,6 +56,7 @@ impl Gradients {
             held: Vec::new(),
             sent: Deps::default(),
             stale: Deps::default(),
+            updated: Default::default(),
             to_gather: VecDeque::new(),
             gathered: VecDeque::new(),
             to_sum: Vec::new(),

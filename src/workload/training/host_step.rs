@@ -10,7 +10,7 @@ use super::owned::{part, updated};
 use super::script::{COMPUTE, HOST, HOST_IN, HOST_OUT, STORAGE_IN, STORAGE_OUT};
 use super::spec::DataParallelSpec;
 use super::step::StepWriter;
-use fabricsim_plan::job::TaskId;
+use fabricsim_plan::job::{TaskId, TaskKind};
 use fabricsim_topology::offload::state_offload;
 use fabricsim_units::Time;
 use std::collections::VecDeque;
@@ -55,6 +55,30 @@ impl StepWriter<'_, '_, '_> {
                 .wait(COMPUTE, "gradients on the host", nothing, &[done]);
             self.last = Some(k);
         }
+        if self.last_micro_batch && t.offload().is_some_and(|o| o.speculative_update) {
+            self.update_early(count, done);
+        }
+    }
+
+    /// These parameters are updated at once, and come back: the layers that they are of are through with their
+    /// backward pass.
+    fn update_early(&mut self, count: u64, after: TaskId) {
+        self.of_kind(TaskKind::Optimiser, |me| {
+            let done = me.update(count, &Deps::one(after));
+            let came = me.new_parameters(count, &[done]);
+            me.gradients.updated.0 += count;
+            me.gradients.updated.1.add(came.or(Some(done)));
+        });
+    }
+
+    /// New parameters come to the GPU, if that has them.
+    fn new_parameters(&mut self, count: u64, after: &[TaskId]) -> Option<TaskId> {
+        let (host, offload) = (self.host?, self.training.offload()?);
+        if offload.parameters.is_away() {
+            return None;
+        }
+        let back = (host.into, count * u64::from(offload.parameter_bytes));
+        self.writer.transfer(HOST_IN, "new parameters", back, after)
     }
 
     /// Gradients to the host's memory, and to drives.
@@ -131,7 +155,12 @@ impl StepWriter<'_, '_, '_> {
         let buffers = if offload.pipeline { 2 } else { 1 };
         // Sub-groups whose buffers are in use.
         let mut in_use: VecDeque<TaskId> = VecDeque::new();
-        let mut new = Deps::default();
+        // What was updated early is valid when the norm is known.
+        let (early, mut new) = std::mem::take(&mut self.gradients.updated);
+        own = own.saturating_sub(early);
+        if early > 0 {
+            new.extend(deps);
+        }
         while own > 0 {
             let count = own.min(tile.max(1));
             own -= count;
@@ -168,12 +197,7 @@ impl StepWriter<'_, '_, '_> {
                     .transfer(STORAGE_OUT, name, to, after.as_slice());
                 new.add(stored);
             }
-            if !offload.parameters.is_away() {
-                let back = (host.into, count * u64::from(offload.parameter_bytes));
-                let name = "new parameters";
-                let came = self.writer.transfer(HOST_IN, name, back, after.as_slice());
-                new.add(came);
-            }
+            new.add(self.new_parameters(count, after.as_slice()));
         }
         self.writer.tag.step = step;
         let waits_for = match offload.delayed_update {

@@ -42,6 +42,14 @@ pub struct OffloadSpec {
     /// The next step goes on with the parameters of the step before while the CPU updates (ZeRO-Offload's
     /// one-step delayed parameter update). It changes what is computed.
     pub delayed_update: bool,
+    /// The CPU updates the parameters of each bucket as soon as its gradients are there, beside the backward pass, in
+    /// place of waiting for the norm of all gradients (SuperOffload's speculation and validation, arXiv 2509.21271).
+    /// What it takes to undo an update, where gradients turn out to be clipped or not finite, is not simulated.
+    #[serde(skip_serializing_if = "is_false")]
+    pub speculative_update: bool,
+    /// Whose Adam runs on the CPU.
+    #[serde(skip_serializing_if = "CpuAdam::is_default")]
+    pub cpu_adam: CpuAdam,
     /// Drives are read and written beside the update (DeepSpeed's `pipeline_read` and `pipeline_write`).
     pub pipeline: bool,
     /// Bytes of a parameter on its way: 2, or 4 where the host keeps FP32 alone, as PyTorch's CPUOffload does.
@@ -66,11 +74,48 @@ impl Default for OffloadSpec {
             overlap: true,
             pin_memory: true,
             delayed_update: false,
+            speculative_update: false,
+            cpu_adam: CpuAdam::default(),
             pipeline: false,
             parameter_bytes: 2,
             devices: None,
             host_memory: None,
         }
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Whose Adam runs on the CPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CpuAdam {
+    /// DeepSpeed's CPU-Adam.
+    #[default]
+    Deepspeed,
+    /// PyTorch's own.
+    Pytorch,
+    /// SuperOffload's `GraceAdam`, for Arm's processors.
+    Grace,
+}
+
+impl CpuAdam {
+    fn is_default(&self) -> bool {
+        *self == CpuAdam::default()
+    }
+
+    /// The part of the memory's bandwidth that it reaches.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        let figures = state_offload();
+        let of_deepspeed = match self {
+            CpuAdam::Deepspeed => 1.0,
+            CpuAdam::Pytorch => figures.pytorch_adam.value,
+            CpuAdam::Grace => figures.grace_adam.value,
+        };
+        figures.adam_share.value * of_deepspeed
     }
 }
 
@@ -316,6 +361,26 @@ pub(super) fn check(spec: &TrainingSpec) -> Vec<TrainingFault> {
             "true, with parameters that are not on the GPU",
             "false, or `\"parameters\": \"none\"`",
         );
+    }
+    if offload.speculative_update {
+        let only = |device| device == OffloadDevice::Cpu;
+        let expected = "false, or `\"optimizer\": \"cpu\"` and gradients that go there";
+        if !only(optimizer) || !only(offload.gradients()) {
+            let found = format!(
+                "true, with the optimizer on {} and gradients on {}",
+                quoted(optimizer),
+                quoted(offload.gradients())
+            );
+            add("speculative_update", &found, expected);
+        }
+        if offload.delayed_update {
+            let found = "true, with `delayed_update`";
+            add("speculative_update", found, "one of both");
+        }
+    }
+    if offload.cpu_adam != CpuAdam::default() && !optimizer.is_away() {
+        let expected = "`\"optimizer\": \"cpu\"` or `\"nvme\"` beside it";
+        add("cpu_adam", "an optimizer on the GPU", expected);
     }
     if ![2, 4].contains(&offload.parameter_bytes) {
         add(

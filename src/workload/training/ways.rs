@@ -5,10 +5,11 @@
 //! the same places may be alike.
 
 use super::data_loader::DataLoaderSpec;
-use super::offload::{OffloadDevice, OffloadSpec};
+use super::offload::{CpuAdam, OffloadDevice, OffloadSpec};
 use super::resolve::{Training, TrainingFault};
 use crate::model::RankMap;
 use fabricsim_plan::job::{TransferRoute, TransferRouteId};
+use fabricsim_topology::hardware::CpuVendor;
 use fabricsim_topology::offload::state_offload;
 use fabricsim_topology::{
     DeviceId, DeviceKind, DeviceModel, Hop, LinkFamily, LinkId, NodeId, Route, RouteError, Router,
@@ -102,6 +103,21 @@ impl<'t> Ways<'t> {
         for (id, device) in topology.devices() {
             if device.kind == DeviceKind::Cpu {
                 hosts.entry(topology.node_of(id)).or_default().push(id);
+            }
+        }
+        if offload.is_some_and(|offload| offload.cpu_adam == CpuAdam::Grace) {
+            let used = ranks.keys().filter_map(|node| hosts.get(node)).flatten();
+            let mut models = used.map(|&id| topology.device_model(id));
+            let other = models.find_map(|model| match model {
+                DeviceModel::Cpu(cpu) if cpu.vendor != CpuVendor::Arm => Some(&cpu.title),
+                _ => None,
+            });
+            if let Some(title) = other {
+                return Err(TrainingFault {
+                    path: "offload.cpu_adam".into(),
+                    found: format!("`grace` on {title}"),
+                    expected: "`deepspeed` or `pytorch`, or a machine with Arm's processors".into(),
+                });
             }
         }
         let batches = match loader {
@@ -315,7 +331,10 @@ impl<'t> Ways<'t> {
             _ => 0.0,
         });
         let bandwidth: f64 = bandwidth.sum();
-        let share = state_offload().adam_share.value / sharing.max(1) as f64;
+        let adam = self
+            .offload
+            .map_or_else(CpuAdam::default, |spec| spec.cpu_adam);
+        let share = adam.share() / sharing.max(1) as f64;
         1e12 / (bandwidth * share).max(1.0)
     }
 }
