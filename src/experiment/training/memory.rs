@@ -7,7 +7,7 @@ use fabricsim_topology::{DeviceId, Router, Topology, processes};
 use fabricsim_units::Bytes;
 use fabricsim_workload::model::{Batch, Fragmentation, MemoryPlan, StateWidths, Zero, peak_memory};
 use fabricsim_workload::training::communicators::communicators_of;
-use fabricsim_workload::training::prefetch::Prefetch;
+use fabricsim_workload::training::prefetch::{Prefetch, Room};
 use fabricsim_workload::training::resolve::{Training, TrainingError};
 use fabricsim_workload::training::spec::{Backend, DataParallelSpec};
 use std::collections::BTreeSet;
@@ -124,7 +124,7 @@ impl Fitting {
 
 fn by_memory(training: &Training) -> bool {
     matches!(&training.spec.data_parallel, DataParallelSpec::Fsdp(fsdp)
-        if fsdp.prefetch == Prefetch::Memory)
+        if fsdp.prefetch == Prefetch::By(Room::Memory))
 }
 
 /// What memory chose, if it was to.

@@ -7,43 +7,28 @@
 
 use super::communicators::shard_ranks;
 use super::costs::{StageCosts, layer_weights};
+use super::layer_count::{Finder, LayerCount};
 use super::lower::gpu_of;
 use super::resolve::{Training, TrainingError};
 use super::spec::DataParallelSpec;
 use crate::model::Recompute;
 use fabricsim_topology::{DeviceId, Topology};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// How many layers are gathered at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a number of layers, or \"auto\"")]
-pub enum Bucketing {
-    /// So many.
-    Layers(u32),
-    /// As an estimate says.
-    By(Estimate),
-}
+pub type Bucketing = LayerCount<Estimate>;
 
 /// Who decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Estimate {
     /// The fastest by an estimate, of those that fit the GPU's memory.
     Auto,
 }
 
-impl Default for Bucketing {
-    fn default() -> Self {
-        Bucketing::Layers(1)
-    }
-}
-
-impl Bucketing {
-    pub(super) fn is_default(&self) -> bool {
-        *self == Bucketing::default()
-    }
+impl Finder for Estimate {
+    const WORDS: &'static [(&'static str, Self)] = &[("auto", Estimate::Auto)];
+    const NAME: &'static str = "Bucketing";
+    const ABOUT: &'static str = "So many layers, or as many as an estimate says are fastest.";
 }
 
 /// What a layer takes, in seconds, and what FSDP moves of it.
@@ -209,17 +194,5 @@ mod tests {
             assert!(layer.least(gather, reduce) <= pass(bucket, 1));
             assert!(stay.least(gather, reduce) <= stay.pass((bucket, 1), takes, takes));
         }
-    }
-
-    #[test]
-    fn a_number_or_a_word() {
-        let read = |text| serde_json::from_str::<Bucketing>(text).map_err(|e| e.to_string());
-        assert_eq!(read("4"), Ok(Bucketing::Layers(4)));
-        assert_eq!(read("\"auto\""), Ok(Bucketing::By(Estimate::Auto)));
-        assert!(
-            read("\"all\"").unwrap_err().contains("a number of layers"),
-            "{:?}",
-            read("\"all\"")
-        );
     }
 }

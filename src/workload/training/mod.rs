@@ -18,6 +18,7 @@ mod gradients;
 pub mod host;
 pub mod host_memory;
 mod host_step;
+pub mod layer_count;
 mod layers;
 pub mod lower;
 pub mod offload;
