@@ -312,3 +312,75 @@ fn published_steps_that_memory_does_not_hold_are_refused() {
     ];
     too_large(&args, &["kernels and messages"]);
 }
+
+#[test]
+fn a_bare_word_for_an_object_is_told_what_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = |topology: Value, model: Value| {
+        let scenario = json!({
+            "name": "a", "title": "A", "topology": topology,
+            "job": {"training": {
+                "model": model, "micro_batch": 1, "global_batch": 8, "data_parallel": {"ddp": {}}
+            }}
+        });
+        write(folder.path(), "a.json", &scenario)
+    };
+    let said = |topology: Value, model: Value, says: &[&str]| {
+        let path = scenario(topology, model);
+        ends(&["run", path.to_str().unwrap(), "-q"], 2, says);
+    };
+    let (machine, model) = (json!({"name": "dgx-h100"}), json!({"preset": "llama3-8b"}));
+    said(
+        json!("dgx-h100"),
+        model.clone(),
+        &[
+            "at topology",
+            r#"found:    "dgx-h100" by itself"#,
+            r#"{"name": "dgx-h100"} or {"path": "dgx-h100"}"#,
+        ],
+    );
+    said(
+        machine.clone(),
+        json!("llama3-8b"),
+        &[
+            "at job.training.model",
+            r#"found:    "llama3-8b" by itself"#,
+            r#"expected: an object: {"preset": "llama3-8b"}"#,
+        ],
+    );
+    said(
+        machine.clone(),
+        json!("preset"),
+        &["at job.training.model", r#"{"preset": "…"}"#],
+    );
+    // Written so, a wrong name is told the nearest one.
+    said(
+        json!({"name": "dgx-h10"}),
+        model.clone(),
+        &["topology", "`dgx-h100`"],
+    );
+    said(
+        machine.clone(),
+        json!({"preset": "llama3-8"}),
+        &["job.training.model", "`llama3-8b`"],
+    );
+    // By --set, too, and in the model of a serving job.
+    let path = scenario(machine, model);
+    let path = path.to_str().unwrap();
+    ends(
+        &["run", path, "-q", "--set", "topology=dgx-h100"],
+        2,
+        &["at topology", r#"{"name": "dgx-h100"}"#],
+    );
+    ends(
+        &[
+            "run",
+            "serve-deepseek-v3",
+            "-q",
+            "--set",
+            "job.serving.model=llama3-8b",
+        ],
+        2,
+        &["at job.serving.model", r#"{"preset": "llama3-8b"}"#],
+    );
+}

@@ -6,6 +6,7 @@
 
 pub mod architecture;
 mod attach;
+mod bare_word;
 pub mod bill;
 #[cfg(test)]
 mod bill_tests;

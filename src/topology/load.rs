@@ -1,5 +1,6 @@
 //! Reading topologies: from text, from a file, or by the name of a shipped one.
 
+use super::bare_word;
 use super::catalogue;
 use super::error::{TopologyError, nearest};
 use super::expand::{Overrides, expand};
@@ -137,24 +138,34 @@ pub fn load(name_or_path: &str, overrides: &Overrides) -> Result<Topology, Topol
 /// # Errors
 /// [`TopologyError::Json`] at the first place that does not fit.
 pub fn from_json<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T, TopologyError> {
+    read_strictly(text).map_err(|(path, error)| json_error::<T>(text, origin, path, &error))
+}
+
+/// As [`from_json`]; an error comes with its place, which is empty at the root.
+pub(super) fn read_strictly<T: DeserializeOwned>(
+    text: &str,
+) -> Result<T, (String, serde_json::Error)> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(Strict(&mut reader)).map_err(|error| {
         let path = error.path().to_string();
         // Parts of the path that are not known yet at the fault are question marks.
         let path = path.trim_end_matches(['.', '?']).to_owned();
-        json_error(origin, path, error.inner())
+        (path, error.into_inner())
     })?;
-    reader
-        .end()
-        .map_err(|error| json_error(origin, String::new(), &error))?;
+    reader.end().map_err(|error| (String::new(), error))?;
     Ok(value)
 }
 
-fn json_error(origin: &str, path: String, error: &serde_json::Error) -> TopologyError {
-    let text = error.to_string();
+fn json_error<T: DeserializeOwned>(
+    text: &str,
+    origin: &str,
+    path: String,
+    error: &serde_json::Error,
+) -> TopologyError {
+    let said = error.to_string();
     // The position is a field of its own; serde_json repeats it at the end of its text.
     let position = format!(" at line {} column {}", error.line(), error.column());
-    let message = text.strip_suffix(&position).unwrap_or(&text).to_owned();
+    let message = said.strip_suffix(&position).unwrap_or(&said).to_owned();
     // For unknown fields and variants serde quotes first what it found, then what it knows.
     let nearest = message
         .starts_with("unknown ")
@@ -164,12 +175,17 @@ fn json_error(origin: &str, path: String, error: &serde_json::Error) -> Topology
             nearest(found, quoted)
         })
         .flatten();
+    let place = (error.line(), error.column());
+    let alone = match &nearest {
+        Some(_) => None,
+        None => bare_word::message::<T>(text, &path, place, &message),
+    };
     TopologyError::Json {
         origin: origin.to_owned(),
         line: error.line(),
         column: error.column(),
         path,
-        message,
+        message: alone.unwrap_or(message),
         nearest,
     }
 }
