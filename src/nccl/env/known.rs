@@ -115,10 +115,11 @@ const WITHOUT_EFFECT: [(&[&str], &str); 8] = [
 ];
 
 /// Variables that [`super::Env`] acts on, to find what a misspelt one may have meant.
-const WITH_EFFECT: [&str; 69] = [
+const WITH_EFFECT: [&str; 70] = [
     "NVSHMEM_IB_ENABLE_IBGDA",
     "NCCL_IGNORE_CPU_AFFINITY",
     "NCCL_NET",
+    "NCCL_PLUGIN_P2P",
     "NCCL_IB_DISABLE",
     "NCCL_SOCKET_IFNAME",
     "NCCL_SOCKET_NTHREADS",

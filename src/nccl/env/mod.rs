@@ -383,6 +383,7 @@ impl Env {
             "NCCL_MNNVL_ENABLE" => self.mnnvl = value.number(0u8, 2)? != 0,
             "NCCL_IB_HCA" => self.nics = Some(NicFilter::parse(value)?),
             "NCCL_NET" => self.choose_net(value.text),
+            "NCCL_PLUGIN_P2P" => self.choose_plugin(value.text),
             "NCCL_IGNORE_CPU_AFFINITY" => self.ignore_affinity = value.switch()?,
             "NVSHMEM_IB_ENABLE_IBGDA" => self.gpu_posts = value.switch()?,
             "NCCL_IB_DISABLE" => {

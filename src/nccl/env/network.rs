@@ -147,6 +147,18 @@ impl SocketEnv {
     }
 }
 
+/// What HPC-X's plugin calls its networks over UCX, from memory of github.com/Mellanox/nccl-rdma-sharp-plugins.
+const UCX: [&str; 2] = ["UCX", "UCX-RMA"];
+
+/// What a choice of UCX changes here, and what not.
+fn over_ucx(variable: &str, choice: &str) -> String {
+    format!(
+        "{variable}={choice} takes HPC-X's plugin, which carries NCCL over UCX: simulated are the same transfers, in the \
+         same chunks over the same interfaces and links, by NCCL's own verbs; not simulated are UCX's choice of \
+         transports, its rendezvous and its latency (docs/host.md)"
+    )
+}
+
 impl Env {
     /// Where NCCL's threads run.
     #[must_use]
@@ -161,10 +173,23 @@ impl Env {
     pub(super) fn choose_net(&mut self, name: &str) {
         if name.eq_ignore_ascii_case("Socket") {
             self.net = Net::Sockets;
+        } else if UCX.iter().any(|ucx| name.eq_ignore_ascii_case(ucx)) {
+            self.warnings.push(over_ucx("NCCL_NET", name));
         } else if !name.eq_ignore_ascii_case("IB") {
             self.warnings.push(format!(
                 "NCCL_NET={name} has no effect: interfaces are driven as their models say; of others \
                  only Socket is modelled"
+            ));
+        }
+    }
+
+    /// `NCCL_PLUGIN_P2P`, by which HPC-X's plugin is told what to send with: `ib`, or a way of UCX.
+    pub(super) fn choose_plugin(&mut self, name: &str) {
+        if name.to_ascii_lowercase().starts_with("ucx") {
+            self.warnings.push(over_ucx("NCCL_PLUGIN_P2P", name));
+        } else if !name.eq_ignore_ascii_case("ib") {
+            self.warnings.push(format!(
+                "NCCL_PLUGIN_P2P={name} has no effect: HPC-X's plugin knows ib, ucx and ucx_rma"
             ));
         }
     }

@@ -63,6 +63,28 @@ fn what_has_no_effect_is_never_silent() {
 }
 
 #[test]
+fn of_ucx_it_is_said_what_is_simulated() {
+    for (name, value) in [
+        ("NCCL_NET", "UCX"),
+        ("NCCL_PLUGIN_P2P", "ucx"),
+        ("NCCL_PLUGIN_P2P", "ucx_rma"),
+    ] {
+        let [warning] = &env(&[(name, value)]).warnings[..] else {
+            panic!("{name}={value}");
+        };
+        assert!(warning.contains(&format!("{name}={value}")), "{warning}");
+        assert!(
+            warning.contains("NCCL's own verbs; not simulated are UCX's"),
+            "{warning}"
+        );
+    }
+    // The plugin's verbs are those that are simulated.
+    assert!(env(&[("NCCL_PLUGIN_P2P", "ib")]).warnings.is_empty());
+    let other = env(&[("NCCL_PLUGIN_P2P", "tcp")]).warnings;
+    assert!(other[0].contains("knows ib, ucx and ucx_rma"), "{other:?}");
+}
+
+#[test]
 fn registration_can_be_undone_and_is_told_where_there_is_none() {
     let registered = |variables: &[(&str, &str)], how| {
         let mut env = env(variables);
@@ -108,6 +130,7 @@ fn every_variable_that_acts_is_offered_to_those_who_misspell() {
         "65536",
         "nic0",
         "Socket",
+        "ib",
         "AllReduce_AGxLL_R",
     ];
     for name in known::names() {
