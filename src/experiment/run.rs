@@ -7,7 +7,9 @@ use super::valid::{ValidExperiment, ValidJob};
 use super::watch::Watch;
 use super::{calls, collective, communicator, concurrent, factors, serving};
 use fabricsim_budget::Budget;
+use fabricsim_report::nccl_profiler::EventMask;
 use fabricsim_report::{Output, Outputs, Record, Results, Summary};
+use serde_json::Value;
 
 /// Runs all variants of an experiment and compares them. What is needed for `outputs` is recorded. But
 /// for wall-clock times the same experiment gives the same results.
@@ -114,10 +116,13 @@ pub fn run(
                 .map(|note| format!("Telemetry: {note}"))
                 .collect::<Vec<_>>(),
         );
+        let asked = event_mask(&experiment.specs[index]);
+        summary.warn(profile_warning(asked, outputs, recorded.is_some()));
         let record = |recorded| Record {
             variant: variant.name.clone(),
             recorded,
             telemetry: series,
+            events: asked.unwrap_or_default(),
         };
         records.extend(recorded.map(record));
     }
@@ -139,6 +144,39 @@ pub fn run(
         None => {}
     }
     Ok(Results { summary, records })
+}
+
+/// Which events of NCCL's profiler a variant asks for.
+fn event_mask(spec: &Value) -> Option<EventMask> {
+    let given = spec.get("environment")?.get(EventMask::VARIABLE)?;
+    let bits = match given {
+        Value::String(text) => text.trim().parse().ok(),
+        number => number.as_u64().and_then(|bits| u32::try_from(bits).ok()),
+    };
+    bits.map(EventMask)
+}
+
+/// What of such a profile there is nothing of.
+fn profile_warning(asked: Option<EventMask>, outputs: &Outputs, recorded: bool) -> Option<String> {
+    let variable = EventMask::VARIABLE;
+    let wanted = outputs.has(Output::NcclProfiler);
+    if wanted && !recorded {
+        return Some("No events of NCCL's profiler: nothing was recorded of this job".to_owned());
+    }
+    let asked = asked?;
+    if !wanted {
+        return Some(format!(
+            "{variable} chooses events of `--outputs nccl-profiler`, which is not asked for"
+        ));
+    }
+    let without = asked.without_events();
+    (!without.is_empty()).then(|| {
+        let without = without.join(", ");
+        format!(
+            "{variable}={}: a simulation has no events of {without}",
+            asked.0
+        )
+    })
 }
 
 /// That a job of this kind has no series, if they are asked for.

@@ -29,6 +29,7 @@ mod lines;
 mod links_csv;
 mod looks;
 mod metrics;
+pub mod nccl_profiler;
 pub mod numbers;
 mod numeric;
 pub mod optimize;

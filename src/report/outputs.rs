@@ -18,19 +18,22 @@ pub enum Output {
     Report,
     /// Of training, a profile of each rank as PyTorch's profiler writes them; only if asked for.
     Kineto,
+    /// Of collectives and training, each rank's events as NCCL's example profiler plugin writes them; only if asked for.
+    NcclProfiler,
     /// telemetry.csv, .prom and .svg: what monitoring would have shown; only if asked for.
     Telemetry,
 }
 
 impl Output {
     /// All of them.
-    pub const ALL: [Output; 7] = [
+    pub const ALL: [Output; 8] = [
         Output::Summary,
         Output::Timeline,
         Output::Links,
         Output::Plots,
         Output::Report,
         Output::Kineto,
+        Output::NcclProfiler,
         Output::Telemetry,
     ];
 
@@ -44,6 +47,7 @@ impl Output {
             Output::Plots => "plots",
             Output::Report => "report",
             Output::Kineto => "kineto",
+            Output::NcclProfiler => "nccl-profiler",
             Output::Telemetry => "telemetry",
         }
     }
@@ -96,10 +100,8 @@ impl Outputs {
 impl Default for Outputs {
     /// All kinds that every run has.
     fn default() -> Self {
-        Outputs::of(
-            Output::ALL
-                .into_iter()
-                .filter(|output| !matches!(output, Output::Kineto | Output::Telemetry)),
-        )
+        let asked_for = [Output::Kineto, Output::NcclProfiler, Output::Telemetry];
+        let all = Output::ALL.into_iter();
+        Outputs::of(all.filter(|output| !asked_for.contains(output)))
     }
 }

@@ -4,6 +4,7 @@
 use super::chart::Chart;
 use super::chart::draw_svg;
 use super::folder::{FolderKind, check_folder, write_folder};
+use super::nccl_profiler::{self, EventMask};
 use super::outputs::{Output, Outputs};
 use super::points::points_csv;
 use super::record::Timeline;
@@ -34,6 +35,8 @@ pub struct Record {
     pub recorded: Recording,
     /// What monitoring would have shown, if that was asked for.
     pub telemetry: Option<Telemetry>,
+    /// Which events a profile of NCCL is to have.
+    pub events: EventMask,
 }
 
 /// What was recorded of a job.
@@ -104,7 +107,10 @@ const KIND: FolderKind = FolderKind {
         ("telemetry-", ".prom"),
         ("telemetry-", ".svg"),
     ],
-    folders: &[("kineto", ("rank-", ".json.gz"))],
+    folders: &[
+        ("kineto", ("rank-", ".json.gz")),
+        ("nccl-profiler", ("rank-", ".json")),
+    ],
     mark: "summary.json",
     fields: &["version", "seed", "title", "warnings", "spec"],
 };
@@ -188,6 +194,18 @@ impl<'r> Files<'r> {
             .collect();
         for (ending, record) in file_endings(&names).iter().zip(&self.results.records) {
             self.write_record(folder, ending, &record.recorded)?;
+            if self.outputs.has(Output::NcclProfiler) {
+                let profiles = folder.join(format!("nccl-profiler{ending}"));
+                std::fs::create_dir(&profiles).map_err(ReportError::io("create", &profiles))?;
+                match &record.recorded {
+                    Recording::Collective { timeline, .. } => {
+                        nccl_profiler::write_collective(timeline, record.events, &profiles)?;
+                    }
+                    Recording::Training(timeline) => {
+                        nccl_profiler::write_job(timeline, record.events, &profiles)?;
+                    }
+                }
+            }
             if let Some(series) = &record.telemetry {
                 self.write_telemetry(folder, ending, (&record.variant, series))?;
             }

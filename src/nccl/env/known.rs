@@ -27,7 +27,7 @@ const WITHOUT_EFFECT: [(&[&str], &str); 8] = [
             "NCCL_RAS_ENABLE",
             "NCCL_PROFILER_PLUGIN",
         ],
-        "is about messages and dumps, not about what moves; see --why, `topology paths` and `topology export`",
+        "is about messages and dumps, not about what moves; see --why, `topology paths`, `topology export` and `--outputs nccl-profiler`",
     ),
     (
         &["NCCL_TOPO_FILE"],
@@ -115,11 +115,12 @@ const WITHOUT_EFFECT: [(&[&str], &str); 8] = [
 ];
 
 /// Variables that [`super::Env`] acts on, to find what a misspelt one may have meant.
-const WITH_EFFECT: [&str; 70] = [
+const WITH_EFFECT: [&str; 71] = [
     "NVSHMEM_IB_ENABLE_IBGDA",
     "NCCL_IGNORE_CPU_AFFINITY",
     "NCCL_NET",
     "NCCL_PLUGIN_P2P",
+    "NCCL_PROFILE_EVENT_MASK",
     "NCCL_IB_DISABLE",
     "NCCL_SOCKET_IFNAME",
     "NCCL_SOCKET_NTHREADS",

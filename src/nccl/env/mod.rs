@@ -383,6 +383,10 @@ impl Env {
             "NCCL_MNNVL_ENABLE" => self.mnnvl = value.number(0u8, 2)? != 0,
             "NCCL_IB_HCA" => self.nics = Some(NicFilter::parse(value)?),
             "NCCL_NET" => self.choose_net(value.text),
+            // What a run writes, not what it takes.
+            "NCCL_PROFILE_EVENT_MASK" => {
+                value.number(0, u32::MAX)?;
+            }
             "NCCL_PLUGIN_P2P" => self.choose_plugin(value.text),
             "NCCL_IGNORE_CPU_AFFINITY" => self.ignore_affinity = value.switch()?,
             "NVSHMEM_IB_ENABLE_IBGDA" => self.gpu_posts = value.switch()?,

@@ -39,6 +39,7 @@ fn wrong_values_are_told_with_what_may_stand_there() {
         ("NCCL_THREAD_THRESHOLDS", "1 2 3", "six"),
         ("NCCL_IB_HCA", "^", "names"),
         ("NCCL_CTA_POLICY", "FAST", "EFFICIENCY"),
+        ("NCCL_PROFILE_EVENT_MASK", "all", "0 to"),
     ] {
         let error = Env::parse([(name, value)]).unwrap_err().to_string();
         assert!(error.contains(told), "{name}={value}: {error}");
