@@ -2,6 +2,7 @@
 //! other, and with nothing else.
 
 use crate::communication::{Communication, Communicator, Movement};
+use crate::nccl_profiler::EventMask;
 use crate::record::{
     Activity, Attribution, CollectiveResult, Doing, Lane, LinkSeries, LinkUse, MessageEnd, Part,
     PartKind, RankTrack, Row, Span, Timeline, Track,
@@ -116,6 +117,7 @@ pub(crate) fn results(summary: Summary, timeline: Timeline, drawing: &str) -> Re
             topology_svg: drawing.to_owned(),
         },
         telemetry: None,
+        events: EventMask::default(),
     };
     Results {
         summary,

@@ -3,6 +3,7 @@
 use super::training_samples::{self as samples, Pipeline};
 use crate::communication::{Communication, Communicator, Movement};
 use crate::comparison::{variants_page, variants_text};
+use crate::nccl_profiler::EventMask;
 use crate::training::{
     FlopCount, JobSpan, JobTimeline, KernelBound, KernelUse, MessageEnd, SpanKind, TrainingOutcome,
     difference, job_timeline_svg,
@@ -31,6 +32,7 @@ fn results(summary: &Summary, timelines: &[(&str, JobTimeline)]) -> Results {
         variant: (*name).to_owned(),
         recorded: Recording::Training(timeline.clone()),
         telemetry: None,
+        events: EventMask::default(),
     };
     Results {
         summary: summary.clone(),
