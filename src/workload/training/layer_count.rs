@@ -109,7 +109,6 @@ impl<W: Finder> JsonSchema for LayerCount<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::training::bucketing::{Bucketing, Estimate};
     use crate::training::prefetch::{Prefetch, Room};
     use serde_json::json;
