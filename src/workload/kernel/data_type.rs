@@ -38,6 +38,17 @@ impl DataType {
         }
     }
 
+    /// Values in the 16 bytes that a thread loads at once, and of which libraries want rows in memory to be
+    /// multiples (NVIDIA, Matrix Multiplication Background User's Guide, requirements to use tensor cores).
+    #[must_use]
+    pub const fn in_a_piece(self) -> u64 {
+        match self {
+            DataType::Bf16 => 8,
+            DataType::Fp8 | DataType::Fp8Block | DataType::Int8 => 16,
+            DataType::Nvfp4 | DataType::Mxfp4 | DataType::Int4 => 32,
+        }
+    }
+
     /// The entry of a product of weights and activations.
     pub(super) const fn product(weights: DataType, activations: DataType) -> Format {
         match (weights, activations) {

@@ -7,6 +7,8 @@
 //! - computing takes w × 2 r c k' / (share × fed × peak / SMs), where fed = 1 / (1 + feed × 64
 //!   (1/r + 1/c)) is what its operands' way to the tensor cores leaves of it; in 16 bits, a card that
 //!   may draw more power than others of its peak has a larger share;
+//! - computing takes longer where rows in memory are no multiples of 16 bytes, for tiles' operands cannot be
+//!   loaded in pieces of 16 bytes then ([`Common::slower`]); how many tokens there are does not matter to that;
 //! - memory takes bytes / (share × rate);
 //! - both overlap; launch, the steps of a tile's pipeline and the cut come on top.
 
@@ -47,6 +49,8 @@ pub struct Products {
     pub k: u64,
     /// How many there are.
     pub batch: u64,
+    /// Values of the rows that lie in memory, of the operands and of the result.
+    pub widths: [u64; 2],
     /// What both operands are multiplied in.
     pub operands: DataType,
     /// Bytes that all of them read and write.
@@ -81,6 +85,7 @@ impl Gemm {
             n: self.n,
             k: self.k,
             batch: 1,
+            widths: [self.n, self.k],
             operands: self.activations,
             bytes: self.limits(device).bytes,
         }
@@ -154,7 +159,8 @@ pub(super) fn products_time(
     let tiled = Tiled {
         device,
         common,
-        rate: (entry.compute.value * faster).min(1.0) * peak,
+        rate: (entry.compute.value * faster).min(1.0) * peak
+            / common.slower(shape.widths, shape.operands),
         memory: entry.memory.value * device.memory,
         step: entry.step.value.seconds(),
         exponent: common.overlap.value,

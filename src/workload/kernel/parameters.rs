@@ -1,6 +1,6 @@
 //! The parameters of the laws, from `topologies/hardware/kernels.json`.
 
-use super::data_type::{AttentionFormat, Format};
+use super::data_type::{AttentionFormat, DataType, Format};
 use fabricsim_topology::hardware::Sourced;
 use fabricsim_topology::{Fault, TopologyError, load};
 use fabricsim_units::{Bandwidth, Time};
@@ -58,6 +58,9 @@ pub struct Common {
     /// What feeding a tile's operands costs, as a part of multiplying 64 × 64: in proportion to
     /// 1/rows + 1/columns.
     pub feed: Sourced<f64>,
+    /// How many times as long computing takes of products with rows in memory that are no multiples of
+    /// 16 bytes ([`DataType::in_a_piece`]).
+    pub unaligned: Sourced<f64>,
     /// How many times its part of the memory's rate one SM can draw in a decode.
     pub drawing: Sourced<f64>,
     /// Queries of a block of attention, and keys.
@@ -72,6 +75,19 @@ pub struct Common {
     pub ramp: Sourced<u64>,
     /// The part of the second-level cache that a buffer can fill and be found in again.
     pub cache_share: Sourced<f64>,
+}
+
+impl Common {
+    /// How many times as long computing takes of products whose rows in memory have so many values.
+    #[must_use]
+    pub fn slower(&self, widths: [u64; 2], operands: DataType) -> f64 {
+        let whole = |width: u64| width.is_multiple_of(operands.in_a_piece());
+        if widths.into_iter().all(whole) {
+            1.0
+        } else {
+            self.unaligned.value
+        }
+    }
 }
 
 /// One generation of GPUs.
@@ -286,6 +302,7 @@ impl KernelParameters {
             ("overlap", self.common.overlap.value),
             ("uneven_overlap", self.common.uneven_overlap.value),
             ("drawing", self.common.drawing.value),
+            ("unaligned", self.common.unaligned.value),
         ];
         for (name, value) in positive {
             if !(value >= 1.0 && value.is_finite()) {

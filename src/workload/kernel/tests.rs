@@ -63,6 +63,27 @@ fn share(part: f64, whole: Time) -> f64 {
     part / whole.seconds()
 }
 
+/// Rows of memory that are no multiples of 16 bytes are loaded in smaller pieces; how many tokens there are does not
+/// matter.
+#[test]
+fn widths_that_are_no_multiples_of_16_bytes_are_slower() {
+    let (a100, h100) = (law("a100-sxm-40gb"), law("h100-sxm"));
+    let time = |law: &KernelLaw<'_>, m, n, k, data| law.time(&gemm(m, n, k, data)).seconds();
+    let whole = time(&a100, 8192, 4096, 4096, DataType::Bf16);
+    let over = |m, n, k| time(&a100, m, n, k, DataType::Bf16) / whole;
+    // One column more takes no tile more than eight more do.
+    let eight = over(8192, 4104, 4096);
+    assert!((over(8192, 4097, 4096) / eight / 1.8 - 1.0).abs() < 0.02);
+    assert!((over(8192, 4096, 4097) / 1.8 - 1.0).abs() < 0.02);
+    assert!((over(8191, 4096, 4096) - 1.0).abs() < 1e-3);
+    // Of eight bits 16 values are 16 bytes.
+    let narrow = |n| time(&h100, 8192, n, 4096, DataType::Fp8);
+    assert!(narrow(4104) / narrow(4112) > 1.5);
+    // What memory limits is slower by less.
+    let few = |n| time(&a100, 1, n, 4096, DataType::Bf16);
+    assert!(few(50_257) < 1.2 * few(50_304));
+}
+
 /// One kernel of each family.
 fn one_of_each() -> Vec<Kernel> {
     let routing = Routing {

@@ -74,9 +74,17 @@ fn unfused(shape: &Heads, style: &Style, work: &mut Work) {
     let [queries, keys, values, result] = shape.elements();
     let (q, s) = (shape.queries, shape.keys);
     let batch = shape.sequences * shape.heads;
+    // Rows of queries and keys are as wide as a head, rows of scores as long as the keys.
     let gemm = |work: &Work, name, m, n, k, bytes| {
         let flops = 2.0 * batch as f64 * m as f64 * n as f64 * k as f64;
-        let kind = KernelKind::Gemm(GemmShape { m, n, k, batch });
+        let width = if m == q && n == s { k } else { n };
+        let kind = KernelKind::Gemm(GemmShape {
+            m,
+            n,
+            k,
+            batch,
+            widths: [s, width],
+        });
         work.kernel(name, kind, flops, w * bytes)
     };
     let kind = KernelKind::Memory(Pass::Other);

@@ -49,7 +49,7 @@ pub fn embedding_kernels(
 }
 
 /// The norm after the last layer, the output projection and the cross-entropy; the vocabulary is
-/// padded and split over `tp`.
+/// padded and split over `tp`, and rows of logits may be padded beside ([`Style::padded_rows`]).
 ///
 /// Bytes of the cross-entropy for each logit of w bytes: fused, 2w forward (maximum and sum; then
 /// the target) and 2w backward. Unfused, as Megatron-LM's vocabulary-parallel one in FP32, w + 36
@@ -75,6 +75,11 @@ pub fn head_kernels(
     let names = ["head", "head_dgrad", "head_wgrad"];
     work.linear(&Linear {
         bias: false,
+        output_row: if style.padded_rows {
+            vocabulary.next_multiple_of(128)
+        } else {
+            vocabulary
+        },
         ..scene.linear(names, model.hidden, vocabulary)
     });
     work.part(Part::Loss);

@@ -21,6 +21,9 @@ pub struct GemmShape {
     pub k: u64,
     /// So many independent products: of heads, or of experts.
     pub batch: u64,
+    /// How many values the rows have that lie in memory, of the operands and of the result, with what pads them.
+    /// Rows of tokens are as wide as a layer; how many tokens there are is no width.
+    pub widths: [u64; 2],
 }
 
 /// What bounds a kernel, at best.
@@ -164,6 +167,9 @@ pub struct Style {
     pub fused_accumulation: bool,
     /// Whether the cross-entropy is one kernel over the logits.
     pub fused_loss: bool,
+    /// Whether rows of logits are padded to a multiple of 128, as Megatron-LM's are: products load them as fast as
+    /// others. What is beside the vocabulary is not counted where `tp` divides that: 47 entries of GPT-2's 50,304.
+    pub padded_rows: bool,
 }
 
 impl Style {
@@ -177,6 +183,7 @@ impl Style {
         gradient_width: 4,
         fused_accumulation: true,
         fused_loss: true,
+        padded_rows: true,
     };
 
     /// Megatron-LM of 2021 and 2022 (arXiv 2104.04473, 2205.05198): unfused attention, dropout.

@@ -83,6 +83,7 @@ fn a_split_layer_does_its_share() {
         n: (64 + 2 * 8) / 8 * 128,
         k: 8192,
         batch: 1,
+        widths: [8192, 1280],
     };
     assert_eq!(qkv.kind, KernelKind::Gemm(shape));
     assert_eq!(qkv.flops, 2.0 * 1024.0 * 1280.0 * 8192.0);
@@ -166,6 +167,7 @@ fn experts_share_tokens_evenly() {
         n: 2 * 14_336,
         k: 4096,
         batch: 2,
+        widths: [4096, 2 * 14_336],
     };
     assert_eq!(up.kind, KernelKind::Gemm(shape));
     let dispatch = layer.forward.iter().find(|k| k.name == "dispatch").unwrap();
@@ -184,6 +186,33 @@ fn eight_bit_operands_are_cast_first() {
     let casts = eight.forward.iter().filter(|k| k.name == "cast_input");
     assert_eq!(casts.count(), 4);
     assert_eq!(flops(&plain.forward), flops(&eight.forward));
+}
+
+/// Rows of logits are padded as in Megatron-LM, or as long as the vocabulary.
+#[test]
+fn rows_of_logits_may_be_padded() {
+    for (padded_rows, row) in [(true, 50_304), (false, 50_257)] {
+        let style = Style {
+            padded_rows,
+            ..Style::MODERN
+        };
+        let sharding = Sharding::WHOLE;
+        let head = head_kernels(&model("gpt2-124m"), ONE, &sharding, &style).unwrap();
+        let products = head.forward.iter().chain(&head.backward);
+        let widths: Vec<[u64; 2]> = products
+            .filter_map(|kernel| match kernel.kind {
+                KernelKind::Gemm(shape) => Some(shape.widths),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(widths, [[768, row]; 3]);
+    }
+    // GPT-J's 50,400 entries are 6,300 on each of 8 GPUs, which is no multiple of 8.
+    let gpt_j = model("gpt-j-6b");
+    assert_eq!(
+        [1, 4, 8].map(|tp| gpt_j.padded_vocabulary(tp)),
+        [50400, 50400, 51200]
+    );
 }
 
 #[test]

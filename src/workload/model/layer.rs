@@ -64,6 +64,7 @@ impl<'a> Scene<'a> {
             rows: self.rows,
             input,
             output,
+            output_row: output,
             batch: 1,
             bias: self.model.biases,
         }
@@ -102,6 +103,7 @@ impl<'a> Scene<'a> {
             rows,
             input,
             output,
+            output_row: output,
             batch,
             bias,
         };

@@ -193,13 +193,13 @@ impl ModelSpec {
         if self.gated { 3 } else { 2 }
     }
 
-    /// The vocabulary as it is laid out on `tp` GPUs. As it is if `tp` divides it, else rounded
-    /// up to a multiple of 128 `tp`, as Megatron-LM does (`make-vocab-size-divisible-by`): GPT-3's
-    /// 50,257 entries are 51,200 on 8 GPUs.
+    /// The vocabulary as it is laid out on `tp` GPUs. On one it is as it is; so it is on several if each has a
+    /// multiple of 8 entries. Else it is rounded up to a multiple of 128 `tp`, as Megatron-LM does
+    /// (`make-vocab-size-divisible-by`): GPT-3's 50,257 entries are 51,200 on 8 GPUs.
     #[must_use]
     pub fn padded_vocabulary(&self, tp: u32) -> u64 {
         let tp = u64::from(tp.max(1));
-        if self.vocabulary.is_multiple_of(tp) {
+        if tp == 1 || self.vocabulary.is_multiple_of(8 * tp) {
             self.vocabulary
         } else {
             self.vocabulary.next_multiple_of(128 * tp)

@@ -24,6 +24,8 @@ pub(super) struct Linear {
     pub(super) input: u64,
     /// Columns of the output, of each product.
     pub(super) output: u64,
+    /// Values of a row of the output in memory: more where it is padded.
+    pub(super) output_row: u64,
     /// Independent products (experts).
     pub(super) batch: u64,
     /// Whether the product's gradient of the bias is a pass of its own.
@@ -67,6 +69,7 @@ impl Work {
             rows,
             input,
             output,
+            output_row,
             batch,
             bias,
         } = *linear;
@@ -82,7 +85,17 @@ impl Work {
             style.operand_width as f64,
             style.gradient_width as f64,
         );
-        let shape = |m, n, k| KernelKind::Gemm(GemmShape { m, n, k, batch });
+        // The same in all three: a weight's gradient reads both by columns.
+        let widths = [input, output_row];
+        let shape = |m, n, k| {
+            KernelKind::Gemm(GemmShape {
+                m,
+                n,
+                k,
+                batch,
+                widths,
+            })
+        };
         let other = KernelKind::Memory(Pass::Other);
         // FP8 operands are written plain and transposed: for this product and for the weight's.
         let cast = |name, elements: f64| {

@@ -163,12 +163,22 @@ pub(super) fn mixture(
     sum.bytes += 3.0 * read * matrix * shape.experts.bytes();
 }
 
+/// Entries of the vocabulary on a GPU. Engines round up so that rows of logits can be read 16 bytes at a time: vLLM and
+/// SGLang to a multiple of 64 (`DEFAULT_VOCAB_PADDING_SIZE`, from memory), of which other vocabularies are one already.
+fn vocabulary(entries: u64, tp: u64) -> u64 {
+    let whole = match entries.is_multiple_of(tp * DataType::Bf16.in_a_piece()) {
+        true => entries,
+        false => entries.next_multiple_of(tp * 64),
+    };
+    (whole / tp).max(1)
+}
+
 /// Before the first layer and behind the last.
 pub(super) fn ends(shape: &EngineShape, tokens: u64, logits: u64, sum: &mut Sum<'_>) {
     let model = &shape.model;
     sum.small(Small::embedding(tokens, model.hidden));
     sum.small(Small::norm(logits, model.hidden));
-    let columns = (model.vocabulary / shape.tp).max(1);
+    let columns = vocabulary(model.vocabulary, shape.tp);
     sum.product((logits, columns, model.hidden), DataType::Bf16);
     sum.small(Small::sampling(logits, model.vocabulary));
 }

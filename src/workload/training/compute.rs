@@ -12,7 +12,7 @@
 //! goes at a share of the memory's bandwidth.
 
 use super::spec::Precision;
-use crate::kernel::{DataType, KernelLaw, Products, SmallKind};
+use crate::kernel::{DataType, KernelLaw, KernelParameters, Products, SmallKind};
 use crate::model::kernel::{GemmShape, Kernel, KernelKind, Part, Pass};
 use fabricsim_plan::job::{Kernels, PeakShare};
 use fabricsim_topology::hardware::GpuModel;
@@ -141,6 +141,7 @@ impl Gpu {
                 n: SIDE,
                 k: SIDE,
                 batch: 1,
+                widths: [SIDE; 2],
             }),
             flops: 2.0 * side.powi(3),
             bytes: 2.0 * side * side * (bytes + 1.0),
@@ -204,7 +205,11 @@ impl Gpu {
                     shares.gemm
                 };
                 let filled = filled((self.sms, shares.tile), shape).max(1e-3);
-                self.longer(kernel.flops / (rate * filled), kernel.bytes)
+                let operands = self.operands(in_half(kernel));
+                let slower = KernelParameters::shipped()
+                    .common
+                    .slower(shape.widths, operands);
+                self.longer(kernel.flops / (rate * filled) * slower, kernel.bytes)
             }
             (KernelKind::Attention, _) => self.longer(kernel.flops / self.attention, kernel.bytes),
             (KernelKind::Memory(pass), ProductRates::Law(law)) => {
@@ -245,6 +250,7 @@ impl Gpu {
             n: shape.n,
             k: shape.k,
             batch: shape.batch,
+            widths: shape.widths,
             operands,
             bytes: kernel.bytes,
         });

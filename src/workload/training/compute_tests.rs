@@ -25,7 +25,13 @@ fn product(m: u64, n: u64, k: u64, batch: u64) -> Kernel {
     Kernel {
         name: "product",
         part: Part::Mlp,
-        kind: KernelKind::Gemm(GemmShape { m, n, k, batch }),
+        kind: KernelKind::Gemm(GemmShape {
+            m,
+            n,
+            k,
+            batch,
+            widths: [n, k],
+        }),
         flops: 2.0 * m as f64 * n as f64 * k as f64 * batch as f64,
         bytes: 2.0 * elements,
     }
@@ -51,6 +57,7 @@ fn slowed(name: &str, precision: Precision) -> (f64, f64) {
         n: 16384,
         k: 16384,
         batch: 1,
+        widths: [16384; 2],
         operands,
         bytes: kernel.bytes,
     });
@@ -112,6 +119,7 @@ fn a_product_that_memory_limits_is_as_fast_as_in_a_profile() {
         n: 8192,
         k: 8192,
         batch: 1,
+        widths: [8192; 2],
         operands: DataType::Bf16,
         bytes: kernel.bytes,
     });

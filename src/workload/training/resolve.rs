@@ -3,6 +3,7 @@
 use super::activations;
 use super::bucketing::Bucketing;
 use super::data_loader;
+use super::host::KernelSource;
 use super::offload;
 use super::prefetch::Prefetch;
 use super::spec::{DataParallelSpec, FsdpSpec, ModelRef, Precision, TrainingSpec};
@@ -339,6 +340,8 @@ impl Training {
             gradient_width: u64::from(self.gradient_bytes()),
             fused_accumulation: self.fused_accumulation(),
             fused_loss: self.spec.fused_loss,
+            // PyTorch and Hugging Face's models have the vocabulary as it is.
+            padded_rows: self.spec.kernel_source() == KernelSource::Fused,
         }
     }
 
