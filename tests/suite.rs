@@ -28,6 +28,7 @@ mod lab;
 mod lessons;
 mod memory;
 mod money;
+mod nccl_profiler;
 mod offload;
 mod optimize;
 mod output;
