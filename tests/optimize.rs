@@ -211,6 +211,16 @@ fn what_cannot_be_searched_is_refused_with_the_nearest_name() {
     assert!(code == 2 && err.contains("`tokens_per_s`?"), "{err}");
     let (code, _, err) = with(&["--global-batch", "8", "--over", "microbatch=1"]);
     assert!(code == 2 && err.contains("`micro_batch`?"), "{err}");
+    for (over, near) in [
+        ("recompute=ful", "`full`?"),
+        ("sharding=ddq", "`ddp`?"),
+        ("offload=optimiser", "`optimizer`?"),
+        ("tp=0", "numbers from 1 on"),
+        ("bucket=large", "sizes such as 25MiB"),
+    ] {
+        let (code, _, err) = with(&["--global-batch", "8", "--over", over]);
+        assert!(code == 2 && err.contains(near), "{err}");
+    }
     let (code, _, err) = fabricsim(&["optimize", "allreduce-dgx-h100", "--gpus", "8"]);
     assert!(code == 2 && err.contains("`collective`"), "{err}");
     // Nothing fits: the answer is a failure, and says what is nearest.

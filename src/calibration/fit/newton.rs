@@ -37,6 +37,10 @@ struct Found {
 impl Fit<'_> {
     /// Moves the parameters `free` together as long as that helps; the objective then.
     pub(super) fn together(&mut self, free: &[usize], mut best: f64) -> Result<f64, String> {
+        if self.times().is_empty() {
+            // Nothing was measured, so that no direction is better than another.
+            return Ok(best);
+        }
         let mut slopes = self.slopes(free)?;
         let (mut seen, mut learnt) = (1, false);
         for _ in 0..STEPS {

@@ -53,6 +53,57 @@ const KNOBS: [(Knob, &str); 10] = [
     (Knob::Offload, "offload"),
 ];
 
+impl Knob {
+    /// Whether it can have a value, on some job.
+    fn reads(self, value: &Value) -> bool {
+        let named = || {
+            value
+                .as_str()
+                .is_some_and(|name| self.names().contains(&name))
+        };
+        match self {
+            Knob::Recompute => serde_json::from_value::<Recompute>(value.clone()).is_ok(),
+            Knob::Sharding => named(),
+            Knob::Offload => value.is_null() || named(),
+            Knob::Bucket => {
+                value.is_null() || serde_json::from_value::<Bytes>(value.clone()).is_ok()
+            }
+            _ => number(value).is_some_and(|number| number > 0),
+        }
+    }
+
+    /// The words that are values of it.
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Knob::Recompute => &["none", "selective", "full", "sqrt"],
+            Knob::Sharding => &SHARDINGS,
+            Knob::Offload => &OFFLOADS,
+            _ => &[],
+        }
+    }
+
+    /// What values it has, for people.
+    fn expected(self) -> String {
+        match self {
+            Knob::Recompute => format!(
+                "{}, or an object, as in a scenario",
+                self.names().join(", ")
+            ),
+            Knob::Sharding | Knob::Offload => self.names().join(", "),
+            Knob::Bucket => "sizes such as 25MiB".to_owned(),
+            _ => "numbers from 1 on".to_owned(),
+        }
+    }
+}
+
+/// A number of ranks, stages or sequences.
+fn number(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|n| u32::try_from(n).ok())
+}
+
+/// How replicas are kept equal.
+const SHARDINGS: [&str; 4] = ["ddp", "zero", "fsdp", "single_process"];
+
 /// The values of each knob.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Space {
@@ -132,6 +183,14 @@ impl Space {
         };
         if values.is_empty() {
             return Err(fault("--over", format!("{path} without values"), "values"));
+        }
+        let knob = KNOBS[place].0;
+        if let Some(wrong) = values.iter().find(|value| !knob.reads(value)) {
+            let names = knob.names();
+            return Err(Fault {
+                nearest: nearest(wrong.as_str().unwrap_or_default(), names.iter().copied()),
+                ..fault("--over", format!("{path}={wrong}"), knob.expected())
+            });
         }
         self.values[place] = values;
         self.any_bucket &= KNOBS[place].0 != Knob::Bucket;
@@ -216,7 +275,7 @@ impl Space {
 }
 
 fn set(job: &mut TrainingSpec, knob: Knob, value: &Value) -> Option<()> {
-    let number = || value.as_u64().and_then(|n| u32::try_from(n).ok());
+    let number = || number(value);
     match knob {
         Knob::Tp => job.parallel.tp = number()?,
         Knob::Cp => job.parallel.cp = number()?,
