@@ -447,13 +447,19 @@ fn where_nothing_fits_states_are_tried_in_the_hosts_memory() {
     let job = ["optimize", "llama3-8b", "-t", "dgx-h100", "--gpus", "1"];
     let less = ["--global-batch", "4", "--sequence", "2048", "--over"];
     let with = |more: &[&str]| {
-        let args = [&job[..], &less, &["micro_batch=1,2", "--json"], more].concat();
+        let args = [
+            &job[..],
+            &less,
+            &["micro_batch=1,2", "--top", "40", "--json"],
+            more,
+        ]
+        .concat();
         let (code, out, err) = fabricsim(&args);
         (code, serde_json::from_str::<Value>(&out).unwrap(), err)
     };
     let (code, found, err) = with(&[]);
     assert_eq!(code, 0, "{err}");
-    let all: Vec<&str> = found["all"]
+    let all: Vec<&str> = found["best"]
         .as_array()
         .unwrap()
         .iter()
