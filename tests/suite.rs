@@ -35,6 +35,7 @@ mod output;
 mod published_memory;
 mod robustness;
 mod shared_gpus;
+mod slurm;
 mod storage;
 mod streams;
 mod sweep;
