@@ -210,6 +210,7 @@ impl Ground {
         let bound = step_bound(training, machine, &of)?;
         let lacks = match memory.fits {
             false => Some(Reason::Memory),
+            true if training.outside().is_none() => None,
             true => host_use(training, machine)
                 .err()
                 .map(|_| Reason::HostMemory),

@@ -226,7 +226,7 @@ impl Space {
     }
 
     /// The same with states in the host's memory, for a job whose layouts do not fit otherwise; `None` where they
-    /// are there already, or somebody has asked for certain values.
+    /// are there already, or certain values are asked for.
     pub(super) fn offloaded(&self, base: &TrainingSpec) -> Option<Self> {
         let place = KNOBS.iter().position(|(knob, _)| *knob == Knob::Offload)?;
         let free = self.values[place] == [Value::Null] && base.offload.is_none();

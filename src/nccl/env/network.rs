@@ -183,7 +183,7 @@ impl Env {
         }
     }
 
-    /// `NCCL_PLUGIN_P2P`, by which HPC-X's plugin is told what to send with: `ib`, or a way of UCX.
+    /// `NCCL_PLUGIN_P2P`, which says what HPC-X's plugin sends with: `ib`, or a way of UCX.
     pub(super) fn choose_plugin(&mut self, name: &str) {
         if name.to_ascii_lowercase().starts_with("ucx") {
             self.warnings.push(over_ucx("NCCL_PLUGIN_P2P", name));

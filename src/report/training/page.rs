@@ -18,7 +18,7 @@ use crate::{ReportError, Variant};
 use maud::{Markup, html};
 
 /// Rows of the tables of communications and of ranks.
-const MOST_ROWS: usize = 40;
+const MAX_ROWS: usize = 40;
 
 pub(crate) fn described(variant: &Variant) -> String {
     let gpus = match (variant.gpus, variant.nodes) {
@@ -191,7 +191,7 @@ fn rooms(variant: &Variant, result: &StepResult) -> Vec<(&'static str, String, M
         rooms.push(("Communication", aside, collectives(&result.collectives)));
     }
     let kernels = (&result.kernels[..], &result.flop_counts[..]);
-    if let Some((aside, markup)) = kernels_page(kernels, MOST_ROWS) {
+    if let Some((aside, markup)) = kernels_page(kernels, MAX_ROWS) {
         rooms.push(("Kernels", aside, markup));
     }
     if !result.ranks.is_empty() {
@@ -220,7 +220,7 @@ fn rooms(variant: &Variant, result: &StepResult) -> Vec<(&'static str, String, M
 
 fn collectives(uses: &[CollectiveUse]) -> Markup {
     let sorted = by_time(uses);
-    let more = sorted.len().saturating_sub(MOST_ROWS);
+    let more = sorted.len().saturating_sub(MAX_ROWS);
     html! {
         div.scroll {
             table {
@@ -229,7 +229,7 @@ fn collectives(uses: &[CollectiveUse]) -> Markup {
                     th.number { "time" } th.number { "alone" } th.number { "busbw, GB/s" } th { "how" } th.number { "SMs" }
                 } }
                 tbody {
-                    @for used in sorted.iter().take(MOST_ROWS) {
+                    @for used in sorted.iter().take(MAX_ROWS) {
                         tr {
                             td { (used.group) }
                             td.number { (used.ranks) }
@@ -257,7 +257,7 @@ fn collectives(uses: &[CollectiveUse]) -> Markup {
 fn ranks(result: &StepResult) -> Markup {
     let parts = compare::parts(std::iter::once(result));
     let colours = Colours::of(&parts);
-    let listed = &result.ranks[..result.ranks.len().min(MOST_ROWS)];
+    let listed = &result.ranks[..result.ranks.len().min(MAX_ROWS)];
     let more = result.ranks.len() - listed.len();
     let share = |rank: &RankUse, what: &str| {
         let found = rank.time.iter().find(|share| share.what == what);
@@ -292,7 +292,7 @@ fn culprits(culprits: &[Culprit]) -> Markup {
             table {
                 thead { tr { th.number { "rank" } th { "GPU" } th.number { "others waited, in all" } th.number { "waited itself" } th { "why" } } }
                 tbody {
-                    @for culprit in culprits.iter().take(MOST_ROWS) {
+                    @for culprit in culprits.iter().take(MAX_ROWS) {
                         tr {
                             td.number { (culprit.rank) } td { (culprit.gpu) }
                             td.number { b { (seconds(culprit.caused_s)) } } td.number { (seconds(culprit.waited_s)) }
@@ -350,13 +350,13 @@ fn disturbances(disturbances: &[Disturbance]) -> Markup {
             table {
                 thead { tr { th { "what" } th { "where" } th { "when" } } }
                 tbody {
-                    @for disturbance in disturbances.iter().take(MOST_ROWS) {
+                    @for disturbance in disturbances.iter().take(MAX_ROWS) {
                         tr { td { (disturbance.what) } td { (disturbance.place) } td { (period(disturbance)) } }
                     }
                 }
             }
         }
-        @if disturbances.len() > MOST_ROWS { p.note { (disturbances.len() - MOST_ROWS) " more are in summary.json." } }
+        @if disturbances.len() > MAX_ROWS { p.note { (disturbances.len() - MAX_ROWS) " more are in summary.json." } }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::text_table::{Cell, ERROR, Out, WARNING, cell, left, right, styled};
 use crate::{Summary, Variant};
 
 /// Communications, ranks and disturbances that are listed.
-const MOST_ROWS: usize = 12;
+const MAX_ROWS: usize = 12;
 /// A communication that takes so much longer than alone is marked.
 const SLOW: f64 = 1.25;
 
@@ -317,7 +317,7 @@ fn collectives(uses: &[CollectiveUse], out: &mut Out) {
             cell(used.sms.to_string()),
         ]
     };
-    let rows: Vec<Vec<Cell>> = sorted.iter().take(MOST_ROWS).map(row).collect();
+    let rows: Vec<Vec<Cell>> = sorted.iter().take(MAX_ROWS).map(row).collect();
     let columns = [
         left("group (ranks)"),
         left("what"),
@@ -334,8 +334,8 @@ fn collectives(uses: &[CollectiveUse], out: &mut Out) {
 }
 
 fn more(all: usize, what: &str, out: &mut Out) {
-    if all > MOST_ROWS {
-        out.plain(&format!("  and {} more {what}", all - MOST_ROWS));
+    if all > MAX_ROWS {
+        out.plain(&format!("  and {} more {what}", all - MAX_ROWS));
     }
 }
 
@@ -389,7 +389,7 @@ fn culprits(culprits: &[Culprit], out: &mut Out) {
             styled(culprit.why.clone().unwrap_or_default(), WARNING),
         ]
     };
-    let rows: Vec<Vec<Cell>> = culprits.iter().take(MOST_ROWS).map(row).collect();
+    let rows: Vec<Vec<Cell>> = culprits.iter().take(MAX_ROWS).map(row).collect();
     let columns = [
         right("rank"),
         left("GPU"),
@@ -418,7 +418,7 @@ fn disturbances(disturbances: &[Disturbance], out: &mut Out) {
     out.heading("Disturbances");
     let rows: Vec<Vec<Cell>> = disturbances
         .iter()
-        .take(MOST_ROWS)
+        .take(MAX_ROWS)
         .map(|disturbance| {
             vec![
                 styled(&disturbance.what, WARNING),

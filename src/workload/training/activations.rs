@@ -14,7 +14,7 @@ use super::offload::{OffloadDevice, OffloadSpec};
 use super::resolve::{Training, TrainingFault};
 use super::script::{COMPUTE, HOST_IN, HOST_OUT};
 use super::step::StepWriter;
-use crate::model::{Batch, Keeping, Kept};
+use crate::model::{Batch, Keeping};
 use fabricsim_plan::job::TaskId;
 use fabricsim_units::Time;
 use std::ops::Range;
@@ -54,10 +54,12 @@ impl Training {
         spec.map_or(0, |spec| spec.activation_layers.map_or(u64::MAX, u64::from))
     }
 
-    /// What micro-batches in flight keep of a stage's layers.
-    #[must_use]
-    pub fn kept(&self, stage: u32) -> Kept {
-        self.keeping(|keeping| keeping.of_stage(&self.model, stage))
+    /// Bytes of a stage's activations in the host's memory, of all micro-batches in flight.
+    pub(super) fn activations_away(&self, stage: u32) -> u64 {
+        if self.layers_away() == 0 {
+            return 0;
+        }
+        self.keeping(|keeping| keeping.of_stage(&self.model, stage).away)
     }
 
     fn keeping<T>(&self, of: impl FnOnce(&Keeping<'_>) -> T) -> T {

@@ -268,7 +268,7 @@ impl Training {
     #[must_use]
     pub fn away(&self, stage: u32, staged: bool) -> Away {
         let mut away = Away {
-            activations: self.kept(stage).away,
+            activations: self.activations_away(stage),
             ..Away::default()
         };
         let Some(spec) = self.offload() else {

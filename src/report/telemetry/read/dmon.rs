@@ -1,5 +1,5 @@
 //! What `dcgmi dmon` and `nvidia-smi dmon` print: a header that comes again, a line of units, and a line for each
-//! GPU and sample. Samples are as far apart as the program was told: times that it prints are whole seconds.
+//! GPU and sample. The interval between samples is not in it, for times that it prints are whole seconds.
 
 use super::{Field, Metric, Point, Wrong, cell};
 use std::collections::BTreeMap;
