@@ -20,7 +20,7 @@ pub(super) struct LoadArgs {
     /// So many requests are there at once [default: 32, without --rate]
     #[arg(long, value_name = "REQUESTS")]
     concurrency: Option<u32>,
-    /// How many requests [default: 200, or four times the concurrency]
+    /// So many requests [default: as many as it takes until figures are known to 2 %]
     #[arg(long, value_name = "REQUESTS")]
     requests: Option<u32>,
     /// Whose scheduler
@@ -38,6 +38,21 @@ pub(super) struct LoadArgs {
 }
 
 impl LoadArgs {
+    /// The job, with the largest rate that holds: at it, or, if a rate is said, beside it.
+    pub(super) fn with_capacity(&self, model: &str) -> Result<Value, CliError> {
+        if self.concurrency.is_some() || self.requests.is_some() {
+            return Err(CliError::Usage(
+                "--capacity: expected a load at a rate without end, so without --concurrency and --requests".into(),
+            ));
+        }
+        let mut job = self.job(model)?;
+        if self.rate.is_none() {
+            job["load"] = json!({ "poisson": { "rate": 1.0 } });
+        }
+        job["capacity"] = json!({ "serve": self.rate.is_none() });
+        Ok(job)
+    }
+
     /// Whether a load is said.
     pub(super) fn is_said(&self) -> bool {
         self.rate.is_some() || self.concurrency.is_some()
@@ -51,19 +66,16 @@ impl LoadArgs {
                 json!({ "closed": { "concurrency": concurrency.unwrap_or(32) } })
             }
         };
-        let requests = match (self.requests, self.rate) {
-            (Some(requests), _) => requests,
-            (None, Some(_)) => 200,
-            (None, None) => self.concurrency.unwrap_or(32).saturating_mul(4),
-        };
         let mut job = json!({
             "model": { "preset": model },
             "precision": { "weights": self.weights, "kv": self.kv },
             "engine": { "policy": self.engine },
             "load": load,
-            "requests": requests,
             "lengths": { "input": self.input, "output": self.output_tokens },
         });
+        if let Some(requests) = self.requests {
+            job["requests"] = json!(requests);
+        }
         if let Some(slo) = &self.slo {
             job["slo"] = limits(slo)?;
         }

@@ -38,6 +38,9 @@ pub(super) struct Args {
     gpus: Option<u32>,
     #[command(flatten)]
     load: LoadArgs,
+    /// Finds the largest rate that the engines keep up with and, with --slo, that nine of ten requests keep it at
+    #[arg(long)]
+    capacity: bool,
     /// GPUs that an engine is split over [default: the fewest that the weights fit]
     #[arg(long)]
     tp: Option<u32>,
@@ -119,7 +122,10 @@ fn finish(args: &Args, quiet: bool, results: &Results) -> Result<(), CliError> {
 impl Args {
     /// The scenario that these arguments stand for.
     fn scenario(&self) -> Result<Scenario, CliError> {
-        let job = self.load.job(&self.model)?;
+        let job = match self.capacity {
+            true => self.load.with_capacity(&self.model)?,
+            false => self.load.job(&self.model)?,
+        };
         let first = self.topology.first().map_or("", String::as_str);
         let mut scenario = json!({
             "name": "serve",

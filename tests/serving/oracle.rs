@@ -57,6 +57,8 @@ fn serve(case: Case, policy: PolicyKind) -> Served {
     let mut fleet = Fleet::new(FleetPlan {
         engines: vec![engine],
         requests,
+        more: None,
+        watch: None,
         arrivals: case.arrivals,
         routing: Routing::LeastLoaded,
         handover: Handover::default(),

@@ -279,7 +279,7 @@ fn part(
                 faults: site.faults.of_part(&ranks),
                 env: env.clone(),
             };
-            let served = serving_on(spec, asked, site, (folder, origin));
+            let served = serving_on(spec, (asked, false), site, (folder, origin));
             let served = served.map_err(|error| error.below(at))?;
             PartWork::Serving(Box::new(served))
         }

@@ -1,5 +1,6 @@
 //! What serving came to in a sentence; of several variants which is best, and why.
 
+use fabricsim_report::numbers::three_digits;
 use fabricsim_report::serving::{ServingResult, Verdict};
 use fabricsim_report::{Summary, Variant};
 
@@ -30,16 +31,7 @@ fn alone(variant: &Variant) -> String {
     let tpot = result.tpot_ms.map_or_else(String::new, |tpot| {
         format!(", then {:.1} ms a token", tpot.p50)
     });
-    let kept = match verdict {
-        Verdict::Stable => String::new(),
-        Verdict::Backlogged => {
-            " More and more requests wait: the load is above what the engines do.".to_owned()
-        }
-        Verdict::Overloaded => format!(
-            " Time was up before all were served: {} of {} were.",
-            result.completed, result.requests
-        ),
-    };
+    let kept = said(result, verdict);
     let largest = largest(result).map_or_else(String::new, |(cause, share)| {
         format!(
             " {:.0} % of the time to the first token is {cause}.",
@@ -47,9 +39,74 @@ fn alone(variant: &Variant) -> String {
         )
     });
     format!(
-        "Half of the requests see their first token within {:.0} ms{tpot}; {:.0} output tokens/s per GPU.{largest}{kept}",
-        ttft.p50, per_gpu
+        "Half of the requests see their first token within {}{tpot}; {:.0} output tokens/s per GPU.{largest}{kept}{}",
+        waited(ttft.p50),
+        per_gpu,
+        beyond(result)
     )
+}
+
+/// What the verdict means, of engines that do not keep up or where that is not known.
+fn said(result: &ServingResult, verdict: Verdict) -> String {
+    let offered = result.offered_per_s.map_or_else(String::new, |offered| {
+        format!(" of {} requests/s", three_digits(offered))
+    });
+    let most = result.saturation.map_or_else(String::new, |most| {
+        let half = (most.requests_per_s_hi / most.requests_per_s - 1.0) * 100.0;
+        format!(
+            "; full engines do {} requests/s (± {half:.1} %)",
+            three_digits(most.requests_per_s)
+        )
+    });
+    match verdict {
+        Verdict::Stable => String::new(),
+        Verdict::Backlogged => {
+            let holds = result.holds_per_s.map_or_else(String::new, |holds| {
+                format!(" Up to {} requests/s would hold.", three_digits(holds))
+            });
+            format!(
+                " BACKLOGGED: the load{offered} is above what the engines do, {} requests/s; more and more wait, and \
+                 times grow as long as it goes on.{holds}",
+                three_digits(result.requests_per_s)
+            )
+        }
+        Verdict::TooShort => {
+            let why = result.too_short.map_or("", |why| why.why());
+            format!(" TOO SHORT to tell whether they keep up with the load{offered}: {why}{most}.")
+        }
+        Verdict::Overloaded => format!(
+            " OVERLOADED: time was up before all were served: {} of {} were{most}.",
+            result.completed, result.requests
+        ),
+    }
+}
+
+/// Milliseconds as people read them.
+fn waited(ms: f64) -> String {
+    match ms {
+        ms if ms >= 10_000.0 => format!("{} s", three_digits(ms / 1e3)),
+        ms => format!("{ms:.0} ms"),
+    }
+}
+
+/// The largest rate that holds, if that was asked, and whether the load is beyond it.
+fn beyond(result: &ServingResult) -> String {
+    let Some(capacity) = &result.capacity else {
+        return String::new();
+    };
+    let most = three_digits(capacity.requests_per_s);
+    let tried = capacity.steps.len();
+    let what = format!(
+        " Capacity: {most} requests/s holds and {} does not ({}; {tried} rates were tried).",
+        three_digits(capacity.requests_per_s_hi),
+        capacity.limited_by
+    );
+    match result.offered_per_s {
+        Some(offered) if offered > capacity.requests_per_s => {
+            format!("{what} The load of {} is beyond it.", three_digits(offered))
+        }
+        _ => what,
+    }
 }
 
 /// The largest part of the mean time to the first token, and its share.

@@ -100,7 +100,7 @@ pub(super) fn slowest(
     served: &Served,
     counted: &[(usize, Times)],
 ) -> Option<Slowest> {
-    let ttft = |times: &Times| times.first.saturating_sub(times.arrived);
+    let ttft = Times::until_first;
     let (id, times) = counted
         .iter()
         .max_by_key(|(id, times)| (ttft(times), std::cmp::Reverse(*id)))?;
@@ -118,7 +118,7 @@ pub(super) fn slowest(
         .collect();
     behind.sort_by_key(|&other| {
         (
-            std::cmp::Reverse(valid.requests[other as usize].input),
+            std::cmp::Reverse(served.requests[other as usize].input),
             other,
         )
     });
@@ -127,7 +127,7 @@ pub(super) fn slowest(
     let parts = parts(record, has_handover(valid));
     Some(Slowest {
         id: *id as u32,
-        input_tokens: valid.requests[*id].input,
+        input_tokens: served.requests[*id].input,
         arrived_s: times.arrived.seconds(),
         ttft_ms: millis(ttft(times)),
         parts: named(parts.into_iter().map(|(name, took)| (name, took.micros()))),

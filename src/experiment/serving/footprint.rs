@@ -1,5 +1,6 @@
 //! Memory that serving takes, before it does.
 
+use super::horizon::Horizon;
 use super::valid::ValidServing;
 use fabricsim_budget::Purpose;
 use fabricsim_workload::serving::spec::LoadSpec;
@@ -10,6 +11,8 @@ const REQUEST: u64 = 500;
 const PASS: u64 = 48;
 /// Requests of a pass, where a load does not say how many there are at once.
 const AT_ONCE: u64 = 4;
+/// Times as many requests as the first ones, of a load without end: what most runs take.
+const AS_MANY: u64 = 20;
 /// Bytes of a block that has a name.
 const BLOCK: u64 = 48;
 /// Bytes of the files of a folder, and of the spans in its timeline.
@@ -36,7 +39,13 @@ pub(crate) fn serving_footprint(valid: &ValidServing, recorded: bool) -> Vec<(Pu
         .iter()
         .filter_map(|request| request.prefix.as_ref());
     let names: u64 = names.map(|prefix| 8 * prefix.names.len() as u64).sum();
-    let mut requests = valid.requests.len() as u64 * REQUEST + names + tokens / at_once * PASS;
+    // Of a load without end some times as many as the first ones.
+    let times = match valid.horizon {
+        Horizon::Known(_) => AS_MANY,
+        Horizon::Whole | Horizon::Fixed => 1,
+    };
+    let mut requests =
+        times * valid.requests.len() as u64 * REQUEST + names + times * tokens / at_once * PASS;
     if valid.spec.engine.prefix_cache {
         let blocks = valid.pools.iter().map(|pool| {
             let parts = pool.engines.len() as u64 * u64::from(pool.parallel.attention_dp);

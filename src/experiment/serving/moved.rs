@@ -1,7 +1,7 @@
 //! Hand-overs as they were, and what limits them.
 
 use super::handover::narrowest;
-use super::results::Ran;
+use super::laid::Ran;
 use super::times::millis;
 use super::valid::ValidServing;
 use fabricsim_report::serving::{HandoverUse, Percentiles};

@@ -7,15 +7,17 @@ use fabricsim_units::Time;
 use fabricsim_workload::serving::load::made_up;
 use fabricsim_workload::serving::request::Request;
 use fabricsim_workload::serving::spec::{
-    DrawnLength, LengthSpec, LoadSpec, ServingSpec, TraceSpec,
+    DrawnLength, LengthSpec, LoadSpec, ServingSpec, TraceSpec, WindowSpec,
 };
 use fabricsim_workload::serving::trace::{MAX_REQUESTS, read};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Requests, if the scenario does not say how many.
-const REQUESTS: u32 = 200;
+/// Requests of a job beside others that does not say how many.
+const BESIDE: u32 = 200;
+/// The first requests of a load without end, by which engines are judged before it runs.
+const FIRST: u32 = 1000;
 
 /// Longer than any model's context.
 const MAX_TOKENS: u32 = 100_000_000;
@@ -52,11 +54,37 @@ pub(super) fn check(job: &ServingSpec, faults: &mut Vec<Fault>) {
             positive("load.trace.speed", load.speed.unwrap_or(1.0), "a factor")
         }
     }
+    if let Some(capacity) = &job.capacity {
+        positive("capacity.slo_share", capacity.slo_share, "a part");
+    }
+    if let Some(WindowSpec::Steady(steady)) = &job.window {
+        positive("window.steady.precision", steady.precision, "a part");
+        positive(
+            "window.steady.most_requests",
+            f64::from(steady.most_requests),
+            "a number of requests",
+        );
+        positive(
+            "window.steady.most_passes",
+            steady.most_passes as f64,
+            "a number of passes",
+        );
+    }
     if let Some(requests) = job.requests
         && !(1..=MAX_REQUESTS).contains(&requests)
     {
         let expected = format!("1 to {MAX_REQUESTS} requests");
         faults.push(fault(&at("requests"), requests.to_string(), expected));
+    }
+    let has_rate = !matches!(job.load, LoadSpec::Closed(_) | LoadSpec::Trace(_));
+    if job.capacity.is_some() && !(has_rate && job.requests.is_none()) {
+        let expected =
+            "none, or a load with a rate and no number of requests: `poisson`, `gamma`, `constant`";
+        faults.push(fault(
+            &at("capacity"),
+            "a load without a rate".into(),
+            expected,
+        ));
     }
     if let Some(requests) = job.requests
         && job.warm_up >= requests
@@ -117,17 +145,20 @@ fn length(at: &str, spec: &LengthSpec, faults: &mut Vec<Fault>) {
     }
 }
 
-/// The requests, in order of arrival.
+/// The requests, in order of arrival; of a load without end the first ones.
 ///
 /// # Errors
 /// A trace that cannot be read.
 pub(super) fn requests(
     job: &ServingSpec,
-    seed: u64,
+    (seed, is_alone): (u64, bool),
     (folder, origin): (&Path, &str),
 ) -> Result<Vec<Request>, ScenarioError> {
     let LoadSpec::Trace(trace) = &job.load else {
-        let count = job.requests.unwrap_or(REQUESTS);
+        let count = job.requests.unwrap_or(match is_alone {
+            true => FIRST,
+            false => BESIDE,
+        });
         let lengths = job.lengths.as_ref();
         return Ok(
             lengths.map_or_else(Vec::new, |lengths| made_up(&job.load, lengths, count, seed))

@@ -1,69 +1,91 @@
 //! What serving came to, as a report has it.
 
 use super::first_token::{mean_parts, slowest};
+use super::horizon::Horizon;
+use super::laid::Ran;
 use super::moved::handover;
 use super::pools::{layout, peak};
+use super::steady::{Known, RESIDENCES, Saturated, Window, judge};
 use super::times::{Times, millis};
 use super::valid::{ValidPool, ValidServing};
-use fabricsim_engine::job::JobOutcome;
-use fabricsim_plan::job::Job;
 use fabricsim_report::serving::{
-    KvUse, Percentiles, Pool, Rejected, Sample, ServingResult, TierUse, Verdict,
+    KvUse, Percentiles, Pool, Rejected, Sample, ServingResult, ServingWindow, TierUse, Verdict,
+    WindowRule,
 };
 use fabricsim_units::{Bytes, Time};
 use fabricsim_workload::serving::fleet::Served;
-use fabricsim_workload::serving::model_cost::PassWork;
-use fabricsim_workload::serving::record::{RequestRecord, TierRecord};
-use fabricsim_workload::serving::spec::{LoadSpec, PoolRole, TierSpec};
-
-/// Requests that have been served, and what that took.
-pub(super) struct Ran {
-    pub(super) served: Served,
-    pub(super) outcome: JobOutcome,
-    pub(super) job: Job,
-    /// So many routes of the job are those of hand-overs; those of tiers come behind them.
-    pub(super) handover_routes: usize,
-    /// By pool, of those whose passes are made of kernels.
-    pub(super) work: Vec<PassWork>,
-}
+use fabricsim_workload::serving::record::{PassRecord, RequestRecord, TierRecord};
+use fabricsim_workload::serving::spec::{LoadSpec, PoolRole, SteadySpec, TierSpec};
 
 /// Samples of what happened over time.
 const SAMPLES: usize = 200;
 
-/// The result, and events that were handled.
-pub(super) fn result(valid: &ValidServing, ran: &Ran) -> (ServingResult, u64) {
+/// The part of a run that its figures are of.
+fn window(valid: &ValidServing, served: &Served) -> Window {
+    let warm_up = valid.spec.warm_up as usize;
+    let records = served.records.as_slice();
+    let steady = match valid.horizon {
+        Horizon::Whole => None,
+        Horizon::Fixed | Horizon::Known(_) => {
+            Window::steady(records, served.over as usize, warm_up)
+        }
+    };
+    steady.unwrap_or_else(|| Window::whole(records, warm_up))
+}
+
+/// The result, and events that were handled; of engines that do so much at most, where that was simulated.
+pub(super) fn result(
+    valid: &ValidServing,
+    ran: &Ran,
+    saturated: Option<Saturated>,
+) -> (ServingResult, u64) {
     let served = &ran.served;
+    let window = window(valid, served);
     let done: Vec<(usize, Times)> = (0..)
         .zip(&served.records)
         .filter_map(|(id, record)| Some((id, Times::of(record)?)))
         .collect();
-    let warm = valid.spec.warm_up as usize;
-    let counted: Vec<(usize, Times)> = done.iter().filter(|(id, _)| *id >= warm).copied().collect();
-    let last = done.iter().map(|(_, times)| times.finished).max();
-    let first = served
-        .records
+    let is_counted = |id: usize| (window.first..window.end).contains(&id);
+    let counted: Vec<(usize, Times)> = done
         .iter()
-        .filter_map(|record| record.arrived)
-        .min();
-    let duration = last
-        .unwrap_or(served.end)
-        .saturating_sub(first.unwrap_or(Time::ZERO));
+        .filter(|(id, _)| is_counted(*id))
+        .copied()
+        .collect();
+    let judged = judge(valid, served, (&window, saturated));
+    let known = Known::of(&served.records, &window, judged.offered.is_some());
+    let duration = window.to.saturating_sub(window.from);
     let seconds = duration.seconds().max(f64::MIN_POSITIVE);
-    let per_second = |tokens: &dyn Fn(usize) -> u64| {
-        done.iter().map(|(id, _)| tokens(*id)).sum::<u64>() as f64 / seconds
+    let inside = |at: Time| at > window.from && at <= window.to;
+    // Of engines that keep up as much is done as comes, at the rate that was asked: what was done for each request that
+    // came in the window. So the draw of arrivals is not in it.
+    let arrived = served.records.iter().filter_map(|record| record.arrived);
+    let arrived = arrived.filter(|&at| inside(at)).count() as f64;
+    let is_traced = matches!(valid.spec.load, LoadSpec::Trace(_));
+    let each = match (judged.verdict, judged.offered) {
+        (Verdict::Stable | Verdict::TooShort, Some(offered))
+            if window.rule != WindowRule::Whole && !is_traced && arrived > 0.0 =>
+        {
+            offered / arrived
+        }
+        _ => 1.0 / seconds,
+    };
+    let per_second = |amount: &dyn Fn(usize) -> u64| {
+        let inside = done.iter().filter(|(_, times)| inside(times.finished));
+        inside.map(|(id, _)| amount(*id)).sum::<u64>() as f64 * each
     };
     let of = |value: &dyn Fn(&Times) -> Option<Time>| {
         let values = counted.iter().filter_map(|(_, times)| value(times));
         Percentiles::of(values.map(millis).collect())
     };
-    let gaps = served
-        .gaps
-        .iter()
-        .map(|gap| (millis(gap.time), u64::from(gap.count)));
+    let is_whole = window.rule == WindowRule::Whole;
+    let gaps = served.gaps.iter().filter(|gap| is_whole || inside(gap.at));
+    let gaps = gaps.map(|gap| (millis(gap.time), u64::from(gap.count)));
+    let requests_per_s = per_second(&|_| 1);
+    let length = |id: usize| &served.requests[id];
     let tpot = of(&|times| times.per_token());
     let slo = valid.spec.slo.as_ref().map(|slo| {
         let kept = counted.iter().filter(|(_, times)| times.keeps(slo)).count();
-        (kept, kept as f64 / counted.len().max(1) as f64)
+        kept as f64 / counted.len().max(1) as f64
     });
     let (mfu, mbu) = use_of_peaks(valid, ran);
     let mut result = ServingResult {
@@ -76,24 +98,38 @@ pub(super) fn result(valid: &ValidServing, ran: &Ran) -> (ServingResult, u64) {
         completed: done.len() as u32,
         counted: counted.len() as u32,
         rejected: rejected(valid, served),
-        verdict: Some(verdict(valid, served)),
+        verdict: Some(judged.verdict),
+        too_short: judged.too_short,
+        window: Some(ServingWindow {
+            from_ms: millis(window.from),
+            to_ms: millis(window.to),
+            requests: counted.len() as u32,
+            rule: window.rule,
+            converged: is_known(valid, &window, &known),
+            residences: window.residences(),
+            half_widths: known.0,
+        }),
+        offered_per_s: judged.offered,
+        holds_per_s: judged.holds,
+        saturation: saturated.map(Into::into),
+        capacity: None,
         limit: String::new(),
         duration_s: duration.seconds(),
-        requests_per_s: done.len() as f64 / seconds,
-        input_tokens_per_s: per_second(&|id| u64::from(valid.requests[id].input)),
-        output_tokens_per_s: per_second(&|id| u64::from(valid.requests[id].output)),
+        requests_per_s,
+        input_tokens_per_s: per_second(&|id| u64::from(length(id).input)),
+        output_tokens_per_s: per_second(&|id| u64::from(length(id).output)),
         output_tokens_per_s_per_user: tpot
             .map(|tpot| 1e3 / tpot.p50)
             .filter(|rate| rate.is_finite()),
-        ttft_ms: of(&|times| Some(times.first.saturating_sub(times.arrived))),
+        ttft_ms: of(&|times| Some(times.until_first())),
         tpot_ms: tpot,
         itl_ms: Percentiles::of_counted(gaps.collect()),
         e2e_ms: of(&|times| Some(times.finished.saturating_sub(times.arrived))),
-        slo_share: slo.map(|(_, share)| share),
-        goodput_requests_per_s: slo.map(|(kept, _)| kept as f64 / seconds),
+        slo_share: slo,
+        goodput_requests_per_s: slo.map(|share| share * requests_per_s),
         mfu,
         mbu,
-        pools: pools(valid, ran, duration),
+        pools: pools(valid, ran),
         kv: kv(valid, served),
         handover: handover(valid, ran),
         tiers: tier_uses(valid, served),
@@ -111,7 +147,7 @@ pub(super) fn result(valid: &ValidServing, ran: &Ran) -> (ServingResult, u64) {
 /// Requests that were not served, and why.
 fn rejected(valid: &ValidServing, served: &Served) -> Vec<Rejected> {
     let refused = |id: usize| {
-        let request = &valid.requests[id];
+        let request = &served.requests[id];
         let tokens = u64::from(request.input) + u64::from(request.output) - 1;
         let holds = valid
             .pools
@@ -155,6 +191,8 @@ fn rejected(valid: &ValidServing, served: &Served) -> Vec<Rejected> {
         let why = match record {
             record if record.finished.is_some() => return None,
             record if record.refused => refused(id as usize),
+            // It was still under way when figures were known.
+            _ if matches!(valid.horizon, Horizon::Known(_)) && !served.is_stuck => return None,
             record => unfinished(record),
         };
         Some(Rejected { id, why })
@@ -162,29 +200,15 @@ fn rejected(valid: &ValidServing, served: &Served) -> Vec<Rejected> {
     found.collect()
 }
 
-/// Whether engines keep up. More and more requests wait if those that arrived in the last quarter waited twice as
-/// long as those of the second, and longer than a tenth of the run.
-fn verdict(valid: &ValidServing, served: &Served) -> Verdict {
-    if served.is_overloaded || served.is_stuck {
-        return Verdict::Overloaded;
-    }
-    if matches!(valid.spec.load, LoadSpec::Closed(_)) {
-        return Verdict::Stable;
-    }
-    let count = served.records.len();
-    let wait = |from: usize, to: usize| {
-        let waits = served.records[from..to].iter().filter_map(|record| {
-            let since = record.scheduled?.saturating_sub(record.arrived?);
-            Some(since.seconds())
-        });
-        let waits: Vec<f64> = waits.collect();
-        waits.iter().sum::<f64>() / waits.len().max(1) as f64
+/// Whether figures are known as well as they are to be.
+fn is_known(valid: &ValidServing, window: &Window, known: &Known) -> bool {
+    let precision = match valid.horizon {
+        Horizon::Known(steady) => steady.precision,
+        Horizon::Whole | Horizon::Fixed => SteadySpec::default().precision,
     };
-    let (second, last) = (wait(count / 4, count / 2), wait(count * 3 / 4, count));
-    match last > 2.0 * second && last > 0.1 * served.end.seconds() {
-        true => Verdict::Backlogged,
-        false => Verdict::Stable,
-    }
+    window.rule != WindowRule::Whole
+        && window.residences() >= RESIDENCES
+        && known.is_within(precision)
 }
 
 /// Operations and bytes of passes over what GPUs could have done in their time.
@@ -207,7 +231,13 @@ fn use_of_peaks(valid: &ValidServing, ran: &Ran) -> (Option<f64>, Option<f64>) {
     (share(operations, peaks), share(bytes, rates))
 }
 
-fn pools(valid: &ValidServing, ran: &Ran, duration: Time) -> Vec<Pool> {
+fn pools(valid: &ValidServing, ran: &Ran) -> Vec<Pool> {
+    let whole = Window::whole(&ran.served.records, 0);
+    let end = match valid.horizon {
+        Horizon::Known(_) => ran.served.end,
+        Horizon::Whole | Horizon::Fixed => whole.to,
+    };
+    let duration = end.saturating_sub(whole.from);
     let gib = |bytes: Bytes| bytes.get() as f64 / f64::from(1 << 30);
     let one = |(index, pool): (usize, &ValidPool)| {
         let work = ran.work.get(index).copied();
@@ -265,7 +295,7 @@ fn kv(valid: &ValidServing, served: &Served) -> KvUse {
         let stages = u64::from(pool.parallel.pp);
         pool.shape.kv_bytes_per_token() * copies * stages
     });
-    let prompts: u64 = valid
+    let prompts: u64 = served
         .requests
         .iter()
         .map(|request| u64::from(request.input))
@@ -290,7 +320,7 @@ fn kv(valid: &ValidServing, served: &Served) -> KvUse {
 
 /// What tiers below the GPUs' memory did.
 fn tier_uses(valid: &ValidServing, served: &Served) -> Vec<TierUse> {
-    let prompts: u64 = valid.requests.iter().map(|r| u64::from(r.input)).sum();
+    let prompts: u64 = served.requests.iter().map(|r| u64::from(r.input)).sum();
     let specs = valid.spec.engine.tiers.iter().flat_map(|t| &t.levels);
     let one = |(spec, record): (&TierSpec, &TierRecord)| TierUse {
         tier: spec.name().to_owned(),
@@ -310,17 +340,53 @@ fn series(served: &Served) -> Vec<Sample> {
     let step = served.passes.len().div_ceil(SAMPLES).max(1);
     let samples = served.passes.chunks(step).filter_map(|passes| {
         let first = passes.first()?;
-        let most = |of: fn(&fabricsim_workload::serving::record::PassRecord) -> u32| {
-            passes.iter().map(of).max().unwrap_or(0)
-        };
+        let most = |of: fn(&PassRecord) -> u32| passes.iter().map(of).max().unwrap_or(0);
         Some(Sample {
             at_s: first.begun.seconds(),
             running: most(|pass| pass.decodes),
             waiting: most(|pass| pass.waiting),
             kv_share: f64::from(most(|pass| u32::from(pass.kv_permille))) / 1e3,
+            ..Sample::default()
         })
     });
-    samples.collect()
+    let mut samples: Vec<Sample> = samples.collect();
+    let records = || served.records.iter();
+    count(&mut samples, records().filter_map(|r| r.arrived), |s| {
+        &mut s.offered_per_s
+    });
+    count(&mut samples, records().filter_map(|r| r.finished), |s| {
+        &mut s.served_per_s
+    });
+    let end = served.end.seconds();
+    let ends: Vec<f64> = samples
+        .iter()
+        .skip(1)
+        .map(|s| s.at_s)
+        .chain([end])
+        .collect();
+    for (sample, end) in samples.iter_mut().zip(ends) {
+        let length = (end - sample.at_s).max(f64::MIN_POSITIVE);
+        sample.offered_per_s /= length;
+        sample.served_per_s /= length;
+    }
+    samples
+}
+
+/// Counts moments between samples.
+fn count(
+    samples: &mut [Sample],
+    moments: impl Iterator<Item = Time>,
+    of: impl Fn(&mut Sample) -> &mut f64,
+) {
+    for at in moments {
+        let behind = samples.partition_point(|sample| sample.at_s <= at.seconds());
+        if let Some(sample) = behind
+            .checked_sub(1)
+            .and_then(|place| samples.get_mut(place))
+        {
+            *of(sample) += 1.0;
+        }
+    }
 }
 
 /// What limits it, in a word or two: the largest part of the time to the first token, of what is more than the prompt.

@@ -1,40 +1,27 @@
 //! From a checked serving job to its results.
 
+use super::capacity::{at_rate, capacity};
 use super::footprint::serving_footprint;
-use super::handover::{STREAMS, Ways, ways};
-use super::links::{Failure, Network, PlannedLinks};
-use super::results::{Ran, result};
+use super::horizon::Horizon;
+use super::laid::{LaidServing, Load, Ran};
+use super::results::result;
 use super::series;
-use super::tiers::tiers;
+use super::steady::{Ladder, saturate};
 use super::timeline::timeline;
 use super::valid::ValidServing;
 use crate::allocation::nodes_of;
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
-use crate::training::Trouble;
 use fabricsim_budget::{Budget, Purpose};
-use fabricsim_engine::job::{JobError, JobOptions, JobOutcome, Unseen, run_source};
-use fabricsim_fault::Faults;
-use fabricsim_nccl::Env;
-use fabricsim_plan::job::{Actor, ActorId, Job, StreamRole};
-use fabricsim_record::telemetry::{Activity, Both, Wanted};
+use fabricsim_engine::job::{JobError, JobOutcome};
+use fabricsim_record::telemetry::{Activity, Wanted};
 use fabricsim_report::serving::ServingResult;
 use fabricsim_report::telemetry::Telemetry;
 use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Variant};
-use fabricsim_topology::{LinkId, serving};
-use fabricsim_units::Time;
-use fabricsim_workload::kernel::KernelLaw;
-use fabricsim_workload::serving::blocks::{BlockPool, Tell};
-use fabricsim_workload::serving::fleet::{
-    Arrivals, Engine, Fleet, FleetPlan, FrontEnd, Handover, Role, Served, Tiers, has_tiers,
-};
-use fabricsim_workload::serving::model_cost::{ModelCost, PassWork, PoolCosts};
-use fabricsim_workload::serving::pass_time::{GivenCost, GivenTime, PassCost};
-use fabricsim_workload::serving::scheduler::Scheduler;
-use fabricsim_workload::serving::spec::{LoadSpec, PassTimeSpec, PoolRole};
-use rustc_hash::FxHashMap;
+use fabricsim_workload::serving::fleet::Watch;
+use fabricsim_workload::serving::load::MadeUp;
+use fabricsim_workload::serving::spec::LoadSpec;
 use std::collections::BTreeSet;
-use std::rc::Rc;
 use std::time::Instant;
 
 /// What came of serving.
@@ -66,15 +53,23 @@ pub(crate) fn run_serving(
         .expect_all(&serving_footprint(valid, keeps_passes))?;
     let (mut recorded, mut warnings) = (None, Vec::new());
     let mut telemetry = None;
+    let found = match valid.spec.capacity {
+        Some(asked) => capacity(valid, asked, |tried| served_alone(tried, (seed, budget)))?,
+        None => None,
+    };
+    let is_at = valid.spec.capacity.is_some_and(|asked| asked.serve);
+    let moved = found.as_ref().filter(|_| is_at);
+    let moved = moved.map(|found| at_rate(valid, found.requests_per_s));
+    let valid = moved.as_ref().unwrap_or(valid);
     let (mut result, events) = match served(valid, (seed, budget), outputs)? {
-        Ok((ran, series)) => {
+        Ok((result, ran, series)) => {
             telemetry = series;
             if keeps_passes {
                 let (timeline, left_out) = timeline(valid, &ran.served);
                 recorded = Some(Recording::Training(timeline));
                 warnings.extend(left_out);
             }
-            result(valid, &ran)
+            result
         }
         Err(error) => {
             let failed = ServingResult {
@@ -84,6 +79,7 @@ pub(crate) fn run_serving(
             (failed, 0)
         }
     };
+    result.capacity = found;
     result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
     let ranks = valid
         .pools
@@ -112,137 +108,56 @@ pub(crate) fn run_serving(
     })
 }
 
-/// Engines on the machine, before anything arrives.
-pub(crate) struct LaidServing<'v> {
-    valid: &'v ValidServing,
-    /// The GPUs as actors without scripts, and the ways of transfers.
-    pub(crate) job: Job,
-    actors: FxHashMap<u32, ActorId>,
-    handover: Handover,
-    handover_routes: usize,
-    tiers: Tiers,
-    cost: Costs<'v>,
-    failure: Failure,
+/// Serves a job without recording it; nothing of one that does not come to its end.
+///
+/// # Errors
+/// What NCCL refuses.
+fn served_alone(
+    valid: &ValidServing,
+    how: (u64, &Budget),
+) -> Result<Option<ServingResult>, ScenarioError> {
+    let ran = served(valid, how, &Outputs::of([]))?;
+    Ok(ran.ok().map(|((result, _), ..)| result))
 }
 
-impl<'v> LaidServing<'v> {
-    /// The engines of a job, around links that it leaves to others; NCCL has these variables.
-    ///
-    /// # Errors
-    /// GPUs that no links join, tiers that are none.
-    pub(crate) fn new(
-        valid: &'v ValidServing,
-        (env, left_to_others): (Env, &[LinkId]),
-        (seed, budget): (u64, &'v Budget),
-    ) -> Result<Self, ScenarioError> {
-        let engines = valid.pools.iter().flat_map(|pool| &pool.engines);
-        let mut ranks: Vec<u32> = engines.flatten().copied().collect();
-        ranks.sort_unstable();
-        let actors: FxHashMap<u32, ActorId> =
-            ranks.iter().copied().zip((0..).map(ActorId)).collect();
-        let gone = valid.faults.gone_links();
-        let network = Network {
-            env,
-            without: gone.chain(left_to_others.iter().copied()).collect(),
-        };
-        let router = || network.router(&valid.topology, seed);
-        let Ways {
-            handover,
-            mut routes,
-        } = ways(valid, &actors, router())?;
-        let handover_routes = routes.len();
-        let tiers = tiers(valid, &actors, router(), &mut routes)?;
-        let job = Job {
-            streams: std::iter::once(StreamRole::Compute)
-                .chain((0..STREAMS).map(|_| StreamRole::KvTransfer))
-                .collect(),
-            names: vec!["pass".to_owned()],
-            actors: ranks.iter().map(|&rank| actor(rank)).collect(),
-            transfer_routes: routes,
-            ..Job::default()
-        };
-        let failure = Failure::default();
-        let cost = costs((valid, network), (seed, budget), &failure);
-        Ok(LaidServing {
-            valid,
-            job,
-            actors,
-            handover,
-            handover_routes,
-            tiers,
-            cost,
-            failure,
-        })
-    }
+/// A result with its events, what it was made from, and what monitoring would have shown.
+type Ended = ((ServingResult, u64), Ran, Option<Telemetry>);
 
-    /// The engines with all requests still to come.
-    pub(crate) fn fleet(&mut self, keeps_passes: bool) -> Fleet<'_> {
-        let actors = self.job.actors.len();
-        self.fleet_of(keeps_passes, actors)
-    }
-
-    fn fleet_of(&mut self, keeps_passes: bool, actors: usize) -> Fleet<'_> {
-        let valid = self.valid;
-        Fleet::new(FleetPlan {
-            engines: engines(valid, &self.actors),
-            requests: valid.requests.clone(),
-            arrivals: arrivals(valid),
-            routing: valid.spec.routing,
-            handover: self.handover.clone(),
-            front_end: front_end(valid),
-            tiers: self.tiers.clone(),
-            cost: self.cost.as_dyn(),
-            counted_from: valid.spec.warm_up,
-            keeps_passes,
-            actors,
-        })
-    }
-
-    /// Whether all communications of engines could be simulated.
-    ///
-    /// # Errors
-    /// What NCCL refused.
-    pub(crate) fn check(&self) -> Result<(), ScenarioError> {
-        self.failure.borrow_mut().take().map_or(Ok(()), Err)
-    }
-
-    /// What was served.
-    ///
-    /// # Errors
-    /// What NCCL refused of an engine's communications.
-    fn ran(self, served: Served, outcome: JobOutcome) -> Result<Ran, ScenarioError> {
-        self.check()?;
-        Ok(Ran {
-            work: self.cost.work(),
-            served,
-            outcome,
-            job: self.job,
-            handover_routes: self.handover_routes,
-        })
-    }
-}
-
-/// Serves all requests; the inner error is one of the job.
+/// Serves requests, all of them or until their figures are known; the inner error is one of the job.
 fn served(
     valid: &ValidServing,
     how: (u64, &Budget),
     outputs: &Outputs,
-) -> Result<Result<(Ran, Option<Telemetry>), JobError>, ScenarioError> {
-    let keeps_passes = outputs.need_record();
+) -> Result<Result<Ended, JobError>, ScenarioError> {
     let mut laid = LaidServing::new(valid, (valid.env.clone(), &[]), how)?;
     let job = std::mem::take(&mut laid.job);
-    let mut fleet = laid.fleet_of(keeps_passes, job.actors.len());
+    let saturated = match (valid.horizon, &valid.spec.load) {
+        (Horizon::Whole, _) | (_, LoadSpec::Closed(_)) => None,
+        (Horizon::Fixed | Horizon::Known(_), _) => saturate(valid, &mut laid, &job)?,
+    };
+    let mut load = Load::all(valid, outputs.need_record());
+    let mut ladder = match (valid.horizon, &valid.spec.lengths) {
+        (Horizon::Known(spec), Some(lengths)) => {
+            load.requests.clear();
+            load.more = Some(MadeUp::new(&valid.spec.load, lengths, valid.seed));
+            Some(Ladder::new(valid, spec, saturated))
+        }
+        _ => None,
+    };
+    load.watch = ladder.as_mut().map(|ladder| ladder as &mut dyn Watch);
     let watched = outputs.has(Output::Telemetry);
     let mut activity = watched.then(|| Activity::new(&job));
-    let outcome = run(valid, &job, &mut fleet, activity.as_mut());
-    let served = fleet.into_served();
+    let (served, outcome) = laid.serve(&job, load, activity.as_mut());
     let telemetry = match (&outcome, activity) {
         (Ok(outcome), Some(activity)) => Some(series_of(valid, activity, outcome, outputs)?),
         _ => None,
     };
     laid.job = job;
     match outcome {
-        Ok(outcome) => laid.ran(served, outcome).map(|ran| Ok((ran, telemetry))),
+        Ok(outcome) => {
+            let ran = laid.ran(served, outcome)?;
+            Ok(Ok((result(valid, &ran, saturated), ran, telemetry)))
+        }
         Err(error) => match laid.failure.borrow_mut().take() {
             Some(refused) => Err(refused),
             None => Ok(Err(error)),
@@ -266,171 +181,4 @@ fn series_of(
     let on = |rank| series::with_rank(valid, rank);
     let without = vec![series::WITHOUT];
     Ok(activity.telemetry(wanted, &[], outcome.end, on, without)?)
-}
-
-fn run(
-    valid: &ValidServing,
-    job: &Job,
-    fleet: &mut Fleet<'_>,
-    activity: Option<&mut Activity<'_>>,
-) -> Result<JobOutcome, JobError> {
-    let rate = |link| valid.topology.rate(link);
-    let faults: &Faults = &valid.faults;
-    let trouble = Trouble::new(faults, job);
-    let options = JobOptions::default();
-    let mut unseen = Unseen;
-    let mut probe = Both(&mut unseen, activity);
-    run_source(job, fleet, &[], rate, &trouble, options, &mut probe)
-}
-
-/// A GPU, whose tasks come while time passes.
-fn actor(rank: u32) -> Actor {
-    Actor {
-        rank,
-        alike: 1,
-        script: None,
-        sms: 1,
-        launch: Time::ZERO,
-        run_ahead: false,
-        groups: Vec::new(),
-    }
-}
-
-pub(super) const fn role(role: PoolRole) -> Role {
-    match role {
-        PoolRole::Both => Role::Both,
-        PoolRole::Prefill => Role::Prefill,
-        PoolRole::Decode => Role::Decode,
-    }
-}
-
-/// The engines of all pools, in order.
-fn engines(valid: &ValidServing, actors: &FxHashMap<u32, ActorId>) -> Vec<Engine> {
-    let engine = &valid.spec.engine;
-    let mut engines = Vec::new();
-    for pool in &valid.pools {
-        let role = role(pool.role);
-        let tell = match &engine.tiers {
-            Some(tiers) if has_tiers(role) => tiers.write.tell(),
-            _ => Tell::Nothing,
-        };
-        let stage = (pool.parallel.tp() * pool.parallel.attention_dp) as usize;
-        for ranks in &pool.engines {
-            let blocks = BlockPool::new(pool.blocks, engine.block_tokens(), engine.prefix_cache);
-            let blocks = blocks.telling(tell);
-            let parts = pool.parallel.attention_dp as usize;
-            engines.push(Engine {
-                role,
-                policy: engine.policy,
-                stages: ranks
-                    .iter()
-                    .step_by(stage)
-                    .map(|rank| actors[rank])
-                    .collect(),
-                parts: vec![Scheduler::new(pool.limits, blocks); parts],
-            });
-        }
-    }
-    engines
-}
-
-fn arrivals(valid: &ValidServing) -> Arrivals {
-    match &valid.spec.load {
-        LoadSpec::Closed(load) => Arrivals::Closed {
-            concurrency: load.concurrency,
-        },
-        _ => Arrivals::Open {
-            drain: valid.spec.drain.unwrap_or(super::requests::DRAIN),
-        },
-    }
-}
-
-/// What a request takes before it is queued; nothing where times are given.
-fn front_end(valid: &ValidServing) -> FrontEnd {
-    let engine = &valid.spec.engine;
-    let own = match engine.pass_time {
-        PassTimeSpec::Kernels(_) => {
-            let own = &serving().engines[engine.policy.name()];
-            (own.per_request.value, own.per_prompt_token.value)
-        }
-        PassTimeSpec::Fixed(_) | PassTimeSpec::Polynomial(_) => Default::default(),
-    };
-    FrontEnd {
-        latency: engine.front_end.unwrap_or(own.0),
-        per_token: engine.front_end_per_token.unwrap_or(own.1),
-    }
-}
-
-/// What passes take.
-enum Costs<'v> {
-    Given(GivenCost),
-    Kernels(PoolCosts<'v>),
-}
-
-impl Costs<'_> {
-    fn as_dyn(&mut self) -> &mut dyn PassCost {
-        match self {
-            Costs::Given(cost) => cost,
-            Costs::Kernels(costs) => costs,
-        }
-    }
-
-    /// What passes of each pool did; nothing where times are given.
-    fn work(&self) -> Vec<PassWork> {
-        match self {
-            Costs::Given(_) => Vec::new(),
-            Costs::Kernels(costs) => costs.pools.iter().map(|pool| pool.work).collect(),
-        }
-    }
-}
-
-fn costs<'v>(
-    (valid, network): (&'v ValidServing, Network),
-    (seed, budget): (u64, &'v Budget),
-    failure: &Failure,
-) -> Costs<'v> {
-    let engine = &valid.spec.engine;
-    let given = |time| {
-        Costs::Given(GivenCost {
-            time,
-            mixed: engine.pass_cost,
-        })
-    };
-    match &engine.pass_time {
-        PassTimeSpec::Fixed(times) => given(GivenTime::Fixed {
-            prefill: times.prefill,
-            decode: times.decode,
-        }),
-        PassTimeSpec::Polynomial(times) => given(GivenTime::Polynomial {
-            prefill: times.prefill,
-            decode: times.decode,
-            least: times.decode_min,
-        }),
-        PassTimeSpec::Kernels(_) => {
-            let network = Rc::new(network);
-            let mut of_engine = Vec::new();
-            let mut pools = Vec::new();
-            for pool in &valid.pools {
-                let Some(first) = pool.engines.first() else {
-                    continue;
-                };
-                let gpu = first.first().map(|&rank| valid.gpus[rank as usize]);
-                let gpu = gpu.and_then(|gpu| valid.topology.gpu_model(gpu));
-                // Checked before.
-                let Some(law) = gpu.and_then(KernelLaw::new) else {
-                    continue;
-                };
-                of_engine.extend(pool.engines.iter().map(|_| pools.len()));
-                let stage = pool.parallel.tp() * pool.parallel.attention_dp;
-                let links = PlannedLinks::new(
-                    (valid, Rc::clone(&network)),
-                    (first, pool.parallel.tp(), stage),
-                    (seed, budget),
-                    failure.clone(),
-                );
-                pools.push(ModelCost::new(pool.shape.clone(), law, Box::new(links)));
-            }
-            Costs::Kernels(PoolCosts { pools, of_engine })
-        }
-    }
 }

@@ -98,7 +98,7 @@ pub(super) fn tiers<'v>(
     let mut levels = Vec::new();
     for pool in &valid.pools {
         for ranks in &pool.engines {
-            levels.push(match has_tiers(super::run::role(pool.role)) {
+            levels.push(match has_tiers(super::laid::role(pool.role)) {
                 true => made.levels(pool, ranks)?,
                 false => Vec::new(),
             });

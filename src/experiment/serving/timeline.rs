@@ -102,7 +102,7 @@ fn moved(valid: &ValidServing, served: &Served, until: Time, spans: &mut Vec<Job
         };
         lanes[lane] = ended;
         most = most.max(lane + 1);
-        let tokens = valid.requests[request as usize].input;
+        let tokens = served.requests[request as usize].input;
         let what = format!("request {request}: {tokens} tokens");
         let kind = SpanKind::Communication;
         spans.push(span(

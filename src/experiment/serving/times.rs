@@ -25,6 +25,11 @@ impl Times {
         })
     }
 
+    /// From its arrival to its first token.
+    pub(super) fn until_first(&self) -> Time {
+        self.first.saturating_sub(self.arrived)
+    }
+
     /// The mean time from token to token; nothing of a single token.
     pub(super) fn per_token(&self) -> Option<Time> {
         let tokens = u64::from(self.generated)
@@ -36,7 +41,7 @@ impl Times {
 
     pub(super) fn keeps(&self, slo: &SloSpec) -> bool {
         let within = |limit: Option<Time>, time: Time| limit.is_none_or(|limit| time <= limit);
-        within(slo.ttft, self.first.saturating_sub(self.arrived))
+        within(slo.ttft, self.until_first())
             && within(slo.e2e, self.finished.saturating_sub(self.arrived))
             && within(slo.tpot, self.per_token().unwrap_or(Time::ZERO))
     }
@@ -63,7 +68,7 @@ pub(crate) fn medians(valid: &ValidServing, served: &Served) -> Medians {
         all.get(all.len().div_ceil(2).saturating_sub(1)).copied()
     };
     Medians {
-        first_token: median(&|t| Some(t.first.saturating_sub(t.arrived))).unwrap_or(Time::ZERO),
+        first_token: median(&|t| Some(t.until_first())).unwrap_or(Time::ZERO),
         token: median(&|t| t.per_token()).unwrap_or(Time::ZERO),
         end: served.end,
     }

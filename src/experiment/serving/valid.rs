@@ -1,5 +1,6 @@
 //! A serving job whose every part has been checked, ready to run.
 
+use super::horizon::{Horizon, horizon};
 use super::pools::{Chosen, pools};
 use super::{requests, tiers};
 use crate::error::ScenarioError;
@@ -22,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A checked serving job.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ValidServing {
     /// The machine.
     pub topology: Arc<Topology>,
@@ -38,8 +39,12 @@ pub struct ValidServing {
     pub model_name: String,
     /// The engines.
     pub pools: Vec<ValidPool>,
-    /// The requests, in order of arrival.
+    /// The requests, in order of arrival; of a load without end the first ones.
     pub requests: Vec<Request>,
+    /// How long it goes on.
+    pub horizon: Horizon,
+    /// The seed of what is drawn.
+    pub seed: u64,
     /// What goes wrong.
     pub faults: Faults,
     /// NCCL's variables.
@@ -83,16 +88,16 @@ pub(crate) fn serving(
     at: At<'_>,
 ) -> Result<ValidServing, ScenarioError> {
     let At { folder, origin, .. } = at;
-    serving_on(spec, job, site(spec, at)?, (folder, origin))
+    serving_on(spec, (job, true), site(spec, at)?, (folder, origin))
 }
 
-/// Checks a serving job on GPUs of a machine.
+/// Checks a serving job on GPUs of a machine, alone there or beside others.
 ///
 /// # Errors
 /// Everything that is wrong with its values.
 pub(crate) fn serving_on(
     spec: &ScenarioSpec,
-    job: &ServingSpec,
+    (job, is_alone): (&ServingSpec, bool),
     site: Site,
     (folder, origin): (&Path, &str),
 ) -> Result<ValidServing, ScenarioError> {
@@ -100,7 +105,7 @@ pub(crate) fn serving_on(
     check(spec, job, &mut faults);
     refuse(origin, faults)?;
     let (model, model_name) = model(&job.model, origin)?;
-    let requests = requests::requests(job, spec.seed, (folder, origin))?;
+    let requests = requests::requests(job, (spec.seed, is_alone), (folder, origin))?;
     let Site { topology, gpus, .. } = &site;
     let chosen = Chosen {
         job,
@@ -111,7 +116,9 @@ pub(crate) fn serving_on(
     };
     let pools = pools(&chosen).map_err(|faults| refusal(origin, faults))?;
     let mut warnings = site.warnings.clone();
-    if job.warm_up as usize >= requests.len() {
+    let horizon = horizon(job, is_alone);
+    let is_endless = matches!(horizon, Horizon::Known(_));
+    if !is_endless && job.warm_up as usize >= requests.len() {
         let found = format!("{} of {} requests", job.warm_up, requests.len());
         let wrong = fault("job.serving.warm_up", found, "fewer than there are");
         return Err(refusal(origin, vec![wrong]));
@@ -129,6 +136,8 @@ pub(crate) fn serving_on(
         model_name,
         pools,
         requests,
+        horizon,
+        seed: spec.seed,
         warnings,
     })
 }

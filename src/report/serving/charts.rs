@@ -40,6 +40,66 @@ pub(super) fn over_time(result: &ServingResult) -> Result<Option<String>, Report
     draw_svg(&chart).map(Some)
 }
 
+/// Requests that come and that are done, per second, over time, and the window that figures are of; nothing of fewer than
+/// two samples.
+///
+/// # Errors
+/// What drawing gives.
+pub(super) fn rates(result: &ServingResult) -> Result<Option<String>, ReportError> {
+    // Few requests fall between two samples: several together.
+    let together = result.series.len().div_ceil(40).max(1);
+    let spells: Vec<(f64, f64, f64)> = result
+        .series
+        .chunks(together)
+        .filter_map(|spell| {
+            let first = spell.first()?;
+            let mean = |of: fn(&super::Sample) -> f64| {
+                spell.iter().map(of).sum::<f64>() / spell.len() as f64
+            };
+            Some((
+                first.at_s,
+                mean(|s| s.offered_per_s),
+                mean(|s| s.served_per_s),
+            ))
+        })
+        .collect();
+    let (Some(last), true) = (result.series.last(), spells.len() > 1) else {
+        return Ok(None);
+    };
+    let most = spells.iter().map(|of| of.1.max(of.2)).fold(0.0, f64::max);
+    let line = |name: &str, colour, of: fn(&(f64, f64, f64)) -> f64| Series {
+        label: Some(name.to_owned()),
+        colour,
+        style: Style::Line,
+        points: spells.iter().map(|spell| (spell.0, of(spell))).collect(),
+    };
+    let mut series = vec![
+        line("offered", PALETTE[1], |spell| spell.1),
+        line("served", PALETTE[0], |spell| spell.2),
+    ];
+    for (edge, label) in result.window.iter().flat_map(|window| {
+        [
+            (window.from_ms, Some("window".to_owned())),
+            (window.to_ms, None),
+        ]
+    }) {
+        series.push(Series {
+            label,
+            colour: GREY,
+            style: Style::Dashed,
+            points: vec![(edge / 1e3, 0.0), (edge / 1e3, most)],
+        });
+    }
+    let chart = Chart {
+        title: "Requests per second over time".to_owned(),
+        subtitle: "those that come, those that are done; figures are of the window".to_owned(),
+        x: Axis::linear("seconds", last.at_s),
+        y: Axis::linear("requests/s", most),
+        series,
+    };
+    draw_svg(&chart).map(Some)
+}
+
 /// Tokens per second for a user against tokens per second of a GPU, a mark for each variant; nothing of one.
 ///
 /// # Errors

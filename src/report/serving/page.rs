@@ -1,8 +1,8 @@
 //! Serving, as a part of a page.
 
-use super::charts::over_time;
-use super::record::{Part, Percentiles, ServingResult};
-use super::text::millis;
+use super::charts::{over_time, rates};
+use super::record::{Part, ServingResult};
+use super::text::{KNOWN, against_offered, millis, seen, window_line};
 use crate::ReportError;
 use crate::html::drawing;
 use crate::numbers::{count, percent, size, three_digits};
@@ -17,31 +17,26 @@ pub(crate) fn details(
 ) -> Result<Markup, ReportError> {
     let timeline = timeline.map(timeline_view).transpose()?;
     let over_time = over_time(result)?;
-    let rows = [
-        ("Time to first token", result.ttft_ms),
-        ("Time per output token", result.tpot_ms),
-        ("Between tokens", result.itl_ms),
-        ("Whole request", result.e2e_ms),
-    ];
-    let rows: Vec<(&str, Percentiles)> = rows
-        .into_iter()
-        .filter_map(|(name, of)| Some((name, of?)))
-        .collect();
+    let rates = rates(result)?;
+    let rows = seen(result);
     Ok(html! {
         @if !rows.is_empty() {
             section {
                 h2 { "What users see" @if let Some(name) = name { span.aside { (name) } } }
                 div.scroll tabindex="0" {
                     table {
-                        thead { tr { th {} @for head in ["mean", "p50", "p90", "p99", "most"] { th.number { (head) } } } }
-                        tbody { @for (name, of) in &rows { tr { th { (name) } @for (_, value) in of.named() { td.number { (millis(value)) } } } } }
+                        thead { tr { th {} @for head in ["mean", "p50", "p90", "p99", "most", KNOWN] { th.number { (head) } } } }
+                        tbody { @for (name, of, known) in &rows { tr { th { (name) } @for (_, value) in of.named() { td.number { (millis(value)) } } td.number { (known) } } } }
                     }
                 }
                 p.note {
                     (count(result.output_tokens_per_s)) " output tokens/s, " (three_digits(result.requests_per_s))
                     " requests/s; " (result.completed) " of " (result.requests) " requests served"
                     @if let Some(verdict) = result.verdict { ": " strong { (verdict.name()) } }
-                    "."
+                    @let against = against_offered(result);
+                    @if !against.is_empty() { " (requests/s: " (against) ")" }
+                    ". "
+                    @if let Some(window) = window_line(result) { (window) }
                 }
             }
         }
@@ -53,7 +48,10 @@ pub(crate) fn details(
         @if let Some(svg) = &over_time {
             section {
                 h2 { "Over time" @if let Some(name) = name { span.aside { (name) } } }
-                div.plots { figure.plot { (drawing(svg)) } }
+                div.plots {
+                    @if let Some(rates) = &rates { figure.plot { (drawing(rates)) } }
+                    figure.plot { (drawing(svg)) }
+                }
             }
         }
         @if let Some(timeline) = &timeline {

@@ -1,5 +1,7 @@
 //! What serving leaves behind, as plain values.
 
+use super::verdict::{TooShort, Verdict};
+use super::window::{Capacity, Saturation, ServingWindow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,15 +14,33 @@ pub struct ServingResult {
     pub requests: u32,
     /// Requests that got all their tokens.
     pub completed: u32,
-    /// Of these, those that percentiles are of: not the first ones, which warm up.
+    /// Of these, those that percentiles are of: those that arrived in the window.
     pub counted: u32,
     /// Requests that could never run, or did not come to their end.
     pub rejected: Vec<Rejected>,
     /// Whether engines keep up with the load.
     pub verdict: Option<Verdict>,
+    /// Why that cannot be told, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub too_short: Option<TooShort>,
+    /// The part of the run that rates and percentiles are of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<ServingWindow>,
+    /// Requests per second that come; nothing of a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_per_s: Option<f64>,
+    /// Of a backlog: requests per second that would hold.
+    #[serde(default)]
+    pub holds_per_s: Option<f64>,
+    /// What engines do at most, where that was simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saturation: Option<Saturation>,
+    /// The largest rate that holds, if that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
     /// What limits it, in a sentence.
     pub limit: String,
-    /// Seconds from the first arrival to the last token.
+    /// Seconds of the window: of a whole run from the first arrival to the last token.
     pub duration_s: f64,
     /// Requests per second that were done.
     pub requests_per_s: f64,
@@ -80,30 +100,6 @@ pub struct ServingResult {
     pub failed: Option<String>,
     /// Wall-clock milliseconds. Not reproducible: zero in all documents.
     pub wall_ms: f64,
-}
-
-/// Whether engines keep up with their load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Verdict {
-    /// All requests were served, and no more and more of them waited.
-    Stable,
-    /// All were served, but more and more of them waited.
-    Backlogged,
-    /// Time was up before all were served.
-    Overloaded,
-}
-
-impl Verdict {
-    /// As JSON has it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Verdict::Stable => "STABLE",
-            Verdict::Backlogged => "BACKLOGGED",
-            Verdict::Overloaded => "OVERLOADED",
-        }
-    }
 }
 
 /// A request that was not served.
@@ -259,6 +255,10 @@ pub struct Sample {
     pub waiting: u32,
     /// The fullest engine's KV blocks that are taken, 0 to 1.
     pub kv_share: f64,
+    /// Requests per second that arrive.
+    pub offered_per_s: f64,
+    /// Requests per second that are done.
+    pub served_per_s: f64,
 }
 
 impl ServingResult {
@@ -271,6 +271,12 @@ impl ServingResult {
     pub(crate) fn floats(&self, floats: &mut Vec<(String, f64)>) {
         let mut add = |name: &str, value: f64| floats.push((name.to_owned(), value));
         add("duration_s", self.duration_s);
+        for (name, value) in [
+            ("offered_per_s", self.offered_per_s),
+            ("holds_per_s", self.holds_per_s),
+        ] {
+            value.into_iter().for_each(|value| add(name, value));
+        }
         add("requests_per_s", self.requests_per_s);
         add("input_tokens_per_s", self.input_tokens_per_s);
         add("output_tokens_per_s", self.output_tokens_per_s);

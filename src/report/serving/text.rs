@@ -1,6 +1,7 @@
 //! What came of serving, for a terminal, and the lines that variants are compared by.
 
 use super::record::{Percentiles, ServingResult, TierUse};
+use super::window::WindowRule;
 use crate::lines::{Better, Line, Table};
 use crate::numbers::{count, percent, size, three_digits};
 use crate::summary::{Summary, Variant};
@@ -43,25 +44,100 @@ pub(crate) fn serving_text(
     rejected(result, out);
 }
 
-fn latencies(result: &ServingResult, out: &mut Out) {
+/// What the last column of times says.
+pub(super) const KNOWN: &str = "95 % (mean, p50, p99)";
+
+/// Times that users see, and how well they are known.
+pub(super) fn seen(result: &ServingResult) -> Vec<(&'static str, Percentiles, String)> {
+    let known = result.window.map(|window| window.half_widths);
+    let known = known.unwrap_or_default();
+    let share = |half: Option<f64>| half.map_or_else(|| "?".to_owned(), percent);
+    let ttft = [known.ttft_ms_mean, known.ttft_ms_p50, known.ttft_ms_p99];
+    let ttft = match ttft.iter().any(Option::is_some) {
+        true => format!("± {}", ttft.map(share).join(", ")),
+        false => String::new(),
+    };
+    let tpot = known.tpot_ms_mean;
+    let tpot = tpot.map_or_else(String::new, |half| format!("± {}", percent(half)));
     let rows = [
-        ("time to first token", result.ttft_ms),
-        ("time per output token", result.tpot_ms),
-        ("between tokens", result.itl_ms),
-        ("whole request", result.e2e_ms),
+        ("time to first token", result.ttft_ms, ttft),
+        ("time per output token", result.tpot_ms, tpot),
+        ("between tokens", result.itl_ms, String::new()),
+        ("whole request", result.e2e_ms, String::new()),
     ];
-    let row = |(name, of): (&str, Option<Percentiles>)| {
-        let of = of?;
+    let rows = rows.into_iter();
+    rows.filter_map(|(name, of, known)| Some((name, of?, known)))
+        .collect()
+}
+
+/// The window of the run that figures are of, in a line.
+pub(super) fn window_line(result: &ServingResult) -> Option<String> {
+    let window = result.window?;
+    let seconds = |ms: f64| millis(ms);
+    let from = match window.rule {
+        WindowRule::Whole => "the whole run, from the first arrival to the last token".to_owned(),
+        WindowRule::Mser5 => format!(
+            "{} behind a warm-up of {} (MSER-5), {} × the stay of a request",
+            seconds(window.to_ms - window.from_ms),
+            seconds(window.from_ms),
+            three_digits(window.residences)
+        ),
+        WindowRule::WarmUp => format!(
+            "{} behind the requests that are left out, {} × the stay of a request",
+            seconds(window.to_ms - window.from_ms),
+            three_digits(window.residences)
+        ),
+    };
+    let known = match window.half_widths.widest() {
+        Some((what, half)) if window.rule != WindowRule::Whole => format!(
+            "; {} known to ± {} or better ({what})",
+            if window.converged {
+                "all is"
+            } else {
+                "not all is known that well: it is"
+            },
+            percent(half)
+        ),
+        _ => String::new(),
+    };
+    Some(format!(
+        "Figures are of {} requests in {from}{known}.",
+        count(f64::from(window.requests))
+    ))
+}
+
+/// Requests per second: those that come, and what engines do at most.
+pub(super) fn against_offered(result: &ServingResult) -> String {
+    let offered = result
+        .offered_per_s
+        .map(|offered| format!("{} offered", three_digits(offered)));
+    let most = result.saturation.map(|most| {
+        format!(
+            "full engines do {} to {}",
+            three_digits(most.requests_per_s_lo),
+            three_digits(most.requests_per_s_hi)
+        )
+    });
+    let holds = result
+        .holds_per_s
+        .map(|holds| format!("{} would hold", three_digits(holds)));
+    let all = [offered, most, holds].into_iter().flatten();
+    all.collect::<Vec<String>>().join("; ")
+}
+
+fn latencies(result: &ServingResult, out: &mut Out) {
+    let row = |(name, of, known): (&str, Percentiles, String)| {
         let mut row = vec![cell(name)];
         row.extend(of.named().map(|(_, value)| cell(millis(value))));
-        Some(row)
+        row.push(cell(known));
+        row
     };
-    let rows: Vec<Vec<Cell>> = rows.into_iter().filter_map(row).collect();
+    let rows: Vec<Vec<Cell>> = seen(result).into_iter().map(row).collect();
     if rows.is_empty() {
         return;
     }
     out.heading("What users see");
-    let columns = ["", "mean", "p50", "p90", "p99", "most"];
+    let columns = ["", "mean", "p50", "p90", "p99", "most", KNOWN];
     let columns: Vec<_> = (0..columns.len())
         .map(|column| match column {
             0 => left(columns[column]),
@@ -77,11 +153,7 @@ fn rates(variant: &Variant, result: &ServingResult, out: &mut Out) {
         [
             "output".to_owned(),
             format!("{} tokens/s", count(result.output_tokens_per_s)),
-            format!(
-                "{} tokens/s per GPU, {} requests/s",
-                count(per_gpu),
-                three_digits(result.requests_per_s)
-            ),
+            format!("{} tokens/s per GPU", count(per_gpu)),
         ],
         [
             "prompts".to_owned(),
@@ -117,8 +189,16 @@ fn rates(variant: &Variant, result: &ServingResult, out: &mut Out) {
     let verdict = result.verdict.map_or("", |verdict| verdict.name());
     rows.push([
         "requests".to_owned(),
-        format!("{} of {}", result.completed, result.requests),
-        format!("{verdict} in {} s", three_digits(result.duration_s)),
+        format!("{} /s", three_digits(result.requests_per_s)),
+        against_offered(result),
+    ]);
+    rows.push([
+        "verdict".to_owned(),
+        verdict.to_owned(),
+        format!(
+            "{} of {} requests were done",
+            result.completed, result.requests
+        ),
     ]);
     out.heading("Throughput");
     let rows: Vec<Vec<Cell>> = rows
@@ -126,6 +206,9 @@ fn rates(variant: &Variant, result: &ServingResult, out: &mut Out) {
         .map(|row| row.into_iter().map(cell).collect())
         .collect();
     out.table(&[left(""), right(""), left("")], &rows);
+    if let Some(window) = window_line(result) {
+        out.plain(&window);
+    }
 }
 
 fn parts(result: &ServingResult, out: &mut Out) {
@@ -331,6 +414,12 @@ pub(crate) fn lines(variants: &[&Variant]) -> Vec<Line> {
         of("TTFT p99", less, millis, |r| r.ttft_ms.map(|p| p.p99)),
         of("TPOT p50", less, millis, |r| r.tpot_ms.map(|p| p.p50)),
         of("TPOT p99", less, millis, |r| r.tpot_ms.map(|p| p.p99)),
+        of("requests/s offered", more, three_digits, |r| {
+            r.offered_per_s
+        }),
+        of("requests/s served", more, three_digits, |r| {
+            Some(r.requests_per_s)
+        }),
         of("output tokens/s", more, count, |r| {
             Some(r.output_tokens_per_s)
         }),

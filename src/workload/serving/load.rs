@@ -1,11 +1,14 @@
 //! Requests that are made up: when they arrive, and how long they are.
 
 use super::request::{Prefix, Request};
-use super::spec::{DrawnLength, LengthSpec, LengthsSpec, LoadSpec, LognormalSpec};
+use super::spec::{
+    DrawnLength, LengthSpec, LengthsSpec, LoadSpec, LognormalSpec, SharedPrefixSpec,
+};
 use fabricsim_units::Time;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use rand_distr::{Distribution, Exp1, Gamma, LogNormal, Uniform};
+use std::fmt;
 use std::sync::Arc;
 
 /// What a draw is of: each has a generator of its own, so that other lengths do not change arrivals.
@@ -28,23 +31,63 @@ fn generator(seed: u64, of: Drawn) -> ChaCha8Rng {
 /// So many requests, in order of arrival. A closed loop's and a trace's all arrive at once.
 #[must_use]
 pub fn made_up(load: &LoadSpec, lengths: &LengthsSpec, count: u32, seed: u64) -> Vec<Request> {
-    let arrivals = arrivals(load, count, seed);
-    let inputs = tokens(&lengths.input, count, generator(seed, Drawn::Inputs));
-    let outputs = tokens(&lengths.output, count, generator(seed, Drawn::Outputs));
-    let parts = arrivals.into_iter().zip(inputs).zip(outputs);
-    let requests = parts.map(|((arrival, input), output)| Request::new(arrival, input, output));
-    let mut requests: Vec<Request> = requests.collect();
-    if let Some(spec) = lengths.shared_prefix {
-        let prefixes: Vec<Arc<Prefix>> = (0..spec.groups.max(1))
-            .map(|group| Arc::new(prefix(group, spec.tokens)))
-            .collect();
-        let mut rng = generator(seed, Drawn::Prefixes);
-        for request in &mut requests {
-            let group = Uniform::new(0, prefixes.len()).map_or(0, |of| of.sample(&mut rng));
-            request.prefix = Some(prefixes[group].clone());
+    MadeUp::new(load, lengths, seed)
+        .take(count as usize)
+        .collect()
+}
+
+/// Draws one number after the other.
+type Draw<T> = Box<dyn FnMut() -> T + Send>;
+
+/// Requests without end, in order of arrival: the first ones do not depend on how many are taken.
+pub struct MadeUp {
+    arrival: Draw<Time>,
+    input: Draw<u32>,
+    output: Draw<u32>,
+    prefix: Option<Draw<Arc<Prefix>>>,
+}
+
+impl MadeUp {
+    /// Those of a load with such lengths. A closed loop's and a trace's all arrive at once.
+    #[must_use]
+    pub fn new(load: &LoadSpec, lengths: &LengthsSpec, seed: u64) -> Self {
+        let of = |spec: &LengthSpec, drawn| tokens(spec, generator(seed, drawn));
+        MadeUp {
+            arrival: arrivals(load, generator(seed, Drawn::Arrivals)),
+            input: of(&lengths.input, Drawn::Inputs),
+            output: of(&lengths.output, Drawn::Outputs),
+            prefix: lengths
+                .shared_prefix
+                .map(|spec| beginnings(spec, generator(seed, Drawn::Prefixes))),
         }
     }
-    requests
+}
+
+impl Iterator for MadeUp {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        let mut request = Request::new((self.arrival)(), (self.input)(), (self.output)());
+        request.prefix = self.prefix.as_mut().map(|draw| draw());
+        Some(request)
+    }
+}
+
+impl fmt::Debug for MadeUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MadeUp")
+    }
+}
+
+/// One of so many beginnings for each prompt.
+fn beginnings(spec: SharedPrefixSpec, mut rng: ChaCha8Rng) -> Draw<Arc<Prefix>> {
+    let prefixes: Vec<Arc<Prefix>> = (0..spec.groups.max(1))
+        .map(|group| Arc::new(prefix(group, spec.tokens)))
+        .collect();
+    Box::new(move || {
+        let group = Uniform::new(0, prefixes.len()).map_or(0, |of| of.sample(&mut rng));
+        prefixes[group].clone()
+    })
 }
 
 /// Tokens of blocks that prompts have in common: a multiple of what engines have.
@@ -61,25 +104,27 @@ fn prefix(group: u32, tokens: u32) -> Prefix {
 
 /// When requests arrive: distances add up from the first one, which arrives at the first distance of a random
 /// process, and at once at equal ones.
-fn arrivals(load: &LoadSpec, count: u32, seed: u64) -> Vec<Time> {
-    let mut rng = generator(seed, Drawn::Arrivals);
-    let mut seconds = 0.0;
-    let mut random = |mut distance: Box<dyn FnMut() -> f64>| {
-        let mut next = || {
+fn arrivals(load: &LoadSpec, mut rng: ChaCha8Rng) -> Draw<Time> {
+    let after = |mut distance: Draw<f64>| -> Draw<Time> {
+        let mut seconds = 0.0;
+        Box::new(move || {
             seconds += distance();
             time(seconds)
-        };
-        (0..count).map(|_| next()).collect()
+        })
     };
     match load {
-        LoadSpec::Closed(_) | LoadSpec::Trace(_) => vec![Time::ZERO; count as usize],
+        LoadSpec::Closed(_) | LoadSpec::Trace(_) => Box::new(|| Time::ZERO),
         LoadSpec::Constant(spec) => {
-            let at = |k: u32| time(f64::from(k) / spec.rate);
-            (0..count).map(at).collect()
+            let (rate, mut number) = (spec.rate, 0u32);
+            Box::new(move || {
+                let at = time(f64::from(number) / rate);
+                number = number.saturating_add(1);
+                at
+            })
         }
         LoadSpec::Poisson(spec) => {
             let rate = spec.rate;
-            random(Box::new(move || {
+            after(Box::new(move || {
                 let distance: f64 = Exp1.sample(&mut rng);
                 distance / rate
             }))
@@ -88,8 +133,8 @@ fn arrivals(load: &LoadSpec, count: u32, seed: u64) -> Vec<Time> {
             // Of shape k and scale s the mean is ks and the variance ks².
             let shape = 1.0 / (spec.cv * spec.cv);
             match Gamma::new(shape, 1.0 / (shape * spec.rate)) {
-                Ok(gamma) => random(Box::new(move || gamma.sample(&mut rng))),
-                Err(_) => vec![Time::ZERO; count as usize],
+                Ok(gamma) => after(Box::new(move || gamma.sample(&mut rng))),
+                Err(_) => Box::new(|| Time::ZERO),
             }
         }
     }
@@ -104,26 +149,23 @@ fn time(seconds: f64) -> Time {
 }
 
 /// Numbers of tokens: 1 or more.
-fn tokens(spec: &LengthSpec, count: u32, mut rng: ChaCha8Rng) -> Vec<u32> {
-    let all = |mut next: Box<dyn FnMut() -> f64>| {
-        let whole = |tokens: f64| tokens.round().clamp(1.0, f64::from(u32::MAX / 4)) as u32;
-        (0..count).map(|_| whole(next())).collect()
-    };
-    match spec {
-        LengthSpec::Fixed(tokens) => vec![*tokens; count as usize],
+fn tokens(spec: &LengthSpec, mut rng: ChaCha8Rng) -> Draw<u32> {
+    match *spec {
+        LengthSpec::Fixed(tokens) => Box::new(move || tokens),
         LengthSpec::Drawn(DrawnLength::Uniform([from, to])) => {
-            match Uniform::new_inclusive(*from, *to) {
-                Ok(uniform) => (0..count)
-                    .map(|_| uniform.sample(&mut rng).max(1))
-                    .collect(),
-                Err(_) => vec![(*from).max(1); count as usize],
+            match Uniform::new_inclusive(from, to) {
+                Ok(uniform) => Box::new(move || uniform.sample(&mut rng).max(1)),
+                Err(_) => Box::new(move || from.max(1)),
             }
         }
         LengthSpec::Drawn(DrawnLength::Lognormal(LognormalSpec { mean, cv, max })) => {
             let most = max.map_or(f64::INFINITY, f64::from);
-            match LogNormal::from_mean_cv(*mean, *cv) {
-                Ok(normal) => all(Box::new(move || normal.sample(&mut rng).min(most))),
-                Err(_) => vec![1; count as usize],
+            match LogNormal::from_mean_cv(mean, cv) {
+                Ok(normal) => Box::new(move || {
+                    let tokens: f64 = normal.sample(&mut rng);
+                    tokens.min(most).round().clamp(1.0, f64::from(u32::MAX / 4)) as u32
+                }),
+                Err(_) => Box::new(|| 1),
             }
         }
     }
@@ -131,7 +173,7 @@ fn tokens(spec: &LengthSpec, count: u32, mut rng: ChaCha8Rng) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::spec::{ClosedSpec, GammaSpec, RateSpec, SharedPrefixSpec};
+    use super::super::spec::{ClosedSpec, GammaSpec, RateSpec};
     use super::*;
 
     const LENGTHS: LengthsSpec = LengthsSpec {

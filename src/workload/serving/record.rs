@@ -58,9 +58,11 @@ pub struct TierRecord {
     pub given_up: u64,
 }
 
-/// Times between tokens of a request, run-length coded: so many of the same length.
+/// Times between tokens, run-length coded: so many of the same length at the same moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
+    /// When the later tokens came.
+    pub at: Time,
     /// From one token to the next.
     pub time: Time,
     /// How many.

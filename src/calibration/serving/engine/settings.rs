@@ -13,7 +13,7 @@ use fabricsim_units::Time;
 use fabricsim_workload::serving::policy::PolicyKind;
 use fabricsim_workload::serving::spec::{
     ClosedSpec, EngineSpec, HandoverSpec, LengthsSpec, LoadSpec, PoolRole, PoolSpec, RateSpec,
-    ServingSpec,
+    ServingSpec, WholeSpec, WindowSpec,
 };
 use fabricsim_workload::training::spec::ModelRef;
 use serde_json::Value;
@@ -117,6 +117,9 @@ pub(super) fn row(fields: &Fields<'_>) -> Result<Row, String> {
         requests: Some(requests),
         lengths: Some(lengths),
         warm_up,
+        // Clients of benchmarks count from the first request that they send to the last token.
+        window: Some(WindowSpec::Whole(WholeSpec {})),
+        capacity: None,
         slo: None,
         drain: None,
         speculative: None,

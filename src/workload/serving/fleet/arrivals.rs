@@ -1,9 +1,13 @@
 //! Requests arrive, and are done.
 
-use super::{Arrivals, DRAIN, Fleet, FrontEnd, QUEUED, Role};
+use super::{Arrivals, DRAIN, Fleet, FrontEnd, QUEUED, Role, Seen};
+use crate::serving::record::RequestRecord;
 use crate::serving::scheduler::Live;
 use fabricsim_plan::job::{Batch, TimerId};
 use fabricsim_units::Time;
+
+/// Requests that are made up at a time.
+const AT_A_TIME: usize = 1024;
 
 impl Fleet<'_> {
     /// The first requests.
@@ -26,10 +30,9 @@ impl Fleet<'_> {
             return;
         };
         let before = self.next;
-        while let Some(request) = self.requests.get(self.next as usize) {
-            if request.arrival > now {
-                out.timers
-                    .push((request.arrival, TimerId(u64::from(self.next))));
+        while let Some(arrival) = self.next_arrival() {
+            if arrival > now {
+                out.timers.push((arrival, TimerId(u64::from(self.next))));
                 self.timers += 1;
                 return;
             }
@@ -41,9 +44,34 @@ impl Fleet<'_> {
         }
     }
 
+    /// When the next request arrives, if there is one; more are made up where they go on.
+    fn next_arrival(&mut self) -> Option<Time> {
+        if self.next as usize == self.requests.len() {
+            self.go_on();
+        }
+        self.requests
+            .get(self.next as usize)
+            .map(|request| request.arrival)
+    }
+
+    /// More requests, of a load without end; none where not one so far could run.
+    fn go_on(&mut self) {
+        let Some(more) = &mut self.more else { return };
+        if !self.served.records.is_empty() && self.served.records.iter().all(|r| r.refused) {
+            self.more = None;
+            return;
+        }
+        let before = self.requests.len();
+        self.requests.extend(more.take(AT_A_TIME));
+        let count = self.requests.len();
+        self.open += (count - before) as u32;
+        self.served.records.resize_with(count, Default::default);
+        self.places.resize_with(count, Default::default);
+    }
+
     /// The next request arrives, if there is one; those that could never run are refused.
     pub(super) fn next_arrives(&mut self, now: Time, out: &mut Batch) {
-        while (self.next as usize) < self.requests.len() {
+        while self.next_arrival().is_some() {
             let request = self.next;
             self.next += 1;
             self.served.records[request as usize].arrived = Some(now);
@@ -66,9 +94,34 @@ impl Fleet<'_> {
             }
             self.served.records[request as usize].refused = true;
             self.open -= 1;
+            self.look(now);
             if matches!(self.arrivals, Arrivals::Open { .. }) {
                 return;
             }
+        }
+    }
+
+    /// Shows the records to who watches, once so many of the first requests are over.
+    fn look(&mut self, now: Time) {
+        let Some(watch) = &mut self.watch else { return };
+        let records = &self.served.records;
+        let over = |r: &RequestRecord| r.finished.is_some() || r.refused;
+        while records.get(self.over as usize).is_some_and(over) {
+            self.over += 1;
+        }
+        if self.over < self.next_look {
+            return;
+        }
+        let seen = Seen {
+            requests: &self.requests,
+            records,
+            over: self.over,
+            passes: self.served.pass_count,
+            now,
+        };
+        match watch.look(seen) {
+            Some(next) => self.next_look = next.max(self.over + 1),
+            None => self.is_enough = true,
         }
     }
 
@@ -124,6 +177,7 @@ impl Fleet<'_> {
     pub(super) fn is_done(&mut self, request: u32, now: Time, out: &mut Batch) {
         self.served.records[request as usize].finished = Some(now);
         self.open -= 1;
+        self.look(now);
         if matches!(self.arrivals, Arrivals::Closed { .. }) {
             self.next_arrives(now, out);
         }

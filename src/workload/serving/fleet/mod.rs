@@ -15,6 +15,7 @@ pub use handover::{Handover, HandoverOrder, Leg, LegWork};
 pub use routing::Routing;
 pub use tiers::{Level, Reload, TierWrite, Tiers, Way, has_tiers};
 
+use super::load::MadeUp;
 use super::pass_time::{PassCost, PassShape};
 use super::policy::PolicyKind;
 use super::record::{Gap, PassRecord, RequestRecord, TierRecord};
@@ -80,6 +81,8 @@ pub struct FrontEnd {
 /// What serving came to.
 #[derive(Debug, Clone, Default)]
 pub struct Served {
+    /// The requests.
+    pub requests: Vec<Request>,
     /// Of each request.
     pub records: Vec<RequestRecord>,
     /// Times between tokens, of requests from the first that is counted on.
@@ -94,6 +97,8 @@ pub struct Served {
     pub tiers: Vec<TierRecord>,
     /// How long requests waited for blocks to be read from tiers, each time.
     pub reloads: Vec<Time>,
+    /// So many of the first requests were over when it was enough; all of them if nobody watched.
+    pub over: u32,
     /// Time was up: the load was above what engines can do.
     pub is_overloaded: bool,
     /// Nothing could go on.
@@ -104,12 +109,40 @@ pub struct Served {
     pub end: Time,
 }
 
+/// What has become of requests so far.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'r> {
+    /// Those that have been made up.
+    pub requests: &'r [Request],
+    /// What has become of each.
+    pub records: &'r [RequestRecord],
+    /// So many of the first ones are over: done or refused.
+    pub over: u32,
+    /// Passes of all engines.
+    pub passes: u64,
+    /// The time.
+    pub now: Time,
+}
+
+/// Who looks at a run from time to time and says when it has been enough.
+pub trait Watch {
+    /// So many of the first requests are to be over for the first look.
+    fn first_look(&self) -> u32;
+
+    /// So many for the next look; none if this was enough.
+    fn look(&mut self, seen: Seen<'_>) -> Option<u32>;
+}
+
 /// What [`Fleet::new`] takes.
 pub struct FleetPlan<'c> {
     /// The engines.
     pub engines: Vec<Engine>,
     /// The requests, in order of arrival.
     pub requests: Vec<Request>,
+    /// Those that follow, without end; the run is over when `watch` has seen enough.
+    pub more: Option<MadeUp>,
+    /// Who says when it is enough; if nobody does, all requests are served.
+    pub watch: Option<&'c mut dyn Watch>,
     /// How they come.
     pub arrivals: Arrivals,
     /// Which engine gets them.
@@ -184,6 +217,12 @@ struct Place {
 pub struct Fleet<'c> {
     workers: Vec<Worker>,
     requests: Vec<Request>,
+    more: Option<MadeUp>,
+    watch: Option<&'c mut dyn Watch>,
+    /// So many of the first requests are over, as far as that has been looked at.
+    over: u32,
+    next_look: u32,
+    is_enough: bool,
     arrivals: Arrivals,
     routing: routing::Router,
     handover: Handover,
@@ -245,6 +284,11 @@ impl<'c> Fleet<'c> {
             places: vec![Place::default(); plan.requests.len()],
             open: plan.requests.len() as u32,
             requests: plan.requests,
+            more: plan.more,
+            over: 0,
+            next_look: plan.watch.as_ref().map_or(0, |watch| watch.first_look()),
+            watch: plan.watch,
+            is_enough: false,
             arrivals: plan.arrivals,
             handover: plan.handover,
             front_end: plan.front_end,
@@ -273,10 +317,20 @@ impl<'c> Fleet<'c> {
         fleet
     }
 
-    /// What it came to, once it has run.
+    /// What it came to, once it has run, of requests that have arrived.
     #[must_use]
     pub fn into_served(self) -> Served {
-        self.served
+        let mut served = self.served;
+        served.requests = self.requests;
+        served.over = match self.watch {
+            Some(_) => self.over,
+            None => served.requests.len() as u32,
+        };
+        if self.watch.is_some() {
+            served.requests.truncate(self.next as usize);
+            served.records.truncate(self.next as usize);
+        }
+        served
     }
 
     /// Writes a task; what it is for is remembered if that matters.
@@ -353,12 +407,12 @@ impl TaskSource for Fleet<'_> {
                 self.arrive_until(now, out);
             }
         }
-        if !self.time_is_up {
+        if !self.time_is_up && !self.is_enough {
             self.decide(now, out);
         }
     }
 
     fn is_finished(&self) -> bool {
-        self.open == 0 || self.time_is_up || self.served.is_stuck
+        self.open == 0 || self.is_enough || self.time_is_up || self.served.is_stuck
     }
 }

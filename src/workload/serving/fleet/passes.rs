@@ -172,6 +172,7 @@ impl Fleet<'_> {
             if tokens > 1 && request as u32 >= self.counted_from {
                 // They come at once.
                 let more = Gap {
+                    at: now,
                     time: Time::ZERO,
                     count: tokens - 1,
                 };
@@ -182,8 +183,12 @@ impl Fleet<'_> {
             } else if request as u32 >= self.counted_from {
                 let time = now.saturating_sub(place.last_token);
                 match self.served.gaps.last_mut() {
-                    Some(last) if last.time == time => last.count += 1,
-                    _ => self.served.gaps.push(Gap { time, count: 1 }),
+                    Some(last) if (last.at, last.time) == (now, time) => last.count += 1,
+                    _ => self.served.gaps.push(Gap {
+                        at: now,
+                        time,
+                        count: 1,
+                    }),
                 }
             }
             place.last_token = now;

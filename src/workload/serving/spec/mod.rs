@@ -1,11 +1,14 @@
 //! The serving job of a scenario file.
 
 mod load;
+mod window;
 
 pub use load::{
     ArrivalUnit, ClosedSpec, DrawnLength, GammaSpec, LengthSpec, LengthsSpec, LoadSpec,
     LognormalSpec, RateSpec, SharedPrefixSpec, TraceColumns, TraceSpec,
 };
+
+pub use window::{CapacitySpec, SteadySpec, WholeSpec, WindowSpec};
 
 use crate::kernel::{AttentionFormat, DataType};
 use crate::serving::fleet::{HandoverOrder, Reload, Routing, TierWrite};
@@ -43,15 +46,21 @@ pub struct ServingSpec {
     pub routing: Routing,
     /// How requests come.
     pub load: LoadSpec,
-    /// How many requests; with a trace all of it if absent, else 200.
+    /// How many requests; if absent, all of a trace, else as many as it takes until figures are known (`window`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
     /// Tokens of requests; those of the trace if absent there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lengths: Option<LengthsSpec>,
-    /// The first so many requests are left out of all percentiles.
+    /// The first so many requests are left out, in place of the warm-up that is found.
     #[serde(default)]
     pub warm_up: u32,
+    /// What rates and percentiles are of; of a trace the whole run if absent, else the part in steady state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<WindowSpec>,
+    /// Also finds the largest rate that holds, of a load that has a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<CapacitySpec>,
     /// What a request is to keep for it to count as good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<SloSpec>,

@@ -1,0 +1,30 @@
+//! How long serving goes on.
+
+use fabricsim_workload::serving::spec::{LoadSpec, ServingSpec, SteadySpec, WindowSpec};
+
+/// How long serving goes on, and what its figures are of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Horizon {
+    /// Until all requests are served; figures are of all of it.
+    Whole,
+    /// Until all requests are served; figures are of the part in steady state.
+    Fixed,
+    /// Until figures are known.
+    Known(SteadySpec),
+}
+
+/// Whether a job's requests are those that it names, or those of a trace, or go on until figures are known.
+pub(super) fn horizon(job: &ServingSpec, is_alone: bool) -> Horizon {
+    let is_whole = matches!(job.window, Some(WindowSpec::Whole(_)));
+    let is_trace = matches!(job.load, LoadSpec::Trace(_));
+    let steady = match &job.window {
+        Some(WindowSpec::Steady(spec)) => *spec,
+        _ => SteadySpec::default(),
+    };
+    match job.requests {
+        None if is_alone && !is_whole && !is_trace => Horizon::Known(steady),
+        _ if !is_alone || is_whole => Horizon::Whole,
+        _ if is_trace && job.window.is_none() => Horizon::Whole,
+        _ => Horizon::Fixed,
+    }
+}
