@@ -3,6 +3,7 @@
 use super::CliError;
 use fabricsim_units::Time;
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 
 /// Flags of a serving job.
 #[derive(Debug, clap::Args)]
@@ -20,6 +21,9 @@ pub(super) struct LoadArgs {
     /// So many requests are there at once [default: 32, without --rate]
     #[arg(long, value_name = "REQUESTS")]
     concurrency: Option<u32>,
+    /// Requests as they came once, from a file: arrivals, lengths and how many there are
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "concurrency"])]
+    trace: Option<PathBuf>,
     /// So many requests [default: as many as it takes until figures are known to 2 %]
     #[arg(long, value_name = "REQUESTS")]
     requests: Option<u32>,
@@ -40,9 +44,9 @@ pub(super) struct LoadArgs {
 impl LoadArgs {
     /// The job, with the largest rate that holds: at it, or, if a rate is said, beside it.
     pub(super) fn with_capacity(&self, model: &str) -> Result<Value, CliError> {
-        if self.concurrency.is_some() || self.requests.is_some() {
+        if self.concurrency.is_some() || self.requests.is_some() || self.trace.is_some() {
             return Err(CliError::Usage(
-                "--capacity: expected a load at a rate without end, so without --concurrency and --requests".into(),
+                "--capacity: expected a load at a rate without end, so without --concurrency, --trace and --requests".into(),
             ));
         }
         let mut job = self.job(model)?;
@@ -55,12 +59,13 @@ impl LoadArgs {
 
     /// Whether a load is said.
     pub(super) fn is_said(&self) -> bool {
-        self.rate.is_some() || self.concurrency.is_some()
+        self.rate.is_some() || self.concurrency.is_some() || self.trace.is_some()
     }
 
     /// The job.
     pub(super) fn job(&self, model: &str) -> Result<Value, CliError> {
         let load = match (self.rate, self.concurrency) {
+            _ if self.trace.is_some() => json!({ "trace": { "file": self.trace } }),
             (Some(rate), _) => json!({ "poisson": { "rate": rate } }),
             (None, concurrency) => {
                 json!({ "closed": { "concurrency": concurrency.unwrap_or(32) } })
@@ -71,8 +76,10 @@ impl LoadArgs {
             "precision": { "weights": self.weights, "kv": self.kv },
             "engine": { "policy": self.engine },
             "load": load,
-            "lengths": { "input": self.input, "output": self.output_tokens },
         });
+        if self.trace.is_none() {
+            job["lengths"] = json!({ "input": self.input, "output": self.output_tokens });
+        }
         if let Some(requests) = self.requests {
             job["requests"] = json!(requests);
         }

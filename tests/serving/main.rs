@@ -7,4 +7,5 @@ mod measured;
 mod oracle;
 mod policies;
 mod scenario;
+mod steady;
 mod tiers;

@@ -12,6 +12,7 @@ fn closed(engine: Value, concurrency: u32, requests: u32, lengths: [u32; 2]) -> 
         "pools": [{ "replicas": 1, "parallel": { "tp": 1 } }],
         "load": { "closed": { "concurrency": concurrency } },
         "requests": requests,
+        "window": { "whole": {} },
         "lengths": { "input": lengths[0], "output": lengths[1] }
     });
     scenario(&job, &json!({ "nodes": 1, "gpus_per_node": 1 }))

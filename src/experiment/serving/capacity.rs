@@ -2,6 +2,7 @@
 //! times. By bisection, each rate simulated in steady state.
 
 use super::horizon::Horizon;
+use super::steady::Saturated;
 use super::valid::ValidServing;
 use crate::error::ScenarioError;
 use fabricsim_report::serving::{Capacity, CapacityStep, ServingResult, Verdict};
@@ -9,12 +10,14 @@ use fabricsim_workload::serving::spec::{CapacitySpec, LoadSpec, SteadySpec};
 
 /// It is known to that part.
 const PRECISION: f64 = 0.02;
-/// Passes of a rate that is tried, about.
-const MOST_PASSES: u64 = 300_000;
 /// What times are to be known to, of a rate that is tried.
 const KNOWN: f64 = 0.05;
+/// Passes of a rate that is tried, about.
+const MOST_PASSES: u64 = 200_000;
 /// Rates that are tried at most.
 const MOST: usize = 16;
+/// Rates below that part of what full engines do are not tried.
+const LEAST: f64 = 1e-3;
 
 /// The job with another rate.
 pub(super) fn at_rate(valid: &ValidServing, to: f64) -> ValidServing {
@@ -27,25 +30,22 @@ pub(super) fn at_rate(valid: &ValidServing, to: f64) -> ValidServing {
     changed
 }
 
-/// Finds it, by what serving a job comes to; nothing if no rate can be served.
+/// Finds it, for engines that do so much at most, by what serving a job comes to; nothing if no rate that was tried
+/// holds.
 ///
 /// # Errors
 /// What NCCL refuses.
 pub(super) fn capacity(
-    valid: &ValidServing,
+    (valid, most): (&ValidServing, Saturated),
     asked: CapacitySpec,
     serve: impl Fn(&ValidServing) -> Result<Option<ServingResult>, ScenarioError>,
 ) -> Result<Option<Capacity>, ScenarioError> {
     let mut steps = Vec::new();
-    let (mut held, mut failed): (f64, Option<(f64, String)>) = (0.0, None);
-    // What full engines do is known after the first run, whatever its rate.
-    let mut next = match &valid.spec.load {
-        LoadSpec::Poisson(load) | LoadSpec::Constant(load) => load.rate,
-        LoadSpec::Gamma(load) => load.rate,
-        LoadSpec::Closed(_) | LoadSpec::Trace(_) => return Ok(None),
-    };
-    let mut above: Option<f64> = None;
-    while steps.len() < MOST {
+    let mut held = 0.0f64;
+    let (mut failed, mut by) = (most.hi, "saturation");
+    // Where limits on times are not what decides, what full engines do is nearly reached.
+    let mut next = most.lo * 0.97;
+    while steps.len() < MOST && next > most.rate * LEAST {
         let mut tried = at_rate(valid, next);
         tried.horizon = Horizon::Known(SteadySpec {
             precision: KNOWN,
@@ -56,37 +56,25 @@ pub(super) fn capacity(
             break;
         };
         let step = step(&result, next, asked);
-        match step.holds {
-            true => held = held.max(next),
-            false => failed = Some((next, limit(&result, asked))),
+        match (step.holds, result.verdict) {
+            (true, _) => held = next,
+            (false, Some(Verdict::Stable)) => (failed, by) = (next, "slo"),
+            (false, _) => (failed, by) = (next, "saturation"),
         }
         steps.push(step);
-        above = above.or(result.saturation.map(|most| most.requests_per_s_hi));
-        let top = match (&failed, above) {
-            (Some((failed, _)), Some(above)) => failed.min(above),
-            (Some((failed, _)), None) => *failed,
-            (None, Some(above)) => above,
-            (None, None) => next * 4.0,
-        };
-        if held > 0.0 && top <= held * (1.0 + PRECISION) {
+        if held > 0.0 && failed <= held * (1.0 + PRECISION) {
             break;
         }
         next = match held > 0.0 {
-            true => (held * top).sqrt(),
-            false => top / 2.0,
+            true => (held * failed).sqrt(),
+            false => failed * 0.7,
         };
     }
-    let last = failed.unwrap_or_else(|| (above.unwrap_or(held), "saturation".to_owned()));
-    let top = above.map_or(last.0, |above| last.0.min(above));
-    let by = match top < last.0 {
-        true => "saturation".to_owned(),
-        false => last.1,
-    };
-    Ok((held > 0.0).then_some(Capacity {
+    Ok((held > 0.0).then(|| Capacity {
         requests_per_s: held,
         requests_per_s_lo: held,
-        requests_per_s_hi: top,
-        limited_by: by,
+        requests_per_s_hi: failed,
+        limited_by: by.to_owned(),
         steps,
     }))
 }
@@ -101,16 +89,5 @@ fn step(result: &ServingResult, rate: f64, asked: CapacitySpec) -> CapacityStep 
         verdict,
         slo_share: result.slo_share,
         holds: verdict == Verdict::Stable && keeps,
-    }
-}
-
-/// What does not hold.
-fn limit(result: &ServingResult, asked: CapacitySpec) -> String {
-    let misses = result
-        .slo_share
-        .is_some_and(|share| share < asked.slo_share);
-    match (result.verdict, misses) {
-        (Some(Verdict::Stable), true) => "slo".to_owned(),
-        _ => "saturation".to_owned(),
     }
 }

@@ -28,3 +28,20 @@ pub(super) fn horizon(job: &ServingSpec, is_alone: bool) -> Horizon {
         _ => Horizon::Fixed,
     }
 }
+
+/// Requests per second of a load that has a rate.
+pub(super) fn rate(load: &LoadSpec) -> Option<f64> {
+    match load {
+        LoadSpec::Poisson(load) | LoadSpec::Constant(load) => Some(load.rate),
+        LoadSpec::Gamma(load) => Some(load.rate),
+        LoadSpec::Closed(_) | LoadSpec::Trace(_) => None,
+    }
+}
+
+/// Requests that a closed loop has at once.
+pub(super) fn at_once(load: &LoadSpec) -> Option<u32> {
+    match load {
+        LoadSpec::Closed(load) => Some(load.concurrency),
+        _ => None,
+    }
+}

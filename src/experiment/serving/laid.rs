@@ -130,11 +130,6 @@ impl<'v> LaidServing<'v> {
         (fleet.into_served(), outcome)
     }
 
-    /// Forgets what passes did so far.
-    pub(super) fn forget(&mut self) {
-        self.cost.forget();
-    }
-
     /// Whether all communications of engines could be simulated.
     ///
     /// # Errors
@@ -301,16 +296,6 @@ impl Costs<'_> {
         match self {
             Costs::Given(cost) => cost,
             Costs::Kernels(costs) => costs,
-        }
-    }
-
-    /// Passes so far do not count.
-    fn forget(&mut self) {
-        if let Costs::Kernels(costs) = self {
-            costs
-                .pools
-                .iter_mut()
-                .for_each(|pool| pool.work = PassWork::default());
         }
     }
 

@@ -164,20 +164,20 @@ pub(super) fn requests(
             lengths.map_or_else(Vec::new, |lengths| made_up(&job.load, lengths, count, seed))
         );
     };
-    let mut requests = traced(
+    traced(
         trace,
         job.requests.unwrap_or(MAX_REQUESTS),
         (folder, origin),
-    )?;
-    if let Some(lengths) = &job.lengths {
-        let count = requests.len() as u32;
-        let drawn = made_up(&job.load, lengths, count, seed);
-        for (request, drawn) in requests.iter_mut().zip(drawn) {
-            (request.input, request.output) = (drawn.input, drawn.output);
-            request.prefix = drawn.prefix;
-        }
-    }
-    Ok(requests)
+    )
+}
+
+/// What is not as the scenario may lead to expect: a trace's rows have lengths of their own.
+pub(super) fn warnings(job: &ServingSpec) -> Option<String> {
+    let is_trace = matches!(job.load, LoadSpec::Trace(_));
+    let both = is_trace && job.lengths.is_some();
+    both.then(|| {
+        "Lengths of requests are the trace's: `job.serving.lengths` is not used.".to_owned()
+    })
 }
 
 fn traced(

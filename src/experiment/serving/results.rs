@@ -1,7 +1,7 @@
 //! What serving came to, as a report has it.
 
 use super::first_token::{mean_parts, slowest};
-use super::horizon::Horizon;
+use super::horizon::{Horizon, at_once, rate};
 use super::laid::Ran;
 use super::moved::handover;
 use super::pools::{layout, peak};
@@ -15,7 +15,7 @@ use fabricsim_report::serving::{
 use fabricsim_units::{Bytes, Time};
 use fabricsim_workload::serving::fleet::Served;
 use fabricsim_workload::serving::record::{PassRecord, RequestRecord, TierRecord};
-use fabricsim_workload::serving::spec::{LoadSpec, PoolRole, SteadySpec, TierSpec};
+use fabricsim_workload::serving::spec::{PoolRole, SteadySpec, TierSpec};
 
 /// Samples of what happened over time.
 const SAMPLES: usize = 200;
@@ -25,6 +25,8 @@ fn window(valid: &ValidServing, served: &Served) -> Window {
     let warm_up = valid.spec.warm_up as usize;
     let records = served.records.as_slice();
     let steady = match valid.horizon {
+        // Of a run that did not come to its end nothing is steady.
+        _ if served.is_overloaded || served.is_stuck => None,
         Horizon::Whole => None,
         Horizon::Fixed | Horizon::Known(_) => {
             Window::steady(records, served.over as usize, warm_up)
@@ -52,7 +54,7 @@ pub(super) fn result(
         .copied()
         .collect();
     let judged = judge(valid, served, (&window, saturated));
-    let known = Known::of(&served.records, &window, judged.offered.is_some());
+    let known = Known::of(&served.records, &window, at_once(&valid.spec.load));
     let duration = window.to.saturating_sub(window.from);
     let seconds = duration.seconds().max(f64::MIN_POSITIVE);
     let inside = |at: Time| at > window.from && at <= window.to;
@@ -60,10 +62,9 @@ pub(super) fn result(
     // came in the window. So the draw of arrivals is not in it.
     let arrived = served.records.iter().filter_map(|record| record.arrived);
     let arrived = arrived.filter(|&at| inside(at)).count() as f64;
-    let is_traced = matches!(valid.spec.load, LoadSpec::Trace(_));
-    let each = match (judged.verdict, judged.offered) {
+    let each = match (judged.verdict, rate(&valid.spec.load)) {
         (Verdict::Stable | Verdict::TooShort, Some(offered))
-            if window.rule != WindowRule::Whole && !is_traced && arrived > 0.0 =>
+            if window.rule != WindowRule::Whole && arrived > 0.0 =>
         {
             offered / arrived
         }

@@ -2,11 +2,11 @@
 
 use super::capacity::{at_rate, capacity};
 use super::footprint::serving_footprint;
-use super::horizon::Horizon;
+use super::horizon::{Horizon, rate};
 use super::laid::{LaidServing, Load, Ran};
 use super::results::result;
 use super::series;
-use super::steady::{Ladder, saturate};
+use super::steady::{Ladder, Saturated, saturate};
 use super::timeline::timeline;
 use super::valid::ValidServing;
 use crate::allocation::nodes_of;
@@ -20,7 +20,7 @@ use fabricsim_report::telemetry::Telemetry;
 use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Variant};
 use fabricsim_workload::serving::fleet::Watch;
 use fabricsim_workload::serving::load::MadeUp;
-use fabricsim_workload::serving::spec::LoadSpec;
+use fabricsim_workload::serving::spec::SloSpec;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -53,15 +53,23 @@ pub(crate) fn run_serving(
         .expect_all(&serving_footprint(valid, keeps_passes))?;
     let (mut recorded, mut warnings) = (None, Vec::new());
     let mut telemetry = None;
-    let found = match valid.spec.capacity {
-        Some(asked) => capacity(valid, asked, |tried| served_alone(tried, (seed, budget)))?,
-        None => None,
+    let most = most(valid, (seed, budget))?;
+    let found = match (valid.spec.capacity, most) {
+        (Some(asked), Some(most)) => {
+            let decides = valid.spec.slo.clone().map(|slo| (slo, asked.slo_share));
+            capacity((valid, most), asked, |tried| {
+                let goal = (Some(most), decides.clone());
+                let ran = served(tried, (seed, budget), &Outputs::of([]), goal)?;
+                Ok(ran.ok().map(|((result, _), ..)| result))
+            })?
+        }
+        _ => None,
     };
     let is_at = valid.spec.capacity.is_some_and(|asked| asked.serve);
     let moved = found.as_ref().filter(|_| is_at);
     let moved = moved.map(|found| at_rate(valid, found.requests_per_s));
     let valid = moved.as_ref().unwrap_or(valid);
-    let (mut result, events) = match served(valid, (seed, budget), outputs)? {
+    let (mut result, events) = match served(valid, (seed, budget), outputs, (most, None))? {
         Ok((result, ran, series)) => {
             telemetry = series;
             if keeps_passes {
@@ -108,39 +116,38 @@ pub(crate) fn run_serving(
     })
 }
 
-/// Serves a job without recording it; nothing of one that does not come to its end.
+/// What engines do at most, of a load that has a rate or of requests of which there are only so many.
 ///
 /// # Errors
 /// What NCCL refuses.
-fn served_alone(
-    valid: &ValidServing,
-    how: (u64, &Budget),
-) -> Result<Option<ServingResult>, ScenarioError> {
-    let ran = served(valid, how, &Outputs::of([]))?;
-    Ok(ran.ok().map(|((result, _), ..)| result))
+fn most(valid: &ValidServing, how: (u64, &Budget)) -> Result<Option<Saturated>, ScenarioError> {
+    if valid.horizon == Horizon::Whole || rate(&valid.spec.load).is_none() {
+        return Ok(None);
+    }
+    let mut laid = LaidServing::new(valid, (valid.env.clone(), &[]), how)?;
+    let job = std::mem::take(&mut laid.job);
+    saturate(valid, &mut laid, &job)
 }
 
 /// A result with its events, what it was made from, and what monitoring would have shown.
 type Ended = ((ServingResult, u64), Ran, Option<Telemetry>);
 
-/// Serves requests, all of them or until their figures are known; the inner error is one of the job.
+/// Serves requests, all of them or until their figures are known, or until it is told whether enough keep limits; the inner
+/// error is one of the job.
 fn served(
     valid: &ValidServing,
     how: (u64, &Budget),
     outputs: &Outputs,
+    (saturated, decides): (Option<Saturated>, Option<(SloSpec, f64)>),
 ) -> Result<Result<Ended, JobError>, ScenarioError> {
     let mut laid = LaidServing::new(valid, (valid.env.clone(), &[]), how)?;
     let job = std::mem::take(&mut laid.job);
-    let saturated = match (valid.horizon, &valid.spec.load) {
-        (Horizon::Whole, _) | (_, LoadSpec::Closed(_)) => None,
-        (Horizon::Fixed | Horizon::Known(_), _) => saturate(valid, &mut laid, &job)?,
-    };
     let mut load = Load::all(valid, outputs.need_record());
     let mut ladder = match (valid.horizon, &valid.spec.lengths) {
         (Horizon::Known(spec), Some(lengths)) => {
             load.requests.clear();
             load.more = Some(MadeUp::new(&valid.spec.load, lengths, valid.seed));
-            Some(Ladder::new(valid, spec, saturated))
+            Some(Ladder::new(valid, spec, saturated).deciding(decides))
         }
         _ => None,
     };

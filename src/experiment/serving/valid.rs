@@ -123,6 +123,7 @@ pub(crate) fn serving_on(
         let wrong = fault("job.serving.warm_up", found, "fewer than there are");
         return Err(refusal(origin, vec![wrong]));
     }
+    warnings.extend(requests::warnings(job));
     if let Some(unknown) = chosen.guessed() {
         warnings.push(unknown);
     }

@@ -123,9 +123,9 @@ mod tests {
     fn intervals_of_nearly_full_queues_hold_the_mean() {
         for (load, count) in [
             (0.5, 20_000),
-            (0.9, 100_000),
-            (0.95, 300_000),
-            (0.98, 1_000_000),
+            (0.9, 50_000),
+            (0.95, 200_000),
+            (0.98, 300_000),
         ] {
             let theory = 1.0 + load / (2.0 * (1.0 - load));
             let held = (0..100).filter(|&seed| {
@@ -143,9 +143,9 @@ mod tests {
     #[test]
     fn percentiles_have_intervals_that_narrow() {
         let theory = {
-            let mut all = queue(0.5, 2_000_000, 7);
+            let mut all = queue(0.5, 500_000, 7);
             all.sort_unstable_by(f64::total_cmp);
-            all[1_980_000]
+            all[495_000]
         };
         let wide = |count| of_percentile(&queue(0.5, count, 1), 0.99).expect("many values");
         assert!(

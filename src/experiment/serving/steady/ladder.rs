@@ -1,10 +1,13 @@
 //! A run goes on until its figures are known.
 
+use super::intervals::of_mean;
 use super::saturation::Saturated;
 use super::window::{Known, RESIDENCES, Window};
+use crate::serving::horizon::{at_once, rate};
+use crate::serving::times::Times;
 use crate::serving::valid::ValidServing;
 use fabricsim_workload::serving::fleet::{Seen, Watch};
-use fabricsim_workload::serving::spec::{LoadSpec, SteadySpec};
+use fabricsim_workload::serving::spec::{SloSpec, SteadySpec};
 
 /// Looks at a run after so many requests, and again after half as many more.
 #[derive(Debug)]
@@ -17,6 +20,8 @@ pub(in crate::serving) struct Ladder {
     /// Requests per second that come, else.
     rate: Option<f64>,
     saturated: Option<Saturated>,
+    /// Enough is also what tells whether that part of requests keeps the limits.
+    decides: Option<(SloSpec, f64)>,
 }
 
 /// Requests of the first look at a load that comes at random.
@@ -32,19 +37,41 @@ impl Ladder {
         most: SteadySpec,
         saturated: Option<Saturated>,
     ) -> Self {
-        let (at_once, rate) = match &valid.spec.load {
-            LoadSpec::Closed(load) => (Some(load.concurrency), None),
-            LoadSpec::Poisson(load) | LoadSpec::Constant(load) => (None, Some(load.rate)),
-            LoadSpec::Gamma(load) => (None, Some(load.rate)),
-            LoadSpec::Trace(_) => (None, None),
-        };
         Ladder {
             most,
             warm_up: valid.spec.warm_up,
-            at_once,
-            rate,
+            at_once: at_once(&valid.spec.load),
+            rate: rate(&valid.spec.load),
+            decides: None,
             saturated,
         }
+    }
+
+    /// Enough is also what tells whether that part of requests keeps the limits.
+    pub(in crate::serving) fn deciding(mut self, decides: Option<(SloSpec, f64)>) -> Self {
+        self.decides = decides;
+        self
+    }
+
+    /// Whether it is told by now whether enough requests keep the limits.
+    fn is_decided(&self, window: &Window, seen: &Seen<'_>) -> bool {
+        let Some((slo, needed)) = &self.decides else {
+            return false;
+        };
+        let counted = seen.records[window.first..window.end].iter();
+        let kept = counted
+            .filter_map(Times::of)
+            .map(|times| f64::from(u8::from(times.keeps(slo))));
+        let kept: Vec<f64> = kept.collect();
+        let share = kept.iter().sum::<f64>() / kept.len().max(1) as f64;
+        let missed: Vec<f64> = kept.iter().map(|kept| 1.0 - kept).collect();
+        // Of the rarer ones the interval is narrower.
+        let apart = match share < 0.5 {
+            true => of_mean(&kept).map(|half| share * half),
+            false => of_mean(&missed).map(|half| (1.0 - share) * half),
+        };
+        let none = share == 0.0 || share == 1.0;
+        none || apart.is_some_and(|apart| (share - needed).abs() > apart)
     }
 
     /// Whether requests come faster than engines can serve them, and pile up.
@@ -55,19 +82,22 @@ impl Ladder {
             && window.grows(seen.records)
     }
 
-    /// Whether figures are known as well as they are to be, or would not be after several times the most that is
-    /// simulated.
+    /// Whether figures are known as well as they are to be, or not even the mean would be after several times the most that
+    /// is simulated.
     fn is_settled(&self, window: &Window, seen: &Seen<'_>) -> bool {
         if window.residences() < RESIDENCES || !window.is_level() || window.grows(seen.records) {
             return false;
         }
-        let known = Known::of(seen.records, window, self.at_once.is_none());
+        if self.is_decided(window, seen) {
+            return true;
+        }
+        let known = Known::of(seen.records, window, self.at_once);
         if known.is_within(self.most.precision) {
             return true;
         }
-        // Half widths go with the root of the length.
-        let widest = known.0.widest().map_or(f64::INFINITY, |(_, half)| half);
-        let times = (widest / self.most.precision).powi(2);
+        // Half widths go with the root of the length. Those of percentiles far out may stay wide; the mean is worth its time.
+        let mean = known.0.ttft_ms_mean.unwrap_or(f64::INFINITY);
+        let times = (mean / self.most.precision).powi(2);
         let needed = seen.passes as f64 * times;
         seen.passes >= self.most.most_passes / HOPELESS_FROM
             && needed > HOPELESS * self.most.most_passes as f64

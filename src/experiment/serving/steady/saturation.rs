@@ -8,6 +8,7 @@ use super::growth::SPELLS;
 use super::intervals::of_rate;
 use super::window::Window;
 use crate::error::ScenarioError;
+use crate::serving::horizon::rate as rate_of;
 use crate::serving::laid::{LaidServing, Load};
 use crate::serving::valid::ValidServing;
 use fabricsim_plan::job::Job;
@@ -21,7 +22,9 @@ use fabricsim_workload::serving::spec::{ClosedSpec, DrawnLength, LengthSpec, Loa
 /// filled up.
 const LEAST: f64 = 0.005;
 /// Passes of such a run, about.
-const MOST_PASSES: u64 = 300_000;
+const MOST_PASSES: u64 = 200_000;
+/// Where the load is that far from it, and it is known to half of that, it is known well enough.
+const APART: f64 = 0.1;
 
 /// Requests per second that engines serve at most.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,8 +60,13 @@ pub(in crate::serving) fn saturate(
     };
     let concurrency = crowd(valid);
     let closed = LoadSpec::Closed(ClosedSpec { concurrency });
+    let offered = match valid.spec.capacity {
+        Some(_) => None,
+        None => rate_of(&valid.spec.load),
+    };
     let mut full = Full {
         at_once: concurrency,
+        offered,
     };
     let served = laid.serve(
         job,
@@ -72,7 +80,6 @@ pub(in crate::serving) fn saturate(
         },
         None,
     );
-    laid.forget();
     let served = match served {
         (served, Ok(_)) => served,
         (_, Err(_)) => {
@@ -127,6 +134,19 @@ fn rate(records: &[RequestRecord], over: usize, at_once: u32) -> Option<Saturate
 /// Looks until the rate is known.
 struct Full {
     at_once: u32,
+    /// The rate that it is compared with, if there is one.
+    offered: Option<f64>,
+}
+
+impl Full {
+    fn is_known(&self, known: &Saturated) -> bool {
+        let half = known.hi / known.rate - 1.0;
+        let apart = self
+            .offered
+            .map(|offered| (offered / known.rate).ln().abs());
+        half <= 1.01 * LEAST
+            || (half <= APART / 2.0 && apart.is_some_and(|apart| apart > 2.0 * APART))
+    }
 }
 
 impl Watch for Full {
@@ -136,7 +156,7 @@ impl Watch for Full {
 
     fn look(&mut self, seen: Seen<'_>) -> Option<u32> {
         let known = rate(seen.records, seen.over as usize, self.at_once);
-        let is_known = known.is_some_and(|known| known.hi <= known.rate * (1.0 + 1.01 * LEAST));
+        let is_known = known.is_some_and(|known| self.is_known(&known));
         let is_long = seen.passes >= MOST_PASSES;
         (!is_known && !is_long).then(|| seen.over + seen.over / 2)
     }

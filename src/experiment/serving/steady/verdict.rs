@@ -2,7 +2,7 @@
 
 use super::saturation::Saturated;
 use super::window::{RESIDENCES, Window};
-use crate::serving::horizon::Horizon;
+use crate::serving::horizon::{Horizon, rate};
 use crate::serving::valid::ValidServing;
 use fabricsim_report::serving::{TooShort, Verdict};
 use fabricsim_workload::serving::fleet::Served;
@@ -101,15 +101,11 @@ pub(in crate::serving) fn judge(
 
 /// Requests per second that come: as said, or as a trace has them.
 fn offered(valid: &ValidServing, records: &[RequestRecord]) -> Option<f64> {
-    match &valid.spec.load {
-        LoadSpec::Closed(_) => None,
-        LoadSpec::Poisson(load) | LoadSpec::Constant(load) => Some(load.rate),
-        LoadSpec::Gamma(load) => Some(load.rate),
-        LoadSpec::Trace(_) => {
-            let all = records.iter().filter_map(|record| record.arrived);
-            let (first, last) = (all.clone().min()?, all.clone().max()?);
-            let seconds = last.saturating_sub(first).seconds();
-            (seconds > 0.0).then(|| (all.count() - 1) as f64 / seconds)
-        }
+    if !matches!(valid.spec.load, LoadSpec::Trace(_)) {
+        return rate(&valid.spec.load);
     }
+    let all = records.iter().filter_map(|record| record.arrived);
+    let (first, last) = (all.clone().min()?, all.clone().max()?);
+    let seconds = last.saturating_sub(first).seconds();
+    (seconds > 0.0).then(|| (all.count() - 1) as f64 / seconds)
 }

@@ -1,7 +1,7 @@
 //! The part of a run that its figures are of, and how well they are known.
 
 use super::growth::{SPELLS, Spells};
-use super::intervals::{of_mean, of_percentile, of_rate};
+use super::intervals::{of_mean, of_percentile};
 use super::warm_up::mser5;
 use crate::serving::times::Times;
 use fabricsim_report::serving::{HalfWidths, WindowRule};
@@ -141,22 +141,24 @@ fn cut(records: &[RequestRecord]) -> usize {
 pub(in crate::serving) struct Known(pub(in crate::serving) HalfWidths);
 
 impl Known {
-    /// In a window of these records, of a load with a rate of its own or of a closed loop.
+    /// In a window of these records, of a load with a rate of its own or of a closed loop with so many at once.
     pub(in crate::serving) fn of(
         records: &[RequestRecord],
         window: &Window,
-        is_open: bool,
+        at_once: Option<u32>,
     ) -> Known {
         let counted = records[window.first..window.end].iter();
-        let (mut ttft, mut tpot, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ttft, mut tpot) = (Vec::new(), Vec::new());
+        let (mut stays, mut tokens) = (Vec::new(), Vec::new());
         for (record, times) in counted.filter_map(|record| Some((record, Times::of(record)?))) {
             ttft.push(times.until_first().seconds());
             tpot.extend(times.per_token().map(Time::seconds));
+            stays.push(times.finished.saturating_sub(times.arrived).seconds());
             tokens.push(f64::from(record.generated));
         }
-        let served = match is_open {
-            true => open_rate(records, window, &tokens),
-            false => closed_rate(records, window),
+        let served = match at_once {
+            None => open_rate(records, window, &tokens),
+            Some(at_once) => closed_rate(&stays, &tokens, at_once),
         };
         Known(HalfWidths {
             output_tokens_per_s: served,
@@ -193,14 +195,12 @@ fn open_rate(records: &[RequestRecord], window: &Window, tokens: &[f64]) -> Opti
     of_mean(tokens).map(|tokens| left.hypot(tokens))
 }
 
-/// Of a closed loop: tokens of requests that are done, by spells.
-fn closed_rate(records: &[RequestRecord], window: &Window) -> Option<f64> {
-    let spells = window.spells();
-    let mut tokens = [0.0; SPELLS];
-    for record in records {
-        if let Some(spell) = record.finished.and_then(|at| spells.of(at)) {
-            tokens[spell] += f64::from(record.generated);
-        }
-    }
-    of_rate(&tokens)
+/// Of a closed loop with so many requests at once: by Little's law as well known as the mean of their stay; and up to all of
+/// them may be done at the same moment, just inside or outside of the window.
+fn closed_rate(stays: &[f64], tokens: &[f64], at_once: u32) -> Option<f64> {
+    // The standard deviation of what is even from -1 to 1.
+    const EVEN: f64 = 0.577;
+    let edge = EVEN * f64::from(at_once) / stays.len().max(1) as f64;
+    let (stay, tokens) = (of_mean(stays)?, of_mean(tokens)?);
+    Some(stay.hypot(tokens).hypot(edge))
 }

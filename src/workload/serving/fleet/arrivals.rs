@@ -94,7 +94,7 @@ impl Fleet<'_> {
             }
             self.served.records[request as usize].refused = true;
             self.open -= 1;
-            self.look(now);
+            self.look();
             if matches!(self.arrivals, Arrivals::Open { .. }) {
                 return;
             }
@@ -102,7 +102,7 @@ impl Fleet<'_> {
     }
 
     /// Shows the records to who watches, once so many of the first requests are over.
-    fn look(&mut self, now: Time) {
+    fn look(&mut self) {
         let Some(watch) = &mut self.watch else { return };
         let records = &self.served.records;
         let over = |r: &RequestRecord| r.finished.is_some() || r.refused;
@@ -112,12 +112,13 @@ impl Fleet<'_> {
         if self.over < self.next_look {
             return;
         }
+        let tasks: u64 = self.written.iter().map(|&count| u64::from(count)).sum();
+        let moved = tasks.saturating_sub(self.served.pass_count);
         let seen = Seen {
             requests: &self.requests,
             records,
             over: self.over,
-            passes: self.served.pass_count,
-            now,
+            passes: self.served.pass_count + self.parts / 32 + 10 * moved,
         };
         match watch.look(seen) {
             Some(next) => self.next_look = next.max(self.over + 1),
@@ -177,7 +178,7 @@ impl Fleet<'_> {
     pub(super) fn is_done(&mut self, request: u32, now: Time, out: &mut Batch) {
         self.served.records[request as usize].finished = Some(now);
         self.open -= 1;
-        self.look(now);
+        self.look();
         if matches!(self.arrivals, Arrivals::Closed { .. }) {
             self.next_arrives(now, out);
         }

@@ -118,10 +118,9 @@ pub struct Seen<'r> {
     pub records: &'r [RequestRecord],
     /// So many of the first ones are over: done or refused.
     pub over: u32,
-    /// Passes of all engines.
+    /// What was simulated, in passes: those of engines, one more for every 32 requests in them, and ten for every part of a
+    /// KV cache that travels. That is about what it takes.
     pub passes: u64,
-    /// The time.
-    pub now: Time,
 }
 
 /// Who looks at a run from time to time and says when it has been enough.
@@ -221,6 +220,8 @@ pub struct Fleet<'c> {
     watch: Option<&'c mut dyn Watch>,
     /// So many of the first requests are over, as far as that has been looked at.
     over: u32,
+    /// Requests that took part in passes, each time.
+    parts: u64,
     next_look: u32,
     is_enough: bool,
     arrivals: Arrivals,
@@ -286,6 +287,7 @@ impl<'c> Fleet<'c> {
             requests: plan.requests,
             more: plan.more,
             over: 0,
+            parts: 0,
             next_look: plan.watch.as_ref().map_or(0, |watch| watch.first_look()),
             watch: plan.watch,
             is_enough: false,

@@ -26,6 +26,7 @@ impl Fleet<'_> {
                 scheduler.begin(pass);
                 self.shapes[part].read(pass, scheduler);
                 any |= !pass.parts.is_empty();
+                self.parts += pass.parts.len() as u64;
             }
             for (scheduler, pass) in worker.engine.parts.iter().zip(&flight.passes) {
                 let pool = &scheduler.pool;

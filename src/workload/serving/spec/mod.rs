@@ -49,7 +49,7 @@ pub struct ServingSpec {
     /// How many requests; if absent, all of a trace, else as many as it takes until figures are known (`window`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
-    /// Tokens of requests; those of the trace if absent there.
+    /// Tokens of requests; of a trace they are those of its rows, whatever is said here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lengths: Option<LengthsSpec>,
     /// The first so many requests are left out, in place of the warm-up that is found.

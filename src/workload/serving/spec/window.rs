@@ -21,7 +21,8 @@ pub struct SteadySpec {
     pub precision: f64,
     /// No more requests than that.
     pub most_requests: u32,
-    /// No more passes of engines than that, about.
+    /// No more passes of engines than that, about; 32 requests in a pass count as one more, a KV cache's part that travels
+    /// as ten.
     pub most_passes: u64,
 }
 
