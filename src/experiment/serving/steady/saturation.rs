@@ -8,7 +8,7 @@ use super::growth::SPELLS;
 use super::intervals::of_rate;
 use super::window::Window;
 use crate::error::ScenarioError;
-use crate::serving::horizon::rate as rate_of;
+use crate::serving::horizon::{Horizon, rate as rate_of};
 use crate::serving::laid::{LaidServing, Load};
 use crate::serving::valid::ValidServing;
 use fabricsim_plan::job::Job;
@@ -64,8 +64,13 @@ pub(in crate::serving) fn saturate(
         Some(_) => None,
         None => rate_of(&valid.spec.load),
     };
+    let most = match valid.horizon {
+        Horizon::Known(steady) => steady.most_passes.min(MOST_PASSES),
+        Horizon::Fixed | Horizon::Whole => MOST_PASSES,
+    };
     let mut full = Full {
         at_once: concurrency,
+        most,
         offered,
     };
     let served = laid.serve(
@@ -134,6 +139,8 @@ fn rate(records: &[RequestRecord], over: usize, at_once: u32) -> Option<Saturate
 /// Looks until the rate is known.
 struct Full {
     at_once: u32,
+    /// No more passes than that, about.
+    most: u64,
     /// The rate that it is compared with, if there is one.
     offered: Option<f64>,
 }
@@ -157,7 +164,7 @@ impl Watch for Full {
     fn look(&mut self, seen: Seen<'_>) -> Option<u32> {
         let known = rate(seen.records, seen.over as usize, self.at_once);
         let is_known = known.is_some_and(|known| self.is_known(&known));
-        let is_long = seen.passes >= MOST_PASSES;
+        let is_long = seen.passes >= self.most;
         (!is_known && !is_long).then(|| seen.over + seen.over / 2)
     }
 }
