@@ -487,6 +487,14 @@ fn training_with_rails_or_spines_of_its_own_feels_no_neighbour() {
     // What isolation costs: half of the interfaces.
     let rails = &of(1)[0];
     assert!(rails.time_us > 1.3 * rails.whole_us.unwrap());
+    // It is said of every job that has less.
+    for name in of(1).iter().map(|job| &job.name) {
+        assert!(
+            results.summary.answer.contains(&format!("{name} ")),
+            "{name}: {}",
+            results.summary.answer
+        );
+    }
 }
 
 /// Llama 3 8B on these GPUs: prompts on the first half, whose KV caches go to the second half.
