@@ -299,7 +299,7 @@ fn an_algorithms_file_says_where_it_is_not_meant_for() {
         assert!(out.contains("`swap` of its file is simulated"), "{out}");
         out + &error
     };
-    let told = "`swap` says that it is for 256 KiB on (minBytes, maxBytes)";
+    let told = "`swap` says that it is for 256KiB on (minBytes, maxBytes)";
     let small = of("64K");
     assert!(small.contains(told), "{small}");
     let large = of("256K");

@@ -64,9 +64,12 @@ pub fn tiers(topology: &Topology, fabric: &Fabric) -> Vec<Tier> {
 }
 
 /// Leaves by the rail that they take: the how-manieth port of its node each of their NICs is. Empty in a
-/// fabric where a leaf takes NICs of several rails.
+/// fabric where a leaf takes NICs of several rails, and where switches form groups.
 #[must_use]
 pub fn rails(topology: &Topology, fabric: &Fabric) -> BTreeMap<DeviceId, u32> {
+    if !fabric.groups.is_empty() {
+        return BTreeMap::new();
+    }
     let mut ports_of: BTreeMap<NodeId, u32> = BTreeMap::new();
     let mut rails: BTreeMap<DeviceId, u32> = BTreeMap::new();
     for &port in &fabric.ports {

@@ -205,13 +205,14 @@ fn oversubscription(topology: &Topology, fabric: &Fabric) -> Vec<String> {
             format!("oversubscription, {}: {ratio}", name(tier))
         })
         .collect();
-    match (lines.is_empty(), fabric.switches.len()) {
-        (false, _) | (_, 0) => lines,
-        (true, 1) => vec!["oversubscription: none, all ports are on one switch".to_owned()],
-        (true, _) => {
-            vec!["oversubscription: none, no leaf switch reaches another".to_owned()]
-        }
-    }
+    let why = match fabric.switches.len() {
+        _ if !lines.is_empty() => return lines,
+        0 => return Vec::new(),
+        1 => "all ports are on one switch",
+        _ if grouped => "there is one group",
+        _ => "no leaf switch reaches another",
+    };
+    vec![format!("oversubscription: none, {why}")]
 }
 
 /// `2:1` of what is below over what is above, `1:2` where there is more above.
