@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     watch_signals();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return refuse_usage(&error),
+        Err(error) => return refuse_usage(error),
     };
     match execute(cli) {
         Ok(()) => ExitCode::SUCCESS,

@@ -549,7 +549,7 @@ fn bad_scenarios_are_told_with_their_place() {
     );
     run(&format!("{SCENARIO}x"), &["line 6"]);
     refuses(&["run", "no-such-file.json"], &["no-such-file.json"]);
-    refuses(&["run", "."], &["cannot read"]);
+    refuses(&["run", "."], &["is a folder", "a scenario's file"]);
     fs::write(folder.path().join("bytes.json"), [0xff, 0xfe, 0]).unwrap();
     let path = folder.path().join("bytes.json").display().to_string();
     refuses(&["run", &path], &["bytes.json"]);

@@ -4,7 +4,7 @@
 use fabricsim::budget::Budget;
 use fabricsim::experiment::{self, Silent, parse, validate};
 use fabricsim::report::comparison::variants_text;
-use fabricsim::report::training::{StepResult, ran};
+use fabricsim::report::training::{ShareKind, StepResult, ran};
 use fabricsim::report::{Outputs, Summary};
 use std::path::Path;
 
@@ -59,6 +59,47 @@ fn adds_up(summary: &Summary) {
         let sum: i64 = waterfall.parts.iter().map(|part| part.time.0).sum();
         assert_eq!(sum, waterfall.total.0);
     }
+}
+
+/// A leaf that is away makes collectives last longer, and so takes SMs from kernels for longer: that is
+/// neither a slower kernel nor the network alone.
+#[test]
+fn what_collectives_take_from_kernels_is_a_cause_of_its_own() {
+    let summary = run(&scenario(
+        r#""baseline": "healthy","#,
+        r#"[{"name": "healthy"},
+            {"name": "dead-leaf", "set": {"faults": [{"failed": {"devices": "leaf2", "at": "0s"}}]}}]"#,
+    ));
+    adds_up(&summary);
+    let waterfall = &summary.waterfall[0];
+    let part = |name: &str| {
+        let mut parts = waterfall.parts.iter().filter(|part| part.cause == name);
+        parts.next().map_or(0, |part| part.time.0)
+    };
+    let total = waterfall.total.0;
+    assert!(total > 0);
+    for own in ["forward kernels", "backward kernels", "recomputation"] {
+        assert!(part(own).abs() * 1000 < total, "{own}: {}", part(own));
+    }
+    let slowed = part("kernels slowed by collectives");
+    assert!(slowed * 10 > total, "{slowed} of {total}");
+    assert!(
+        summary.answer.contains("kernels slowed by collectives"),
+        "{}",
+        summary.answer
+    );
+    // The table of where time goes has it, too, and the fault by its full name.
+    let shares = &result(&summary, "dead-leaf").time;
+    let share = shares
+        .iter()
+        .find(|share| share.kind == ShareKind::Slowed)
+        .unwrap();
+    assert_eq!(share.what, "kernels slowed by collectives");
+    let disturbances = &result(&summary, "dead-leaf").disturbances;
+    assert!(
+        disturbances.iter().any(|d| d.place == "compute/leaf2"),
+        "{disturbances:?}"
+    );
 }
 
 #[test]

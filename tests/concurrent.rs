@@ -487,6 +487,15 @@ fn training_with_rails_or_spines_of_its_own_feels_no_neighbour() {
     // What isolation costs: half of the interfaces.
     let rails = &of(1)[0];
     assert!(rails.time_us > 1.3 * rails.whole_us.unwrap());
+    // It is said of every job that has less.
+    for job in of(1) {
+        let times = format!(" {:.2} ×", job.time_us / job.whole_us.unwrap());
+        assert!(
+            results.summary.answer.contains(&times),
+            "{}: {times}",
+            job.name
+        );
+    }
 }
 
 /// Llama 3 8B on these GPUs: prompts on the first half, whose KV caches go to the second half.

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use assert_cmd::Command;
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -247,6 +248,53 @@ fn money_and_power() {
     let folder = tempfile::tempdir().unwrap();
     let page = "docs/money-and-power.md";
     assert!(follow(page, folder.path()) > 8);
+}
+
+/// The document that a command prints.
+fn document(folder: &Path, line: &str) -> Value {
+    serde_json::from_str(&fabricsim(folder, line)).unwrap()
+}
+
+fn page(name: &str) -> String {
+    flat(&fs::read_to_string(Path::new(HERE).join(name)).unwrap())
+}
+
+/// Figures in sentences, which no block shows, are those of the commands that they speak of.
+#[test]
+fn figures_in_sentences() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::write(
+        at.join("half.json"),
+        announced("docs/guide.md", "`half.json` is"),
+    )
+    .unwrap();
+    let halved = document(
+        at,
+        "collective all-reduce -t dgx-h100 -n 4 -b 1M -e 1G -f 1024 --faults half.json --json",
+    );
+    let slower = |row: usize| {
+        let time = |key: &str| halved["rows"][row][key].as_f64().unwrap();
+        time("time_us") / time("healthy_us")
+    };
+    let (large, small) = (slower(1), slower(0));
+    let says = format!("an all-reduce of 1 GiB {large:.2} × as long");
+    assert!(page("docs/guide.md").contains(&says), "{says}");
+    let says = format!("and one of 1 MiB {small:.2} ×");
+    assert!(page("docs/guide.md").contains(&says), "{says}");
+    let beside = document(at, "run serve-beside-training --json -o beside");
+    let jobs = &beside["variants"][1]["jobs"];
+    let slower = |job: usize| jobs[job]["slowdown"].as_f64().unwrap();
+    let says = format!(
+        "a training step takes {:.2} times as long, a first token {:.2}.",
+        slower(0),
+        slower(1)
+    );
+    assert!(page("docs/serving.md").contains(&says), "{says}");
+    let answer = flat(&fabricsim(at, "sweep run crossover -o crossover"));
+    let behind = &answer[answer.find("dgx-h100: nvls").unwrap() + "dgx-h100: ".len()..];
+    let says = &behind[..behind.find(". ").unwrap()];
+    assert!(page("docs/sweeps.md").contains(says), "{says}");
 }
 
 /// An all-reduce of two ranks: each sends all to the other and adds what comes.

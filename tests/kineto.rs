@@ -94,7 +94,7 @@ fn profiles_add_up_to_the_accounting_of_the_step() {
                 let near = (time - booked).abs() < 1e-3;
                 assert!(near, "{name}, rank {}: {time} and {booked}", rank.rank);
             };
-            is(compute, &[ShareKind::Compute]);
+            is(compute, &[ShareKind::Compute, ShareKind::Slowed]);
             is(all - compute, &[ShareKind::Exposed, ShareKind::Waiting]);
             // Each has the call that started it, and the arrow between the two.
             let calls = of("cuda_runtime");

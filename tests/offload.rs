@@ -438,7 +438,12 @@ fn with_activations(machine: &str, (layers, hidden): (u32, u32), offload: Value)
 /// Seconds in which kernels run.
 fn kernels(result: &StepResult) -> f64 {
     let parts = result.causes.iter();
-    let names = ["forward kernels", "backward kernels", "optimiser"];
+    let names = [
+        "forward kernels",
+        "backward kernels",
+        "kernels slowed by collectives",
+        "optimiser",
+    ];
     let parts = parts.filter(|part| names.contains(&part.cause.as_str()));
     parts.map(|part| part.time.seconds()).sum()
 }

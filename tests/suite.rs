@@ -27,6 +27,7 @@ mod kineto;
 mod lab;
 mod lessons;
 mod memory;
+mod mistakes;
 mod money;
 mod nccl_profiler;
 mod offload;

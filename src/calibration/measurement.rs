@@ -5,7 +5,8 @@ use fabricsim_experiment::EnvValue;
 use fabricsim_topology::{TopologyError, load};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// One published table. Files hold more than this (who measured, what it says of the machine);
 /// only what a prediction needs is read, and everything else is let through.
@@ -251,8 +252,19 @@ pub fn read_measurements(paths: &[PathBuf]) -> Result<Vec<Measurement>, Topology
 
 /// Files as they are, of folders every `.json` in them, by name.
 pub(crate) fn json_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, TopologyError> {
+    let unread = |path: &Path, kind, what: &str| TopologyError::Read {
+        path: path.display().to_string(),
+        source: io::Error::new(
+            kind,
+            format!("{what}; expected measurement files (.json), or folders of them"),
+        ),
+    };
     let mut files = Vec::new();
     for path in paths {
+        if !path.exists() {
+            let what = "there is no such file or folder";
+            return Err(unread(path, io::ErrorKind::NotFound, what));
+        }
         if path.is_dir() {
             let entries = std::fs::read_dir(path).map_err(|source| TopologyError::Read {
                 path: path.display().to_string(),
@@ -262,6 +274,10 @@ pub(crate) fn json_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, TopologyErro
             let json = |p: &PathBuf| p.extension().is_some_and(|e| e == "json");
             let mut inside: Vec<PathBuf> = inside.filter(json).collect();
             inside.sort();
+            if inside.is_empty() {
+                let what = "this folder holds none";
+                return Err(unread(path, io::ErrorKind::InvalidInput, what));
+            }
             files.extend(inside);
         } else {
             files.push(path.clone());

@@ -1,6 +1,7 @@
 //! What is served: the load and the engine of a serving job, on the command line.
 
 use super::CliError;
+use super::spelling::tokens;
 use fabricsim_units::Time;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -9,11 +10,11 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Serving")]
 pub(super) struct LoadArgs {
-    /// Tokens of a prompt
-    #[arg(long, value_name = "TOKENS", default_value_t = 1024)]
+    /// Tokens of a prompt; `8k` is 8,192
+    #[arg(long, value_name = "TOKENS", default_value_t = 1024, value_parser = tokens)]
     pub(super) input: u32,
-    /// Tokens that are generated
-    #[arg(long, value_name = "TOKENS", default_value_t = 256)]
+    /// Tokens that are generated; `1k` is 1,024
+    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = tokens)]
     pub(super) output_tokens: u32,
     /// Requests per second, on average
     #[arg(long, value_name = "REQUESTS", conflicts_with = "concurrency")]

@@ -30,10 +30,11 @@ mod topology;
 mod validate;
 mod what_if;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 pub use error::CliError;
 pub use signals::{exit_on_panic, watch_signals};
-use spelling::one_of;
+use spelling::{collective_named, one_of};
 use std::process::ExitCode;
 pub use terminal::complain;
 
@@ -99,7 +100,10 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
 
 /// Says what is wrong with the arguments, or prints the help that they ask for.
 #[must_use]
-pub fn refuse_usage(error: &clap::Error) -> ExitCode {
+pub fn refuse_usage(mut error: clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        advise(&mut error);
+    }
     if error.use_stderr() {
         terminal::complain_styled(&error.render().ansi().to_string());
         return ExitCode::from(2);
@@ -107,5 +111,27 @@ pub fn refuse_usage(error: &clap::Error) -> ExitCode {
     match error.print() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => ExitCode::from(CliError::from(error).exit_code()),
+    }
+}
+
+/// Of a word that is no command: the nearest command first, and where a collective's name belongs.
+fn advise(error: &mut clap::Error) {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return;
+    };
+    if let Some(collective) = collective_named(word) {
+        let advice = format!("`fabricsim collective {}` times it", collective.name());
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![advice.into()]),
+        );
+    }
+    // They come with the nearest one last.
+    if let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand) {
+        let nearest_first = names.iter().rev().cloned().collect();
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(nearest_first),
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Command, Error};
+use fabricsim_collective::Collective;
 use std::ffi::OsStr;
 
 /// Other words for names: SHARP is the switches' part of CollNet; nccl-tests' `-R` counts ways to
@@ -29,6 +30,26 @@ pub(super) fn find<T: Copy>(
     text: &str,
 ) -> Option<T> {
     OneOf { all, name }.find(text)
+}
+
+/// Tokens of a sequence as people write them: `8192`, or `8k`, which is 8 × 1,024 as contexts are
+/// counted.
+pub(super) fn tokens(text: &str) -> Result<u32, String> {
+    let (digits, unit) = match text.to_ascii_lowercase() {
+        small if small.ends_with('k') => (&text[..text.len() - 1], 1 << 10),
+        small if small.ends_with('m') => (&text[..text.len() - 1], 1 << 20),
+        _ => (text, 1),
+    };
+    let number = digits.parse::<u32>().ok().and_then(|n| n.checked_mul(unit));
+    let expected = "expected a whole number of tokens, such as 8192 or 8k (8 × 1,024)";
+    number.ok_or_else(|| expected.to_owned())
+}
+
+/// The collective that a word names in place of a command, also as a program of nccl-tests:
+/// `all_reduce_perf`.
+pub(super) fn collective_named(word: &str) -> Option<Collective> {
+    let word = word.strip_suffix("_perf").unwrap_or(word);
+    find(&Collective::ALL, Collective::name, word)
 }
 
 #[derive(Clone)]
@@ -80,9 +101,18 @@ fn plain(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabricsim_collective::Collective;
     use fabricsim_nccl::Algorithm;
     use fabricsim_plan::ProtocolKind;
+
+    #[test]
+    fn tokens_are_counted_as_contexts_are() {
+        for (text, count) in [("8192", 8192), ("8k", 8192), ("8K", 8192), ("1m", 1 << 20)] {
+            assert_eq!(tokens(text), Ok(count), "{text}");
+        }
+        for text in ["", "k", "8.5k", "-1", "8kB", "5000m"] {
+            assert!(tokens(text).unwrap_err().contains("8k"), "{text}");
+        }
+    }
 
     #[test]
     fn names_of_nccl_tests_and_of_nccl_are_names() {

@@ -17,7 +17,7 @@ use std::path::Path;
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "What-ifs")]
 pub(super) struct WhatIfArgs {
-    /// GPUs of these ranks compute at a share of their speed: `5:0.8`, `0-3:0.5`; may be repeated
+    /// GPUs of these ranks compute at a share of their speed: `5:0.8`, `0-3:50%`; may be repeated
     #[arg(long, value_name = "RANKS:SPEED")]
     slow_gpu: Vec<String>,
     /// A NIC has a share of its rate, in both directions: `node1/nic2:0.5`; may be repeated
@@ -31,8 +31,8 @@ pub(super) struct WhatIfArgs {
     /// of every 2 s, from 1 s on [from the start, without `@`]; may be repeated
     #[arg(long, value_name = "X:DOWN/PERIOD[@FROM]")]
     flap: Vec<String>,
-    /// A device or a node fails and stays failed: `node1/nic2`, `node3@1s`; at the start, without
-    /// `@`, NCCL plans without it; may be repeated
+    /// A device or a node fails and stays failed: `node1/nic2`, `node3@1s`, `leaf2`, all leaves of a
+    /// rail as `rail2`; at the start, without `@`, NCCL plans without it; may be repeated
     #[arg(long, value_name = "X[@T]")]
     kill: Vec<String>,
     /// Nodes of the machine that the job is given: `0-3,17` [all]
@@ -228,13 +228,18 @@ fn wrong(flag: &str, text: &str, expected: &str) -> CliError {
 /// What stands before the last colon, and the share behind it.
 fn share<'t>(flag: &str, text: &'t str, example: &str) -> Result<(&'t str, f64), CliError> {
     let parts = text.rsplit_once(':');
-    let read = parts.and_then(|(what, share)| Some((what, share.parse::<f64>().ok()?)));
+    let number = |text: &str| match text.strip_suffix('%') {
+        Some(percent) => Some(percent.trim().parse::<f64>().ok()? / 100.0),
+        None => text.parse::<f64>().ok(),
+    };
+    let read = parts.and_then(|(what, share)| Some((what, number(share)?)));
     let found = read.filter(|(what, share)| !what.is_empty() && share.is_finite());
+    let place = example.rsplit_once(':').map_or(example, |(place, _)| place);
     found.ok_or_else(|| {
         wrong(
             flag,
             text,
-            &format!("a place and a share, such as {example}"),
+            &format!("a place and a share, such as {example} or {place}:80%"),
         )
     })
 }

@@ -78,11 +78,24 @@ pub fn find(
 ) -> Result<(Scenario, PathBuf), ScenarioError> {
     match shipped_name(path_or_name) {
         Some(name) => Ok((parse(text(name)?, name, overrides)?, PathBuf::new())),
+        None if path_or_name.is_dir() => Err(of_folder(path_or_name)),
         None => {
             let folder = path_or_name.parent().unwrap_or(Path::new(""));
             let scenario = read(path_or_name, overrides)?;
             Ok((scenario, folder.to_owned()))
         }
+    }
+}
+
+/// A folder where a scenario belongs.
+fn of_folder(folder: &Path) -> ScenarioError {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    let json = paths.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
+    ScenarioError::Folder {
+        path: folder.display().to_string(),
+        results: folder.join("summary.json").is_file(),
+        file: json.min().map(|path| path.display().to_string()),
     }
 }
 

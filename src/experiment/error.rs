@@ -33,6 +33,19 @@ pub enum ScenarioError {
         /// Shipped names that could be meant.
         candidates: Vec<String>,
     },
+    /// A folder in place of a scenario.
+    #[error(
+        "{path} is a folder: expected a scenario's file, or the name of a shipped one\n    {}",
+        folder_holds(*results, file.as_deref())
+    )]
+    Folder {
+        /// The folder.
+        path: String,
+        /// Whether it holds the results of a run.
+        results: bool,
+        /// A file in it that may be a scenario.
+        file: Option<String>,
+    },
     /// No shipped sweep has that name.
     #[error(
         "there is no shipped sweep `{name}`{} (`fabricsim sweep list` shows all)",
@@ -163,6 +176,14 @@ impl ScenarioError {
             faults: faults.told().collect(),
             why,
         }
+    }
+}
+
+fn folder_holds(results: bool, file: Option<&str>) -> String {
+    match (results, file) {
+        (true, _) => "it holds the results of a run: `fabricsim compare` reads those".to_owned(),
+        (false, Some(file)) => format!("in it is {file}"),
+        (false, None) => "`fabricsim scenario list` shows those that are shipped".to_owned(),
     }
 }
 

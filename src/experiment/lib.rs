@@ -32,6 +32,7 @@ mod storage;
 pub mod sweep;
 mod tariff;
 mod training;
+mod uplinks;
 mod valid;
 mod watch;
 

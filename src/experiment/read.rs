@@ -113,6 +113,23 @@ pub fn changed(
     })
 }
 
+/// As [`changed`], with values that `origin` names itself.
+pub(crate) fn with_places(
+    base: &Value,
+    origin: &str,
+    set: &BTreeMap<String, Value>,
+) -> Result<Scenario, ScenarioError> {
+    let texts = set.iter().map(|(path, v)| format!("{path}={v}"));
+    let texts: Vec<String> = texts.collect();
+    parse_with(&base.to_string(), origin, &texts, origin).map_err(|error| match error {
+        ScenarioError::Override { text, problem } => {
+            let (path, value) = text.split_once('=').unwrap_or((&text, ""));
+            refusal(origin, vec![fault(path, format!("`{value}`"), problem)])
+        }
+        other => other,
+    })
+}
+
 /// Puts one value into its place. Objects on the way are made where there is nothing.
 fn apply(json: &mut Value, text: &str) -> Result<(), String> {
     let (path, value) = text

@@ -4,7 +4,7 @@ use super::error::ScenarioError;
 use super::refusal::{fault, refuse};
 use super::spec::ScenarioSpec;
 use fabricsim_report::Variant;
-use fabricsim_report::training::{ShareKind, StepResult};
+use fabricsim_report::training::StepResult;
 use fabricsim_topology::Topology;
 use fabricsim_topology::bill::{Bill, Load};
 use fabricsim_units::Money;
@@ -109,7 +109,7 @@ pub fn not_a_pue(pue: f64) -> Option<&'static str> {
 /// The part of its time that an average GPU of the job computes, 0 to 1.
 fn computing(ran: &StepResult) -> f64 {
     let shares = ran.time.iter();
-    let computing = shares.filter(|share| share.kind == ShareKind::Compute);
+    let computing = shares.filter(|share| share.kind.is_computing());
     let share: f64 = computing.map(|share| share.share).sum();
     share.clamp(0.0, 1.0)
 }

@@ -207,7 +207,8 @@ impl Scene<'_> {
                 return;
             }
         };
-        let item = self.add(what, link.links.clone(), Effect::Link { windows });
+        let place = select::in_full(self.topology, &link.links);
+        let item = self.add(what, place, Effect::Link { windows });
         for (id, factor) in links.into_iter().zip(factors) {
             self.faults
                 .by_link
@@ -267,7 +268,8 @@ impl Scene<'_> {
         };
         if let Some(links) = links {
             let what = "link down".to_owned();
-            let item = self.add(what, flap.links.clone(), Effect::Link { windows });
+            let place = select::in_full(self.topology, &flap.links);
+            let item = self.add(what, place, Effect::Link { windows });
             for id in links {
                 self.faults.by_link.entry(id).or_default().push((item, 0.0));
             }
@@ -299,7 +301,8 @@ impl Scene<'_> {
             windows,
             devices: devices.clone(),
         };
-        let item = self.add(what, failed.devices.clone(), effect);
+        let place = select::in_full(self.topology, &failed.devices);
+        let item = self.add(what, place, effect);
         for (rank, &gpu) in self.gpus.iter().enumerate() {
             if dead(gpu) {
                 self.faults.by_rank[rank].push(item);

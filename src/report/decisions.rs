@@ -37,9 +37,14 @@ pub fn decision_tables(view: CollectiveView<'_>, colour: bool) -> String {
 
 fn table(out: &mut String, decision: &Decision, colour: bool) {
     let chosen = decision.candidates.iter().find(|c| c.chosen);
-    let answer = match chosen {
-        Some(c) => format!("{} with {}", c.algo, c.proto),
-        None => "nothing is left; NCCL falls back to the ring or fails".to_owned(),
+    let answer = match (&decision.in_place, chosen) {
+        (Some(name), Some(c)) => format!(
+            "`{name}` of its file is simulated; NCCL by itself would take {} with {}",
+            c.algo, c.proto
+        ),
+        (Some(name), None) => format!("`{name}` of its file is simulated"),
+        (None, Some(c)) => format!("{} with {}", c.algo, c.proto),
+        (None, None) => "nothing is left; NCCL falls back to the ring or fails".to_owned(),
     };
     let size = Bytes::new(decision.bytes);
     // Writing to a string cannot fail.
@@ -60,17 +65,18 @@ fn table(out: &mut String, decision: &Decision, colour: bool) {
             .count();
         let all = rest.iter().take_while(|c| c.algo == first.algo).count();
         if same == all && same > 1 {
-            let line = line(first, "all");
+            let line = line(first, "all", false);
             push(out, &line, EXCLUDED, colour);
             rest = &rest[same..];
             continue;
         }
-        let style = match (first.chosen, &first.excluded) {
+        let taken = first.chosen && decision.in_place.is_none();
+        let style = match (taken, &first.excluded) {
             (true, _) => CHOSEN,
             (_, Some(_)) => EXCLUDED,
             _ => Style::new(),
         };
-        push(out, &line(first, &first.proto), style, colour);
+        push(out, &line(first, &first.proto, taken), style, colour);
         rest = &rest[1..];
     }
 }
@@ -84,13 +90,13 @@ fn push(out: &mut String, line: &str, style: Style, colour: bool) {
     };
 }
 
-fn line(candidate: &Candidate, proto: &str) -> String {
+fn line(candidate: &Candidate, proto: &str, taken: bool) -> String {
     let number = |value: Option<f64>| match value {
         // Times that are not considered mean nothing.
         Some(value) if candidate.excluded.is_none() => format!("{value:.2}"),
         _ => "-".to_owned(),
     };
-    let mark = if candidate.chosen { '>' } else { ' ' };
+    let mark = if taken { '>' } else { ' ' };
     format!(
         "{mark} {:<16} {:<7} {:>12} {:>12} {:>12}   {}",
         candidate.algo,

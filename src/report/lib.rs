@@ -49,6 +49,7 @@ mod text_table;
 mod trace;
 pub mod training;
 mod unfinished;
+mod uplinks;
 pub mod validation;
 mod waterfall;
 
@@ -75,6 +76,7 @@ pub use table::{
 };
 pub use trace::{Trace, write_trace};
 pub use unfinished::remove_unfinished;
+pub use uplinks::Uplinks;
 pub use waterfall::{Change, Part, Waterfall, apportion, scaled, waterfall};
 
 #[cfg(test)]

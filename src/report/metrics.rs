@@ -6,6 +6,7 @@ use super::numbers::{count, micros, percent, size, three_digits};
 use super::record::{CollectiveResult, Row};
 use super::serving::ServingResult;
 use super::training::{StepResult, TrainingResult};
+use super::uplinks::Uplinks;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -115,6 +116,9 @@ pub struct Metrics {
     /// Events simulated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
+    /// Links between switches, of machines that have some, and whether the job used them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uplinks: Option<Uplinks>,
 }
 
 /// Numbers of serving, over requests that are counted; percentiles by nearest rank.

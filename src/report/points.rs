@@ -112,11 +112,13 @@ pub(crate) fn points_of(variant: &Variant) -> Vec<(Option<&str>, Metrics)> {
             let Metrics {
                 kw,
                 usd_per_gpu_hour,
+                uplinks,
                 ..
             } = variant.metrics;
             let rows = result.rows.iter().map(|row| Metrics {
                 kw,
                 usd_per_gpu_hour,
+                uplinks,
                 ..Metrics::of_row(row)
             });
             rows.map(|metrics| (None, metrics)).collect()

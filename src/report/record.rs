@@ -148,6 +148,9 @@ pub struct Decision {
     pub bytes: u64,
     /// Every algorithm and protocol, in the order in which NCCL looks at them.
     pub candidates: Vec<Candidate>,
+    /// The algorithm of a file that is simulated in place of NCCL's choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_place: Option<String>,
 }
 
 /// One algorithm and protocol that NCCL could choose.

@@ -48,6 +48,7 @@ mod strict;
 mod template;
 #[cfg(test)]
 mod tests;
+pub mod tiers;
 pub mod watchdogs;
 
 pub use architecture::{Architecture, KernelModel};

@@ -2,7 +2,7 @@
 
 use super::bare_word;
 use super::catalogue;
-use super::error::{TopologyError, nearest};
+use super::error::{TopologyError, candidates, did_you_mean_one_of, nearest};
 use super::expand::{Overrides, expand};
 use super::graph::Topology;
 use super::hardware::Hardware;
@@ -94,8 +94,36 @@ pub fn read_text(path: &Path) -> Result<String, TopologyError> {
     };
     read().map_err(|source| TopologyError::Read {
         path: path.display().to_string(),
-        source,
+        source: in_words(path, source),
     })
+}
+
+/// What the system says of a path that is no file, in words that say what belongs there.
+fn in_words(path: &Path, error: io::Error) -> io::Error {
+    let kind = error.kind();
+    match kind {
+        io::ErrorKind::IsADirectory => {
+            io::Error::new(kind, "it is a folder; expected a file in it")
+        }
+        io::ErrorKind::NotFound => {
+            let beside = match path.parent() {
+                Some(folder) if folder != Path::new("") => folder,
+                _ => Path::new("."),
+            };
+            let Ok(entries) = std::fs::read_dir(beside) else {
+                let told = format!("there is no folder {}", beside.display());
+                return io::Error::new(kind, told);
+            };
+            let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+            let mut names: Vec<String> = names.collect();
+            names.sort_unstable();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let near = candidates(&name, names.iter().map(String::as_str));
+            let near = did_you_mean_one_of(&near);
+            io::Error::new(kind, format!("there is no such file{near}"))
+        }
+        _ => error,
+    }
 }
 
 /// Whether a machine is asked for by its file and not by its name.

@@ -3,6 +3,10 @@
 //! The language is that of the topology file's selectors, on full names: `node[0-3]/gpu[*]`,
 //! `node2/nic5`, `rack0/tray[*]/gpu[1]`, `compute/leaf[0]`; several are joined by commas. What
 //! names a place selects everything in it: `node2`, `rack0`, `compute` (a fabric's switches).
+//! `compute/rail2` are the leaves of a rail, one of each unit.
+//!
+//! The places before a name may be left out where only one place has it: `leaf2` and `rail2` of a
+//! machine with one fabric; not `nic2`, which every node has.
 //!
 //! Links are selected by their ends: `node0/nic3 > compute` is one direction,
 //! `node0/nic3 <> compute` both; devices alone mean all links from and to them. Of parallel cables
@@ -11,6 +15,7 @@
 use super::error::Fault;
 use super::graph::{DeviceId, LinkId, Topology};
 use super::selector::{self, Indices, Segment};
+use super::tiers;
 use std::collections::BTreeMap;
 
 /// The devices that a selector names, in order of id. `path` is the place in the file that an
@@ -28,15 +33,42 @@ pub fn devices(topology: &Topology, text: &str, path: &str) -> Result<Vec<Device
     };
     let mut all = Vec::new();
     for segments in selector::parse(text).map_err(broken)? {
-        let found = matching(topology, &segments);
-        if found.is_empty() {
-            return Err(unknown(topology, &segments, path));
-        }
-        all.extend(found);
+        all.extend(found(topology, &segments, path)?.devices);
     }
     all.sort_unstable();
     all.dedup();
     Ok(all)
+}
+
+/// A selector of devices or links with every name in full: of `leaf2` `compute/leaf2`. As it stands if
+/// it is that already, or names nothing.
+#[must_use]
+pub fn in_full(topology: &Topology, text: &str) -> String {
+    let mut short = false;
+    let mut side = |text: &str| -> String {
+        let name = |segments: Vec<Segment>| {
+            let own = written(&segments);
+            match found(topology, &segments, "") {
+                Ok(Found { under, .. }) if !under.is_empty() => {
+                    short = true;
+                    format!("{under}/{own}")
+                }
+                _ => own,
+            }
+        };
+        let paths = selector::parse(text.trim()).unwrap_or_default();
+        paths.into_iter().map(name).collect::<Vec<_>>().join(",")
+    };
+    let (ends, cable) = text.rsplit_once('#').unwrap_or((text, ""));
+    let mut full = match (ends.split_once("<>"), ends.split_once('>')) {
+        (Some((a, b)), _) => format!("{} <> {}", side(a), side(b)),
+        (None, Some((a, b))) => format!("{} > {}", side(a), side(b)),
+        (None, None) => side(ends),
+    };
+    if !cable.is_empty() {
+        full += &format!(" #{}", cable.trim());
+    }
+    if short { full } else { text.to_owned() }
 }
 
 /// The links that a selector names, in order of id. `path` is the place in the file that an
@@ -127,13 +159,102 @@ fn unlinked(topology: &Topology, text: &str, first: &str, path: &str) -> Fault {
     Fault::new(path, format!("`{text}`, which is no link"), expected)
 }
 
-fn matching(topology: &Topology, segments: &[Segment]) -> Vec<DeviceId> {
+/// What a part of a selector names.
+struct Found {
+    devices: Vec<DeviceId>,
+    /// The places before it, if it leaves them out.
+    under: String,
+}
+
+/// What a part of a selector names by its full name, or by one without the places before it if only one
+/// place has it.
+fn found(topology: &Topology, segments: &[Segment], path: &str) -> Result<Found, Fault> {
+    let rails = rails(topology, segments);
+    let devices = matching(topology, segments, 0, &rails);
+    if !devices.is_empty() {
+        let under = String::new();
+        return Ok(Found { devices, under });
+    }
+    let deepest = topology.places.iter().map(|place| parts(&place.name).len());
+    let deepest = deepest.max().unwrap_or(0);
+    let inside = (1..=deepest).map(|left_out| {
+        let devices = matching(topology, segments, left_out, &rails);
+        devices.into_iter().map(move |device| (left_out, device))
+    });
+    let inside: Vec<(usize, DeviceId)> = inside.flatten().collect();
+    let mut first: BTreeMap<String, DeviceId> = BTreeMap::new();
+    for &(left_out, device) in &inside {
+        let place = &topology.places[topology.device(device).place as usize];
+        let under = parts(&place.name)[..left_out].join("/");
+        let first = first.entry(under).or_insert(device);
+        *first = device.min(*first);
+    }
+    let mut under: Vec<(DeviceId, String)> = first.into_iter().map(|(u, d)| (d, u)).collect();
+    under.sort_unstable();
+    match under.len() {
+        0 => Err(unknown(topology, segments, path)),
+        1 => Ok(Found {
+            devices: inside.into_iter().map(|(_, device)| device).collect(),
+            under: under.remove(0).1,
+        }),
+        _ => Err(ambiguous(segments, &under, path)),
+    }
+}
+
+/// A name that several places have, with how it is written in full.
+fn ambiguous(segments: &[Segment], under: &[(DeviceId, String)], path: &str) -> Fault {
+    let name = written(segments);
+    let full = |(_, under): &(DeviceId, String)| format!("`{under}/{name}`");
+    let ends = match under {
+        [first, .., last] => format!("{} … {}", full(first), full(last)),
+        _ => String::new(),
+    };
+    let stem = |(_, under): &(DeviceId, String)| {
+        under
+            .trim_end_matches(|c: char| c.is_ascii_digit())
+            .to_owned()
+    };
+    let all = match under.first().map(&stem) {
+        Some(first) if under.iter().all(|u| stem(u) == first) => {
+            format!("; `{first}[*]/{name}` for all of them")
+        }
+        _ => String::new(),
+    };
+    Fault::new(
+        path,
+        format!("`{name}`, which {} places have", under.len()),
+        format!("one of them by its full name: {ends}{all}"),
+    )
+}
+
+/// The rail of each leaf, if a name speaks of rails.
+fn rails(topology: &Topology, segments: &[Segment]) -> BTreeMap<DeviceId, u32> {
+    let speaks = segments
+        .last()
+        .is_some_and(|last| last.name.starts_with(RAIL));
+    let fabrics = topology.fabrics.iter().filter(|_| speaks);
+    fabrics
+        .flat_map(|fabric| tiers::rails(topology, fabric))
+        .collect()
+}
+
+/// What leaves are called by the rail that they take.
+const RAIL: &str = "rail";
+
+/// Devices that segments name, from the places that are `left_out` on.
+fn matching(
+    topology: &Topology,
+    segments: &[Segment],
+    left_out: usize,
+    rails: &BTreeMap<DeviceId, u32>,
+) -> Vec<DeviceId> {
     // How many segments a place uses up; `None` where it does not match.
     let used: Vec<Option<usize>> = topology
         .places
         .iter()
         .map(|place| {
-            let parts = parts(&place.name);
+            let all = parts(&place.name);
+            let parts = all.get(left_out..)?;
             let fits = parts
                 .iter()
                 .zip(segments)
@@ -143,13 +264,15 @@ fn matching(topology: &Topology, segments: &[Segment]) -> Vec<DeviceId> {
         .collect();
     topology
         .devices()
-        .filter(|(_, device)| match used[device.place as usize] {
+        .filter(|(id, device)| match used[device.place as usize] {
             None => false,
             Some(used) => match &segments[used..] {
                 [] => true,
                 [last] => {
                     let stem = &topology.stems[device.stem as usize];
+                    let rail = rails.get(id);
                     device_fits(last, stem, u32::from(device.index))
+                        || rail.is_some_and(|&rail| device_fits(last, RAIL, rail))
                 }
                 _ => false,
             },
@@ -191,13 +314,56 @@ fn number_after(text: &str, stem: &str) -> Option<u32> {
 
 /// Which segment names nothing, and what it could have named.
 fn unknown(topology: &Topology, segments: &[Segment], path: &str) -> Fault {
+    let none = BTreeMap::new();
     let matched = (0..segments.len())
         .rev()
-        .find(|&count| count == 0 || !matching(topology, &segments[..count]).is_empty())
+        .find(|&count| count == 0 || !matching(topology, &segments[..count], 0, &none).is_empty())
         .unwrap_or(0);
     let segment = &segments[matched];
-    // Names at this level under what matched, with the largest number of each.
-    let mut known: BTreeMap<&str, Option<u32>> = BTreeMap::new();
+    let known = names_under(topology, &segments[..matched]);
+    let asked = segment
+        .name
+        .trim_end_matches(|c: char| c.is_ascii_digit())
+        .to_owned();
+    let largest_of = |known: &Known<'_>, name: &str| known.get(name).copied().flatten();
+    let both = [segment.name.as_str(), asked.as_str()];
+    let of_known = both
+        .into_iter()
+        .find_map(|name| Some((name, largest_of(&known, name)?)));
+    if let Some((name, largest)) = of_known {
+        return Fault::new(
+            path,
+            format!("`{}`, which the machine does not have", one(segment)),
+            format!("`{name}[0-{largest}]`"),
+        );
+    }
+    // A name without its place, of which one place has others.
+    let fabrics = topology.fabrics.iter().filter(|_| segments.len() == 1);
+    let mut inside = fabrics.flat_map(|fabric| {
+        let place = selector::parse(&fabric.name).unwrap_or_default().concat();
+        let known = names_under(topology, &place);
+        let of_known = both
+            .into_iter()
+            .find_map(|name| Some((name, largest_of(&known, name)?)));
+        of_known.map(|(name, largest)| format!("`{}/{name}[0-{largest}]`", fabric.name))
+    });
+    if let Some(full) = inside.next() {
+        return Fault::new(
+            path,
+            format!("`{}`, which the machine does not have", one(segment)),
+            full,
+        );
+    }
+    let name = if segment.bare { &asked } else { &segment.name };
+    Fault::unknown(path, "names there", name, known.keys().copied())
+}
+
+/// Names with the largest number of each that is numbered.
+type Known<'t> = BTreeMap<&'t str, Option<u32>>;
+
+/// Names at the level under places that segments name.
+fn names_under<'t>(topology: &'t Topology, places: &[Segment]) -> Known<'t> {
+    let mut known: Known<'t> = BTreeMap::new();
     let mut add = |name, number: Option<u32>| {
         let largest = known.entry(name).or_insert(number);
         *largest = (*largest).max(number);
@@ -207,15 +373,15 @@ fn unknown(topology: &Topology, segments: &[Segment], path: &str) -> Fault {
         let parts = parts(&place.name);
         let under = parts
             .iter()
-            .zip(&segments[..matched])
+            .zip(places)
             .all(|(part, segment)| part_fits(segment, part, place.fabric.is_some()));
         if !under {
             continue;
         }
-        if parts.len() == matched {
+        if parts.len() == places.len() {
             let stem = &topology.stems[device.stem as usize];
             add(stem, Some(u32::from(device.index)));
-        } else if let Some(&part) = parts.get(matched) {
+        } else if let Some(&part) = parts.get(places.len()) {
             let stem = part.trim_end_matches(|c: char| c.is_ascii_digit());
             match number_after(part, stem) {
                 Some(number) if place.fabric.is_none() => add(stem, Some(number)),
@@ -223,27 +389,25 @@ fn unknown(topology: &Topology, segments: &[Segment], path: &str) -> Fault {
             }
         }
     }
-    let asked = segment
-        .name
-        .trim_end_matches(|c: char| c.is_ascii_digit())
-        .to_owned();
-    let of_known = [segment.name.as_str(), asked.as_str()]
-        .into_iter()
-        .find_map(|name| Some((name, (*known.get(name)?)?)));
-    match of_known {
-        Some((name, largest)) => Fault::new(
-            path,
-            format!("`{}`, which the machine does not have", written(segment)),
-            format!("`{name}[0-{largest}]`"),
-        ),
-        None => {
-            let name = if segment.bare { &asked } else { &segment.name };
-            Fault::unknown(path, "names there", name, known.keys().copied())
+    if let [place] = places {
+        let fabrics = topology.fabrics.iter();
+        let mut fabrics = fabrics.filter(|fabric| part_fits(place, &fabric.name, true));
+        if let Some(fabric) = fabrics.next() {
+            for rail in tiers::rails(topology, fabric).into_values() {
+                add(RAIL, Some(rail));
+            }
         }
     }
+    known
 }
 
-fn written(segment: &Segment) -> String {
+/// A selector of devices as it is written.
+fn written(segments: &[Segment]) -> String {
+    let all: Vec<String> = segments.iter().map(one).collect();
+    all.join("/")
+}
+
+fn one(segment: &Segment) -> String {
     match &segment.indices {
         Indices::All if segment.bare => segment.name.clone(),
         Indices::All => format!("{}[*]", segment.name),
@@ -261,92 +425,5 @@ fn written(segment: &Segment) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Overrides, catalogue, expand};
-
-    fn machine(name: &str, nodes: u32) -> Topology {
-        let nodes = Some(nodes);
-        let spec = catalogue::find(name).unwrap();
-        expand(&spec, catalogue::hardware(), &Overrides { nodes }).unwrap()
-    }
-
-    #[test]
-    fn selectors_find_devices_by_their_full_names() {
-        let topology = machine("superpod-h100", 4);
-        let names = |text: &str| -> Vec<String> {
-            let found = devices(&topology, text, "x").unwrap();
-            found.iter().map(|&id| topology.device_name(id)).collect()
-        };
-        let gpu = topology.device_name(topology.nodes[2].gpus[5]);
-        assert_eq!(names(&gpu), std::slice::from_ref(&gpu));
-        let (node, _) = gpu.split_once("/gpu").unwrap();
-        assert_eq!(names(&format!("{node}/gpu[5]")), std::slice::from_ref(&gpu));
-        assert_eq!(names(&format!("{node}/gpu")).len(), 8);
-        let inside = names(node);
-        assert!(8 < inside.len());
-        assert!(inside.iter().all(|name| name.starts_with(node)));
-        let fabric = &topology.fabrics[0];
-        assert_eq!(names(&fabric.name).len(), fabric.switches.len());
-    }
-
-    #[test]
-    fn links_are_named_by_their_ends() {
-        let topology = machine("superpod-h100", 4);
-        let nic = topology.device_name(topology.nodes[0].nics[0]);
-        let fabric = &topology.fabrics[0].name;
-        let out = links(&topology, &format!("{nic} > {fabric}"), "x").unwrap();
-        let both = links(&topology, &format!("{nic} <> {fabric}"), "x").unwrap();
-        let all = links(&topology, &nic, "x").unwrap();
-        assert_eq!((out.len(), both.len()), (1, 2));
-        assert!(both.len() < all.len());
-        assert!(topology.link_name(out[0]).starts_with(&nic));
-    }
-
-    /// Names as reports write them select what they name.
-    #[test]
-    fn parallel_cables_are_named_one_by_one_where_flows_are_hashed() {
-        let mut spec = catalogue::find("superpod-h100").unwrap();
-        let machine = |spec: &_| {
-            let nodes = Some(64);
-            expand(spec, catalogue::hardware(), &Overrides { nodes }).unwrap()
-        };
-        let bundled = machine(&spec);
-        for fabric in spec.fabrics.values_mut() {
-            fabric.routing = crate::spec::RoutingPolicy::Ecmp;
-        }
-        let single = machine(&spec);
-        let both = "compute/leaf0 <> compute/spine0";
-        assert_eq!(links(&bundled, both, "x").unwrap().len(), 2);
-        let all = links(&single, both, "x").unwrap();
-        assert_eq!(all.len(), 8);
-        for &link in &all {
-            let name = single.link_name(link);
-            assert_eq!(links(&single, &name, "x").unwrap(), [link], "{name}");
-        }
-        let fault = links(&single, "compute/leaf0 > compute/spine0 #4", "x").unwrap_err();
-        assert!(fault.expected.contains("is 4 of them"), "{fault}");
-        assert!(links(&bundled, "compute/leaf0 > compute/spine0 #0", "x").is_err());
-    }
-
-    #[test]
-    fn what_names_nothing_says_what_could_have_been_meant() {
-        let topology = machine("dgx-h100", 1);
-        let cases = [
-            ("node0/gpu[8]", "`gpu[0-7]`", None),
-            ("node0/gpu9", "`gpu[0-7]`", None),
-            ("nod0/gpu1", "names there", Some("node")),
-            ("node0/gpo[1]", "names there", Some("gpu")),
-            ("node0/nvswitsh", "names there", Some("nvswitch")),
-            ("node0/gpu[", "by their full names", None),
-        ];
-        for (text, expected, nearest) in cases {
-            let fault = devices(&topology, text, "faults[0].link.on").unwrap_err();
-            assert_eq!(fault.path, "faults[0].link.on");
-            assert!(fault.expected.contains(expected), "{text}: {fault}");
-            assert_eq!(fault.nearest.as_deref(), nearest, "{text}: {fault}");
-        }
-        let fault = links(&topology, "node0/gpu0 > node0/nic0", "x").unwrap_err();
-        assert!(fault.expected.contains("has links to node0/"), "{fault}");
-    }
-}
+#[path = "select_tests.rs"]
+mod tests;

@@ -1,6 +1,7 @@
 //! A machine in words and numbers.
 
-use fabricsim_topology::{DeviceKind, DeviceModel, LinkFamily, Topology};
+use fabricsim_topology::graph::Fabric;
+use fabricsim_topology::{DeviceKind, DeviceModel, LinkFamily, Topology, tiers};
 use std::collections::BTreeMap;
 
 /// Everything that a page can hold of a machine.
@@ -172,8 +173,75 @@ fn fabrics(topology: &Topology) -> String {
             },
             format!("{:?}", fabric.routing).to_lowercase(),
         );
+        for line in oversubscription(topology, fabric)
+            .into_iter()
+            .chain(rails(topology, fabric))
+        {
+            out += &format!("    {line}\n");
+        }
     }
     out
+}
+
+/// What goes upwards of each tier beside what comes from below, by its cables.
+fn oversubscription(topology: &Topology, fabric: &Fabric) -> Vec<String> {
+    let grouped = fabric.group_count() > 0;
+    let tiers = tiers::tiers(topology, fabric);
+    let name = |tier: u8| match (grouped, tier) {
+        (true, _) => "between groups".to_owned(),
+        (false, 0) => "leaf switches".to_owned(),
+        (false, 1) => "spine switches".to_owned(),
+        (false, tier) => format!("tier {tier}"),
+    };
+    let with = tiers
+        .iter()
+        .filter_map(|tier| Some((tier.tier, tier.oversubscription?)));
+    let lines: Vec<String> = with
+        .map(|(tier, (least, most))| {
+            let ratio = match (ratio(least), ratio(most)) {
+                (least, most) if least == most => least,
+                (least, most) => format!("{least} to {most}, for not all are full"),
+            };
+            format!("oversubscription, {}: {ratio}", name(tier))
+        })
+        .collect();
+    let why = match fabric.switches.len() {
+        _ if !lines.is_empty() => return lines,
+        0 => return Vec::new(),
+        1 => "all ports are on one switch",
+        _ if grouped => "there is one group",
+        _ => "no leaf switch reaches another",
+    };
+    vec![format!("oversubscription: none, {why}")]
+}
+
+/// `2:1` of what is below over what is above, `1:2` where there is more above.
+fn ratio(below_over_above: f64) -> String {
+    let short = |value: f64| {
+        let text = format!("{value:.2}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    match below_over_above {
+        more if more >= 1.0 => format!("{}:1", short(more)),
+        less => format!("1:{}", short(1.0 / less)),
+    }
+}
+
+/// Which leaf switches are a rail, if they are.
+fn rails(topology: &Topology, fabric: &Fabric) -> Option<String> {
+    let rails = tiers::rails(topology, fabric);
+    let last = rails.values().copied().max().filter(|&last| last > 0)?;
+    let of_last = rails.iter().filter(|(_, rail)| **rail == last);
+    let leaves: Vec<String> = of_last
+        .map(|(&leaf, _)| topology.device_name(leaf))
+        .collect();
+    let leaves = match leaves.as_slice() {
+        [first, .., end] => format!("{first} … {end}"),
+        leaves => leaves.concat(),
+    };
+    Some(format!(
+        "rails 0 to {last}, a NIC of each node on each: `rail{last}` is {leaves}"
+    ))
 }
 
 /// Columns as wide as their longest cell; the first one aligned to the right.

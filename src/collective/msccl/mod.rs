@@ -6,8 +6,8 @@
 //! each chunk, as MSCCL's interpreter does. Collectives are run out of place: where a file
 //! works in place, a rank's memory is its input until it is first written.
 //!
-//! Left out: selection by size (`minBytes`, `maxBytes`), `custom` collectives, and roots
-//! other than rank 0.
+//! `minBytes` and `maxBytes` are read; whoever simulates other sizes tells so. Left out: `custom`
+//! collectives, and roots other than rank 0.
 
 mod memory;
 mod program;
@@ -17,6 +17,7 @@ pub use program::MscclProgram;
 
 use super::goal::Collective;
 use super::verify::{VerifyError, verify};
+use std::ops::RangeInclusive;
 use thiserror::Error;
 
 /// Chunks of all ranks' results, times the ranks whose data is in each: so many are followed at
@@ -41,6 +42,8 @@ pub struct MscclAlgorithm {
     pub channels: u16,
     /// Chunks of the largest buffer.
     pub chunks: u32,
+    /// The sizes that it is for, in bytes, as `minBytes` and `maxBytes` say.
+    pub sizes: RangeInclusive<u64>,
     ranks: Vec<memory::RankBlocks>,
     /// Scratch chunks of any rank, those included that stand for written input.
     scratch: u32,
@@ -105,6 +108,12 @@ impl MscclAlgorithm {
         Ok(algorithm)
     }
 
+    /// Whether MSCCL would use it for a size.
+    #[must_use]
+    pub fn is_for(&self, bytes: u64) -> bool {
+        self.sizes.contains(&bytes)
+    }
+
     /// Reads an algorithm without the proof that it computes what it says: to show how it goes wrong.
     ///
     /// # Errors
@@ -119,6 +128,7 @@ impl MscclAlgorithm {
             in_place: file.in_place,
             channels: file.channels,
             chunks: file.chunks,
+            sizes: file.sizes,
             ranks: resolved.ranks,
             scratch: resolved.scratch,
             together: resolved.together,

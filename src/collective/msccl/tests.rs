@@ -274,6 +274,31 @@ fn a_size_that_cannot_be_cut_is_refused() {
 }
 
 #[test]
+fn the_sizes_that_a_file_is_for_are_read() {
+    let of = |more: &str| {
+        let text = exchange().replacen("ngpus=", &format!("{more} ngpus="), 1);
+        MscclAlgorithm::parse(&text)
+    };
+    let sizes = [0, 99, 100, 200, 201];
+    for (more, are) in [
+        ("", [true; 5]),
+        ("minBytes=\"100\"", [false, false, true, true, true]),
+        (
+            "minBytes=\"100\" maxBytes=\"0\"",
+            [false, false, true, true, true],
+        ),
+        (
+            "minBytes=\"100\" maxBytes=\"200\"",
+            [false, false, true, true, false],
+        ),
+    ] {
+        let algorithm = of(more).unwrap();
+        assert_eq!(sizes.map(|bytes| algorithm.is_for(bytes)), are, "{more}");
+    }
+    assert!(of("minBytes=\"64K\"").is_err());
+}
+
+#[test]
 fn faults_are_named_with_their_line() {
     let replaced = |from: &str, to: &str| {
         let text = exchange();

@@ -4,6 +4,7 @@ use super::MscclError;
 use crate::goal::Collective;
 use roxmltree::{Document, Node};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// An algorithm as it is written.
@@ -14,6 +15,8 @@ pub(super) struct File {
     pub(super) in_place: bool,
     pub(super) channels: u16,
     pub(super) chunks: u32,
+    /// From `minBytes` to `maxBytes`, of which 0 is no limit.
+    pub(super) sizes: RangeInclusive<u64>,
     pub(super) gpus: Vec<Gpu>,
 }
 
@@ -180,7 +183,11 @@ pub(super) fn read(text: &str) -> Result<File, MscclError> {
             format!("one for each of {ranks} ranks"),
         ));
     }
+    let bytes = |name| algo.optional::<u64>(name, 0, u64::MAX);
+    let most = bytes("maxBytes")?.filter(|&most| most > 0);
+    let least = bytes("minBytes")?.unwrap_or(0);
     Ok(File {
+        sizes: least..=most.unwrap_or(u64::MAX),
         name: algo.text("name").unwrap_or_default().to_owned(),
         protocol: algo.text("proto").unwrap_or("Simple").to_owned(),
         collective,

@@ -4,6 +4,9 @@ use fabricsim_plan::job::{ActorId, ExchangeId, StreamId, TaskKind};
 use fabricsim_units::Time;
 use std::collections::BTreeMap;
 
+/// A time for each [`TaskKind`], in the order of [`TaskKind::ALL`].
+pub type ByKind = [Time; TaskKind::ALL.len()];
+
 /// Where a rank's time went: every picosecond of the job is in exactly one of compute, exposed,
 /// waiting, host and idle.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,7 +29,10 @@ pub struct Ledger {
     /// Whom it waited for while no kernel ran: the last to come.
     pub waited_for: BTreeMap<ActorId, Time>,
     /// [`Ledger::compute`] by [`TaskKind`]; of several at once the first.
-    pub kernels: [Time; TaskKind::ALL.len()],
+    pub kernels: ByKind,
+    /// What of [`Ledger::kernels`] communications at the same time cost: they held SMs, and the
+    /// kernels took that much longer than they would have with all of them.
+    pub slowed: ByKind,
     /// [`Ledger::exposed`] of transfers.
     pub transfers: Time,
     /// [`Ledger::exposed`] of communications by exchange in place of stream.
@@ -99,10 +105,9 @@ impl Ledger {
             let then = then.iter().copied().chain(std::iter::repeat(Time::ZERO));
             now.iter().zip(then).map(|(&n, t)| n - t).collect()
         };
-        let mut kernels = self.kernels;
-        for (now, then) in kernels.iter_mut().zip(before.kernels) {
-            *now = *now - then;
-        }
+        let by_kind = |now: &ByKind, then: &ByKind| -> ByKind {
+            std::array::from_fn(|kind| now[kind] - then[kind])
+        };
         Ledger {
             compute: self.compute - before.compute,
             exposed: each(&self.exposed, &before.exposed),
@@ -113,7 +118,8 @@ impl Ledger {
             idle: self.idle - before.idle,
             communication: each(&self.communication, &before.communication),
             waited_for: rest(&self.waited_for, &before.waited_for),
-            kernels,
+            kernels: by_kind(&self.kernels, &before.kernels),
+            slowed: by_kind(&self.slowed, &before.slowed),
             exposed_in: rest(&self.exposed_in, &before.exposed_in),
             waiting_in: rest(&self.waiting_in, &before.waiting_in),
         }
@@ -140,10 +146,9 @@ impl Ledger {
         let each = |own: &[Time], other: &[Time]| -> Vec<Time> {
             own.iter().zip(other).map(|(&o, &l)| both(o, l)).collect()
         };
-        let mut kernels = self.kernels;
-        for (own, other) in kernels.iter_mut().zip(other.kernels) {
-            *own = both(*own, other);
-        }
+        let by_kind = |own: &ByKind, other: &ByKind| -> ByKind {
+            std::array::from_fn(|kind| both(own[kind], other[kind]))
+        };
         Ledger {
             compute: both(self.compute, other.compute),
             exposed: each(&self.exposed, &other.exposed),
@@ -154,7 +159,8 @@ impl Ledger {
             idle: both(self.idle, other.idle),
             communication: each(&self.communication, &other.communication),
             waited_for: all_keys(&self.waited_for, &other.waited_for, &both),
-            kernels,
+            kernels: by_kind(&self.kernels, &other.kernels),
+            slowed: by_kind(&self.slowed, &other.slowed),
             exposed_in: all_keys(&self.exposed_in, &other.exposed_in, &both),
             waiting_in: all_keys(&self.waiting_in, &other.waiting_in, &both),
         }

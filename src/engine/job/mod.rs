@@ -26,7 +26,7 @@ mod transfer_tests;
 #[cfg(test)]
 mod turns_tests;
 
-pub use ledger::Ledger;
+pub use ledger::{ByKind, Ledger};
 pub use outline::task_footprint;
 pub use rehearse::{Busiest, Load, Rehearsals, Rehearsed, load_footprint, rehearse};
 pub use run::{JobOptions, run_job, run_source};

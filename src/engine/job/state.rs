@@ -30,13 +30,21 @@ pub(super) enum Kind {
         left: f64,
         since: Time,
         whole: Time,
-        /// The part of that in which the GPU waits for the process to start them, 0 to 1.
-        starved: f64,
+        lost: Lost,
         version: u32,
     },
     Communication(GroupId),
     Transfer,
     Wait,
+}
+
+/// Parts of the time that kernels take, 0 to 1, which are not of their own making.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Lost {
+    /// The GPU waits for the process to start them.
+    pub(super) starved: f64,
+    /// They take longer as communications hold SMs.
+    pub(super) slowed: f64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -73,8 +81,8 @@ pub(super) struct ActorState {
     pub(super) versions: u32,
     pub(super) ledger: Ledger,
     pub(super) doing: Doing,
-    /// The part of the time that its kernels wait for its process, 0 to 1.
-    pub(super) starved: f64,
+    /// What its kernels lose at the moment.
+    pub(super) lost: Lost,
     pub(super) since: Time,
     /// Time that it has waited on a stream with nothing else to do since that stream last
     /// began to communicate.
@@ -103,7 +111,7 @@ impl ActorState {
             versions: 0,
             ledger: Ledger::new(streams),
             doing: Doing::Idle,
-            starved: 0.0,
+            lost: Lost::default(),
             since: Time::ZERO,
             idled: vec![Time::ZERO; streams],
             touched: false,
@@ -132,27 +140,34 @@ impl ActorState {
     /// Books the time since it last changed what it does.
     pub(super) fn settle(&mut self, now: Time) {
         let time = now.saturating_sub(self.since);
+        let part = |part: f64| Time::from_picos((time.picos() as f64 * part).round() as u64);
         let mut used = time;
-        if self.starved > 0.0 && matches!(self.doing, Doing::Compute(_)) {
-            used = Time::from_picos((time.picos() as f64 * (1.0 - self.starved)).round() as u64);
+        let Lost { starved, slowed } = self.lost;
+        if starved > 0.0 && matches!(self.doing, Doing::Compute(_)) {
+            used = part(1.0 - starved);
             self.ledger.add(Doing::Host, time - used);
         }
         self.ledger.add(self.doing, used);
+        if let Doing::Compute(kind) = self.doing {
+            self.ledger.slowed[kind.index()] += part(slowed).min(used);
+        }
         if let Doing::Waiting(stream, _) = self.doing {
             self.idled[usize::from(stream.0)] += time;
         }
         self.since = now;
     }
 
-    /// The part of the time in which no kernel of it runs, though kernels are begun: the process has not
-    /// started the next one.
-    pub(super) fn now_starved(&self) -> f64 {
+    /// What kernels that have begun lose: where several run, what each of them does.
+    pub(super) fn now_lost(&self) -> Lost {
         let of = |state: &StreamState| match state.running.map(|running| running.kind) {
-            Some(Kind::Kernels { starved, .. }) => Some(starved),
+            Some(Kind::Kernels { lost, .. }) => Some(lost),
             _ => None,
         };
-        let least = self.streams.iter().filter_map(of).reduce(f64::min);
-        least.unwrap_or(0.0)
+        let least = self.streams.iter().filter_map(of).reduce(|a, b| Lost {
+            starved: a.starved.min(b.starved),
+            slowed: a.slowed.min(b.slowed),
+        });
+        least.unwrap_or_default()
     }
 
     /// What it does now, of so many tasks that were written. Of several things the first of these: kernels, communication, other,

@@ -163,6 +163,16 @@ fn kernels_slow_down_while_a_communication_holds_sms() {
     // Ten microseconds at 80 of 100 SMs do eight of the twenty; twelve are left.
     let outcome = run(&job, &[takes(10, &[])]);
     assert_eq!(outcome.end, micros(10 + 10 + 12));
+    // What that costs is told apart, and grows as the communication lasts longer; the kernels' own
+    // time does not.
+    for (lasts, slowed) in [(10, 2), (20, 4)] {
+        let outcome = run(&job, &[takes(lasts, &[])]);
+        let ledger = &outcome.ledgers[0];
+        let kind = Tag::default().kind.index();
+        assert_eq!(ledger.slowed[kind], micros(slowed));
+        assert_eq!(ledger.kernels[kind] - ledger.slowed[kind], micros(30));
+        assert_eq!(ledger.total(), outcome.end);
+    }
     // That they were to end after 35 us at 80 SMs does not end what comes next.
     let mut job = job;
     let wait = task(MAIN, &[2], Work::Wait(micros(10)));

@@ -5,6 +5,7 @@
 //! nccl-tests would print the cost of a call that returns at once.
 
 use super::bound_words;
+use super::decided::{decision, outside_range};
 use super::disturb::{self, Conditions, rate_left};
 use super::footprint::{collective_footprint, recorded_footprint};
 use super::planning::{communicator_plan, ranks_around, stopped};
@@ -14,6 +15,7 @@ use super::valid::ValidCollective;
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
 use crate::movement::movement_of;
+use crate::uplinks::{is_uplink, uplinks};
 use crate::watch::{Step, Watch};
 use fabricsim_budget::threads::both;
 use fabricsim_budget::{Budget, Purpose};
@@ -25,7 +27,7 @@ use fabricsim_record::telemetry::Wanted;
 use fabricsim_record::{Limits, RateLeft, causes, label};
 use fabricsim_report::cause::{self, CausePart, Causes, Method};
 use fabricsim_report::communication::{Communication, Communicator as CommunicatorKind};
-use fabricsim_report::record::{Candidate, CollectiveResult, Decision, Part, PartKind, Row};
+use fabricsim_report::record::{CollectiveResult, Part, PartKind, Row};
 use fabricsim_report::telemetry::Telemetry;
 use fabricsim_report::{
     CollectiveView, JobResult, Metrics, Output, Outputs, Recording, Summary, Variant,
@@ -82,7 +84,7 @@ pub(crate) fn run_collective(
     let mut latest = Time::ZERO;
     // The plan of the size that is recorded.
     let mut kept = None;
-    let mut without_effect = BTreeSet::new();
+    let (mut without_effect, mut climbs) = (BTreeSet::new(), false);
     for (index, &size) in spec.sizes.iter().enumerate() {
         let planned = match first.take() {
             Some(planned) => planned,
@@ -90,6 +92,10 @@ pub(crate) fn run_collective(
         };
         let algorithm = planned.as_ref().map(|planned| planned.algorithm);
         without_effect.extend(algorithm.and_then(|a| spec.env.without_effect(a)));
+        climbs |= planned.as_ref().is_some_and(|planned| {
+            let mut hops = planned.plan.routes.iter().flat_map(|route| route.hops);
+            hops.any(|hop| is_uplink(&spec.topology, hop.link))
+        });
         let row = match &planned {
             None => nothing(),
             Some(planned) => {
@@ -133,6 +139,7 @@ pub(crate) fn run_collective(
     let mut warnings: Vec<String> = late.collect();
     warnings.extend(without_effect.iter().map(ToString::to_string));
     warnings.extend(windows_unused(spec, &communicator, &result));
+    warnings.extend(outside_range(spec));
     let (mut recorded, mut telemetry) = (None, None);
     if let (Some(index), Some(planned)) = (traced, kept) {
         let mut progress = |begun, steps| {
@@ -152,10 +159,19 @@ pub(crate) fn run_collective(
         let causes = row.causes.as_ref()?;
         Some(cause::sentence(row.bytes, causes, &row.fault_costs))
     });
-    result.bottleneck = sentence.unwrap_or_default();
+    let uplinks = uplinks(&spec.topology, climbs);
+    let idle = uplinks.and_then(|uplinks| uplinks.sentence());
+    result.bottleneck = sentence
+        .into_iter()
+        .chain(idle)
+        .collect::<Vec<_>>()
+        .join(" ");
     Ok(CollectiveRun {
         variant: Variant {
-            metrics: Metrics::of_collective(&result),
+            metrics: Metrics {
+                uplinks,
+                ..Metrics::of_collective(&result)
+            },
             job: JobResult::Collective(Box::new(result)),
             ..variant
         },
@@ -254,23 +270,6 @@ fn nothing_yet(spec: &ValidCollective, communicator: &Communicator<'_>) -> Colle
         faults: spec.faults.told().collect(),
         decisions: Vec::new(),
         better_choice: None,
-    }
-}
-
-fn decision(spec: &ValidCollective, communicator: &Communicator<'_>, bytes: u64) -> Decision {
-    let all = communicator.candidates(spec.collective, bytes, spec.forced);
-    let candidates = all.into_iter().map(|c| Candidate {
-        algo: c.algorithm.name().to_owned(),
-        proto: c.protocol.name().to_owned(),
-        expected_us: c.expected.map(|e| Time::round_micros(e.micros)),
-        latency_us: c.expected.map(|e| Time::round_micros(e.latency)),
-        bandwidth_gbs: c.expected.map(|e| e.bandwidth),
-        excluded: c.excluded,
-        chosen: c.chosen,
-    });
-    Decision {
-        bytes,
-        candidates: candidates.collect(),
     }
 }
 

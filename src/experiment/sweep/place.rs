@@ -2,7 +2,7 @@
 
 use crate::compare::filling;
 use crate::error::ScenarioError;
-use crate::read::{Scenario, changed};
+use crate::read::{Scenario, changed, with_places};
 use crate::site::Machines;
 use crate::spec::TopologyRef;
 use fabricsim_topology::compact::{Changes, edited};
@@ -32,6 +32,13 @@ const SHORT: &[(&str, &str)] = &[
     ("virtual_stages", "job.training.parallel.virtual_stages"),
     ("bucket", "job.training.data_parallel.ddp.bucket"),
 ];
+
+/// The short name of a place.
+pub(super) fn short_name(place: &str) -> Option<&'static str> {
+    let mut rows = SHORT.iter();
+    rows.find(|(_, full)| *full == place)
+        .map(|&(short, _)| short)
+}
 
 /// How many GPUs take part: whole nodes, or some of one. It is found once the machine is known.
 const GPUS: &str = "gpus";
@@ -118,7 +125,7 @@ pub fn with_values(
     (folder, machines): (&Path, &Machines),
 ) -> Result<Scenario, ScenarioError> {
     let edits = Edits::of(set);
-    let mut scenario = changed(base, origin, "values of its axes", &edits.plain)?;
+    let mut scenario = with_places(base, origin, &edits.plain)?;
     if edits.machine != Changes::default() {
         let inline = edited_machine(&scenario.spec.topology, &edits.machine, folder)?;
         scenario = scenario.with("topology", json!({ "inline": inline }))?;

@@ -156,7 +156,10 @@ impl Sweep {
     /// Values that have no place in it.
     pub fn scenario(&self, point: &Point, machines: &Machines) -> Result<Scenario, ScenarioError> {
         let base = &self.bases[point.base];
-        let origin = format!("{}, point {}", base.origin, point.number);
+        let origin = match self.description(point) {
+            values if values.is_empty() => base.origin.clone(),
+            values => format!("{} with {values}", base.origin),
+        };
         with_values(&base.json, &origin, &point.set, (&base.folder, machines))
     }
 
@@ -164,6 +167,12 @@ impl Sweep {
     #[must_use]
     pub fn folder(&self, point: &Point) -> &Path {
         &self.bases[point.base].folder
+    }
+
+    /// Whether an axis sets a place, by its short name or in full.
+    pub(super) fn varies(&self, short: &str, place: &str) -> bool {
+        let mut set = self.points.iter().flat_map(|point| &point.set);
+        set.any(|(path, _)| path == short || path == place)
     }
 
     /// What a point is called in messages: its axes with their values.
@@ -220,7 +229,7 @@ fn base_of(base: &BaseRef, folder: &Path) -> Result<Base, ScenarioError> {
         }
         BaseRef::Inline(spec) => {
             let text = json!(spec).to_string();
-            (crate::parse(&text, "base.inline", &[])?, folder.to_owned())
+            (crate::parse(&text, &spec.name, &[])?, folder.to_owned())
         }
     };
     let mut json = scenario.json;

@@ -1,5 +1,6 @@
 //! Running the points of a sweep, several at a time.
 
+use super::place::short_name;
 use super::points::{Point, Sweep};
 use crate::error::ScenarioError;
 use crate::run::run;
@@ -9,6 +10,7 @@ use crate::watch::Silent;
 use fabricsim_budget::{Budget, threads};
 use fabricsim_report::sweep::{PointRow, Status, rows_of};
 use fabricsim_report::{Outputs, ReportError, Results};
+use fabricsim_topology::TopologyError;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -96,7 +98,7 @@ fn point_row(
             sweep,
             point,
             Status::Refused,
-            Some(error.to_string()),
+            Some(told(sweep, &error)),
         )),
     }
 }
@@ -122,6 +124,29 @@ fn row_of(sweep: &Sweep, point: &Point, status: Status, why: Option<String>) -> 
         why: why.map(|why| one_line(&why)),
         rows: Vec::new(),
     }
+}
+
+/// What is wrong with a point, whose values stand beside; of values that an axis of its own would set, how.
+fn told(sweep: &Sweep, error: &ScenarioError) -> String {
+    let ScenarioError::Input(TopologyError::Faults { faults, .. }) = error else {
+        return error.to_string();
+    };
+    let told = faults.iter().map(|fault| {
+        let mut text = format!(
+            "{}: found {}, expected {}",
+            fault.path, fault.found, fault.expected
+        );
+        if let Some(name) = &fault.nearest {
+            text += &format!("; did you mean `{name}`?");
+        }
+        if let Some(axis) =
+            short_name(&fault.path).filter(|&short| !sweep.varies(short, &fault.path))
+        {
+            text += &format!(" (--over {axis}=… sets it beside the other axes)");
+        }
+        text
+    });
+    told.collect::<Vec<_>>().join("; ")
 }
 
 /// Line breaks as spaces.

@@ -99,7 +99,7 @@ fn compute(result: &StepResult) -> f64 {
     100.0 * of_kernels.map(|s| s.share).sum::<f64>()
 }
 
-/// Where time goes that no kernel uses, largest first.
+/// Where time goes that is not kernels with all of their GPU, largest first.
 fn losses(result: &StepResult) -> Vec<&Share> {
     let lost = result.time.iter();
     let mut lost: Vec<&Share> = lost

@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Cause {
     Kernels(TaskKind),
+    /// What kernels take longer as communications hold SMs.
+    Slowed,
     /// A rank's GPU is slower than it should be.
     SlowGpu(u32),
     /// Kernels of communications start.
@@ -74,6 +76,9 @@ impl LinkClass {
         format!("{family}{between}")
     }
 }
+
+/// What kernels take longer as communications at the same time hold SMs.
+pub(super) const SLOWED: &str = "kernels slowed by collectives";
 
 const fn kernels_name(kind: TaskKind) -> &'static str {
     match kind {
@@ -162,11 +167,14 @@ impl<'a> Accounts<'a> {
         let rank = self.job.actors[index].rank;
         let speed = self.variant.faults.speed(rank as usize, Time::ZERO);
         for kind in TaskKind::ALL {
-            let picos = ledger.kernels[kind.index()].picos();
+            let (all, slowed) = (ledger.kernels[kind.index()], ledger.slowed[kind.index()]);
             // What a GPU of full speed takes, and what it takes longer.
-            let own = (picos as f64 * speed.clamp(0.0, 1.0)).round() as u64;
-            add(Cause::Kernels(kind), own);
-            add(Cause::SlowGpu(rank), picos - own);
+            let at_speed = |t: Time| (t.picos() as f64 * speed.clamp(0.0, 1.0)).round() as u64;
+            let full = at_speed(all);
+            let slowed = at_speed(slowed).min(full);
+            add(Cause::Kernels(kind), full - slowed);
+            add(Cause::Slowed, slowed);
+            add(Cause::SlowGpu(rank), all.picos() - full);
         }
         for (exchange, time) in &ledger.exposed_in {
             let shares = self.shares.get(exchange).map_or(&[][..], Vec::as_slice);
@@ -220,6 +228,7 @@ impl<'a> Accounts<'a> {
         let of = |what: &str, role: GroupRole| format!("{what} ({})", role.name());
         match cause {
             Cause::Kernels(kind) => kernels_name(kind).to_owned(),
+            Cause::Slowed => SLOWED.to_owned(),
             Cause::SlowGpu(rank) => format!("slow GPU of rank {rank}"),
             Cause::Launch => "starting kernels of communications".to_owned(),
             Cause::Link(class, role) => of(&class.name(), role),

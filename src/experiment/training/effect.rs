@@ -4,6 +4,7 @@ use super::causes::LinkClass;
 use super::valid::ValidTraining;
 use fabricsim_engine::job::{JobOutcome, Rehearsed};
 use fabricsim_plan::job::Job;
+use fabricsim_topology::LinkFamily;
 use rustc_hash::FxHasher;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -30,6 +31,17 @@ struct Links {
     rate: u128,
     /// Whether the job moved anything over any of them.
     carried: bool,
+}
+
+impl Counted {
+    /// Whether anything went over links between switches of a network.
+    pub(super) fn climbs(&self) -> bool {
+        let class = LinkClass {
+            family: LinkFamily::Network,
+            between_switches: true,
+        };
+        self.classes.get(&class).is_some_and(|links| links.carried)
+    }
 }
 
 pub(super) fn count(

@@ -1,6 +1,7 @@
 //! What a job's execution comes down to, for the report.
 
 use super::bubble::bubble;
+use super::causes;
 use super::kernels::{flop_counts, kernels};
 use super::memory::{memory, prefetch_use};
 use super::offload::{loader_use, offload_use};
@@ -177,8 +178,14 @@ fn average(job: &Job, ledgers: &[Ledger], weights: &[f64]) -> Vec<Share> {
 
 /// Parts by kind and stream.
 fn parts(job: &Job, ledger: &Ledger) -> Vec<(ShareKind, Option<StreamRole>, Time)> {
+    let slowed: Time = ledger.slowed.iter().copied().sum();
     let mut parts = vec![
-        (ShareKind::Compute, None, ledger.compute),
+        (
+            ShareKind::Compute,
+            None,
+            ledger.compute.saturating_sub(slowed),
+        ),
+        (ShareKind::Slowed, None, slowed),
         (ShareKind::Other, None, ledger.other),
         (ShareKind::Host, None, ledger.host),
         (ShareKind::Idle, None, ledger.idle),
@@ -193,6 +200,7 @@ fn parts(job: &Job, ledger: &Ledger) -> Vec<(ShareKind, Option<StreamRole>, Time
 fn share_name(job: &Job, kind: ShareKind, stream: &str) -> String {
     match kind {
         ShareKind::Compute => "compute".to_owned(),
+        ShareKind::Slowed => causes::SLOWED.to_owned(),
         ShareKind::Exposed => format!("exposed: {stream}"),
         ShareKind::Waiting => format!("waiting: {stream}"),
         ShareKind::Host => "host".to_owned(),

@@ -13,6 +13,7 @@ use super::valid::ValidTraining;
 use crate::ScenarioError;
 use crate::allocation::nodes_of;
 use crate::factors::one_at_a_time;
+use crate::uplinks::uplinks as uplinks_of;
 use crate::valid::{ValidExperiment, ValidJob};
 use fabricsim_budget::{Budget, OverBudget};
 use fabricsim_engine::SimError;
@@ -65,8 +66,12 @@ pub(crate) fn run_training(
         }
         TrainingOutcome::Failed(_) => None,
     };
+    let uplinks = run.counted.as_ref();
+    let uplinks = uplinks.and_then(|counted| uplinks_of(&job.topology, counted.climbs()));
+    let mut variant = described((name, job), fault_prices, run.outcome);
+    variant.metrics.uplinks = uplinks;
     Ok(TrainingRun {
-        variant: described((name, job), fault_prices, run.outcome),
+        variant,
         recorded: run.timeline.map(Recording::Training),
         telemetry: run.telemetry,
         ended: run.counted.map(Ended),
@@ -102,6 +107,7 @@ pub(crate) fn compare(
         waterfall: &waterfall,
         changes: &changes,
     }) + &priced(variants)
+        + &idle_uplinks(variants)
         + &noted(experiment);
     summary.best = best.map(|best| variants[best].name.clone());
     summary.waterfall = waterfall;
@@ -269,6 +275,15 @@ fn run_variant(
         counted: Some(count(variant, &lowered.job, &rehearsed, &outcome)),
         warnings: lowered.fallen_back,
     })
+}
+
+/// Of one variant, of which nothing says why another takes as long: why an oversubscription costs nothing.
+fn idle_uplinks(variants: &[Variant]) -> String {
+    let told = match variants {
+        [one] => one.metrics.uplinks.and_then(|uplinks| uplinks.sentence()),
+        _ => None,
+    };
+    told.map_or_else(String::new, |told| format!(" {told}"))
 }
 
 /// What faults cost, variant by variant, as sentences after the answer; not of faults of which it says

@@ -130,6 +130,27 @@ impl ConcurrentResult {
         }
     }
 
+    /// Of jobs that have a part of the network each: what that costs them, the most first.
+    fn with_a_part(&self) -> Option<String> {
+        let times = self.jobs.iter().filter_map(|job| {
+            let whole = job.whole_us.filter(|whole| *whole > 0.0)?;
+            Some((job.name.as_str(), job.time_us / whole))
+        });
+        let mut slower: Vec<(&str, f64)> = times.filter(|(_, times)| *times >= SLOWER).collect();
+        slower.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let told = slower.iter().enumerate().map(|(index, (name, times))| {
+            let verb = if index == 0 { " takes" } else { "" };
+            format!("{name}{verb} {times:.2} ×")
+        });
+        let told: Vec<String> = told.collect();
+        (!told.is_empty()).then(|| {
+            format!(
+                ", but with no more than a part of the network {} as long",
+                told.join(", ")
+            )
+        })
+    }
+
     /// Which job suffers most, and where, in a sentence or two.
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -139,22 +160,9 @@ impl ConcurrentResult {
             (0, _) => String::new(),
             (1, None) => "There is one job, which has the machine for itself.".to_owned(),
             (_, None) => {
-                let part = self.jobs.iter().filter_map(|job| {
-                    let whole = job.whole_us.filter(|whole| *whole > 0.0)?;
-                    Some((job, job.time_us / whole))
-                });
-                let worst = part.max_by(|a, b| a.1.total_cmp(&b.1));
-                let less = worst
-                    .filter(|(_, times)| *times >= SLOWER)
-                    .map(|(job, times)| {
-                        format!(
-                            ", but with a part of the network only {} takes {times:.2} × as long",
-                            job.name
-                        )
-                    });
                 format!(
                     "No job is slower beside the others than by itself{}.",
-                    less.unwrap_or_default()
+                    self.with_a_part().unwrap_or_default()
                 )
             }
             (_, Some(job)) => {

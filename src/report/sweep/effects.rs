@@ -3,6 +3,7 @@
 use super::levels::{Axis, JOB, Level};
 use super::row::{PointRow, ResultRow};
 use super::table::value_text;
+use crate::Uplinks;
 use crate::metrics::is_less_better;
 use std::collections::BTreeMap;
 
@@ -24,6 +25,8 @@ pub(crate) struct Effect {
     /// Each other value, and how many times as large the objective is: the geometric mean over all
     /// points that differ in nothing else.
     pub(crate) levels: Vec<(Level, f64)>,
+    /// It changes the links between switches, and none of them carried anything at any level.
+    pub(crate) idle_uplinks: bool,
 }
 
 impl Effect {
@@ -32,6 +35,12 @@ impl Effect {
     pub(crate) fn weight(&self) -> f64 {
         let ratios = self.levels.iter().map(|(_, ratio)| ratio.ln().abs());
         ratios.fold(0.0, f64::max)
+    }
+
+    /// Why it changes nothing, if it does not and that is known.
+    pub(crate) fn why_none(&self) -> Option<&'static str> {
+        let none = self.weight() < 0.0005 && self.idle_uplinks;
+        none.then_some("the links between switches, which it changes, carried 0 B")
     }
 
     /// The level that changes most.
@@ -121,7 +130,30 @@ fn effect(axis: &Axis, rows: &[&Placed<'_>]) -> Option<Effect> {
         axis: axis.name.clone(),
         from: axis.levels[0].clone(),
         levels,
+        idle_uplinks: idle_uplinks(axis, rows),
     })
+}
+
+/// Whether levels of an axis have other links between switches, which carry nothing in any row.
+fn idle_uplinks(axis: &Axis, rows: &[&Placed<'_>]) -> bool {
+    let mut first: BTreeMap<usize, Uplinks> = BTreeMap::new();
+    for placed in rows {
+        let (Some(uplinks), Some(level)) = (
+            placed.row.metrics.uplinks,
+            axis.level_of(placed.point, placed.row),
+        ) else {
+            return false;
+        };
+        if uplinks.carried {
+            return false;
+        }
+        first.entry(level).or_insert(uplinks);
+    }
+    let mut first = first.into_values();
+    let Some(from) = first.next() else {
+        return false;
+    };
+    first.any(|uplinks| uplinks.idle_beside(&from))
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ fn tornado(info: &SweepInfo, effects: &[Effect]) -> Markup {
                     @for effect in effects {
                         @let [low, high] = effect.ends();
                         div.axis {
-                            span.name { (effect.axis) span.beside { "beside " (effect.from.shown()) } }
+                            span.name { (effect.axis) span.beside { "beside " (effect.from.shown()) @if let Some(why) = effect.why_none() { ": nothing changes, " (why) } } }
                             span.end.low { @if low.1 < 1.0 { b { (low.0.shown()) } " " (change(low.1)) } }
                             span.lane.low { span class=(tone(true)) style=(width(low.1)) {} }
                             span.lane.high { span class=(tone(false)) style=(width(high.1)) {} }

@@ -159,6 +159,11 @@ fn tornado(out: &mut Out, effects: &[Effect]) {
         Some(cells.into_iter().map(cell).collect())
     });
     out.table(&columns, &rows.collect::<Vec<_>>());
+    for effect in effects {
+        if let Some(why) = effect.why_none() {
+            out.plain(&format!("  {} changes nothing: {why}", effect.axis));
+        }
+    }
 }
 
 /// How much larger or smaller something becomes: `+12.4 %`, `× 2.31`, `× 0.310`.

@@ -179,7 +179,7 @@ pub struct StepResult {
 /// A part of some time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
-    /// `compute`, `exposed: tensor parallel`, `waiting: pipeline`, `host`, `idle` …
+    /// `compute`, `kernels slowed by collectives`, `exposed: tensor parallel`, `waiting: pipeline`, `host`, `idle` …
     pub what: String,
     /// What kind of part it is.
     #[serde(default)]
@@ -201,6 +201,8 @@ pub struct Share {
 pub enum ShareKind {
     /// Kernels run; of a long run, steps that count.
     Compute,
+    /// Kernels run longer, as communications at the same time hold SMs.
+    Slowed,
     /// Communication that no kernel hides.
     Exposed,
     /// Waiting for other ranks, or until nodes are back.
@@ -212,6 +214,14 @@ pub enum ShareKind {
     /// Something else: copies and delays, checkpoints, restarts.
     #[default]
     Other,
+}
+
+impl ShareKind {
+    /// Whether kernels run.
+    #[must_use]
+    pub const fn is_computing(self) -> bool {
+        matches!(self, ShareKind::Compute | ShareKind::Slowed)
+    }
 }
 
 /// What one kind of communication took.

@@ -30,6 +30,7 @@ impl<'a> Colours<'a> {
         let colour = |&(what, kind): &(&'a str, ShareKind)| {
             let colour = match kind {
                 ShareKind::Compute => "var(--forward)".to_owned(),
+                ShareKind::Slowed => "var(--slowed)".to_owned(),
                 ShareKind::Exposed => next(1, "exposed", 5),
                 ShareKind::Waiting => next(0, "waiting", 3),
                 ShareKind::Host => "var(--launch)".to_owned(),

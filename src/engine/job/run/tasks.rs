@@ -2,13 +2,62 @@
 
 use super::{Due, Event, Run};
 use crate::job::outline::DONE;
-use crate::job::state::{Kind, Running};
+use crate::job::state::{Kind, Lost, Running};
 use crate::job::{Done, JobError, JobProbe, Meeting};
-use fabricsim_plan::job::{ActorId, Ended, StreamId, TaskId, Work};
+use fabricsim_plan::job::{Actor, ActorId, Ended, Kernels, StreamId, TaskId, Work};
 use fabricsim_units::Time;
 
 /// Kernels that have just begun.
 const NOT_PACED: Time = Time::from_picos(u64::MAX - 1);
+
+/// How long kernels take, in picoseconds.
+#[derive(Clone, Copy)]
+struct Takes {
+    /// On the GPU.
+    gpu: f64,
+    /// Until the process has started the last of them and that has run.
+    host: f64,
+}
+
+impl Takes {
+    /// Kernels of an actor, while communications hold so many of its SMs; how long from their begin the
+    /// process still starts them, where it runs ahead.
+    fn new(me: &Actor, kernels: Kernels, held: u32, speed: f64, issued: Option<Time>) -> Takes {
+        let free = me.sms.saturating_sub(held).max(1);
+        let share = f64::from(free) / f64::from(me.sms.max(1));
+        let compute = kernels.compute.picos() as f64 / share;
+        let gpu = (compute + kernels.memory.picos() as f64) / speed;
+        let host = match issued.map(|last| last.picos() as f64) {
+            Some(last) if last > 0.0 => last + gpu / f64::from(kernels.launches.max(1)),
+            Some(_) => 0.0,
+            None => me.launch.picos() as f64 * f64::from(kernels.launches.saturating_sub(1)),
+        };
+        Takes { gpu, host }
+    }
+
+    /// Kernels do not end before the process has started the last of them.
+    fn whole(self) -> f64 {
+        self.gpu.max(self.host)
+    }
+
+    /// What of it is not the kernels' own, which with all SMs take `with_all`.
+    fn lost(self, with_all: Takes, run_ahead: bool) -> Lost {
+        let starved = run_ahead && self.host > self.gpu;
+        let slowed = with_all.whole() < self.whole();
+        Lost {
+            starved: if starved {
+                1.0 - self.gpu / self.host
+            } else {
+                0.0
+            },
+            slowed: if slowed {
+                1.0 - with_all.whole() / self.whole()
+            } else {
+                0.0
+            },
+        }
+    }
+}
 
 impl Run<'_> {
     /// Begins the tasks of an actor whose turn has come.
@@ -122,7 +171,7 @@ impl Run<'_> {
                     left: 1.0,
                     since: now,
                     whole: NOT_PACED,
-                    starved: 0.0,
+                    lost: Lost::default(),
                     version: 0,
                 }
             }
@@ -177,7 +226,7 @@ impl Run<'_> {
         let turns = self.gpus.turns(actor);
         let state = &mut self.actors[actor.0 as usize];
         let (outline, host_at) = (&self.outlines[state.outline], state.host());
-        let now = self.now;
+        let (now, held) = (self.now, state.held);
         let mut looks_again = None;
         for (stream, own) in state.streams.iter_mut().enumerate() {
             let Some(Running {
@@ -189,7 +238,7 @@ impl Run<'_> {
                         left,
                         since,
                         whole,
-                        starved,
+                        lost,
                         version,
                         ..
                     },
@@ -200,23 +249,15 @@ impl Run<'_> {
             };
             let (speed, until) = self.disturbances.speed(me.rank, now);
             let speed = speed * turns;
-            let free = me.sms.saturating_sub(state.held).max(1);
-            let share = f64::from(free) / f64::from(me.sms.max(1));
-            let compute = kernels.compute.picos() as f64 / share;
-            let gpu = (compute + kernels.memory.picos() as f64) / speed;
-            // Kernels do not end before the process has started the last of them, which runs then.
-            let host = if me.run_ahead {
+            let issued = me.run_ahead.then(|| {
                 let last = outline.all_issued(*task, host_at, me.launch);
-                let last = last.saturating_sub(*begun).picos() as f64;
-                let runs = gpu / f64::from(kernels.launches.max(1));
-                let host = if last > 0.0 { last + runs } else { 0.0 };
-                *starved = if host > gpu { 1.0 - gpu / host } else { 0.0 };
-                host
-            } else {
-                me.launch.picos() as f64 * f64::from(kernels.launches.saturating_sub(1))
-            };
+                last.saturating_sub(*begun)
+            });
+            let takes = |held: u32| Takes::new(me, *kernels, held, speed, issued);
+            let all = takes(held);
+            *lost = all.lost(takes(0), me.run_ahead);
             let new = if speed > 0.0 {
-                Time::from_picos(gpu.max(host).round() as u64)
+                Time::from_picos(all.whole().round() as u64)
             } else {
                 Time::MAX
             };
@@ -313,7 +354,7 @@ impl Run<'_> {
     pub(super) fn book(&mut self, actor: ActorId) {
         let state = &mut self.actors[actor.0 as usize];
         state.settle(self.now);
-        state.starved = state.now_starved();
+        state.lost = state.now_lost();
         state.doing = state.now_doing(self.outlines[state.outline].written(), &self.groups);
     }
 }
