@@ -5,6 +5,7 @@ use super::read::{Scenario, changed, parse, read};
 use super::spec::{JobSpec, ScenarioSpec, TopologyRef};
 use fabricsim_topology::error::candidates;
 use fabricsim_topology::load::from_json;
+use fabricsim_workload::model::presets;
 use fabricsim_workload::training::spec::ModelRef;
 use serde::Serialize;
 use serde_json::Value;
@@ -83,6 +84,17 @@ pub fn find(
             let scenario = read(path_or_name, overrides)?;
             Ok((scenario, folder.to_owned()))
         }
+    }
+}
+
+/// The error of a name where scenarios and models are both known: it names what is nearest of either.
+#[must_use]
+pub fn unknown_job(name: &str) -> ScenarioError {
+    let mut near = candidates(name, presets::names());
+    near.extend(candidates(name, names()));
+    ScenarioError::UnknownJob {
+        name: name.to_owned(),
+        candidates: near,
     }
 }
 
