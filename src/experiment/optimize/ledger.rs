@@ -283,10 +283,13 @@ impl Ledger {
         (best.collect(), summary)
     }
 
-    /// Why nothing of it can be run: what most of its layouts are left out by.
+    /// Why nothing of it can be run: what stops the layouts that come furthest.
     pub(super) fn reason(&self) -> Option<Reason> {
+        let furthest = [Reason::Refused, Reason::HostMemory, Reason::Memory];
+        let mut furthest = furthest.into_iter();
+        let stops = |reason: &Reason| self.counts.contains_key(reason);
         let most = self.counts.iter().max_by_key(|(_, count)| **count);
-        most.map(|(reason, _)| *reason)
+        furthest.find(stops).or(most.map(|(reason, _)| *reason))
     }
 }
 

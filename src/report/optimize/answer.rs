@@ -103,7 +103,10 @@ fn without(found: &Optimized) -> String {
             continue;
         }
         told.push(machine);
-        text += &format!(" Of {machine} no layout can be run: {}.", cluster.outcome());
+        let why = cluster
+            .why
+            .map_or_else(String::new, |why| format!(": {}", why.of_all()));
+        text += &format!(" Nothing on {machine} can be run{why}.");
     }
     text
 }
@@ -308,6 +311,9 @@ fn reached(found: &Optimized, target: &Target) -> String {
     answer + &kernels(found)
 }
 
+/// More numbers of GPUs than these are counted; the document has all.
+const NAMED: usize = 6;
+
 /// What fewer GPUs of a machine do; `named`: of which machine.
 fn fewer(found: &Optimized, machine: &str, named: bool) -> String {
     let of = match named {
@@ -335,11 +341,17 @@ fn fewer(found: &Optimized, machine: &str, named: bool) -> String {
         .iter()
         .filter(|tried| tried.why == Some(Reason::Division));
     let undivided: Vec<String> = undivided.map(|tried| tried.gpus.to_string()).collect();
-    if !undivided.is_empty() {
-        text += &format!(
-            " The batch stays as it is: {} GPUs divide it, or the model, in no layout.",
-            undivided.join(", ")
-        );
-    }
+    let over = match undivided.as_slice() {
+        [] => return text,
+        few if few.len() <= NAMED => few.join(", "),
+        many => format!(
+            "{} of these numbers (the largest is {}) of",
+            many.len(),
+            many[many.len() - 1]
+        ),
+    };
+    text += &format!(
+        " No layout divides the model and the batch, which stays as it is, over {over} GPUs{of}."
+    );
     text
 }

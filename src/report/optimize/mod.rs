@@ -111,10 +111,7 @@ impl Tried {
                 format!("{rate} tokens/s; the other layouts cannot, by a bound on their step")
             }
             (false, Some(rate), _) => format!("{rate} tokens/s"),
-            (false, None, Some(Reason::Bound)) => {
-                "no layout can, by a bound on their step".to_owned()
-            }
-            (false, None, Some(why)) => format!("most layouts {}", why.text()),
+            (false, None, Some(why)) => why.of_all().to_owned(),
             (false, None, None) => "they do not".to_owned(),
         }
     }
@@ -412,6 +409,20 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Why none can be run, for people.
+    pub(crate) const fn of_all(self) -> &'static str {
+        match self {
+            Reason::Budget => "it is above the budget",
+            Reason::Division | Reason::Same => {
+                "no layout divides the GPUs, heads, layers, experts and the batch"
+            }
+            Reason::Memory => "no layout that divides the job fits into memory",
+            Reason::HostMemory => "no layout that fits otherwise fits the memory of the hosts",
+            Reason::Bound => "no layout can be fast enough, by a bound on their step",
+            Reason::Refused => "no layout that fits can be run",
+        }
+    }
+
     /// For people.
     #[must_use]
     pub const fn text(self) -> &'static str {

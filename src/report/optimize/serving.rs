@@ -214,7 +214,7 @@ impl ServingSearch {
         let number = |name: &str| choice.metrics.number(name);
         let value = number(&self.objective).map_or_else(String::new, |value| {
             let what = label(&self.objective);
-            format!(": {} {what}", shown(&self.objective, value))
+            format!(", {} {what}", shown(&self.objective, value))
         });
         let hourly = number("usd_per_gpu_hour").map(|usd| usd * f64::from(choice.gpus));
         let takes = [
@@ -225,18 +225,18 @@ impl ServingSearch {
             number("kw").map(|kw| format!(", {} kW", shown("kw", kw))),
         ];
         format!(
-            "{} on {} GPUs of {}{value}{}",
+            "{} on {} GPUs{value}{}",
             choice.layout,
             choice.gpus,
-            choice.topology,
             takes.into_iter().flatten().collect::<String>()
         )
     }
 
     fn told(&self, best: &ServingChoice) -> String {
         let mut text = format!(
-            "The best of {} ways is {}",
+            "The best of {} ways is on {}: {}",
             grouped(self.searched),
+            best.topology,
             self.described(best)
         );
         let serving = &best.metrics.serving;
@@ -247,7 +247,11 @@ impl ServingSearch {
         }
         text.push('.');
         for first in self.firsts().into_iter().skip(1) {
-            text += &format!(" Of {}, {}.", first.topology, self.described(first));
+            text += &format!(
+                " The best on {} is {}.",
+                first.topology,
+                self.described(first)
+            );
         }
         let own = || self.best.iter().filter(|c| c.topology == best.topology);
         let is_split = |choice: &&ServingChoice| choice.layout.both == 0;
