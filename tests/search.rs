@@ -72,8 +72,8 @@ fn training(draws: &mut Draws) -> (Scenario, TopologyRef, u32, Vec<String>) {
     let over = vec![
         some(draws, "tp", &["1", "2", "4"]),
         some(draws, "pp", &["1", "2"]),
-        some(draws, "micro_batch", &["1", "2", "4"]),
-        some(draws, "sharding", &["ddp", "zero", "fsdp"]),
+        some(draws, "micro_batch", &["1", "2"]),
+        some(draws, "sharding", &["zero", "fsdp"]),
         some(draws, "recompute", &["none", "full"]),
         "virtual_stages=1".to_owned(),
         "bucket=null".to_owned(),
@@ -116,11 +116,11 @@ fn layouts_are_those_of_simulating_everything_on_any_number_of_threads() {
         compared += all.simulated;
         if let Some(best) = all.best.first() {
             let worth = |metrics: &Metrics| metrics.worth(objective);
-            let none_better = |one: &&_| worth(&best.metrics) >= worth(&(**one).metrics);
-            assert!(all.all.iter().all(|one| none_better(&one)), "{objective}");
+            let most = worth(&best.metrics);
+            assert!(all.all.iter().all(|one| worth(&one.metrics) <= most));
         }
     }
-    assert!(compared > 100, "{compared}");
+    assert!(compared > 80, "{compared}");
 }
 
 struct Served {
@@ -132,7 +132,7 @@ struct Served {
 /// Every way to serve, each run as a scenario of its own.
 fn every_way(scenario: &Value, gpus: u32, share: f64, objective: &str) -> Vec<Served> {
     let mut all = Vec::new();
-    for tp in [1, 2, 4, 8].into_iter().filter(|&tp| tp <= gpus) {
+    for tp in [1, 2, 4].into_iter().filter(|&tp| tp <= gpus) {
         let engines = gpus / tp;
         for prefill in 0..engines {
             let parallel = json!({ "tp": tp });
@@ -196,6 +196,7 @@ fn ways_to_serve_are_those_of_simulating_everything_on_any_number_of_threads() {
         let objective = draws.one(&objective);
         let scenario = parse(&text.to_string(), "small.json", &[]).unwrap();
         let machines = [TopologyRef::Name(machine.to_owned())];
+        let over = axes(&["tp=1,2,4".to_owned()]);
         let search = |threads| {
             let ask = ServingAsk {
                 machines: &machines,
@@ -203,7 +204,7 @@ fn ways_to_serve_are_those_of_simulating_everything_on_any_number_of_threads() {
                 objective: Some(objective),
                 slo_share: 0.9,
                 top: 3,
-                over: &[],
+                over: &over,
             };
             let how = (&on(threads), &Machines::default());
             let at = (&scenario, Path::new(""));
@@ -334,7 +335,7 @@ fn numbers_of_gpus_that_divide_no_layout_are_named() {
     let of = |gpus: u64| tried.iter().find(|t| t["gpus"] == gpus).unwrap();
     assert_eq!(of(24)["why"], "division");
     let answer = found["answer"].as_str().unwrap();
-    assert!(answer.contains("24 GPUs divide it"), "{answer}");
+    assert!(answer.contains("over 3, 5, 6, 7, 24 GPUs"), "{answer}");
     // One that nothing reaches says what was tried.
     let more = ["--gpus", "16", "--target", &target];
     let (code, out, _) = fabricsim(&[&job[..], &less, &more].concat());
@@ -436,7 +437,7 @@ fn knobs_and_objectives_of_serving_are_obeyed_or_refused() {
         (["--over", "replica=1"], "`replicas`?"),
         (["--over", "tp=0"], "numbers from 1 on"),
         (["--objective", "bubble_share"], "which no way to serve has"),
-        (["--objective", "ttft_p50"], "`ttft_ms_p50`?"),
+        (["--objective", "ttft_ms_p51"], "`ttft_ms_p50`?"),
         (["--global-batch", "8"], "of a training job"),
         (["--oversubscription", "2"], "of a training job"),
         (["--target", "tokens/s=1M"], "of a training job"),
