@@ -63,6 +63,25 @@ impl LoadArgs {
         self.rate.is_some() || self.concurrency.is_some() || self.trace.is_some()
     }
 
+    /// What is said of a load, as values of a serving job that is there already.
+    pub(super) fn changes(&self) -> Result<Vec<String>, CliError> {
+        let mut changes = Vec::new();
+        let load = match (self.rate, self.concurrency) {
+            (Some(rate), _) => Some(json!({ "poisson": { "rate": rate } })),
+            (None, Some(concurrency)) => Some(json!({ "closed": { "concurrency": concurrency } })),
+            (None, None) => None,
+        };
+        changes.extend(load.map(|load| format!("job.serving.load={load}")));
+        changes.extend(
+            self.requests
+                .map(|requests| format!("job.serving.requests={requests}")),
+        );
+        if let Some(slo) = &self.slo {
+            changes.push(format!("job.serving.slo={}", limits(slo)?));
+        }
+        Ok(changes)
+    }
+
     /// The job.
     pub(super) fn job(&self, model: &str) -> Result<Value, CliError> {
         let load = match (self.rate, self.concurrency) {

@@ -14,6 +14,7 @@ mod hang;
 mod lab;
 mod lesson;
 mod load;
+mod model;
 mod optimize;
 mod output;
 mod progress;
@@ -65,6 +66,7 @@ enum Command {
     Lesson(lesson::Args),
     Lab(lab::Args),
     Topology(topology::Args),
+    Model(model::Args),
     Validate(validate::Args),
     Fit(fit::Args),
     Schema(schema::Args),
@@ -91,6 +93,7 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
         Command::Lesson(args) => lesson::run(&args, quiet),
         Command::Lab(args) => lab::run(&args, quiet),
         Command::Topology(args) => topology::run(&args, quiet),
+        Command::Model(args) => model::run(&args),
         Command::Validate(args) => validate::run(&args, quiet),
         Command::Fit(args) => fit::run(&args, quiet),
         Command::Schema(args) => schema::run(&args),

@@ -5,7 +5,9 @@ use super::collective::machine;
 use super::load::LoadArgs;
 use super::serve_search::{self, Ways};
 use super::{CliError, output, terminal};
-use fabricsim_experiment::optimize::{Ask, Limit, Progress, Size, fewest_gpus, optimize};
+use fabricsim_experiment::optimize::{
+    Ask, Limit, Progress, ServingSizes, Size, fewest_gpus, optimize,
+};
 use fabricsim_experiment::sweep::{AxisSpec, parse_axis};
 use fabricsim_experiment::{JobSpec, Machines, Scenario, ScenarioError, catalogue, parse};
 use fabricsim_report::optimize::{Optimized, optimized_page, optimized_text};
@@ -57,7 +59,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
     budget: Vec<Limit>,
     /// The fewest GPUs for a rate, in place of a number of GPUs: `tokens/s=2M`, `tokens/day=1e11`, or with
-    /// --tokens `days=30`
+    /// --tokens `days=30`; of serving `load`: that keep up with it and meet the SLO. Parts of a node and all numbers
+    /// of nodes count, up to --gpus
     #[arg(long, value_name = "RATE", value_parser = rate)]
     target: Option<Rate>,
     /// Tokens that are to be trained on, for a target of days: `15T`
@@ -80,15 +83,16 @@ pub(super) struct Args {
     )]
     slo_share: f64,
     /// The metric that is to be best, such as usd_per_mtok [default: tokens_per_s_per_gpu; tokens_per_s where
-    /// the budget says how many GPUs there are; of serving output_tokens_per_s_per_gpu]
+    /// the budget says how many GPUs there are; of serving the fewest GPUs, then output_tokens_per_s_per_gpu]
     #[arg(long, value_name = "METRIC")]
     objective: Option<String>,
-    /// So many layouts of each machine [default: 3; 1 where several numbers of GPUs or networks are
-    /// compared]
+    /// So many layouts, or ways to serve, of each machine [default: 3; of layouts 1 where several numbers of GPUs or
+    /// networks are compared, and of each of these]
     #[arg(long, value_name = "COUNT")]
     top: Option<usize>,
     /// Values of a knob, in place of those that are tried: `tp=4,8`, `pp=1..16`, `recompute=full`,
-    /// `sharding=zero,fsdp`, `bucket=25MiB,100MiB`, `offload=none,optimizer,parameters`; may be repeated
+    /// `sharding=zero,fsdp`, `bucket=25MiB,100MiB`, `offload=none,optimizer,parameters`; of serving `tp=4,8`, `pp=1,2`,
+    /// `attention_dp=8`, `ep=8`, `replicas=4` (engines in all), `split=none,3:1`; may be repeated
     #[arg(long, value_name = "KNOB=VALUES")]
     over: Vec<String>,
     /// Puts a value into the scenario: `--set job.training.precision=fp8`; may be repeated
@@ -113,10 +117,16 @@ pub(super) struct Args {
 enum Rate {
     TokensPerSecond(f64),
     Days(f64),
+    /// The load of a serving job.
+    Load,
 }
 
 fn rate(text: &str) -> Result<Rate, String> {
-    let expected = || "expected tokens/s=2M, tokens/day=1e11 or days=30".to_owned();
+    if text == "load" {
+        return Ok(Rate::Load);
+    }
+    let expected =
+        || "expected tokens/s=2M, tokens/day=1e11, days=30, or of serving load".to_owned();
     let (what, value) = text.split_once('=').ok_or_else(expected)?;
     let value = many(value).map_err(|_| expected())?;
     match what {
@@ -190,6 +200,9 @@ fn many(text: &str) -> Result<f64, String> {
 fn target(args: &Args) -> Result<Option<f64>, CliError> {
     match (args.target, args.tokens) {
         (None, None) => Ok(None),
+        (Some(Rate::Load), None) => Err(CliError::Usage(
+            "--target load: of a serving job; expected a rate, such as tokens/s=2M".to_owned(),
+        )),
         (Some(Rate::TokensPerSecond(rate)), None) => Ok(Some(rate)),
         (Some(Rate::Days(days)), Some(tokens)) => Ok(Some(tokens / (days * 86_400.0))),
         (Some(Rate::Days(_)), None) => Err(CliError::Usage(
@@ -216,24 +229,34 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         )));
     }
     let (scenario, folder) = job_of(args)?;
+    let axes = args.over.iter().map(|text| parse_axis(text));
+    let axes: Vec<AxisSpec> = axes.collect::<Result<_, _>>().map_err(CliError::Usage)?;
     if let JobSpec::Serving(_) = scenario.spec.job {
+        args.refuse_of_training()?;
+        let sizes = match args.target {
+            None => ServingSizes::Each(&sizes),
+            Some(_) => ServingSizes::FewestUpTo(most(&sizes)?),
+        };
         let ask = Ways {
             topology: &args.topology,
-            sizes: &sizes,
+            sizes,
             objective: args.objective.as_deref(),
             slo_share: args.slo_share,
-            top: args.top.unwrap_or(5).max(1),
+            top: args.top.unwrap_or(3).max(1),
+            over: &axes,
         };
         let budget = args.resources.budget(false);
         let shown = (args.json, quiet, args.output.as_deref());
         return serve_search::run((&scenario, &folder), ask, &budget, shown);
     }
+    if !args.load.changes()?.is_empty() {
+        let flags = "--rate, --concurrency, --requests, --slo: of a serving job; this one trains";
+        return Err(CliError::Usage(flags.to_owned()));
+    }
     let machines = match args.topology.as_slice() {
         [] => vec![scenario.spec.topology.clone()],
         asked => asked.iter().map(|text| machine(text)).collect(),
     };
-    let axes = args.over.iter().map(|text| parse_axis(text));
-    let axes: Vec<AxisSpec> = axes.collect::<Result<_, _>>().map_err(CliError::Usage)?;
     let several = sizes.len() != 1 || args.oversubscription.len() > 1;
     let ask = Ask {
         machines: &machines,
@@ -279,34 +302,69 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     }
 }
 
+impl Args {
+    /// Refuses what only layouts of training jobs have.
+    fn refuse_of_training(&self) -> Result<(), CliError> {
+        let said = [
+            ("--global-batch", self.global_batch.is_some()),
+            ("--sequence", self.sequence.is_some()),
+            ("--tokens", self.tokens.is_some()),
+            ("--oversubscription", !self.oversubscription.is_empty()),
+            ("--budget", !self.budget.is_empty()),
+            ("--exhaustive", self.exhaustive),
+            ("--target", !matches!(self.target, None | Some(Rate::Load))),
+        ];
+        match said.iter().find(|(_, said)| *said) {
+            None => Ok(()),
+            Some((flag, _)) => Err(CliError::Usage(format!(
+                "{flag}: of a training job; this one serves. Expected --target load, --over, --objective, --slo"
+            ))),
+        }
+    }
+}
+
 /// The scenario, and where its relative paths start.
 fn job_of(args: &Args) -> Result<(Scenario, PathBuf), CliError> {
     let name = args.job.to_string_lossy();
     match catalogue::find(&args.job, &args.set) {
-        Err(ScenarioError::UnknownName { .. }) if presets::find(&name).is_ok() => {
-            let job = job_of_model(args, &name)?;
+        Err(error) => {
+            let model = match presets::find(&name) {
+                Ok(preset) if !args.job.exists() => &preset.name,
+                _ => return Err(unknown(error, &name)),
+            };
+            let job = job_of_model(args, model)?;
             let first = args.topology.first();
             let first = first.ok_or_else(|| {
-                CliError::Usage(format!("{name} is a model: expected a machine, too (-t)"))
+                CliError::Usage(format!("{model} is a model: expected a machine, too (-t)"))
             })?;
-            let text = json!({ "name": name, "topology": machine(first), "job": job });
-            Ok((parse(&text.to_string(), &name, &args.set)?, PathBuf::new()))
+            let text = json!({ "name": model, "topology": machine(first), "job": job });
+            Ok((parse(&text.to_string(), model, &args.set)?, PathBuf::new()))
         }
-        found => {
-            let (scenario, folder) = found?;
+        Ok((scenario, folder)) => {
             let mut set = args.set.clone();
             let batch = args
                 .global_batch
                 .map(|n| format!("job.training.global_batch={n}"));
             let sequence = args.sequence.map(|n| format!("job.training.sequence={n}"));
-            let more = batch.into_iter().chain(sequence);
             let before = set.len();
-            set.extend(more);
+            if let JobSpec::Serving(_) = scenario.spec.job {
+                set.extend(args.load.changes()?);
+            } else {
+                set.extend(batch.into_iter().chain(sequence));
+            }
             match set.len() == before {
                 true => Ok((scenario, folder)),
                 false => Ok(catalogue::find(&args.job, &set)?),
             }
         }
+    }
+}
+
+/// Names of scenarios and of models may be meant by a name that is neither.
+fn unknown(error: ScenarioError, name: &str) -> CliError {
+    match error {
+        ScenarioError::UnknownName { .. } => catalogue::unknown_job(name).into(),
+        other => other.into(),
     }
 }
 
@@ -325,6 +383,7 @@ fn job_of_model(args: &Args, name: &str) -> Result<Value, CliError> {
         "model": { "preset": name },
         "global_batch": batch,
         "sequence": args.sequence,
+        "comment": "Attention is FlashAttention 3 where the GPUs have it; a scenario's default is 2.",
         "flash_version": 3,
         "parallel": { "sequence_parallel": true },
     } }))

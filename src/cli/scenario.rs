@@ -1,13 +1,12 @@
 //! `fabricsim scenario`: scenarios that are shipped, and new ones.
 
 use super::{CliError, output, terminal};
-use clap::builder::PossibleValuesParser;
 use clap::{Args as Flags, Subcommand};
 use fabricsim_experiment::catalogue::{self, Entry, Machine};
 use fabricsim_experiment::{Draft, TopologyRef, draft_collective, draft_training};
 use fabricsim_report::FORMAT;
 use fabricsim_topology::load;
-use fabricsim_workload::model::presets;
+use fabricsim_workload::model::{ModelError, presets};
 use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -59,8 +58,8 @@ enum Kind {
     },
     /// Steps of a training job, on as few nodes as its model fits
     Training {
-        /// The model
-        #[arg(long, default_value = "llama3-8b", value_parser = PossibleValuesParser::new(presets::names()))]
+        /// The model, a shipped one (`fabricsim model list`)
+        #[arg(long, default_value = "llama3-8b", value_parser = model)]
         model: String,
         #[command(flatten)]
         file: NewFile,
@@ -79,6 +78,11 @@ struct NewFile {
     /// Writes over a file that is there
     #[arg(long)]
     force: bool,
+}
+
+/// The name of a shipped model, however it is written.
+fn model(text: &str) -> Result<String, ModelError> {
+    Ok(presets::find(text)?.name.clone())
 }
 
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {

@@ -5,6 +5,7 @@ use super::read::{Scenario, changed, parse, read};
 use super::spec::{JobSpec, ScenarioSpec, TopologyRef};
 use fabricsim_topology::error::candidates;
 use fabricsim_topology::load::from_json;
+use fabricsim_workload::model::presets;
 use fabricsim_workload::training::spec::ModelRef;
 use serde::Serialize;
 use serde_json::Value;
@@ -96,6 +97,17 @@ fn of_folder(folder: &Path) -> ScenarioError {
         path: folder.display().to_string(),
         results: folder.join("summary.json").is_file(),
         file: json.min().map(|path| path.display().to_string()),
+    }
+}
+
+/// The error of a name where scenarios and models are both known: it names what is nearest of either.
+#[must_use]
+pub fn unknown_job(name: &str) -> ScenarioError {
+    let mut near = candidates(name, presets::names());
+    near.extend(candidates(name, names()));
+    ScenarioError::UnknownJob {
+        name: name.to_owned(),
+        candidates: near,
     }
 }
 

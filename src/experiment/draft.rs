@@ -99,13 +99,13 @@ pub fn draft_training(draft: Draft<'_>, model: &str) -> Result<String, ScenarioE
         let gpus = nodes.saturating_mul(per_node);
         if gpus > MAX_GPUS {
             return Err(ScenarioError::NoLayout {
-                model: model.to_owned(),
+                model: preset.name.clone(),
                 topology: own.name.clone(),
                 gpus: gpus / 2,
             });
         }
         for layout in layouts(gpus, per_node, preset) {
-            let text = training_text(draft, (model, preset), (nodes, gpus), layout, hopper);
+            let text = training_text(draft, preset, (nodes, gpus), layout, hopper);
             if fits(&text, draft)? {
                 return Ok(text);
             }
@@ -199,7 +199,7 @@ fn fits(text: &str, draft: Draft<'_>) -> Result<bool, ScenarioError> {
 
 fn training_text(
     draft: Draft<'_>,
-    (model, preset): (&str, &Preset),
+    preset: &Preset,
     (nodes, gpus): (u32, u32),
     layout: Layout,
     hopper: bool,
@@ -259,7 +259,7 @@ fn training_text(
         scenario = json!(draft.name),
         topology = inline(&json!(draft.topology)),
         job = json!(job),
-        model = json!(model),
+        model = json!(preset.name),
         sequence = preset.model.sequence.min(MAX_SEQUENCE),
         global = replicas * batches,
         parallel = json!(parallel),

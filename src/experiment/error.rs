@@ -46,6 +46,18 @@ pub enum ScenarioError {
         /// A file in it that may be a scenario.
         file: Option<String>,
     },
+    /// Neither a file, a shipped scenario nor a shipped model.
+    #[error(
+        "there is no scenario and no model `{name}`{}\n    \
+         `fabricsim scenario list` and `fabricsim model list` show those that are shipped",
+        did_you_mean_one_of(candidates)
+    )]
+    UnknownJob {
+        /// What was asked for.
+        name: String,
+        /// Shipped names that could be meant.
+        candidates: Vec<String>,
+    },
     /// No shipped sweep has that name.
     #[error(
         "there is no shipped sweep `{name}`{} (`fabricsim sweep list` shows all)",

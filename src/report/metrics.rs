@@ -392,6 +392,16 @@ impl Metrics {
         numbers.find(|(known, _)| *known == name)?.1
     }
 
+    /// How good it is by one of its numbers, the more the better; −∞ without that number.
+    #[must_use]
+    pub fn worth(&self, name: &str) -> f64 {
+        let number = self.number(name);
+        number.map_or(f64::NEG_INFINITY, |value| match is_less_better(name) {
+            true => -value,
+            false => value,
+        })
+    }
+
     /// The names of all numbers, in the order of their declaration.
     pub fn names() -> impl Iterator<Item = &'static str> + Clone {
         let names = Metrics::default().numbers().map(|(name, _)| name);
@@ -415,6 +425,7 @@ pub(crate) fn label(name: &str) -> &str {
         "bubble_share" => "bubble",
         "memory_gib" => "memory",
         "memory_capacity_gib" => "GPU memory",
+        "kw" => "kW",
         "bound_us" => "bound",
         "bound_plain_us" => "bound without switches that add",
         "usd_per_mtok" => "$ per M tokens",

@@ -33,6 +33,16 @@ pub enum Size {
     Nodes(u32),
 }
 
+impl Size {
+    /// How many GPUs or nodes it says.
+    #[must_use]
+    pub const fn count(self) -> u32 {
+        match self {
+            Size::Gpus(count) | Size::Nodes(count) => count,
+        }
+    }
+}
+
 /// A part of a budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {

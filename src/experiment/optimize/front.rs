@@ -17,7 +17,7 @@ pub(super) fn more_memory(best: &Choice, ledger: &Ledger) -> Option<Flip> {
     })?;
     Some(Flip::Memory {
         topology: least.topology.clone(),
-        layout: least.layout.clone(),
+        layout: least.layout.clone()?,
         lacks_gib: lacks(least)?,
         step_bound_us: least.step_bound_us?,
         best_us,

@@ -72,6 +72,7 @@ pub(super) struct Ground {
     origin: String,
     folder: PathBuf,
     pub(super) job: TrainingSpec,
+    sequence: u64,
     pub(super) site: Site,
     pub(super) space: Space,
     pub(super) oversubscription: Option<f64>,
@@ -128,6 +129,7 @@ impl Ground {
             origin,
             folder: folder.to_owned(),
             job: job.clone(),
+            sequence,
             site,
             space,
             oversubscription,
@@ -137,6 +139,11 @@ impl Ground {
 
     pub(super) fn gpus(&self) -> u32 {
         self.site.gpus.len() as u32
+    }
+
+    /// Tokens that every layout trains on in a step.
+    pub(super) fn tokens_per_step(&self) -> u64 {
+        u64::from(self.job.global_batch) * self.sequence
     }
 
     /// What is known of it before anything is simulated, and which limits it is above.
@@ -244,8 +251,9 @@ impl Ground {
         let memory = (why == Reason::Memory).then_some(&candidate.memory);
         Rejected {
             topology: self.site.topology.name.clone(),
+            gpus: self.gpus(),
             oversubscription: self.oversubscription,
-            layout: layout_of(&candidate.job, &self.job, self.gpus()),
+            layout: Some(layout_of(&candidate.job, &self.job, self.gpus())),
             why,
             memory_gib: memory.map(|memory| gib(memory.total)),
             memory_capacity_gib: memory.map(|memory| gib(memory.capacity)),

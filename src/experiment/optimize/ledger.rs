@@ -12,6 +12,7 @@ use fabricsim_report::optimize::{Choice, Reason, Rejected};
 use fabricsim_units::Time;
 use fabricsim_workload::training::spec::TrainingSpec;
 use serde_json::Value;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Other sizes of buckets are tried with so many of the best, at most.
@@ -43,10 +44,11 @@ impl Ledger {
         }
     }
 
-    /// Simulates layouts in the order of their bounds, until none is below what was found.
+    /// Simulates layouts in the order of their bounds, until none is below what was found. With a
+    /// `limit` it is enough that one step is no longer than that.
     pub(super) fn of(
         ground: &Ground,
-        ask: Ask<'_>,
+        (ask, limit): (Ask<'_>, Option<Time>),
         (budget, machines): (&Budget, &Machines),
         progress: &dyn Fn(Progress<'_>),
     ) -> Result<Self, ScenarioError> {
@@ -55,52 +57,67 @@ impl Ledger {
             ..Ledger::default()
         };
         let collectives = CollectiveBounds::new(&ground.site);
-        let mut candidates = ledger.candidates(ground, &collectives, budget)?.into_iter();
+        let candidates = ledger.candidates(ground, &collectives, budget)?;
         let each = Budget {
             threads: 1,
             ..budget.clone()
         };
         let at_once = budget.threads.max(1);
-        loop {
-            let limit = match ask.exhaustive {
-                true => Time::MAX,
-                false => ledger.kth_best(ask.top),
-            };
-            let left = candidates.len() as u64;
-            let next: Vec<Candidate> = candidates
-                .by_ref()
-                .take(at_once)
-                .take_while(|candidate| loosened(candidate.bound, ledger.tightest) <= limit)
+        let (mut taken, mut over) = (0, false);
+        while !over && taken < candidates.len() {
+            // Those beside the first one may turn out to be slower than what is found meanwhile: then
+            // they count as if nobody had looked at them, so that the number of threads does not show.
+            let next = candidates[taken..].iter().take(at_once);
+            let next: Vec<&Candidate> = next
+                .take_while(|candidate| !ledger.rules_out(candidate, (ask, limit)))
                 .collect();
-            if next.is_empty() {
-                *ledger.counts.entry(Reason::Bound).or_default() += left;
-                break;
-            }
-            let taken = next.len() as u64;
+            over = next.is_empty();
             let results = threads::each(
                 &next,
                 Some(at_once),
                 || (),
                 |(), candidate| ground.simulate(candidate, (&each, machines)),
             );
-            // One that was looked at and is slower ends the search.
-            let over = taken < (at_once as u64).min(left);
-            for (candidate, result) in next.iter().zip(results) {
+            for (candidate, result) in next.into_iter().zip(results) {
+                over = ledger.rules_out(candidate, (ask, limit));
+                if over {
+                    break;
+                }
                 ledger.add(ground, candidate, result);
+                taken += 1;
             }
             progress(Progress {
                 machine: &ground.site.topology.name,
                 gpus: ground.gpus(),
                 simulated: ledger.simulated.len() as u64,
-                left: candidates.len() as u64,
+                left: (candidates.len() - taken) as u64,
             });
-            if over {
-                *ledger.counts.entry(Reason::Bound).or_default() += left - taken;
-                break;
-            }
         }
-        ledger.buckets(ground, &collectives, (&each, machines, at_once))?;
+        let left = (candidates.len() - taken) as u64;
+        if left > 0 {
+            *ledger.counts.entry(Reason::Bound).or_default() += left;
+        }
+        if limit.is_none() {
+            ledger.buckets(ground, ask, &collectives, (&each, machines, at_once))?;
+        }
         Ok(ledger)
+    }
+
+    /// Whether a layout need not be looked at, nor those whose bounds are above its own.
+    fn rules_out(&self, candidate: &Candidate, (ask, limit): (Ask<'_>, Option<Time>)) -> bool {
+        let bound = loosened(candidate.bound, self.tightest);
+        match limit {
+            Some(limit) => bound > limit || self.fastest().is_some_and(|time| time <= limit),
+            None if ask.exhaustive || !follows_time(ask.objective) => false,
+            None => bound > self.kth_best(ask.top),
+        }
+    }
+
+    /// The shortest step.
+    pub(super) fn fastest(&self) -> Option<Time> {
+        let times = self.simulated.iter().filter_map(|c| c.metrics.time_us);
+        let fastest = times.min_by(f64::total_cmp);
+        fastest.map(|us| Time::from_picos((us * 1e6) as u64))
     }
 
     /// Whether nothing could be run, and some of it for want of the GPUs' memory.
@@ -123,6 +140,7 @@ impl Ledger {
     fn buckets(
         &mut self,
         ground: &Ground,
+        ask: Ask<'_>,
         collectives: &CollectiveBounds<'_>,
         (each, machines, at_once): (&Budget, &Machines, usize),
     ) -> Result<(), ScenarioError> {
@@ -132,7 +150,7 @@ impl Ledger {
         };
         let before = self.simulated.len();
         let most = events(self, 0);
-        for index in self.order().into_iter().take(BUCKETED) {
+        for index in self.order(ask.objective).into_iter().take(BUCKETED) {
             if events(self, before) > most {
                 break;
             }
@@ -238,30 +256,58 @@ impl Ledger {
             .map_or(Time::MAX, |us| Time::from_picos((us * 1e6) as u64))
     }
 
-    /// Those that were simulated, the fastest first.
-    fn order(&self) -> Vec<usize> {
+    /// Those that were simulated, the best first, and of equals the fastest.
+    fn order(&self, objective: &str) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.simulated.len()).collect();
-        let time = |&index: &usize| {
-            let time = self.simulated[index].metrics.time_us;
-            time.unwrap_or(f64::INFINITY)
-        };
-        order.sort_by(|a, b| time(a).total_cmp(&time(b)));
+        let time = |choice: &Choice| choice.metrics.time_us.unwrap_or(f64::INFINITY);
+        order.sort_by(|&a, &b| {
+            let (a, b) = (&self.simulated[a], &self.simulated[b]);
+            let worth = |choice: &Choice| choice.metrics.worth(objective);
+            let objective = match follows_time(objective) {
+                true => Ordering::Equal,
+                false => worth(b).total_cmp(&worth(a)),
+            };
+            objective.then(time(a).total_cmp(&time(b)))
+        });
         order
     }
 
-    /// The fastest, and the summary of the first.
-    pub(super) fn best(&self, top: usize) -> (Vec<Choice>, Option<Summary>) {
-        let order = self.order();
-        let best = order.iter().take(top).map(|&i| self.simulated[i].clone());
+    /// The best by what is asked, and the summary of the first.
+    pub(super) fn best(&self, ask: Ask<'_>) -> (Vec<Choice>, Option<Summary>) {
+        let order = self.order(ask.objective);
+        let best = order
+            .iter()
+            .take(ask.top)
+            .map(|&i| self.simulated[i].clone());
         let summary = order.first().map(|&first| self.summaries[first].clone());
         (best.collect(), summary)
     }
 
-    /// Why nothing of it can be run: what most of its layouts are left out by.
+    /// Why nothing of it can be run: what stops the layouts that come furthest.
     pub(super) fn reason(&self) -> Option<Reason> {
+        let furthest = [Reason::Refused, Reason::HostMemory, Reason::Memory];
+        let mut furthest = furthest.into_iter();
+        let stops = |reason: &Reason| self.counts.contains_key(reason);
         let most = self.counts.iter().max_by_key(|(_, count)| **count);
-        most.map(|(reason, _)| *reason)
+        furthest.find(stops).or(most.map(|(reason, _)| *reason))
     }
+}
+
+/// Whether on the same GPUs the fastest layout is the best by this metric, too: it follows from the step's time, or is
+/// the same for all of them. By others, everything that fits is simulated.
+fn follows_time(objective: &str) -> bool {
+    const FOLLOW: [&str; 9] = [
+        "time_us",
+        "tokens_per_s",
+        "tokens_per_s_per_gpu",
+        "mfu",
+        "usd_per_step",
+        "usd_per_mtok",
+        "usd_per_gpu_hour",
+        "memory_capacity_gib",
+        "kw",
+    ];
+    FOLLOW.contains(&objective)
 }
 
 /// A bound that has been seen above what was simulated counts for less.

@@ -14,10 +14,11 @@ mod room;
 mod search;
 mod serving;
 mod space;
+mod standalone;
 mod target;
 
 pub use ask::{Ask, Limit, Progress, Size};
 pub use search::optimize;
-pub use serving::{ServingAsk, optimize_serving};
+pub use serving::{ServingAsk, ServingSizes, optimize_serving};
 pub use space::{Knob, Space};
 pub use target::fewest_gpus;

@@ -6,18 +6,17 @@ use super::front::{more_memory, pareto, prices};
 use super::ground::{Ground, Searched};
 use super::ledger::Ledger;
 use super::room::headroom;
+use super::standalone::standalone;
 use crate::error::ScenarioError;
 use crate::read::Scenario;
 use crate::refusal::{fault, refusal};
 use crate::site::Machines;
 use crate::spec::{JobSpec, TopologyRef};
 use fabricsim_budget::Budget;
+use fabricsim_report::Summary;
 use fabricsim_report::optimize::{Choice, Cluster, Flip, Headroom, Optimized};
-use fabricsim_report::{Summary, is_less_better};
+use fabricsim_units::Time;
 use std::path::Path;
-
-/// So many that were left out are named.
-const MAX_REJECTED: usize = 20;
 
 /// Searches the layouts of a scenario's training job; with the summary of the best one.
 ///
@@ -31,20 +30,7 @@ pub fn optimize(
     progress: &dyn Fn(Progress<'_>),
 ) -> Result<(Optimized, Option<Summary>), ScenarioError> {
     let origin = scenario.origin.as_str();
-    let JobSpec::Training(job) = &scenario.spec.job else {
-        let found = format!("a job of the kind `{}`", scenario.spec.job.kind());
-        let wrong = fault(
-            "job",
-            found,
-            "`training`: layouts are those of training jobs",
-        );
-        return Err(refusal(origin, vec![wrong]));
-    };
-    let searched = Searched {
-        scenario,
-        job,
-        folder,
-    };
+    let searched = training_of((scenario, folder))?;
     let title = format!("layouts of {}{}", scenario.spec.name, on(ask.sizes));
     let budget = ask.limits.iter().map(|limit| {
         let (name, value) = limit.named();
@@ -53,6 +39,7 @@ pub fn optimize(
     let mut search = Search {
         found: Optimized {
             budget: budget.collect(),
+            flash_version: searched.job.flash_version,
             ..Optimized::new(title, ask.objective)
         },
         all: Vec::new(),
@@ -67,7 +54,30 @@ pub fn optimize(
             }
         }
     }
-    search.settled(ask, origin)
+    search.settled(ask, (origin, folder))
+}
+
+/// The training job of a scenario.
+///
+/// # Errors
+/// A scenario that trains nothing.
+pub(super) fn training_of<'a>(
+    (scenario, folder): (&'a Scenario, &'a Path),
+) -> Result<Searched<'a>, ScenarioError> {
+    let JobSpec::Training(job) = &scenario.spec.job else {
+        let found = format!("a job of the kind `{}`", scenario.spec.job.kind());
+        let wrong = fault(
+            "job",
+            found,
+            "`training`: layouts are those of training jobs",
+        );
+        return Err(refusal(&scenario.origin, vec![wrong]));
+    };
+    Ok(Searched {
+        scenario,
+        job,
+        folder,
+    })
 }
 
 /// ` on 64, 128 or 256 GPUs`.
@@ -77,9 +87,7 @@ fn on(sizes: &[Size]) -> String {
         Some(Size::Gpus(_)) => "GPUs",
         Some(Size::Nodes(_)) => "nodes",
     };
-    let counts = sizes.iter().map(|size| match size {
-        Size::Gpus(count) | Size::Nodes(count) => count.to_string(),
-    });
+    let counts = sizes.iter().map(|size| size.count().to_string());
     let counts: Vec<String> = counts.collect();
     let listed = match counts.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
@@ -89,7 +97,7 @@ fn on(sizes: &[Size]) -> String {
 }
 
 /// Networks of each machine: none is the one that its file has.
-fn ratios(asked: &[f64]) -> Vec<Option<f64>> {
+pub(super) fn ratios(asked: &[f64]) -> Vec<Option<f64>> {
     match asked {
         [] => vec![None],
         ratios => ratios.iter().copied().map(Some).collect(),
@@ -117,6 +125,40 @@ struct Found {
     room: Option<Headroom>,
 }
 
+/// What became of a cluster's layouts; where nothing fits, also with states in the hosts' memory. With a limit, of as
+/// many as it takes to know whether one step is as short.
+pub(super) fn explored(
+    ground: &mut Ground,
+    what: (Ask<'_>, Option<Time>),
+    how: (&Budget, &Machines),
+    progress: &dyn Fn(Progress<'_>),
+) -> Result<Ledger, ScenarioError> {
+    let ledger = Ledger::of(ground, what, how, progress)?;
+    let offloaded = ground.space.offloaded(&ground.job);
+    match offloaded.filter(|_| ledger.lacks_memory()) {
+        None => Ok(ledger),
+        Some(space) => {
+            ground.space = space;
+            Ok(ledger.then(Ledger::of(ground, what, how, progress)?))
+        }
+    }
+}
+
+/// Puts down what was searched and left out of a cluster.
+pub(super) fn note(found: &mut Optimized, ledger: &Ledger) {
+    for (reason, count) in &ledger.counts {
+        found.prune(*reason, *count);
+    }
+    found.searched += ledger.searched;
+    found.simulated += ledger.simulated.len() as u64;
+    found.bucketed += ledger.bucketed;
+    found.rejected.extend(ledger.rejected.iter().cloned());
+    if ledger.tightest > 0.0 {
+        let tightest = found.tightest_bound.unwrap_or(0.0);
+        found.tightest_bound = Some(tightest.max(ledger.tightest));
+    }
+}
+
 struct Search {
     found: Optimized,
     all: Vec<Choice>,
@@ -132,32 +174,18 @@ impl Search {
         progress: &dyn Fn(Progress<'_>),
     ) -> Result<(), ScenarioError> {
         let mut cluster = ground.cluster(ask)?;
-        let mut ledger = match cluster.why {
+        let ledger = match cluster.why {
             Some(why) => Ledger::without(&ground, why),
-            None => Ledger::of(&ground, ask, how, progress)?,
+            None => explored(&mut ground, (ask, None), how, progress)?,
         };
-        // What fits nowhere else may fit with states in the host's memory.
-        let offloaded = ground.space.offloaded(&ground.job);
-        if let Some(space) = offloaded.filter(|_| ledger.lacks_memory()) {
-            ground.space = space;
-            ledger = ledger.then(Ledger::of(&ground, ask, how, progress)?);
-        }
-        let found = &mut self.found;
-        for (reason, count) in &ledger.counts {
-            found.prune(*reason, *count);
-        }
-        found.searched += ledger.searched;
-        found.simulated += ledger.simulated.len() as u64;
-        found.bucketed += ledger.bucketed;
-        found.rejected.extend(ledger.rejected.iter().cloned());
-        if ledger.tightest > 0.0 {
-            let tightest = found.tightest_bound.unwrap_or(0.0);
-            found.tightest_bound = Some(tightest.max(ledger.tightest));
-        }
-        let (best, summary) = ledger.best(ask.top);
+        note(&mut self.found, &ledger);
+        let (best, summary) = ledger.best(ask);
         let (mut flip, mut room) = (None, None);
         match best.first() {
-            None => cluster.why = cluster.why.or_else(|| ledger.reason()),
+            None => {
+                cluster.why = cluster.why.or_else(|| ledger.reason());
+                self.found.miss(&cluster);
+            }
             Some(first) => {
                 cluster.layout = Some(first.layout.clone());
                 cluster.metrics = Some(first.metrics.clone());
@@ -180,7 +208,7 @@ impl Search {
     fn settled(
         self,
         ask: Ask<'_>,
-        origin: &str,
+        (origin, folder): (&str, &Path),
     ) -> Result<(Optimized, Option<Summary>), ScenarioError> {
         let Search {
             mut found,
@@ -195,19 +223,16 @@ impl Search {
             return Err(refusal(origin, vec![fault("--objective", found, expected)]));
         }
         found.clusters = clusters.iter().map(|c| c.cluster.clone()).collect();
-        // A machine as it is, without a budget, has nothing to be compared with itself.
-        if found.clusters.len() == ask.machines.len() && ask.limits.is_empty() {
+        // A machine as it is, without a budget, has nothing to be compared with itself; one of several of which
+        // nothing is found is told of.
+        let each_is_told = clusters.len() == 1 || clusters.iter().all(|c| !c.best.is_empty());
+        if clusters.len() == ask.machines.len() && ask.limits.is_empty() && each_is_told {
             found.clusters.clear();
         }
         clusters.sort_by(|a, b| by_objective(a.best.first(), b.best.first(), ask.objective));
         found.pareto = pareto(&all);
         found.all = all;
         found.pruned.sort_by_key(|pruned| pruned.by);
-        found.rejected.sort_by(|a, b| {
-            let bound = |us: Option<f64>| us.unwrap_or(f64::INFINITY);
-            bound(a.step_bound_us).total_cmp(&bound(b.step_bound_us))
-        });
-        found.rejected.truncate(MAX_REJECTED);
         let mut named: Vec<&str> = Vec::new();
         for cluster in &clusters {
             let machine = cluster.cluster.topology.as_str();
@@ -225,17 +250,18 @@ impl Search {
             }
             found.best.extend(cluster.best);
         }
+        for choice in &mut found.best {
+            choice.scenario = standalone(choice.scenario.take(), folder)?;
+        }
+        found.keep_telling();
         found.settle(None);
         Ok((found, summary))
     }
 }
 
 fn by_objective(a: Option<&Choice>, b: Option<&Choice>, objective: &str) -> std::cmp::Ordering {
-    let value = |choice: Option<&Choice>| choice.and_then(|c| c.metrics.number(objective));
-    let worst = f64::NEG_INFINITY;
-    let goodness = |choice| {
-        let value = value(choice);
-        value.map_or(worst, |v| if is_less_better(objective) { -v } else { v })
+    let worth = |choice: Option<&Choice>| {
+        choice.map_or(f64::NEG_INFINITY, |choice| choice.metrics.worth(objective))
     };
-    goodness(b).total_cmp(&goodness(a))
+    worth(b).total_cmp(&worth(a))
 }

@@ -235,7 +235,7 @@ fn model(model: &ModelRef, origin: &str) -> Result<(ModelSpec, String), Scenario
     match model {
         ModelRef::Preset(name) => {
             let preset = presets::find(name).map_err(at)?;
-            Ok((preset.model.clone(), name.clone()))
+            Ok((preset.model.clone(), preset.name.clone()))
         }
         ModelRef::Shape(shape) => {
             shape.check().map_err(at)?;

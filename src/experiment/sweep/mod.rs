@@ -13,6 +13,7 @@ mod spec;
 mod values;
 
 pub use catalogue::{SweepEntry, sweep_entries, sweep_names, sweep_text};
+pub(crate) use place::machine_file;
 pub use place::with_values;
 pub use points::{Point, Sweep};
 pub use run::run_points;

@@ -145,6 +145,14 @@ pub fn with_values(
     Ok(scenario)
 }
 
+/// The machine's file.
+///
+/// # Errors
+/// A machine that is none, a file that cannot be read.
+pub(crate) fn machine_file(topology: &TopologyRef, folder: &Path) -> Result<Value, ScenarioError> {
+    edited_machine(topology, &Changes::default(), folder)
+}
+
 /// The machine's file with changes.
 fn edited_machine(
     topology: &TopologyRef,

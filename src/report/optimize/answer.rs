@@ -1,6 +1,6 @@
 //! A search's result in a sentence or two.
 
-use super::{Choice, Cluster, Optimized, Target};
+use super::{Choice, Cluster, Optimized, Reason, Target, Tried};
 use crate::bill::dollars;
 use crate::metrics::{label, shown};
 use crate::numbers::{grouped, three_digits};
@@ -9,39 +9,24 @@ pub(super) fn of(found: &Optimized) -> String {
     if let Some(target) = &found.target {
         return reached(found, target);
     }
-    let objective = found.objective.as_str();
     let Some(best) = found.best.first() else {
         return nothing(found);
-    };
-    let described = |choice: &Choice| {
-        let value = choice.metrics.number(objective);
-        let value = value.map_or_else(|| "–".to_owned(), |value| shown(objective, value));
-        format!(
-            "{}{} with {}: {value} {}",
-            choice.topology,
-            beside(found, choice),
-            choice.layout,
-            label(objective)
-        )
     };
     let mut answer = format!(
         "The best of {} layouts is {}",
         grouped(found.searched),
-        described(best)
+        described(found, best)
     );
-    let other = found.best.iter().find(|c| c.topology != best.topology);
-    if let Some(other) = other {
-        answer += &format!("; the best of {}", described(other));
-        let values = best
-            .metrics
-            .number(objective)
-            .zip(other.metrics.number(objective));
-        if let Some((a, b)) = values {
+    let number = |choice: &Choice| choice.metrics.number(&found.objective);
+    for other in found.firsts().into_iter().skip(1) {
+        answer += &format!("; the best of {}", described(found, other));
+        if let Some((a, b)) = number(best).zip(number(other)) {
             answer += &format!(", {:.2} × apart", (a / b).max(b / a));
         }
     }
     answer.push('.');
     let more = [
+        without(found),
         only_offloaded(found, best),
         pays(found),
         sizes(found, best),
@@ -70,7 +55,60 @@ pub(super) fn of(found: &Optimized) -> String {
             error * 100.0
         );
     }
-    answer
+    answer + &kernels(found)
+}
+
+/// What else than by default kernels are: a scenario without it gives other figures.
+fn kernels(found: &Optimized) -> String {
+    match found.flash_version {
+        None | Some(2) => String::new(),
+        Some(version) => format!(
+            " Attention is FlashAttention {version}, where the GPUs have it; a scenario that says none has 2."
+        ),
+    }
+}
+
+/// A choice with what it gives, and what that takes.
+fn described(found: &Optimized, choice: &Choice) -> String {
+    let objective = found.objective.as_str();
+    let number = |name: &str| choice.metrics.number(name);
+    let value = number(objective).map_or_else(|| "–".to_owned(), |value| shown(objective, value));
+    let takes = [("usd_per_mtok", "$"), ("kw", "")].into_iter();
+    let takes = takes.filter(|(name, _)| *name != objective);
+    let takes = takes.filter_map(|(name, sign)| {
+        let value = three_digits(number(name)?);
+        Some(format!(
+            ", {sign}{value} {}",
+            label(name).trim_start_matches("$ ")
+        ))
+    });
+    format!(
+        "{}{} with {}: {value} {}{}",
+        choice.topology,
+        beside(found, choice),
+        choice.layout,
+        label(objective),
+        takes.collect::<String>()
+    )
+}
+
+/// The machines of which nothing can be run, and why.
+fn without(found: &Optimized) -> String {
+    let mut told: Vec<&str> = Vec::new();
+    let mut text = String::new();
+    for cluster in &found.clusters {
+        let machine = cluster.topology.as_str();
+        let has_best = found.best.iter().any(|best| best.topology == machine);
+        if has_best || told.contains(&machine) {
+            continue;
+        }
+        told.push(machine);
+        let why = cluster
+            .why
+            .map_or_else(String::new, |why| format!(": {}", why.of_all()));
+        text += &format!(" Nothing on {machine} can be run{why}.");
+    }
+    text
 }
 
 /// That the best needs the host's memory, where nothing of its machine could be run without.
@@ -234,34 +272,86 @@ fn nothing(found: &Optimized) -> String {
     if let Some((lacks, nearest)) = lacks.min_by(|a, b| a.0.total_cmp(&b.0)) {
         answer += &format!(
             " (the nearest lacks {lacks:.1} GiB: {} on {})",
-            nearest.layout, nearest.topology
+            nearest.layout(),
+            nearest.topology
         );
     }
     answer + "." + &pays(found)
 }
 
-/// How many GPUs a rate takes.
+/// How many GPUs a rate takes: for each machine what reaches it, and what of that which was tried does not.
 fn reached(found: &Optimized, target: &Target) -> String {
     let rate = shown("tokens_per_s", target.tokens_per_s);
-    if target.reached.is_empty() {
-        return format!(
-            "No layout on up to {} GPUs reaches {rate} tokens/s.",
-            grouped(u64::from(target.most_gpus))
-        );
-    }
-    let each = found.best.iter().map(|choice| {
+    let firsts = found.firsts();
+    let each = firsts.iter().map(|choice| {
         let own = choice.metrics.tokens_per_s.unwrap_or(0.0);
         format!(
             "{} GPUs of {} ({}: {})",
-            choice.gpus,
+            grouped(u64::from(choice.gpus)),
             choice.topology,
             choice.layout,
             shown("tokens_per_s", own)
         )
     });
     let each: Vec<String> = each.collect();
-    format!(
-        "{rate} tokens/s take {}; 8, 16, 32 … GPUs were tried, and fewer do not reach it.",
-        each.join(", or ")
-    )
+    let mut answer = match each.is_empty() {
+        true => format!(
+            "No layout on up to {} GPUs reaches {rate} tokens/s.",
+            grouped(u64::from(target.most_gpus))
+        ),
+        false => format!("{rate} tokens/s take {}.", each.join(", or ")),
+    };
+    let mut machines: Vec<&str> = Vec::new();
+    for tried in &found.tried {
+        if !machines.contains(&tried.topology.as_str()) {
+            machines.push(&tried.topology);
+            answer += &fewer(found, &tried.topology, firsts.len() + machines.len() > 2);
+        }
+    }
+    answer + &kernels(found)
+}
+
+/// More numbers of GPUs than these are counted; the document has all.
+const NAMED: usize = 6;
+
+/// What fewer GPUs of a machine do; `named`: of which machine.
+fn fewer(found: &Optimized, machine: &str, named: bool) -> String {
+    let of = match named {
+        true => format!(" of {machine}"),
+        false => String::new(),
+    };
+    let own = || found.tried.iter().filter(|tried| tried.topology == machine);
+    let missed: Vec<&Tried> = own().filter(|tried| !tried.met).collect();
+    let Some(last) = missed.iter().max_by_key(|tried| tried.gpus) else {
+        return format!(" Nothing is less than one GPU{of}.");
+    };
+    let mut text = format!(
+        " {} GPUs{of} do not ({})",
+        grouped(u64::from(last.gpus)),
+        last.outcome()
+    );
+    if missed.len() > 1 {
+        text += &format!(
+            ", nor does any of the {} smaller numbers of whole nodes and parts of one",
+            grouped(missed.len() as u64 - 1)
+        );
+    }
+    text.push('.');
+    let undivided = missed
+        .iter()
+        .filter(|tried| tried.why == Some(Reason::Division));
+    let undivided: Vec<String> = undivided.map(|tried| tried.gpus.to_string()).collect();
+    let over = match undivided.as_slice() {
+        [] => return text,
+        few if few.len() <= NAMED => few.join(", "),
+        many => format!(
+            "{} of these numbers (the largest is {}) of",
+            many.len(),
+            many[many.len() - 1]
+        ),
+    };
+    text += &format!(
+        " No layout divides the model and the batch, which stays as it is, over {over} GPUs{of}."
+    );
+    text
 }

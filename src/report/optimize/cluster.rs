@@ -45,7 +45,7 @@ impl Cluster {
         match (&self.layout, self.over_text(), self.why) {
             (Some(layout), _, _) => layout.to_string(),
             (None, Some(over), _) => format!("above the budget: {over}"),
-            (None, None, Some(why)) => format!("none: most {}", why.text()),
+            (None, None, Some(why)) => format!("none: {}", why.of_all()),
             (None, None, None) => "none".to_owned(),
         }
     }

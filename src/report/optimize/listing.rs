@@ -1,6 +1,6 @@
 //! Tables and lines of a search's result, as terminals and pages have them.
 
-use super::{Choice, Cluster, Flip, Headroom, Optimized, Reason};
+use super::{Choice, Cluster, Flip, Headroom, Optimized, Reason, Tried};
 use crate::bill::dollars;
 use crate::metrics::{label, shown};
 use crate::numbers::{grouped, micros, percent, three_digits};
@@ -159,6 +159,29 @@ pub(super) fn clusters(found: &Optimized) -> Listing {
     Listing {
         rows: rows.collect(),
         columns,
+    }
+}
+
+/// Numbers of GPUs that were tried.
+pub(super) fn tried(tried: &[Tried]) -> Listing {
+    let row = |tried: &Tried| Row {
+        cells: vec![
+            words(&tried.topology),
+            number(tried.gpus.to_string(), Some(tried.gpus.into())),
+            words(if tried.met { "yes" } else { "no" }),
+            words(tried.outcome()),
+        ],
+        tied: false,
+    };
+    let columns = [
+        ("machine", false),
+        ("GPUs", true),
+        ("do", false),
+        ("", false),
+    ];
+    Listing {
+        columns: columns.map(|(name, is)| (name.to_owned(), is)).to_vec(),
+        rows: tried.iter().map(row).collect(),
     }
 }
 

@@ -6,22 +6,22 @@ mod listing;
 mod page;
 mod scatter;
 mod serving;
+mod serving_page;
 mod text;
 
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
 use crate::numbers::size;
 use crate::numeric::FORMAT;
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 pub use cluster::{Cluster, Over};
 pub use page::optimized_page;
-pub use serving::{
-    ServingChoice, ServingLayout, ServingRejected, ServingSearch, serving_search_text,
-};
-pub use text::optimized_text;
+pub use serving::{ServingChoice, ServingLayout, ServingRejected, ServingSearch};
+pub use serving_page::serving_search_page;
+pub use text::{optimized_text, serving_search_text};
 
 /// What a search found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -69,11 +69,52 @@ pub struct Optimized {
     /// The budget, by its names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub budget: BTreeMap<String, f64>,
+    /// Numbers of GPUs that were tried for a rate, in the order in which they were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<Tried>,
     /// The rate that was asked for, and the GPUs that it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
+    /// Which FlashAttention the job says, if it says one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flash_version: Option<u8>,
     /// In one sentence or two.
     pub answer: String,
+}
+
+/// A number of GPUs that was tried.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tried {
+    /// The machine.
+    pub topology: String,
+    /// GPUs that would take part.
+    pub gpus: u32,
+    /// Whether they do what is asked.
+    pub met: bool,
+    /// Where they do not: what the fastest layout that was simulated gives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_s: Option<f64>,
+    /// And why no other layout was, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<Reason>,
+}
+
+impl Tried {
+    /// What came of it, for people.
+    fn outcome(&self) -> String {
+        let rate = self
+            .tokens_per_s
+            .map(|rate| metrics::shown("tokens_per_s", rate));
+        match (self.met, rate, self.why) {
+            (true, ..) => "they do".to_owned(),
+            (false, Some(rate), Some(Reason::Bound)) => {
+                format!("{rate} tokens/s; the other layouts cannot, by a bound on their step")
+            }
+            (false, Some(rate), _) => format!("{rate} tokens/s"),
+            (false, None, Some(why)) => why.of_all().to_owned(),
+            (false, None, None) => "they do not".to_owned(),
+        }
+    }
 }
 
 /// A rate, and the GPUs that it takes.
@@ -86,6 +127,9 @@ pub struct Target {
     /// The fewest of those that were tried and reach it, by machine.
     pub reached: Vec<(String, u32)>,
 }
+
+/// So many layouts that were left out are named.
+const MAX_REJECTED: usize = 20;
 
 impl Optimized {
     /// Nothing yet.
@@ -110,7 +154,9 @@ impl Optimized {
             known_error: None,
             clusters: Vec::new(),
             budget: BTreeMap::new(),
+            tried: Vec::new(),
             target: None,
+            flash_version: None,
             answer: String::new(),
         }
     }
@@ -128,11 +174,47 @@ impl Optimized {
         }
         self.rejected.extend(other.rejected);
         self.clusters.extend(other.clusters);
+        self.tried.extend(other.tried);
         self.budget.extend(other.budget);
         self.flips.extend(other.flips);
         self.headroom = self.headroom.take().or(other.headroom);
         let bounds = self.tightest_bound.into_iter().chain(other.tightest_bound);
         self.tightest_bound = bounds.reduce(f64::max);
+    }
+
+    /// A cluster of which no layout can be run is among those that are rejected, also if none of its layouts is.
+    pub fn miss(&mut self, cluster: &Cluster) {
+        let mut own = self
+            .rejected
+            .iter()
+            .filter(|rejected| rejected.is_of(cluster));
+        if let (Some(why), None) = (cluster.why, own.next()) {
+            self.rejected.push(Rejected {
+                topology: cluster.topology.clone(),
+                gpus: cluster.gpus,
+                oversubscription: cluster.oversubscription,
+                layout: None,
+                why,
+                memory_gib: None,
+                memory_capacity_gib: None,
+                step_bound_us: None,
+            });
+        }
+    }
+
+    /// Keeps the most promising of what was rejected, and of each machine that has no best one.
+    pub fn keep_telling(&mut self) {
+        self.rejected.sort_by(|a, b| {
+            let bound = |us: Option<f64>| us.unwrap_or(f64::INFINITY);
+            bound(a.step_bound_us).total_cmp(&bound(b.step_bound_us))
+        });
+        let best = self.best.iter().map(|choice| choice.topology.clone());
+        let mut told: BTreeSet<String> = best.collect();
+        let mut index = 0;
+        self.rejected.retain(|rejected| {
+            index += 1;
+            told.insert(rejected.topology.clone()) || index <= MAX_REJECTED
+        });
     }
 
     /// So many more layouts are left out.
@@ -141,6 +223,17 @@ impl Optimized {
             Some(known) => known.count += count,
             None => self.pruned.push(Pruned { by, count }),
         }
+    }
+
+    /// The best of each machine, the best machine first.
+    pub(crate) fn firsts(&self) -> Vec<&Choice> {
+        let mut firsts: Vec<&Choice> = Vec::new();
+        for choice in &self.best {
+            if firsts.iter().all(|first| first.topology != choice.topology) {
+                firsts.push(choice);
+            }
+        }
+        firsts
     }
 
     /// Those of the front that are not among the best.
@@ -316,6 +409,20 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Why none can be run, for people.
+    pub(crate) const fn of_all(self) -> &'static str {
+        match self {
+            Reason::Budget => "it is above the budget",
+            Reason::Division | Reason::Same => {
+                "no layout divides the GPUs, heads, layers, experts and the batch"
+            }
+            Reason::Memory => "no layout that divides the job fits into memory",
+            Reason::HostMemory => "no layout that fits otherwise fits the memory of the hosts",
+            Reason::Bound => "no layout can be fast enough, by a bound on their step",
+            Reason::Refused => "no layout that fits can be run",
+        }
+    }
+
     /// For people.
     #[must_use]
     pub const fn text(self) -> &'static str {
@@ -336,11 +443,14 @@ impl Reason {
 pub struct Rejected {
     /// The machine.
     pub topology: String,
+    /// GPUs that would take part.
+    pub gpus: u32,
     /// Ports down to ports up of its leaves, if that is searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oversubscription: Option<f64>,
-    /// The layout.
-    pub layout: Layout,
+    /// The layout; none where all that there are share the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
     /// Why.
     pub why: Reason,
     /// Of memory: what it needs, GiB.
@@ -352,6 +462,20 @@ pub struct Rejected {
     /// What its step cannot beat, microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_bound_us: Option<f64>,
+}
+
+impl Rejected {
+    fn is_of(&self, cluster: &Cluster) -> bool {
+        self.topology == cluster.topology
+            && self.gpus == cluster.gpus
+            && self.oversubscription == cluster.oversubscription
+    }
+
+    /// Its layout, for people.
+    fn layout(&self) -> String {
+        let layout = self.layout.as_ref();
+        layout.map_or_else(|| "every layout".to_owned(), Layout::to_string)
+    }
 }
 
 /// What would make another choice the best.

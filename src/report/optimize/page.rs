@@ -1,16 +1,16 @@
 //! A search's result as a page.
 
 use super::listing::{self, Cell, Listing};
-use super::scatter::scatter;
-use super::{Choice, Optimized, Rejected};
+use super::scatter;
+use super::{Choice, Optimized, Reason, Rejected};
 use crate::ReportError;
 use crate::html::{drawing, page, tile};
-use crate::metrics::{is_less_better, label, shown};
+use crate::metrics::{Metrics, label, shown};
 use crate::numbers::{grouped, micros, three_digits};
 use maud::{Markup, PreEscaped, html};
 
-const STYLE: &str = include_str!("../html/assets/sweep.css");
-const SCRIPT: &str = include_str!("../html/assets/sweep.js");
+pub(super) const STYLE: &str = include_str!("../html/assets/sweep.css");
+pub(super) const SCRIPT: &str = include_str!("../html/assets/sweep.js");
 
 /// More layouts than so many are not listed.
 const ROWS: usize = 500;
@@ -22,7 +22,7 @@ const ROWS: usize = 500;
 pub fn optimized_page(found: &Optimized) -> Result<String, ReportError> {
     let mut plots = Vec::new();
     for against in ["usd_per_mtok", "memory_gib"] {
-        plots.extend(scatter(found, against)?);
+        plots.extend(scatter::layouts(found, against)?);
     }
     let ranked = ranked(found);
     let scenario = found.best.first().map(|best| {
@@ -32,21 +32,22 @@ pub fn optimized_page(found: &Optimized) -> Result<String, ReportError> {
         })
     });
     let scenario = scenario.transpose()?;
-    // The first sentence is the answer, the others are what it rests on.
-    let (lead, more) = match found.answer.split_once(". ") {
-        Some((lead, more)) => (format!("{lead}."), more),
-        None => (found.answer.clone(), ""),
-    };
+    let firsts = found.firsts().into_iter();
+    let best: Vec<(&str, u32, &Metrics)> = firsts
+        .map(|choice| (choice.topology.as_str(), choice.gpus, &choice.metrics))
+        .collect();
     let body = html! {
         style { (PreEscaped(STYLE)) }
         header {
             h1 { (found.title) }
             p { (grouped(found.simulated)) " simulated of " (grouped(found.searched)) ", best first by " (label(&found.objective)) }
         }
-        section.answer {
-            p.lead { (lead) }
-            @if !more.is_empty() { p { (more) } }
-            @if let Some(best) = found.best.first() { (tiles(best)) }
+        (answer(&found.answer, &best, &TILES))
+        @if !found.tried.is_empty() {
+            section {
+                h2 { "Numbers of GPUs that were tried" }
+                (table(&listing::tried(&found.tried)))
+            }
         }
         @if !plots.is_empty() {
             section {
@@ -87,33 +88,45 @@ pub fn optimized_page(found: &Optimized) -> Result<String, ReportError> {
 
 /// All that were simulated, the best first.
 fn ranked(found: &Optimized) -> Vec<Choice> {
-    let less = is_less_better(&found.objective);
-    let value = |choice: &Choice| {
-        let value = choice.metrics.number(&found.objective);
-        value.map_or(f64::INFINITY, |value| if less { value } else { -value })
-    };
+    let worth = |choice: &Choice| choice.metrics.worth(&found.objective);
     let mut all = found.all.clone();
-    all.sort_by(|a, b| value(a).total_cmp(&value(b)));
+    all.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
     all
 }
 
-fn tiles(best: &Choice) -> Markup {
-    let number = |name: &str| {
-        let value = best.metrics.number(name);
-        value.map(|value| shown(name, value))
+/// Numbers of the best of each machine, with what they are of.
+const TILES: [(&str, &str); 7] = [
+    ("tokens_per_s_per_gpu", "of each GPU"),
+    ("tokens_per_s", "of the whole job"),
+    ("time_us", "a step"),
+    ("mfu", "of the GPUs' peak"),
+    ("memory_gib", "of the fullest GPU"),
+    ("usd_per_mtok", "by hours of GPUs"),
+    ("kw", "the machine at full load"),
+];
+
+/// The answer, and numbers of the best of each machine.
+pub(super) fn answer(
+    text: &str,
+    best: &[(&str, u32, &Metrics)],
+    of: &[(&'static str, &str)],
+) -> Markup {
+    // The first sentence is the answer, the others are what it rests on.
+    let (lead, more) = match text.split_once(". ") {
+        Some((lead, more)) => (format!("{lead}."), more),
+        None => (text.to_owned(), ""),
     };
-    let of = [
-        ("tokens_per_s", "of the whole job"),
-        ("time_us", "a step"),
-        ("mfu", "of the GPUs' peak"),
-        ("memory_gib", "of the fullest GPU"),
-        ("usd_per_mtok", "by hours of GPUs"),
-        ("kw", "the machine at full load"),
-    ];
     html! {
-        div.tiles {
-            @for (name, note) in of {
-                @if let Some(value) = number(name) { (tile(label(name), &value, note)) }
+        section.answer {
+            p.lead { (lead) }
+            @if !more.is_empty() { p { (more) } }
+            @for (machine, gpus, metrics) in best {
+                h3 { (machine) span.aside { (grouped(u64::from(*gpus))) " GPUs" } }
+                div.tiles {
+                    @for (name, note) in of {
+                        @if let Some(value) = metrics.number(name) { (tile(label(name), &shown(name, value), note)) }
+                    }
+                }
             }
         }
     }
@@ -126,7 +139,7 @@ fn cell(of: &Cell) -> Markup {
     }
 }
 
-fn table(listing: &Listing) -> Markup {
+pub(super) fn table(listing: &Listing) -> Markup {
     html! {
         div.scroll tabindex="0" {
             table.rows.layouts {
@@ -158,13 +171,7 @@ fn ledger(found: &Optimized) -> Markup {
     html! {
         section {
             h2 { "What was searched" }
-            div.scroll {
-                table.layouts {
-                    tbody {
-                        @for (count, what) in listing::ledger(found) { tr { td.number { (grouped(count)) } td.words { (what) } } }
-                    }
-                }
-            }
+            (counts(listing::ledger(found)))
             @if !found.rejected.is_empty() {
                 h3 { "The most promising of those that cannot be run" }
                 div.scroll tabindex="0" {
@@ -174,7 +181,7 @@ fn ledger(found: &Optimized) -> Markup {
                             @for rejected in &found.rejected {
                                 tr {
                                     td { (rejected.topology) }
-                                    td.words { (rejected.layout) }
+                                    td.words { (rejected.layout()) }
                                     td { (why(rejected)) }
                                     td.number { (rejected.step_bound_us.map_or_else(String::new, micros)) }
                                 }
@@ -187,9 +194,23 @@ fn ledger(found: &Optimized) -> Markup {
     }
 }
 
+/// What was searched, with how many.
+pub(super) fn counts(rows: Vec<(u64, String)>) -> Markup {
+    html! {
+        div.scroll {
+            table.layouts {
+                tbody {
+                    @for (count, what) in rows { tr { td.number { (grouped(count)) } td.words { (what) } } }
+                }
+            }
+        }
+    }
+}
+
 fn why(rejected: &Rejected) -> String {
     match rejected.memory_gib.zip(rejected.memory_capacity_gib) {
         Some((needs, has)) => format!("needs {} GiB of {}", three_digits(needs), three_digits(has)),
-        None => "NCCL or the job refuses it".to_owned(),
+        None if rejected.why == Reason::Refused => "NCCL or the job refuses it".to_owned(),
+        None => rejected.why.text().to_owned(),
     }
 }

@@ -1,11 +1,11 @@
 //! The result of a search over ways to serve: which engines on which GPUs.
 
-use super::{Pruned, Reason};
+use super::listing::{Cell, Listing, Row};
+use super::{Pruned, Reason, Tried};
 use crate::metrics::{Metrics, label, shown};
 use crate::numbers::{grouped, percent};
 use crate::numeric::FORMAT;
 use crate::serving::Verdict;
-use crate::text_table::{BEST, Out, cell, left, right, styled};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -23,10 +23,13 @@ pub struct ServingSearch {
     /// The part of requests that has to meet the SLO, 0 to 1, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slo_share: Option<f64>,
-    /// The best, in order.
+    /// The best of each machine, the best machine first; of each so many as were asked for.
     pub best: Vec<ServingChoice>,
     /// Those that no other one beats in tokens per second and user, and per GPU, at once.
     pub pareto: Vec<ServingChoice>,
+    /// All that were simulated.
+    #[serde(skip)]
+    pub all: Vec<ServingChoice>,
     /// Ways in all.
     pub searched: u64,
     /// How many of them were left out, by what.
@@ -35,6 +38,12 @@ pub struct ServingSearch {
     pub simulated: u64,
     /// Those that were left out, or do not serve the load, and why.
     pub rejected: Vec<ServingRejected>,
+    /// Of each machine without a best, what comes nearest.
+    #[serde(skip)]
+    pub missed: Vec<ServingRejected>,
+    /// Numbers of GPUs that were tried, in the order in which they were, where the fewest are asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<Tried>,
     /// In one sentence or two.
     pub answer: String,
 }
@@ -72,8 +81,13 @@ pub struct ServingLayout {
     pub both: u32,
     /// GPUs that each is split over.
     pub tp: u32,
+    /// Stages of each.
+    pub pp: u32,
     /// Parts with attention of their own.
     pub attention_dp: u32,
+    /// GPUs that experts are split over, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ep: Option<u32>,
 }
 
 impl std::fmt::Display for ServingLayout {
@@ -83,10 +97,15 @@ impl std::fmt::Display for ServingLayout {
             both => write!(f, "{both} × both")?,
         }
         write!(f, ", tp {}", self.tp)?;
-        if self.attention_dp > 1 {
-            write!(f, " · attention dp {}", self.attention_dp)?;
+        for (name, value) in [("pp", self.pp), ("attention dp", self.attention_dp)] {
+            if value > 1 {
+                write!(f, " · {name} {value}")?;
+            }
         }
-        Ok(())
+        match self.ep {
+            None => Ok(()),
+            Some(ep) => write!(f, " · ep {ep}"),
+        }
     }
 }
 
@@ -97,13 +116,25 @@ pub struct ServingRejected {
     pub topology: String,
     /// GPUs that take part.
     pub gpus: u32,
-    /// The engines.
-    pub layout: ServingLayout,
+    /// The engines; none where all that there are share the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<ServingLayout>,
     /// Why.
     pub why: String,
 }
 
-/// Rejected ones that are shown.
+impl ServingRejected {
+    fn told(&self) -> String {
+        let gpus = grouped(u64::from(self.gpus));
+        let place = format!("{gpus} GPUs of {}", self.topology);
+        match &self.layout {
+            None => format!("on {place}: {}", self.why),
+            Some(layout) => format!("{layout} on {place}: {}", self.why),
+        }
+    }
+}
+
+/// Reasons that are shown.
 const MAX_SHOWN: usize = 8;
 
 impl ServingSearch {
@@ -118,10 +149,13 @@ impl ServingSearch {
             slo_share,
             best: Vec::new(),
             pareto: Vec::new(),
+            all: Vec::new(),
             searched: 0,
             pruned: Vec::new(),
             simulated: 0,
             rejected: Vec::new(),
+            missed: Vec::new(),
+            tried: Vec::new(),
             answer: String::new(),
         }
     }
@@ -130,41 +164,80 @@ impl ServingSearch {
     pub fn prune(&mut self, by: Reason, count: u64) {
         match self.pruned.iter_mut().find(|known| known.by == by) {
             Some(known) => known.count += count,
+            None if count == 0 => {}
             None => self.pruned.push(Pruned { by, count }),
         }
     }
 
+    /// One more, of so many GPUs of a machine, is none of the answers.
+    pub fn reject(
+        &mut self,
+        (topology, gpus): (&str, u32),
+        layout: Option<ServingLayout>,
+        why: String,
+    ) {
+        self.rejected.push(ServingRejected {
+            topology: topology.to_owned(),
+            gpus,
+            layout,
+            why,
+        });
+    }
+
     /// Puts the answer into words.
     pub fn settle(&mut self) {
-        self.answer = match self.best.first() {
+        let mut answer = match self.best.first() {
             None => {
                 let of = self.slo_share.map_or_else(String::new, |share| {
                     format!(" for {} of requests", percent(share))
                 });
                 format!(
-                    "None of {} ways keeps up with the load and meets the SLO{of}.",
+                    "None of {} ways is known to keep up with the load and to meet the SLO{of}.",
                     grouped(self.searched)
                 )
             }
             Some(best) => self.told(best),
         };
+        for missed in &self.missed {
+            answer += &format!(
+                " Nothing on {} does; the nearest is {}.",
+                missed.topology,
+                missed.told()
+            );
+        }
+        answer += &self.told_tried();
+        self.answer = answer;
+    }
+
+    /// A way with what it gives, and what that takes.
+    fn described(&self, choice: &ServingChoice) -> String {
+        let number = |name: &str| choice.metrics.number(name);
+        let value = number(&self.objective).map_or_else(String::new, |value| {
+            let what = label(&self.objective);
+            format!(", {} {what}", shown(&self.objective, value))
+        });
+        let hourly = number("usd_per_gpu_hour").map(|usd| usd * f64::from(choice.gpus));
+        let takes = [
+            hourly.map(|usd| format!(", {} an hour", crate::bill::dollars(usd))),
+            number("usd_per_mtok")
+                .filter(|_| self.objective != "usd_per_mtok")
+                .map(|usd| format!(", ${} per M tokens", shown("usd_per_mtok", usd))),
+            number("kw").map(|kw| format!(", {} kW", shown("kw", kw))),
+        ];
+        format!(
+            "{} on {} GPUs{value}{}",
+            choice.layout,
+            choice.gpus,
+            takes.into_iter().flatten().collect::<String>()
+        )
     }
 
     fn told(&self, best: &ServingChoice) -> String {
-        let value = best.metrics.number(&self.objective);
-        let value = value.map_or_else(String::new, |value| {
-            format!(
-                ": {} {}",
-                shown(&self.objective, value),
-                label(&self.objective)
-            )
-        });
         let mut text = format!(
-            "The best of {} ways is {} on {} GPUs of {}{value}",
+            "The best of {} ways is on {}: {}",
             grouped(self.searched),
-            best.layout,
-            best.gpus,
-            best.topology
+            best.topology,
+            self.described(best)
         );
         let serving = &best.metrics.serving;
         if let (Some(ttft), Some(tpot)) = (serving.ttft_ms_p99, serving.tpot_ms_p99) {
@@ -173,16 +246,22 @@ impl ServingSearch {
             );
         }
         text.push('.');
+        for first in self.firsts().into_iter().skip(1) {
+            text += &format!(
+                " The best on {} is {}.",
+                first.topology,
+                self.described(first)
+            );
+        }
+        let own = || self.best.iter().filter(|c| c.topology == best.topology);
         let is_split = |choice: &&ServingChoice| choice.layout.both == 0;
         let other = match best.layout.both {
-            0 => self.best.iter().find(|choice| !is_split(choice)),
-            _ => self.best.iter().find(is_split),
+            0 => own().find(|choice| !is_split(choice)),
+            _ => own().find(is_split),
         };
+        let number = |choice: &ServingChoice| choice.metrics.number(&self.objective);
         if let Some(other) = other
-            && let Some((a, b)) = best
-                .metrics
-                .number(&self.objective)
-                .zip(other.metrics.number(&self.objective))
+            && let Some((a, b)) = number(best).zip(number(other))
         {
             let kind = match other.layout.both {
                 0 => "with prompts and generation apart",
@@ -196,55 +275,89 @@ impl ServingSearch {
         }
         text
     }
+
+    /// The best of each machine, the best machine first.
+    pub(super) fn firsts(&self) -> Vec<&ServingChoice> {
+        let mut firsts: Vec<&ServingChoice> = Vec::new();
+        for choice in &self.best {
+            if firsts.iter().all(|first| first.topology != choice.topology) {
+                firsts.push(choice);
+            }
+        }
+        firsts
+    }
+
+    /// Which numbers of GPUs do, and which next smaller one does not.
+    fn told_tried(&self) -> String {
+        let mut text = String::new();
+        for first in self.firsts() {
+            let own = self.tried.iter().filter(|t| t.topology == first.topology);
+            let missed = own.filter(|tried| !tried.met).map(|tried| tried.gpus).max();
+            if let Some(missed) = missed {
+                text += &format!(
+                    " {} GPUs of {} do, {} do not.",
+                    grouped(u64::from(first.gpus)),
+                    first.topology,
+                    grouped(u64::from(missed))
+                );
+            }
+        }
+        if !self.tried.is_empty() {
+            let mut tried: Vec<u32> = self.tried.iter().map(|tried| tried.gpus).collect();
+            tried.sort_unstable();
+            tried.dedup();
+            let tried: Vec<String> = tried.into_iter().map(|g| grouped(u64::from(g))).collect();
+            text += &format!(
+                " Tried were {} GPUs, by halving: more engines are taken to serve no less.",
+                tried.join(", ")
+            );
+        }
+        text
+    }
 }
 
-/// All of it, for a terminal.
-#[must_use]
-pub fn serving_search_text(found: &ServingSearch, colour: bool) -> String {
-    let mut out = Out::new(colour);
-    out.plain(&format!("# fabricsim {}: {}", found.version, found.title));
-    if !found.best.is_empty() {
-        out.plain("");
-        choices(&mut out, &found.best);
-    }
-    if !found.pareto.is_empty() {
-        out.heading("tokens per second and user against tokens per second and GPU");
-        choices(&mut out, &found.pareto);
-    }
-    out.heading("what was searched");
+/// What was searched, what was left out and by what, with how many.
+pub(super) fn ledger(found: &ServingSearch) -> Vec<(u64, String)> {
     let mut rows = vec![(found.searched, "ways in all".to_owned())];
-    rows.extend(
-        found
-            .pruned
-            .iter()
-            .map(|p| (p.count, p.by.text().to_owned())),
-    );
+    let pruned = found.pruned.iter();
+    rows.extend(pruned.map(|p| (p.count, p.by.text().to_owned())));
     rows.push((found.simulated, "were simulated".to_owned()));
-    let rows: Vec<Vec<_>> = rows
-        .into_iter()
-        .map(|(count, what)| vec![cell(grouped(count)), cell(what)])
-        .collect();
-    out.table(&[right(""), left("")], &rows);
-    if !found.rejected.is_empty() {
-        out.heading("left out");
-        for one in found.rejected.iter().take(MAX_SHOWN) {
-            out.plain(&format!(
-                "  {} on {} GPUs of {}: {}",
-                one.layout, one.gpus, one.topology, one.why
-            ));
-        }
-        let more = found.rejected.len().saturating_sub(MAX_SHOWN);
-        if more > 0 {
-            out.plain(&format!("  and {more} more: --json has all"));
-        }
-    }
-    out.plain("");
-    out.plain(&found.answer);
-    out.text
+    rows
 }
 
-fn choices(out: &mut Out, choices: &[ServingChoice]) {
-    const NAMES: [&str; 8] = [
+/// Those that were left out, each reason once.
+pub(super) fn left_out(found: &ServingSearch) -> Vec<String> {
+    let mut reasons: Vec<(&ServingRejected, usize)> = Vec::new();
+    for one in &found.rejected {
+        let same = |(other, _): &&mut (&ServingRejected, usize)| {
+            other.why == one.why && other.topology == one.topology
+        };
+        match reasons.iter_mut().find(same) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((one, 1)),
+        }
+    }
+    let more = reasons.len().saturating_sub(MAX_SHOWN);
+    let shown = reasons.into_iter().take(MAX_SHOWN);
+    let mut lines: Vec<String> = shown
+        .map(|(first, count)| match count {
+            1 => first.told(),
+            _ => format!(
+                "{} (and {} more alike)",
+                first.told(),
+                grouped(count as u64 - 1)
+            ),
+        })
+        .collect();
+    if more > 0 {
+        lines.push(format!("and {more} more reasons: --json has all"));
+    }
+    lines
+}
+
+/// Ways to serve with their numbers.
+pub(super) fn choices(objective: &str, choices: &[ServingChoice]) -> Listing {
+    const NAMES: [&str; 9] = [
         "output_tokens_per_s_per_gpu",
         "output_tokens_per_s_per_user",
         "ttft_ms_p50",
@@ -253,33 +366,38 @@ fn choices(out: &mut Out, choices: &[ServingChoice]) {
         "tpot_ms_p99",
         "slo_share",
         "usd_per_mtok",
+        "kw",
     ];
     let has = |name: &&str| choices.iter().any(|c| c.metrics.number(name).is_some());
-    let names: Vec<&str> = NAMES.into_iter().filter(has).collect();
-    let mut columns = vec![left("machine"), right("GPUs"), left("engines")];
-    columns.extend(names.iter().map(|name| right(short(name))));
-    let rows: Vec<Vec<_>> = choices
-        .iter()
-        .enumerate()
-        .map(|(index, choice)| {
-            let layout = choice.layout.to_string();
-            let layout = match index {
-                0 => styled(layout, BEST),
-                _ => cell(layout),
-            };
-            let mut row = vec![
-                cell(&choice.topology),
-                cell(choice.gpus.to_string()),
-                layout,
-            ];
-            row.extend(names.iter().map(|name| {
-                let value = choice.metrics.number(name);
-                cell(value.map_or_else(|| "–".to_owned(), |value| shown(name, value)))
-            }));
-            row
-        })
+    let others = NAMES.into_iter().filter(|name| *name != objective);
+    let names: Vec<&str> = std::iter::once(objective)
+        .chain(others)
+        .filter(has)
         .collect();
-    out.table(&columns, &rows);
+    let words = [("machine", false), ("GPUs", true), ("engines", false)];
+    let numbers = names.iter().map(|name| (short(name), true));
+    let columns = words.into_iter().chain(numbers);
+    let row = |choice: &ServingChoice| {
+        let word = |text: String| Cell { text, number: None };
+        let mut cells = vec![
+            word(choice.topology.clone()),
+            Cell {
+                text: choice.gpus.to_string(),
+                number: Some(choice.gpus.into()),
+            },
+            word(choice.layout.to_string()),
+        ];
+        cells.extend(names.iter().map(|name| {
+            let number = choice.metrics.number(name);
+            let text = number.map_or_else(|| "–".to_owned(), |value| shown(name, value));
+            Cell { text, number }
+        }));
+        Row { cells, tied: false }
+    };
+    Listing {
+        columns: columns.map(|(name, is)| (name.to_owned(), is)).collect(),
+        rows: choices.iter().map(row).collect(),
+    }
 }
 
 /// Headings that leave room for numbers.

@@ -1,7 +1,7 @@
 //! A search's result for a terminal.
 
 use super::listing::{self, Listing};
-use super::{Choice, Optimized};
+use super::{Choice, Optimized, ServingSearch, serving};
 use crate::numbers::grouped;
 use crate::text_table::{BEST, Out, cell, left, right, styled};
 
@@ -24,9 +24,7 @@ pub fn optimized_text(found: &Optimized, colour: bool) -> String {
         table(&mut out, &listing::clusters(found));
     }
     out.heading("what was searched");
-    let rows = listing::ledger(found).into_iter();
-    let rows = rows.map(|(count, what)| vec![cell(grouped(count)), cell(what)]);
-    out.table(&[right(""), left("")], &rows.collect::<Vec<_>>());
+    counts(&mut out, listing::ledger(found));
     if !found.flips.is_empty() {
         out.heading("what would change the choice");
         for flip in &found.flips {
@@ -42,6 +40,39 @@ pub fn optimized_text(found: &Optimized, colour: bool) -> String {
     out.plain("");
     out.plain(&found.answer);
     out.text
+}
+
+/// All that a search over ways to serve found.
+#[must_use]
+pub fn serving_search_text(found: &ServingSearch, colour: bool) -> String {
+    let mut out = Out::new(colour);
+    out.plain(&format!("# fabricsim {}: {}", found.version, found.title));
+    if !found.best.is_empty() {
+        out.plain("");
+        table(&mut out, &serving::choices(&found.objective, &found.best));
+    }
+    if !found.pareto.is_empty() {
+        out.heading("tokens per second and user against tokens per second and GPU");
+        table(&mut out, &serving::choices(&found.objective, &found.pareto));
+    }
+    out.heading("what was searched");
+    counts(&mut out, serving::ledger(found));
+    let left_out = serving::left_out(found);
+    if !left_out.is_empty() {
+        out.heading("left out");
+        for line in left_out {
+            out.plain(&format!("  {line}"));
+        }
+    }
+    out.plain("");
+    out.plain(&found.answer);
+    out.text
+}
+
+fn counts(out: &mut Out, rows: Vec<(u64, String)>) {
+    let rows = rows.into_iter();
+    let rows = rows.map(|(count, what)| vec![cell(grouped(count)), cell(what)]);
+    out.table(&[right(""), left("")], &rows.collect::<Vec<_>>());
 }
 
 fn choices(out: &mut Out, found: &Optimized, choices: &[Choice]) {

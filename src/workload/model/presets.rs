@@ -13,8 +13,14 @@ const TEXT: &str = include_str!("presets.json");
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
+    /// Its name here: `llama3-8b`.
+    #[serde(skip)]
+    pub name: String,
     /// For people: "Llama 3 8B".
     pub title: String,
+    /// What else models of this shape are called.
+    #[serde(default)]
+    pub aliases: Vec<String>,
     /// Where the shape is published.
     pub source: String,
     /// The shape.
@@ -34,8 +40,57 @@ fn all() -> &'static BTreeMap<String, Preset> {
     ALL.get_or_init(|| {
         let presets: Presets =
             serde_json::from_str(TEXT).expect("the embedded presets are read by a test");
-        presets.models
+        let named = presets.models.into_iter().map(|(name, preset)| {
+            let preset = Preset {
+                name: name.clone(),
+                ..preset
+            };
+            (name, preset)
+        });
+        named.collect()
     })
+}
+
+/// Every name by its [`key`], and whose it is.
+fn keys() -> &'static BTreeMap<String, &'static Preset> {
+    static KEYS: OnceLock<BTreeMap<String, &'static Preset>> = OnceLock::new();
+    KEYS.get_or_init(|| {
+        let keys = all().values().flat_map(|preset| {
+            let names = spellings(preset).into_iter();
+            names.map(move |name| (key(name), preset))
+        });
+        keys.collect()
+    })
+}
+
+/// All that a model is called; aliases of a vendor also without the vendor.
+fn spellings(preset: &Preset) -> Vec<&str> {
+    let mut names = vec![preset.name.as_str(), preset.title.as_str()];
+    for alias in &preset.aliases {
+        names.push(alias);
+        names.extend(alias.split_once('/').map(|(_, own)| own));
+    }
+    names
+}
+
+/// A name without what people write in many ways: capitals, and marks between words. Marks between digits stay:
+/// Qwen2.5-7B is no Qwen2-57B.
+fn key(name: &str) -> String {
+    let mut key = String::new();
+    let mut marked = false;
+    for c in name.chars() {
+        if matches!(c, '-' | '_' | '.' | ' ') {
+            marked = true;
+            continue;
+        }
+        let after_digit = key.ends_with(|last: char| last.is_ascii_digit());
+        if marked && after_digit && c.is_ascii_digit() {
+            key.push('-');
+        }
+        marked = false;
+        key.push(c.to_ascii_lowercase());
+    }
+    key
 }
 
 /// The names of the shipped models, in alphabetical order.
@@ -43,12 +98,18 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     all().keys().map(String::as_str)
 }
 
-/// A shipped model.
+/// The shipped models, in the order of their names.
+pub fn presets() -> impl Iterator<Item = &'static Preset> {
+    all().values()
+}
+
+/// A shipped model, by its name or another that it is known by, however that is written.
 ///
 /// # Errors
 /// [`ModelError::UnknownName`], with the closest name, if none is called that.
 pub fn find(name: &str) -> Result<&'static Preset, ModelError> {
-    all().get(name).ok_or_else(|| ModelError::UnknownName {
+    let found = all().get(name).or_else(|| keys().get(&key(name)).copied());
+    found.ok_or_else(|| ModelError::UnknownName {
         name: name.to_owned(),
         candidates: candidates(name, names()),
         known: names().map(str::to_owned).collect(),
@@ -65,8 +126,46 @@ mod tests {
             let preset = find(name).unwrap();
             assert_eq!(preset.model.check(), Ok(()), "{name}");
             assert!(!preset.source.is_empty(), "{name}");
+            assert_eq!(preset.name, name);
         }
         assert_eq!(names().count(), 48);
+    }
+
+    #[test]
+    fn capitals_and_marks_are_forgiven_and_other_names_known() {
+        for (name, expected) in [
+            ("llama-3-70b", "llama3-70b"),
+            ("Llama3-70B", "llama3-70b"),
+            ("llama3_70b", "llama3-70b"),
+            ("Llama 3 70B", "llama3-70b"),
+            ("meta-llama/Meta-Llama-3-70B", "llama3-70b"),
+            ("Llama-3.1-405B-Instruct", "llama3-405b"),
+            ("DeepSeekV3", "deepseek-v3"),
+            ("Qwen2_5-7B", "qwen2.5-7b"),
+            ("GPT_OSS.20b", "gpt-oss-20b"),
+            ("glm-4-6", "glm-4.6"),
+        ] {
+            assert_eq!(find(name).unwrap().name, expected, "{name}");
+        }
+        for other in [
+            "qwen2-57b",
+            "llama370b",
+            "llama-3-7-0b",
+            "someone/llama3-70b",
+        ] {
+            assert!(find(other).is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn no_name_is_that_of_two_models() {
+        let mut owners: BTreeMap<String, &str> = BTreeMap::new();
+        for preset in presets() {
+            for name in spellings(preset) {
+                let owner = owners.insert(key(name), &preset.name);
+                assert!(owner.is_none_or(|owner| owner == preset.name), "{name}");
+            }
+        }
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Training {
         let (model_name, model) = match &spec.model {
             ModelRef::Preset(name) => {
                 let preset = presets::find(name).map_err(unknown_model)?;
-                (name.clone(), preset.model.clone())
+                (preset.name.clone(), preset.model.clone())
             }
             ModelRef::Shape(shape) => ("model".to_owned(), shape.as_ref().clone()),
         };
