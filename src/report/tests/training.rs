@@ -419,7 +419,7 @@ fn a_page_has_the_tables_of_kernels_if_they_were_asked_for() {
         convention: "palm".to_owned(),
         counts: "6 for each parameter".to_owned(),
         flops: 5e15,
-        utilisation: 0.431,
+        utilisation: Some(0.431),
     }];
     let page = page(&summary, &timelines).unwrap();
     // 42 × 1280 × 250 µs.
