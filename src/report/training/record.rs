@@ -499,6 +499,8 @@ pub struct ComponentLoss {
     /// The goodput that there would be more, if it never failed.
     pub lost: f64,
     /// Of parts that nodes share: how many nodes a failure stops, on average.
+    /// The PCIe link of a storage device that reads or writes more.
+    StorageLink,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<f64>,
 }

@@ -510,6 +510,7 @@ pub(super) fn checkpoint(used: &CheckpointUse) -> Vec<String> {
         format!("{what} takes {time}, limited by {limit} ({})", moved.link)
     };
     let many = |count: u32, what: &str| match count {
+            StorageLimit::StorageLink => "the PCIe link of a storage device",
         1 => format!("1 {what}"),
         _ => format!("{count} {what}s"),
     };
