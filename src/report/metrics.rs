@@ -52,9 +52,12 @@ pub struct Metrics {
     /// Waiting for other pipeline stages, over all, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bubble_share: Option<f64>,
-    /// Memory of the fullest GPU, GiB.
+    /// Memory that the fullest GPU needs, GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_gib: Option<f64>,
+    /// What the allocator usually holds free beside, and gives back where memory is short, GiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_reserve_gib: Option<f64>,
     /// What that GPU has, GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_capacity_gib: Option<f64>,
@@ -336,7 +339,8 @@ impl Metrics {
             hfu: Some(ran.hfu),
             exposed_share: Some(ran.exposed_communication),
             bubble_share: Some(ran.bubble),
-            memory_gib: Some(gib(ran.memory.total.get())),
+            memory_gib: Some(gib(ran.memory.need().get())),
+            memory_reserve_gib: Some(gib(ran.memory.reserve.get())),
             memory_capacity_gib: Some(gib(ran.memory.capacity.get())),
             fits: Some(ran.memory.fits),
             cause: largest.map(|part| part.cause.clone()),
@@ -350,7 +354,7 @@ impl Metrics {
     /// Its numbers by name, in the order of their declaration; `None` where one does not apply
     /// or is not known.
     #[must_use]
-    pub fn numbers(&self) -> [(&'static str, Option<f64>); 43] {
+    pub fn numbers(&self) -> [(&'static str, Option<f64>); 44] {
         let whole = |value: Option<u64>| value.map(|value| value as f64);
         let common = [
             ("bytes", whole(self.bytes)),
@@ -364,6 +368,7 @@ impl Metrics {
             ("exposed_share", self.exposed_share),
             ("bubble_share", self.bubble_share),
             ("memory_gib", self.memory_gib),
+            ("memory_reserve_gib", self.memory_reserve_gib),
             ("memory_capacity_gib", self.memory_capacity_gib),
             ("bound_us", self.bound_us),
             ("bound_plain_us", self.bound_plain_us),
@@ -375,9 +380,9 @@ impl Metrics {
             ("usd_per_mtok", self.usd_per_mtok.flatten()),
             ("goodput", self.goodput),
         ];
-        let mut all = [("", None); 43];
-        all[..21].copy_from_slice(&common);
-        all[21..].copy_from_slice(&self.serving.numbers());
+        let mut all = [("", None); 44];
+        all[..22].copy_from_slice(&common);
+        all[22..].copy_from_slice(&self.serving.numbers());
         all
     }
 
@@ -410,6 +415,7 @@ pub(crate) fn label(name: &str) -> &str {
         "exposed_share" => "exposed communication",
         "bubble_share" => "bubble",
         "memory_gib" => "memory",
+        "memory_reserve_gib" => "memory in reserve",
         "memory_capacity_gib" => "GPU memory",
         "bound_us" => "bound",
         "bound_plain_us" => "bound without switches that add",

@@ -247,7 +247,7 @@ impl Ground {
             oversubscription: self.oversubscription,
             layout: layout_of(&candidate.job, &self.job, self.gpus()),
             why,
-            memory_gib: memory.map(|memory| gib(memory.total)),
+            memory_gib: memory.map(|memory| gib(memory.need())),
             memory_capacity_gib: memory.map(|memory| gib(memory.capacity)),
             step_bound_us: Some(candidate.bound.micros()),
         }

@@ -192,11 +192,11 @@ pub(crate) fn lines(variants: &[&Variant], waterfalls: &[Waterfall], baseline: &
     lines.extend(changes(variants, waterfalls, baseline));
     let memory = |v: &Variant| {
         let memory = &ran(v)?.memory;
-        let (total, capacity) = (memory.total.get() as f64, memory.capacity.get() as f64);
+        let (need, capacity) = (memory.need().get() as f64, memory.capacity.get() as f64);
         let note = if memory.fits { "" } else { ", too much" };
-        Some(format!("{} of {}{note}", size(total), size(capacity)))
+        Some(format!("{} of {}{note}", size(need), size(capacity)))
     };
-    lines.push(Line::plain("memory", variants, memory));
+    lines.push(Line::plain("memory needed", variants, memory));
     lines.retain(|line| line.cells.iter().any(Option::is_some));
     lines
 }

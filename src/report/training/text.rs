@@ -340,9 +340,9 @@ fn more(all: usize, what: &str, out: &mut Out) {
 }
 
 fn memory(memory: &MemoryUse, out: &mut Out) {
-    let (total, capacity) = (memory.total.get() as f64, memory.capacity.get() as f64);
+    let (need, capacity) = (memory.need().get() as f64, memory.capacity.get() as f64);
     let verdict = if memory.fits {
-        format!("fits, {} free", size((capacity - total).max(0.0)))
+        format!("fits, {}", memory.left())
     } else {
         let largest = memory.largest().map_or_else(String::new, |(part, _)| {
             format!("; the largest part: {}", part.name())
@@ -353,9 +353,9 @@ fn memory(memory: &MemoryUse, out: &mut Out) {
         )
     };
     out.heading(&format!(
-        "Memory of the fullest GPU, stage {}: {} of {}, {verdict}",
+        "Memory of the fullest GPU, stage {}: {} of {} needed, {verdict}",
         memory.stage,
-        size(total),
+        size(need),
         size(capacity)
     ));
     let style = if memory.fits { BAR } else { ERROR };
