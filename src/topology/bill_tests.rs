@@ -22,7 +22,7 @@ fn changed(name: &str, set: &[&str]) -> Topology {
 
 fn count(bill: &Bill<'_>, part: Part) -> u64 {
     let lines = bill.lines.iter().filter(|line| line.part == part);
-    lines.map(|line| line.count).sum()
+    lines.map(|line| line.count as u64).sum()
 }
 
 /// A unit of a SuperPOD, by hand: 32 servers of 8 NICs on 8 leaves, one a rail, whose 32 free

@@ -122,7 +122,7 @@ impl Ground {
                 .restrict(axis)
                 .map_err(|fault| refusal(&origin, vec![fault]))?;
         }
-        let running = Running::of(&own.spec, &origin, (&site.topology, gpus))?;
+        let running = Running::of(&own.spec, &origin, (&site.topology, &site.gpus))?;
         Ok(Ground {
             scenario: own.json,
             origin,

@@ -244,7 +244,7 @@ pub fn serving_search_text(found: &ServingSearch, colour: bool) -> String {
 }
 
 fn choices(out: &mut Out, choices: &[ServingChoice]) {
-    const NAMES: [&str; 8] = [
+    const NAMES: [&str; 11] = [
         "output_tokens_per_s_per_gpu",
         "output_tokens_per_s_per_user",
         "ttft_ms_p50",
@@ -253,6 +253,9 @@ fn choices(out: &mut Out, choices: &[ServingChoice]) {
         "tpot_ms_p99",
         "slo_share",
         "usd_per_mtok",
+        "usd_per_hour",
+        "kw",
+        "kwh_per_mtok",
     ];
     let has = |name: &&str| choices.iter().any(|c| c.metrics.number(name).is_some());
     let names: Vec<&str> = NAMES.into_iter().filter(has).collect();
@@ -289,6 +292,9 @@ fn short(name: &str) -> &str {
         "output_tokens_per_s_per_user" => "tokens/s/user",
         "slo_share" => "in SLO",
         "usd_per_mtok" => "$/M tokens",
+        "usd_per_hour" => "$/hour",
+        "kw" => "kW",
+        "kwh_per_mtok" => "kWh/M tokens",
         other => label(other),
     }
 }

@@ -232,14 +232,22 @@ fn running(variant: &Variant) -> Vec<[String; 3]> {
             "unknown".into(),
             "`fabricsim topology cost` names the parts without known watts".into(),
         ],
-        Some(kw) => [
-            "power".into(),
-            format!("{} kW", three_digits(kw)),
-            "of the whole machine at full load".into(),
-        ],
+        Some(kw) => {
+            let whole = metrics.kw_whole.flatten();
+            let whole = whole.map_or_else(String::new, |whole| {
+                format!("; whole nodes and switches {} kW", three_digits(whole))
+            });
+            [
+                "power".into(),
+                format!("{} kW", three_digits(kw)),
+                format!("the job's share at full load{whole}"),
+            ]
+        }
     });
     if let (Some(step), Some(tokens)) = (known(metrics.kwh_per_step), known(metrics.kwh_per_mtok)) {
-        let note = format!("a step, {tokens} kWh per million tokens");
+        let whole = known(metrics.kwh_per_mtok_whole);
+        let whole = whole.map_or_else(String::new, |whole| format!("; of whole units {whole}"));
+        let note = format!("a step, {tokens} kWh per million tokens: the job's share{whole}");
         rows.push(["energy".into(), format!("{step} kWh"), note]);
     }
     rows
@@ -502,6 +510,7 @@ pub(super) fn checkpoint(used: &CheckpointUse) -> Vec<String> {
     let moved = |what: &str, moved: &StorageMove| {
         let limit = match moved.limit {
             StorageLimit::Storage => "storage",
+            StorageLimit::StorageLink => "the PCIe link of a storage device",
             StorageLimit::Nic => "a NIC",
             StorageLimit::Switches => "cables between switches",
             StorageLimit::Host => "links inside a server",
@@ -510,7 +519,6 @@ pub(super) fn checkpoint(used: &CheckpointUse) -> Vec<String> {
         format!("{what} takes {time}, limited by {limit} ({})", moved.link)
     };
     let many = |count: u32, what: &str| match count {
-            StorageLimit::StorageLink => "the PCIe link of a storage device",
         1 => format!("1 {what}"),
         _ => format!("{count} {what}s"),
     };
