@@ -166,6 +166,23 @@ fn drives_of_a_node_take_what_its_gpus_write() {
     assert!((time - bytes / 4e9).abs() < 2e-4, "{checkpoint}");
 }
 
+/// The drives of a DGX H100 write less than their links of PCIe 4 carry, and read more: 6.5 of 6.9 GB/s.
+#[test]
+fn a_drive_that_reads_more_than_its_link_carries_is_not_what_limits() {
+    let mut scenario = scenario(&drives(), &json!({ "fsdp": {} }), &json!({}));
+    scenario["topology"] = json!({ "name": "dgx-h100-nvme" });
+    scenario["job"]["training"]["model"]["preset"] = json!("llama3-8b");
+    let found = run(&scenario).unwrap();
+    let checkpoint = &found["checkpoint"];
+    let limit = |what: &str| checkpoint[what]["limit"].as_str().unwrap().to_owned();
+    let limits = [limit("write"), limit("read")];
+    assert_eq!(limits, ["storage", "storage_link"], "{checkpoint}");
+    let each = checkpoint["bytes"].as_f64().unwrap() / 8.0;
+    let rate = |what: &str| each / checkpoint[what]["time_s"].as_f64().unwrap() / 1e9;
+    assert!((rate("write") - 4.0).abs() < 0.02, "{checkpoint}");
+    assert!((6.3..6.7).contains(&rate("read")), "{checkpoint}");
+}
+
 /// Without GPUDirect Storage a piece is read and then copied: 1/(1/10 + 1/24) GB/s are 7.1, where
 /// DeepSpeed measured 7 of 10 with four drives (blogs/deepnvme 08-2024), and 1/(1/5 + 1/24) 4.1 of 5.
 #[test]

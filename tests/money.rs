@@ -43,10 +43,11 @@ fn metrics(summary: &Summary) -> Value {
 }
 
 /// By hand: GPUs 700 W as long as they compute and 142 W else; 4 NVSwitches of 100 W, 2 CPUs of 462,
-/// 8 PCIe switches of 45, 8 NICs of 25; 10.6 % of it for fans and power supplies; 12 switches of 783 W
-/// and 528 transceivers of 8.
+/// 8 PCIe switches of 45, 8 NICs of 25; 10.6 % of it for fans and power supplies. Who takes half of the GPUs
+/// is charged half of the rest, and whole units have the other GPUs without work. Inside one server
+/// nobody could use the network.
 #[test]
-fn a_step_takes_what_its_machine_draws_and_costs() {
+fn a_step_takes_what_its_share_of_a_server_draws_and_costs() {
     let sets = [
         json!({}),
         json!({"pue": 1.25, "dollars_per_gpu_hour": 4.0}),
@@ -54,32 +55,99 @@ fn a_step_takes_what_its_machine_draws_and_costs() {
     ];
     let summary = run(&step("dgx-h100", &sets));
     let rest = f64::from(4 * 100 + 2 * 462 + 8 * 45 + 8 * 25);
-    let network = f64::from(12 * 783 + 528 * 8);
     let cases = [(1.0, 2.69, 8.0), (1.25, 4.0, 8.0), (1.0, 2.69, 4.0)];
     for (variant, (pue, price, gpus)) in summary.variants.iter().zip(cases) {
         let step = ran(variant).unwrap();
         let shares = step.time.iter().filter(|s| s.kind == ShareKind::Compute);
         let busy: f64 = shares.map(|share| share.share).sum();
         assert!(busy > 0.1 && busy < 0.999, "{busy}");
-        let all = ((8.0 * 700.0 + rest) * 1.106 + network) * pue;
-        let computing = gpus * busy;
-        let in_step = computing * 700.0 + (8.0 - computing) * 142.0;
-        let in_step = ((in_step + rest) * 1.106 + network) * pue;
-        let kwh = in_step / 1e3 * step.step_s / 3600.0;
+        let kw = |own: f64, others: f64| {
+            let part = (gpus + others) / 8.0;
+            (gpus * own + others * 142.0 + rest * part) * 1.106 * pue / 1e3
+        };
+        let on_average = busy * 700.0 + (1.0 - busy) * 142.0;
+        let hours = step.step_s / 3600.0;
+        let kwh = kw(on_average, 0.0) * hours;
+        let whole = kw(on_average, 8.0 - gpus) * hours;
         let usd = price * gpus * step.step_s / 3600.0;
         let millions = step.tokens as f64 / 1e6;
         let found = &variant.metrics;
-        close(found.kw, all / 1e3);
+        close(found.kw, kw(700.0, 0.0));
+        close(found.kw_whole, kw(700.0, 8.0 - gpus));
         close(found.kwh_per_step, kwh);
         close(found.kwh_per_mtok, kwh / millions);
+        close(found.kwh_per_mtok_whole, whole / millions);
         close(found.usd_per_gpu_hour, price);
+        close(found.usd_per_hour, price * gpus);
         close(found.usd_per_step, usd);
         close(found.usd_per_mtok, usd / millions);
+        close(found.usd_per_mtok_whole, usd / millions * 8.0 / gpus);
     }
     let csv = points_csv(&summary).unwrap();
     let head = csv.lines().next().unwrap();
-    let columns = "kw,kwh_per_step,kwh_per_mtok,usd_per_gpu_hour,usd_per_step,usd_per_mtok";
+    let columns = "kw,kw_whole,kwh_per_step,kwh_per_mtok,kwh_per_mtok_whole,usd_per_gpu_hour,usd_per_hour,\
+                   usd_per_step,usd_per_mtok,usd_per_mtok_whole";
     assert!(head.contains(columns), "{head}");
+}
+
+/// The same work on each GPU takes the same energy per token, once there is a network: a step of more
+/// servers is charged more ports of it, not all of it.
+#[test]
+fn energy_per_token_does_not_fall_with_the_size_of_a_job() {
+    let of = |gpus: u64| {
+        let summary = run(&json!({
+            "name": "weak", "topology": {"name": "superpod-h100"}, "nodes": gpus / 8,
+            "job": {"training": {"model": {"preset": "gpt2-124m"}, "micro_batch": 8,
+                "global_batch": gpus * 64, "steps": 1, "data_parallel": {"ddp": {}}}},
+        }));
+        let metrics = &summary.variants[0].metrics;
+        let known = |value: Option<Option<f64>>| value.flatten().unwrap();
+        [
+            known(metrics.kw) / gpus as f64,
+            known(metrics.kwh_per_mtok),
+            known(metrics.kw_whole) / gpus as f64,
+        ]
+    };
+    let [alone, some @ ..] = [8, 16, 32, 64].map(of);
+    let network = f64::from(12 * 783 + 2 * 256 * 2 * 8) / 256.0 / 1e3;
+    for [kw, kwh, whole] in some {
+        assert!((kw - alone[0] - network).abs() < 1e-6, "{kw} {alone:?}");
+        let first = some[0][1];
+        assert!((kwh / first - 1.0).abs() < 0.05, "{kwh} {first}");
+        assert!(whole > kw, "{whole} {kw}");
+    }
+    assert!((alone[0] - alone[2]).abs() < 1e-9, "{alone:?}");
+    assert!(some[0][1] / alone[1] < 1.15, "{some:?} {alone:?}");
+}
+
+/// One engine on one GPU, and eight of them on eight.
+#[test]
+fn a_token_of_one_gpu_takes_what_one_of_eight_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = |gpus: &str, at_once: &str| {
+        let args = [
+            "serve",
+            "llama3-8b",
+            "-t",
+            "dgx-h100",
+            "--json",
+            "--gpus",
+            gpus,
+            "--concurrency",
+            at_once,
+        ];
+        document(folder.path(), &args)["variants"][0]["metrics"].clone()
+    };
+    let (one, eight) = (serve("1", "32"), serve("8", "256"));
+    let of = |metrics: &Value, name: &str| metrics[name].as_f64().unwrap();
+    for name in ["kwh_per_mtok", "usd_per_mtok"] {
+        let ratio = of(&one, name) / of(&eight, name);
+        assert!((ratio - 1.0).abs() < 0.02, "{name}: {ratio}");
+    }
+    assert!((of(&one, "kw") * 8.0 - of(&eight, "kw")).abs() < 1e-6);
+    assert!(of(&one, "kwh_per_mtok_whole") > 2.0 * of(&one, "kwh_per_mtok"));
+    assert_eq!(eight["kwh_per_mtok_whole"], eight["kwh_per_mtok"]);
+    assert!((of(&one, "usd_per_mtok_whole") / of(&one, "usd_per_mtok") - 8.0).abs() < 1e-9);
 }
 
 #[test]
@@ -88,11 +156,15 @@ fn what_is_unknown_is_null_in_results_and_no_column() {
     let variants = metrics(&summary);
     let unknown = [
         "kw",
+        "kw_whole",
         "kwh_per_step",
         "kwh_per_mtok",
+        "kwh_per_mtok_whole",
         "usd_per_gpu_hour",
+        "usd_per_hour",
         "usd_per_step",
         "usd_per_mtok",
+        "usd_per_mtok_whole",
     ];
     let csv = points_csv(&summary).unwrap();
     for name in unknown {
@@ -104,7 +176,7 @@ fn what_is_unknown_is_null_in_results_and_no_column() {
 }
 
 #[test]
-fn other_jobs_have_the_machine_in_their_row() {
+fn other_jobs_have_power_and_hours_in_their_row() {
     let summary = run(&json!({
         "name": "sum", "topology": {"name": "dgx-h100"}, "nodes": 1,
         "job": {"collective": {"name": "all-reduce", "sizes": {"list": ["1MiB"]}}},
@@ -114,11 +186,14 @@ fn other_jobs_have_the_machine_in_their_row() {
     assert_eq!(variants[0]["metrics"]["usd_per_gpu_hour"], 2.69);
     assert_eq!(variants[1]["metrics"]["usd_per_gpu_hour"], 1.5);
     let kw = variants[0]["metrics"]["kw"].as_f64().unwrap();
-    assert!(kw > 8.0 && kw < 30.0, "{kw}");
+    assert!((kw - 8.277_304).abs() < 1e-3, "{kw}");
     // There is no step of which that could be told.
     assert_eq!(variants[0]["metrics"].get("kwh_per_step"), None);
     let csv = points_csv(&summary).unwrap();
-    assert!(csv.contains("kw,usd_per_gpu_hour"), "{csv}");
+    assert!(
+        csv.contains("kw,kw_whole,usd_per_gpu_hour,usd_per_hour"),
+        "{csv}"
+    );
 }
 
 #[test]

@@ -389,6 +389,14 @@ fn a_budget_leaves_out_what_is_above_it_or_says_how_many_gpus_there_are() {
     let pays = "The budget pays 56 GPUs of dgx-h100, of which layouts can use 32.";
     assert!(answer.contains(pays), "{answer}");
 
+    // One server draws 8.3 kW; nothing of a network for 32 is powered for it, but is for two.
+    let found = document(&with(&["--budget", "kw=20"]));
+    let clusters = found["clusters"].as_array().unwrap();
+    assert_eq!(clusters.len(), 1);
+    assert_eq!(found["best"][0]["gpus"], 8);
+    let kw = clusters[0]["kw"].as_f64().unwrap();
+    assert!((kw - 8.277_304).abs() < 1e-3, "{kw}");
+    assert_eq!(clusters[0]["network_usd"], 0.0);
     let (code, out, _) = gpt2(&with(&["--budget", "kw=1"]));
     assert!(code == 1 && out.contains("no GPUs of dgx-h100"), "{out}");
     // What is not known is asked for.

@@ -75,7 +75,7 @@ fn parts_are_the_whole() {
         let MemoryRow { memory, name, .. } = row;
         let sum: u64 = memory.parts.iter().map(|(_, bytes)| bytes.get()).sum();
         assert_eq!(sum, memory.total.get(), "{name}");
-        assert_eq!(memory.fits, memory.total <= memory.capacity, "{name}");
+        assert_eq!(memory.fits, memory.need() <= memory.capacity, "{name}");
         let has = |part| memory.parts.iter().any(|(p, _)| *p == part);
         assert!(has(MemoryPart::Nccl) && has(MemoryPart::Context), "{name}");
         assert!(memory.reserved() < memory.total);

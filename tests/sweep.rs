@@ -73,7 +73,8 @@ fn a_sweep_is_a_table_a_page_and_a_plot() {
     assert_eq!(
         lines.next().unwrap(),
         "point,algorithm,size,status,why,topology,nodes,gpus,fits,cause,bytes,time_us,algbw_gbs,\
-         busbw_gbs,bound_us,bound_plain_us,kw,usd_per_gpu_hour"
+         busbw_gbs,bound_us,bound_plain_us,kw,kw_whole,usd_per_gpu_hour,\
+         usd_per_hour"
     );
     let keys: Vec<String> = lines
         .map(|line| line.split(',').take(4).collect::<Vec<_>>().join(" "))

@@ -656,7 +656,7 @@ fn kernels_of_a_step_add_up_and_say_what_bounds_them() {
     let first: Vec<f64> = counts
         .iter()
         .take(3)
-        .map(|count| count.utilisation)
+        .filter_map(|count| count.utilisation)
         .collect();
     assert!(first.iter().zip(known).all(|(a, b)| (a - b).abs() < 1e-12));
     // GPT-2's table is its output projection: 6 N counts it, without it there is less.
@@ -666,6 +666,33 @@ fn kernels_of_a_step_add_up_and_say_what_bounds_them() {
         "{six:?}"
     );
     assert!(counts[5].flops < six.flops && six.flops < counts[3].flops);
+}
+
+/// A token meets two of Mixtral's eight experts: 12.9 of 46.7 billion parameters.
+#[test]
+fn conventions_count_the_experts_that_a_token_meets() {
+    let result = one(
+        r#"{"name": "moe", "topology": {"name": "dgx-h100"}, "nodes": 4, "job": {"training": {
+            "model": {"preset": "mixtral-8x7b"}, "parallel": {"ep": 8}, "micro_batch": 1, "global_batch": 64,
+            "sequence": 4096, "data_parallel": {"fsdp": {}}, "kernel_table": true}}}"#,
+    );
+    let of = |name: &str| {
+        let mut counts = result.flop_counts.iter();
+        counts.find(|count| count.convention == name).unwrap()
+    };
+    let six = of("six_n");
+    let active = six.flops / (6.0 * 64.0 * 4096.0);
+    assert!((active / 12.88e9 - 1.0).abs() < 0.005, "{active}");
+    assert!(six.counts.contains("that a token meets"), "{six:?}");
+    let mfu = of("mfu");
+    for count in &result.flop_counts {
+        assert!(count.utilisation.unwrap() < 1.0, "{count:?}");
+        // They differ by the embedding and by scores, as for models without experts.
+        assert!(
+            (count.flops / mfu.flops - 1.0).abs() < 0.4,
+            "{count:?} {mfu:?}"
+        );
+    }
 }
 
 /// Buckets of several layers move the same bytes in fewer calls; where calls are what takes long that is faster, and

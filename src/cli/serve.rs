@@ -41,7 +41,7 @@ pub(super) struct Args {
     /// Finds the largest rate that the engines keep up with and, with --slo, that nine of ten requests keep it at
     #[arg(long)]
     capacity: bool,
-    /// GPUs that an engine is split over [default: the fewest that the weights fit]
+    /// GPUs that an engine is split over [default: the fewest that leave a quarter of their memory to keys and values, else the fewest that the weights fit]
     #[arg(long)]
     tp: Option<u32>,
     /// Engines for prompts : engines that generate, such as `2:1`; several are compared, `none` is engines that do both

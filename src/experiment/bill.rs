@@ -84,7 +84,7 @@ fn line(line: &bill::Line<'_>) -> Line {
         part: line.part.label().to_owned(),
         model: line.model.to_owned(),
         title: line.title.to_owned(),
-        count: line.count,
+        count: line.count.round() as u64,
         idle_watts: known(&line.idle, Power::watts),
         busy_watts: known(&line.busy, Power::watts),
         usd: known(&line.price, Money::dollars),

@@ -230,17 +230,8 @@ pub fn card(topology: &Topology) -> Card {
 
 /// GPUs that the first one reaches over NVLink alone, itself included; nothing without NVLink.
 pub(super) fn nvlink_domain(topology: &Topology) -> Option<u32> {
-    let gpu = topology.gpus().next()?;
-    let mut known = BTreeSet::from([gpu]);
-    let mut open = vec![gpu];
-    while let Some(device) = open.pop() {
-        for (link, to) in topology.links_out_of(device) {
-            if topology.family(link) == LinkFamily::Nvlink && known.insert(to) {
-                open.push(to);
-            }
-        }
-    }
+    let joined = topology.joined_by_nvlink(topology.gpus().next()?);
     let is_gpu = |device: &&DeviceId| topology.device(**device).kind == DeviceKind::Gpu;
-    let gpus = known.iter().filter(is_gpu).count() as u32;
+    let gpus = joined.iter().filter(is_gpu).count() as u32;
     (gpus > 1).then_some(gpus)
 }

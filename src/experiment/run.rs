@@ -8,7 +8,7 @@ use super::watch::Watch;
 use super::{calls, collective, communicator, concurrent, factors, serving};
 use fabricsim_budget::Budget;
 use fabricsim_report::nccl_profiler::EventMask;
-use fabricsim_report::{Output, Outputs, Record, Results, Summary};
+use fabricsim_report::{JobResult, Output, Outputs, Record, Results, Summary};
 use serde_json::Value;
 
 /// Runs all variants of an experiment and compares them. What is needed for `outputs` is recorded. But
@@ -108,7 +108,14 @@ pub fn run(
             }
         };
         if let Some(ran) = summary.variants.last_mut() {
-            variant.tariff.add_to(ran, variant.topology());
+            let gpus = variant.gpus();
+            variant.tariff.add_to(ran, (variant.topology(), &gpus));
+            if let (ValidJob::Concurrent(jobs), JobResult::Concurrent(result)) =
+                (&variant.job, &mut ran.job)
+            {
+                let parts = (&*jobs.topology, jobs.jobs.as_slice());
+                variant.tariff.add_to_parts(result, parts);
+            }
         }
         let left_out = series.iter().flat_map(|series| series.left_out.iter());
         summary.warn(

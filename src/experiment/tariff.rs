@@ -1,12 +1,16 @@
-//! What running a machine takes: the power that it draws, and what its hours cost.
+//! What running a job takes: the power that it draws, and what its hours cost. All of it is told of the
+//! job's share of its machine, and of the whole units that have to be powered for it.
 
+use super::concurrent::ValidPart;
 use super::error::ScenarioError;
 use super::refusal::{fault, refuse};
 use super::spec::ScenarioSpec;
+use fabricsim_nccl::Env;
 use fabricsim_report::Variant;
+use fabricsim_report::concurrent::ConcurrentResult;
 use fabricsim_report::training::StepResult;
-use fabricsim_topology::Topology;
 use fabricsim_topology::bill::{Bill, Load};
+use fabricsim_topology::{Basis, DeviceId, Taken, Topology};
 use fabricsim_units::Money;
 
 /// What the scenario says of it.
@@ -16,6 +20,58 @@ pub struct Tariff {
     pub usd_per_gpu_hour: Option<f64>,
     /// What the building draws for each watt of the machine.
     pub pue: f64,
+    /// Whether NVLink joins GPUs of several nodes: not where `NCCL_MNNVL_ENABLE` is 0.
+    pub nvlink_between_nodes: bool,
+}
+
+/// What a job is charged.
+pub(crate) struct Charge<'t> {
+    share: Bill<'t>,
+    whole: Bill<'t>,
+    gpus: f64,
+    usd_per_gpu_hour: Option<f64>,
+    pue: f64,
+}
+
+impl<'t> Charge<'t> {
+    /// What its share draws, its GPUs at work for a part of the time, kW; `None` if that is not known.
+    fn kw(&self, busy: f64) -> Option<f64> {
+        self.kilowatts(&self.share, busy)
+    }
+
+    /// What all that is powered for it draws: GPUs that take no part are without work, kW.
+    fn kw_whole(&self, busy: f64) -> Option<f64> {
+        self.kilowatts(&self.whole, busy)
+    }
+
+    fn kilowatts(&self, bill: &Bill<'_>, busy: f64) -> Option<f64> {
+        let load = Load {
+            gpus: busy * self.gpus / bill.gpus().max(1.0),
+            rest: 1.0,
+        };
+        let power = bill.power(load).whole()?;
+        Some(power.kilowatts() * self.pue)
+    }
+
+    /// What all that is powered for it draws at full load, kW; `None` if that is not known.
+    pub(crate) fn powered_kw(&self) -> Option<f64> {
+        self.kw_whole(1.0)
+    }
+
+    /// The parts that are powered for it.
+    pub(crate) fn powered(&self) -> &Bill<'t> {
+        &self.whole
+    }
+
+    /// Dollars for an hour of its GPUs; `None` if they are not known.
+    pub(crate) fn usd_per_hour(&self) -> Option<f64> {
+        Some(self.usd_per_gpu_hour? * self.gpus)
+    }
+
+    /// Dollars for an hour of all GPUs of its nodes.
+    fn usd_per_hour_whole(&self) -> Option<f64> {
+        Some(self.usd_per_gpu_hour? * self.whole.gpus())
+    }
 }
 
 impl Tariff {
@@ -36,66 +92,83 @@ impl Tariff {
             faults.push(fault("pue", pue.to_string(), expected));
         }
         refuse(origin, faults)?;
+        // A wrong one is told where all variables are read.
+        let mnnvl = spec.environment.get_key_value("NCCL_MNNVL_ENABLE");
+        let env = Env::parse(mnnvl.map(|(name, value)| (name.as_str(), value.0.as_str())));
         Ok(Tariff {
             usd_per_gpu_hour: spec.dollars_per_gpu_hour,
             pue,
+            nvlink_between_nodes: env.unwrap_or_default().mnnvl,
         })
     }
 
-    fn kilowatts(&self, bill: &Bill<'_>, load: Load) -> Option<f64> {
-        let power = bill.power(load).whole()?;
-        Some(power.kilowatts() * self.pue)
+    /// What a job on these GPUs is charged.
+    pub(crate) fn charge<'t>(&self, topology: &'t Topology, gpus: &[DeviceId]) -> Charge<'t> {
+        let taken = Taken {
+            gpus,
+            nvlink_between_nodes: self.nvlink_between_nodes,
+        };
+        let price = self.usd_per_gpu_hour.or_else(|| hourly_price(topology));
+        Charge {
+            share: topology.bill_of(taken, Basis::Share),
+            whole: topology.bill_of(taken, Basis::Whole),
+            gpus: gpus.len() as f64,
+            usd_per_gpu_hour: price,
+            pue: self.pue,
+        }
     }
 
-    /// What a machine draws at full load, kW; `None` if that is not known.
-    pub(crate) fn busy_kw(&self, topology: &Topology) -> Option<f64> {
-        self.kilowatts(&topology.bill(), Load::BUSY)
+    /// Adds to each of several jobs at once what its GPUs' share of the machine draws.
+    pub(crate) fn add_to_parts(
+        &self,
+        result: &mut ConcurrentResult,
+        (topology, parts): (&Topology, &[ValidPart]),
+    ) {
+        for (job, part) in result.jobs.iter_mut().zip(parts) {
+            job.kw = Some(self.charge(topology, &part.gpus).kw(1.0));
+        }
     }
 
-    /// Dollars per GPU and hour of a machine; `None` if they are not known.
-    pub(crate) fn gpu_hour(&self, topology: &Topology) -> Option<f64> {
-        self.usd_per_gpu_hour.or_else(|| hourly_price(topology))
-    }
-
-    /// Adds to a variant's row what its machine draws and costs, and its last step.
-    pub(crate) fn add_to(&self, variant: &mut Variant, topology: &Topology) {
-        let bill = topology.bill();
-        let kilowatts = |load| self.kilowatts(&bill, load);
-        let price = self.gpu_hour(topology);
+    /// Adds to a variant's row what its job on these GPUs draws and costs, and its last step.
+    pub(crate) fn add_to(&self, variant: &mut Variant, (topology, gpus): (&Topology, &[DeviceId])) {
+        let charge = self.charge(topology, gpus);
+        let price = charge.usd_per_gpu_hour;
         let metrics = &mut variant.metrics;
-        metrics.kw = Some(kilowatts(Load::BUSY));
+        metrics.kw = Some(charge.kw(1.0));
+        metrics.kw_whole = Some(charge.kw_whole(1.0));
         metrics.usd_per_gpu_hour = Some(price);
+        metrics.usd_per_hour = Some(charge.usd_per_hour());
         if let Some(served) = variant.job.serving() {
-            let gpus = f64::from(variant.gpus);
-            let tokens = served.output_tokens_per_s * 3600.0;
-            let busy: f64 = served
+            let at_work: f64 = served
                 .pools
                 .iter()
                 .map(|pool| pool.busy_share * f64::from(pool.engines * pool.gpus_per_engine))
                 .sum();
-            let all = topology.gpus().count().max(1) as f64;
-            let load = Load {
-                gpus: busy / all,
-                rest: 1.0,
+            let busy = at_work / charge.gpus.max(1.0);
+            let tokens = served.output_tokens_per_s * 3600.0 / 1e6;
+            let per_mtok = |hourly: Option<f64>| {
+                let hourly = hourly.filter(|_| tokens > 0.0);
+                Some(hourly.map(|hourly| hourly / tokens))
             };
-            let per_mtok = |hourly: f64| (tokens > 0.0).then(|| hourly / tokens * 1e6);
-            metrics.kwh_per_mtok = Some(kilowatts(load).and_then(per_mtok));
-            metrics.usd_per_mtok = Some(price.and_then(|price| per_mtok(price * gpus)));
+            metrics.kwh_per_mtok = per_mtok(charge.kw(busy));
+            metrics.kwh_per_mtok_whole = per_mtok(charge.kw_whole(busy));
+            metrics.usd_per_mtok = per_mtok(charge.usd_per_hour());
+            metrics.usd_per_mtok_whole = per_mtok(charge.usd_per_hour_whole());
             return;
         }
         let Some(ran) = variant.job.training().and_then(|job| job.ran()) else {
             return;
         };
         let hours = ran.step_s / 3600.0;
-        let all = topology.gpus().count().max(1) as f64;
-        let load = Load {
-            gpus: computing(ran) * f64::from(variant.gpus) / all,
-            rest: 1.0,
-        };
-        let step = kilowatts(load).map(|kw| kw * hours);
-        metrics.kwh_per_step = Some(step);
-        metrics.kwh_per_mtok = Some(step.map(|kwh| kwh / ran.tokens as f64 * 1e6));
-        metrics.usd_per_step = Some(price.map(|price| price * f64::from(variant.gpus) * hours));
+        let busy = computing(ran);
+        let mtok = ran.tokens as f64 / 1e6;
+        let step = |hourly: Option<f64>| hourly.map(|hourly| hourly * hours);
+        let per_mtok = |hourly: Option<f64>| Some(step(hourly).map(|step| step / mtok));
+        metrics.kwh_per_step = Some(step(charge.kw(busy)));
+        metrics.kwh_per_mtok = per_mtok(charge.kw(busy));
+        metrics.kwh_per_mtok_whole = per_mtok(charge.kw_whole(busy));
+        metrics.usd_per_step = Some(step(charge.usd_per_hour()));
+        metrics.usd_per_mtok_whole = per_mtok(charge.usd_per_hour_whole());
     }
 }
 

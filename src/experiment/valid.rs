@@ -13,8 +13,9 @@ use super::spec::{JobSpec, ScenarioSpec};
 use super::tariff::Tariff;
 use super::training::{ValidTraining, training};
 use fabricsim_topology::error::nearest;
-use fabricsim_topology::{Fault, Topology};
+use fabricsim_topology::{DeviceId, Fault, Topology};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A checked scenario, with all its variants.
@@ -75,6 +76,26 @@ impl ValidVariant {
             ValidJob::Serving(job) => &job.topology,
             ValidJob::Communicator(job) => &job.topology,
             ValidJob::Calls(job) => &job.topology,
+        }
+    }
+
+    /// The GPUs that take part, each once.
+    #[must_use]
+    pub fn gpus(&self) -> Vec<DeviceId> {
+        match &self.job {
+            ValidJob::Collective(job) => job.gpus.clone(),
+            ValidJob::Training(job) => job.gpus.clone(),
+            ValidJob::Concurrent(jobs) => {
+                let gpus = jobs.jobs.iter().flat_map(|job| job.gpus.iter().copied());
+                gpus.collect::<BTreeSet<_>>().into_iter().collect()
+            }
+            ValidJob::Serving(job) => {
+                let engines = job.pools.iter().flat_map(|pool| &pool.engines);
+                let ranks = engines.flatten();
+                ranks.map(|&rank| job.gpus[rank as usize]).collect()
+            }
+            ValidJob::Communicator(job) => job.gpus.clone(),
+            ValidJob::Calls(job) => job.gpus.clone(),
         }
     }
 

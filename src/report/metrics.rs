@@ -14,7 +14,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub type Known = Option<Option<f64>>;
 
 /// Keeps `null` apart from a field that is not there.
-fn null_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Known, D::Error> {
+pub(crate) fn null_or_number<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Known, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
@@ -53,9 +55,12 @@ pub struct Metrics {
     /// Waiting for other pipeline stages, over all, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bubble_share: Option<f64>,
-    /// Memory of the fullest GPU, GiB.
+    /// Memory that the fullest GPU needs, GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_gib: Option<f64>,
+    /// What the allocator usually holds free beside, and gives back where memory is short, GiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_reserve_gib: Option<f64>,
     /// What that GPU has, GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_capacity_gib: Option<f64>,
@@ -71,13 +76,20 @@ pub struct Metrics {
     /// The name of what takes most of the time, or of the fault that costs most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// What the whole machine draws at full load, kW.
+    /// What the job's share draws at full load, kW: its GPUs, and their part of what serves others, too.
     #[serde(
         deserialize_with = "null_or_number",
         skip_serializing_if = "Option::is_none"
     )]
     pub kw: Known,
-    /// Energy of the whole machine in a job's last step, kWh.
+    /// What all that is powered for the job draws, kW: its nodes as a whole and the switches that it
+    /// could use, GPUs that take no part without work.
+    #[serde(
+        deserialize_with = "null_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub kw_whole: Known,
+    /// Energy of the job's share in its last step, kWh.
     #[serde(
         deserialize_with = "null_or_number",
         skip_serializing_if = "Option::is_none"
@@ -89,24 +101,42 @@ pub struct Metrics {
         skip_serializing_if = "Option::is_none"
     )]
     pub kwh_per_mtok: Known,
+    /// The same of all that is powered for the job.
+    #[serde(
+        deserialize_with = "null_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub kwh_per_mtok_whole: Known,
     /// Dollars per GPU and hour.
     #[serde(
         deserialize_with = "null_or_number",
         skip_serializing_if = "Option::is_none"
     )]
     pub usd_per_gpu_hour: Known,
+    /// Dollars for an hour of the job's GPUs.
+    #[serde(
+        deserialize_with = "null_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub usd_per_hour: Known,
     /// Dollars of a job's last step.
     #[serde(
         deserialize_with = "null_or_number",
         skip_serializing_if = "Option::is_none"
     )]
     pub usd_per_step: Known,
-    /// Dollars per million tokens.
+    /// Dollars per million tokens, by hours of the job's GPUs.
     #[serde(
         deserialize_with = "null_or_number",
         skip_serializing_if = "Option::is_none"
     )]
     pub usd_per_mtok: Known,
+    /// The same by hours of all GPUs of its nodes.
+    #[serde(
+        deserialize_with = "null_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub usd_per_mtok_whole: Known,
     /// The part of a long run's time in steps that were not lost, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goodput: Option<f64>,
@@ -340,7 +370,8 @@ impl Metrics {
             hfu: Some(ran.hfu),
             exposed_share: Some(ran.exposed_communication),
             bubble_share: Some(ran.bubble),
-            memory_gib: Some(gib(ran.memory.total.get())),
+            memory_gib: Some(gib(ran.memory.need().get())),
+            memory_reserve_gib: Some(gib(ran.memory.reserve.get())),
             memory_capacity_gib: Some(gib(ran.memory.capacity.get())),
             fits: Some(ran.memory.fits),
             cause: largest.map(|part| part.cause.clone()),
@@ -354,7 +385,7 @@ impl Metrics {
     /// Its numbers by name, in the order of their declaration; `None` where one does not apply
     /// or is not known.
     #[must_use]
-    pub fn numbers(&self) -> [(&'static str, Option<f64>); 43] {
+    pub fn numbers(&self) -> [(&'static str, Option<f64>); 48] {
         let whole = |value: Option<u64>| value.map(|value| value as f64);
         let common = [
             ("bytes", whole(self.bytes)),
@@ -368,20 +399,25 @@ impl Metrics {
             ("exposed_share", self.exposed_share),
             ("bubble_share", self.bubble_share),
             ("memory_gib", self.memory_gib),
+            ("memory_reserve_gib", self.memory_reserve_gib),
             ("memory_capacity_gib", self.memory_capacity_gib),
             ("bound_us", self.bound_us),
             ("bound_plain_us", self.bound_plain_us),
             ("kw", self.kw.flatten()),
+            ("kw_whole", self.kw_whole.flatten()),
             ("kwh_per_step", self.kwh_per_step.flatten()),
             ("kwh_per_mtok", self.kwh_per_mtok.flatten()),
+            ("kwh_per_mtok_whole", self.kwh_per_mtok_whole.flatten()),
             ("usd_per_gpu_hour", self.usd_per_gpu_hour.flatten()),
+            ("usd_per_hour", self.usd_per_hour.flatten()),
             ("usd_per_step", self.usd_per_step.flatten()),
             ("usd_per_mtok", self.usd_per_mtok.flatten()),
+            ("usd_per_mtok_whole", self.usd_per_mtok_whole.flatten()),
             ("goodput", self.goodput),
         ];
-        let mut all = [("", None); 43];
-        all[..21].copy_from_slice(&common);
-        all[21..].copy_from_slice(&self.serving.numbers());
+        let mut all = [("", None); 48];
+        all[..26].copy_from_slice(&common);
+        all[26..].copy_from_slice(&self.serving.numbers());
         all
     }
 
@@ -424,11 +460,21 @@ pub(crate) fn label(name: &str) -> &str {
         "exposed_share" => "exposed communication",
         "bubble_share" => "bubble",
         "memory_gib" => "memory",
+        "memory_reserve_gib" => "memory in reserve",
         "memory_capacity_gib" => "GPU memory",
         "kw" => "kW",
         "bound_us" => "bound",
         "bound_plain_us" => "bound without switches that add",
+        "kw" => "kW (share)",
+        "kw_whole" => "kW (whole units)",
+        "kwh_per_step" => "kWh a step",
+        "kwh_per_mtok" => "kWh per M tokens",
+        "kwh_per_mtok_whole" => "kWh per M tokens (whole units)",
+        "usd_per_gpu_hour" => "$ per GPU and hour",
+        "usd_per_hour" => "$ an hour",
+        "usd_per_step" => "$ a step",
         "usd_per_mtok" => "$ per M tokens",
+        "usd_per_mtok_whole" => "$ per M tokens (whole units)",
         "output_tokens_per_s" => "output tokens/s",
         "output_tokens_per_s_per_gpu" => "output tokens/s per GPU",
         "output_tokens_per_s_per_user" => "output tokens/s per user",
@@ -469,10 +515,10 @@ pub fn is_less_better(name: &str) -> bool {
     if name == "slo_share" {
         return false;
     }
-    let less = ["_us", "_share", "_gib", "kw"];
+    let less = ["_us", "_share", "_gib"];
     name.contains("_ms_")
         || name.starts_with("usd_")
-        || name.starts_with("kwh_")
+        || name.starts_with("kw")
         || less.iter().any(|ending| name.ends_with(ending))
 }
 

@@ -111,14 +111,18 @@ pub(crate) fn points_of(variant: &Variant) -> Vec<(Option<&str>, Metrics)> {
         JobResult::Collective(result) => {
             let Metrics {
                 kw,
+                kw_whole,
                 usd_per_gpu_hour,
                 uplinks,
+                usd_per_hour,
                 ..
             } = variant.metrics;
             let rows = result.rows.iter().map(|row| Metrics {
                 kw,
+                kw_whole,
                 usd_per_gpu_hour,
                 uplinks,
+                usd_per_hour,
                 ..Metrics::of_row(row)
             });
             rows.map(|metrics| (None, metrics)).collect()
@@ -133,7 +137,7 @@ pub(crate) fn points_of(variant: &Variant) -> Vec<(Option<&str>, Metrics)> {
             let jobs = result.jobs.iter().map(|job| {
                 let metrics = Metrics {
                     time_us: Some(job.time_us),
-                    kw: variant.metrics.kw,
+                    kw: job.kw,
                     usd_per_gpu_hour: variant.metrics.usd_per_gpu_hour,
                     ..Metrics::default()
                 };

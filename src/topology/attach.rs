@@ -170,6 +170,7 @@ impl Machine {
             node: None,
             fabric: Some(self.fabrics.len() as u16),
             price: None,
+            absent_gpus: 0,
         });
         let first = self.graph.node_count() as u32;
         let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
@@ -239,6 +240,7 @@ impl Machine {
             tiers: plan.switches.iter().map(|s| s.tier).collect(),
             groups: groups(plan),
             ports: ports.iter().map(|p| DeviceId(p.device)).collect(),
+            leaf_ports: plan.leaf_ports,
         });
     }
 }

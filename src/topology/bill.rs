@@ -1,8 +1,9 @@
 //! What a machine is made of, part by part, with what the parts draw and cost.
 //!
 //! Counted from the graph. What no file says is unknown and stays so: a sum says of how many parts it
-//! does not know.
+//! does not know. What a job is charged of it is a bill, too, with parts of one (`charge.rs`).
 
+use super::charge::Weights;
 use super::graph::{DeviceKind, Place, Topology};
 use super::hardware::{DeviceModel, LinkFamily, PcieRole, Sourced};
 use super::power::{Medium, PowerModel};
@@ -77,8 +78,8 @@ pub struct Line<'t> {
     pub model: &'t str,
     /// What people call them.
     pub title: &'t str,
-    /// How many there are.
-    pub count: u64,
+    /// How many there are; of what a job shares with others a part of one.
+    pub count: f64,
     /// Whether a server's fans cool them and its power supplies feed them.
     pub in_server: bool,
     /// What one draws without work.
@@ -202,17 +203,25 @@ impl Bill<'_> {
             };
             let lines = match line.power(share) {
                 Some(one) => Total {
-                    known: one.saturating_mul(line.count),
+                    known: one.scaled(line.count),
                     unknown: 0,
                 },
                 None => Total {
                     known: Power::ZERO,
-                    unknown: line.count,
+                    unknown: at_most(line.count),
                 },
             };
             total = total.with(lines, Power::saturating_add);
         }
         total
+    }
+
+    /// How many GPUs it has.
+    #[must_use]
+    pub fn gpus(&self) -> f64 {
+        let gpus = self.lines.iter();
+        let gpus = gpus.filter(|line| line.part == Part::Device(DeviceKind::Gpu));
+        gpus.map(|line| line.count).sum()
     }
 
     /// What all parts cost.
@@ -229,25 +238,36 @@ impl Bill<'_> {
         for line in self.lines.iter().filter(|l| l.in_server == in_server) {
             match line.price {
                 Figure::Known(one) => {
-                    let all: Money = one.value.saturating_mul(line.count);
+                    let all: Money = one.value.scaled(line.count);
                     total.known = all.saturating_add(total.known);
                 }
                 Figure::Held => {}
-                Figure::Unknown => total.unknown += line.count,
+                Figure::Unknown => total.unknown += at_most(line.count),
             }
         }
         total
     }
 }
 
+/// How many parts a number of parts is, those of one counted as one.
+fn at_most(count: f64) -> u64 {
+    count.ceil() as u64
+}
+
 impl Topology {
     /// Its parts, with what they draw and cost.
     #[must_use]
     pub fn bill(&self) -> Bill<'_> {
+        self.bill_by(None)
+    }
+
+    /// As much of them as the weights say; all without.
+    pub(super) fn bill_by(&self, weights: Option<&Weights>) -> Bill<'_> {
         let sold = self.sold();
-        let mut lines = self.wholes(&sold);
-        lines.extend(self.parts(&sold));
-        lines.extend(self.cables());
+        let mut lines = self.wholes(&sold, weights);
+        lines.extend(self.parts(&sold, weights));
+        lines.extend(self.cables(weights));
+        lines.retain(|line| line.count > 0.0);
         let racks = self.places.iter().filter(|place| is_rack(place)).count() as u64;
         Bill {
             lines,
@@ -257,11 +277,12 @@ impl Topology {
     }
 
     /// Components that are sold as a whole; those within others are held by them.
-    fn wholes(&self, sold: &[Sold]) -> Vec<Line<'_>> {
-        let mut counts: BTreeMap<(&str, u16), u64> = BTreeMap::new();
-        for (place, &sold) in self.places.iter().zip(sold) {
+    fn wholes(&self, sold: &[Sold], weights: Option<&Weights>) -> Vec<Line<'_>> {
+        let mut counts: BTreeMap<(&str, u16), f64> = BTreeMap::new();
+        for (index, (place, &sold)) in self.places.iter().zip(sold).enumerate() {
             if let (Some(price), Sold::Itself) = (place.price, sold) {
-                *counts.entry((stem(place), price)).or_default() += 1;
+                let part = weights.map_or(1.0, |weights| weights.place(index));
+                *counts.entry((stem(place), price)).or_default() += part;
             }
         }
         let line = |((name, price), count)| Line {
@@ -278,9 +299,9 @@ impl Topology {
     }
 
     /// The devices, but for what is only a part of another one.
-    fn parts(&self, sold: &[Sold]) -> Vec<Line<'_>> {
-        let mut counts: BTreeMap<(DeviceKind, u16, bool, bool), u64> = BTreeMap::new();
-        for (_, device) in self.devices() {
+    fn parts(&self, sold: &[Sold], weights: Option<&Weights>) -> Vec<Line<'_>> {
+        let mut counts: BTreeMap<(DeviceKind, u16, bool, bool), f64> = BTreeMap::new();
+        for (id, device) in self.devices() {
             let model = &self.device_models[usize::from(device.model)].1;
             if matches!(model, DeviceModel::PcieSwitch(m) if m.role != PcieRole::Switch) {
                 continue;
@@ -289,7 +310,8 @@ impl Topology {
             let in_server = self.places[place].fabric.is_none();
             let held = sold[place] != Sold::InParts;
             let key = (device.kind, device.model, in_server, held);
-            *counts.entry(key).or_default() += 1;
+            let part = weights.map_or(1.0, |weights| weights.device(id));
+            *counts.entry(key).or_default() += part;
         }
         let line = |((kind, model, in_server, held), count)| {
             let (name, model) = &self.device_models[usize::from(model)];
@@ -312,12 +334,13 @@ impl Topology {
     }
 
     /// The cables of networks, and the transceivers at their ends.
-    fn cables(&self) -> Vec<Line<'_>> {
-        let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
+    fn cables(&self, weights: Option<&Weights>) -> Vec<Line<'_>> {
+        let mut counts: BTreeMap<u16, f64> = BTreeMap::new();
         // Both directions of a cable follow each other.
         for (id, link) in self.links().step_by(2) {
             if self.family(id) == LinkFamily::Network {
-                *counts.entry(link.model).or_default() += u64::from(link.lanes);
+                let part = weights.map_or(1.0, |weights| weights.cable(self.ends(id)));
+                *counts.entry(link.model).or_default() += f64::from(link.lanes) * part;
             }
         }
         let mut lines = Vec::new();
@@ -348,7 +371,7 @@ impl Topology {
                     part: Part::Transceiver,
                     model: name,
                     title: &end.title,
-                    count: 2 * count,
+                    count: 2.0 * count,
                     in_server: false,
                     idle,
                     busy,

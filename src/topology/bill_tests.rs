@@ -22,7 +22,7 @@ fn changed(name: &str, set: &[&str]) -> Topology {
 
 fn count(bill: &Bill<'_>, part: Part) -> u64 {
     let lines = bill.lines.iter().filter(|line| line.part == part);
-    lines.map(|line| line.count).sum()
+    lines.map(|line| line.count as u64).sum()
 }
 
 /// A unit of a SuperPOD, by hand: 32 servers of 8 NICs on 8 leaves, one a rail, whose 32 free
@@ -168,4 +168,32 @@ fn an_overhead_is_a_part() {
     let said = compact("dgx-h100", &changes).unwrap_err().to_string();
     assert!(said.contains("hardware.server_overhead.value"), "{said}");
     assert!(said.contains("from 0 to 1"), "{said}");
+}
+
+/// Prices age: each says of when it is, or that this is not known.
+#[test]
+fn every_price_has_a_date_and_a_source() {
+    let has_year = |source: &str| {
+        let words = source.split(|c: char| !c.is_ascii_digit());
+        words
+            .into_iter()
+            .any(|word| word.len() == 4 && word.starts_with("20"))
+    };
+    let check = |what: &str, source: &str| {
+        let dated = has_year(source) || source.contains("undated");
+        assert!(dated, "{what}: {source}");
+    };
+    for name in catalogue::names() {
+        let spec = catalogue::find(name).unwrap();
+        let machine = expand(&spec, catalogue::hardware(), &Overrides::default()).unwrap();
+        for line in machine.bill().lines {
+            if let Some(price) = line.price.known() {
+                check(&format!("{name}, {}", line.model), &price.source);
+            }
+        }
+        for gpu in machine.gpus() {
+            let hour = machine.gpu_model(gpu).unwrap().price_per_hour.as_ref();
+            hour.iter().for_each(|hour| check(name, &hour.source));
+        }
+    }
 }

@@ -349,6 +349,7 @@ impl<'t> Tree<'t> {
             shape: FabricShape::Explicit(ExplicitFabric {
                 comment: None,
                 switches: fabric.switches.len() as u32,
+                leaf_ports: Some(fabric.leaf_ports).filter(|&ports| ports > 0),
                 cables: self.link_specs(&cables, name),
                 tiers,
             }),

@@ -122,6 +122,8 @@ pub struct Place {
     pub fabric: Option<u16>,
     /// The price of its component, an index into [`Topology::prices`].
     pub price: Option<u16>,
+    /// GPUs that are in it by its file, and not in this machine, which has fewer nodes.
+    pub absent_gpus: u32,
 }
 
 /// One operating system's devices.
@@ -151,6 +153,9 @@ pub struct Fabric {
     pub groups: Vec<u32>,
     /// The NICs that it joins.
     pub ports: Vec<DeviceId>,
+    /// Ports of each switch of tier 0 that are for NICs, whether one is there or not; 0 where that is
+    /// not known.
+    pub leaf_ports: u32,
 }
 
 /// A machine: devices, links, nodes, fabrics, and the models behind them.

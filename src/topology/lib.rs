@@ -17,6 +17,9 @@ pub mod catalogue;
 mod catalogue_facts;
 #[cfg(test)]
 mod catalogue_tests;
+pub mod charge;
+#[cfg(test)]
+mod charge_tests;
 pub mod check;
 pub mod compact;
 pub mod draw;
@@ -53,6 +56,7 @@ pub mod watchdogs;
 
 pub use architecture::{Architecture, KernelModel};
 pub use bill::Bill;
+pub use charge::{Basis, Taken};
 pub use check::{Finding, Severity, check};
 pub use error::{Fault, TopologyError};
 pub use expand::{Overrides, expand, expand_and_check};

@@ -81,6 +81,7 @@ impl Machine {
                 node: spot.node.map(|n| NodeId(node_base + n)),
                 fabric: None,
                 price: spot.price,
+                absent_gpus: 0,
             });
         }
         let mut kept = Vec::new();
@@ -124,7 +125,24 @@ impl Machine {
             }
         }
         stamps.push(stamp);
+        if part.is_some() {
+            self.count_absent(template, &spots);
+        }
         self.missed += part.map_or(0, |part| template.nodes - part);
+    }
+
+    /// Counts the GPUs that a copy lacks, which is not full, in each place of it.
+    fn count_absent(&mut self, template: &Template, spots: &[u32]) {
+        let gpus = template.parts.iter();
+        let gpus = gpus.filter(|part| part.kind == DeviceKind::Gpu);
+        let absent = gpus.filter(|part| spots[part.place as usize] == ABSENT);
+        for node in absent.filter_map(|part| template.spots[part.place as usize].node) {
+            for (spot, &place) in template.spots.iter().zip(spots) {
+                if place != ABSENT && spot.inside.contains(&node) {
+                    self.places[place as usize].absent_gpus += 1;
+                }
+            }
+        }
     }
 
     /// The devices of the whole machine that a selector names. Those that the file has and

@@ -289,6 +289,10 @@ pub struct ExplicitFabric {
     pub comment: Option<String>,
     /// Number of switches: `switch[0]` …
     pub switches: u32,
+    /// Ports of a switch of tier 0 that are for NICs, by which its watts are shared out; if absent,
+    /// those that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaf_ports: Option<u32>,
     /// Cables. `from` is `switch[i]`, or a device by its full name (`node0/nic3`);
     /// `to` is `switch[j]`.
     pub cables: Vec<LinkSpec>,

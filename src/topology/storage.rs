@@ -21,6 +21,13 @@ impl Topology {
             _ => None,
         }
     }
+
+    /// Whether a link from or to a storage device carries what that reads or writes, and could carry more.
+    #[must_use]
+    pub fn is_storages_own(&self, link: LinkId) -> bool {
+        let own = self.limits.get(&link);
+        own.is_some_and(|&own| own < self.wire_rate(link))
+    }
 }
 
 impl Router<'_> {
@@ -241,6 +248,8 @@ mod tests {
             let writes = topology.storage_model(b).map(|m| m.write_rate.value);
             let limits = [Some(whole), reads, writes];
             assert_eq!(Some(many(id)), limits.into_iter().flatten().min());
+            let own = reads.into_iter().chain(writes).any(|own| own < whole);
+            assert_eq!(topology.is_storages_own(id), own);
         }
     }
 

@@ -66,10 +66,10 @@ impl Money {
         }
     }
 
-    /// What so many cost; the largest if it does not fit.
+    /// What so many cost, rounded to a millionth of a dollar; the largest if it does not fit.
     #[must_use]
-    pub const fn saturating_mul(self, count: u64) -> Self {
-        Money(self.0.saturating_mul(count))
+    pub fn scaled(self, count: f64) -> Self {
+        Money((self.0 as f64 * count).round() as u64)
     }
 }
 

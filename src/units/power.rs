@@ -67,12 +67,6 @@ impl Power {
         Power(self.0.saturating_add(other.0))
     }
 
-    /// That of so many; the largest if it does not fit.
-    #[must_use]
-    pub const fn saturating_mul(self, count: u64) -> Self {
-        Power(self.0.saturating_mul(count))
-    }
-
     /// This power times a plain factor, rounded to a milliwatt.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {

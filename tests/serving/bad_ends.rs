@@ -133,6 +133,28 @@ fn load_a_little_above_is_a_backlog() {
     );
 }
 
+/// Without a number an engine takes no more GPUs than there are, and an error names the number that fits: the
+/// weights of Llama 3 70B fit two of 80 GB, and leave a quarter of the memory free on four.
+#[test]
+fn engines_take_the_gpus_that_there_are() {
+    let of = |gpus: u32, parallel: Value| {
+        let job = json!({
+            "model": { "preset": "llama3-70b" }, "pools": [{ "parallel": parallel }],
+            "load": { "closed": { "concurrency": 2 } }, "requests": 4,
+            "lengths": { "input": 64, "output": 4 }
+        });
+        scenario(&job, &json!({ "nodes": 1, "gpus_per_node": gpus }))
+    };
+    for (gpus, each) in [(2, 2), (4, 4), (8, 4)] {
+        let served = serve(&of(gpus, json!({})));
+        assert_eq!(served.pools[0].gpus_per_engine, each, "{gpus}");
+    }
+    let told = refused(&of(2, json!({ "tp": 8 })));
+    assert!(told.contains("`parallel.tp` 2, which fits"), "{told}");
+    let told = refused(&of(1, json!({})));
+    assert!(told.contains("a machine with 1 GPUs more"), "{told}");
+}
+
 #[test]
 fn requests_that_never_fit_are_refused_and_the_others_served() {
     let more = json!({

@@ -27,7 +27,7 @@ pub(super) fn memories(
             warnings.push(format!(
                 "{} does not fit into memory: {:.1} GiB of {:.1} GiB",
                 part.name,
-                gib(memory.total),
+                gib(memory.need()),
                 gib(memory.capacity)
             ));
         }

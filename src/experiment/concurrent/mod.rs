@@ -12,4 +12,5 @@ mod valid;
 
 pub(crate) use run::{compare, run_concurrent};
 pub use valid::ValidConcurrent;
+pub(crate) use valid::ValidPart;
 pub(crate) use valid::concurrent;

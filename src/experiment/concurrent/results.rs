@@ -83,6 +83,7 @@ pub(super) fn job_result(
         shared,
         shared_gpus: None,
         whole_us: None,
+        kw: None,
         waterfall: None,
     }
 }
@@ -127,6 +128,7 @@ fn served(
         shared,
         shared_gpus: None,
         whole_us: None,
+        kw: None,
         waterfall: None,
     }
 }

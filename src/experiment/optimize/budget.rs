@@ -9,17 +9,20 @@ use crate::spec::{ScenarioSpec, TopologyRef};
 use crate::tariff::Tariff;
 use fabricsim_report::optimize::Over;
 use fabricsim_topology::bill::Part;
-use fabricsim_topology::{Fault, Topology, catalogue};
+use fabricsim_topology::{Bill, DeviceId, Fault, Topology, catalogue};
 use fabricsim_units::Money;
 
 /// Without a number of GPUs no more than these are tried.
 pub(super) const MAX_GPUS: u32 = 1024;
 
-/// What a machine draws and costs.
+/// What the GPUs of a search draw and cost.
 pub(super) struct Running {
+    /// All that is powered for them, at full load.
     pub(super) kw: Option<f64>,
+    /// Parts of it whose watts are not known, by their places in the machine's file.
+    unknown_watts: Vec<String>,
     pub(super) usd_per_hour: Option<f64>,
-    /// To buy its switches, cables and transceivers.
+    /// To buy the switches, cables and transceivers that they use.
     pub(super) network_usd: Option<f64>,
 }
 
@@ -27,14 +30,14 @@ impl Running {
     pub(super) fn of(
         spec: &ScenarioSpec,
         origin: &str,
-        (topology, gpus): (&Topology, u32),
+        (topology, gpus): (&Topology, &[DeviceId]),
     ) -> Result<Self, ScenarioError> {
-        let tariff = Tariff::of(spec, origin)?;
-        let hourly = tariff.gpu_hour(topology);
-        let network = topology.bill().price_of(false).whole();
+        let charge = Tariff::of(spec, origin)?.charge(topology, gpus);
+        let network = charge.powered().price_of(false).whole();
         Ok(Running {
-            kw: tariff.busy_kw(topology),
-            usd_per_hour: hourly.map(|price| price * f64::from(gpus)),
+            kw: charge.powered_kw(),
+            unknown_watts: unknown_watts(charge.powered()),
+            usd_per_hour: charge.usd_per_hour(),
             network_usd: network.map(Money::dollars),
         })
     }
@@ -55,7 +58,8 @@ pub(super) fn over(
             Limit::UsdPerHour(_) => running.usd_per_hour,
             Limit::Kw(_) => running.kw,
         };
-        let needs = needs.ok_or_else(|| refusal(origin, vec![unknown(*limit, topology)]))?;
+        let needs =
+            needs.ok_or_else(|| refusal(origin, vec![running.unknown(*limit, topology)]))?;
         let (what, budget) = limit.named();
         if needs > budget {
             let what = what.to_owned();
@@ -69,41 +73,46 @@ pub(super) fn over(
     Ok(over)
 }
 
-fn unknown(limit: Limit, topology: &Topology) -> Fault {
-    let name = &topology.name;
-    match limit {
-        Limit::UsdPerHour(_) => fault(
-            "--budget usd_per_hour",
-            format!("no price of a GPU-hour of {name}"),
-            "a price: --set dollars_per_gpu_hour=2.5",
-        ),
-        Limit::Kw(_) => {
-            let bill = topology.bill();
-            let parts = bill.lines.iter().filter(|line| line.busy.is_unknown());
-            let places: Vec<String> = parts.map(|line| place(line.part, line.model)).collect();
-            let (found, first) = match places.split_first() {
-                None => (
-                    "server_overhead".to_owned(),
-                    "hardware.server_overhead.value=0.1".to_owned(),
-                ),
-                Some((first, rest)) => {
-                    let more = match rest.len() {
-                        0 => String::new(),
-                        n => format!(" and {n} more"),
-                    };
-                    let value = r#"{"value": "20W", "source": "mine"}"#;
-                    (format!("{first}{more}"), format!("'{first}={value}'"))
-                }
-            };
-            fault(
-                "--budget kw",
-                format!("unknown watts of {name}: {found}"),
-                format!(
-                    "a machine that says them: fabricsim topology new {name} --set {first} -o mine.json"
-                ),
-            )
+impl Running {
+    /// That what a limit is on is not known.
+    fn unknown(&self, limit: Limit, topology: &Topology) -> Fault {
+        let name = &topology.name;
+        match limit {
+            Limit::UsdPerHour(_) => fault(
+                "--budget usd_per_hour",
+                format!("no price of a GPU-hour of {name}"),
+                "a price: --set dollars_per_gpu_hour=2.5",
+            ),
+            Limit::Kw(_) => {
+                let (found, first) = match self.unknown_watts.split_first() {
+                    None => (
+                        "server_overhead".to_owned(),
+                        "hardware.server_overhead.value=0.1".to_owned(),
+                    ),
+                    Some((first, rest)) => {
+                        let more = match rest.len() {
+                            0 => String::new(),
+                            n => format!(" and {n} more"),
+                        };
+                        let value = r#"{"value": "20W", "source": "mine"}"#;
+                        (format!("{first}{more}"), format!("'{first}={value}'"))
+                    }
+                };
+                fault(
+                    "--budget kw",
+                    format!("unknown watts of {name}: {found}"),
+                    format!(
+                        "a machine that says them: fabricsim topology new {name} --set {first} -o mine.json"
+                    ),
+                )
+            }
         }
     }
+}
+
+fn unknown_watts(bill: &Bill<'_>) -> Vec<String> {
+    let parts = bill.lines.iter().filter(|line| line.busy.is_unknown());
+    parts.map(|line| place(line.part, line.model)).collect()
 }
 
 /// Where the file of a machine says what a part draws.

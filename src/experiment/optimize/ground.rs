@@ -123,7 +123,7 @@ impl Ground {
                 .restrict(axis)
                 .map_err(|fault| refusal(&origin, vec![fault]))?;
         }
-        let running = Running::of(&own.spec, &origin, (&site.topology, gpus))?;
+        let running = Running::of(&own.spec, &origin, (&site.topology, &site.gpus))?;
         Ok(Ground {
             scenario: own.json,
             origin,
@@ -255,7 +255,7 @@ impl Ground {
             oversubscription: self.oversubscription,
             layout: Some(layout_of(&candidate.job, &self.job, self.gpus())),
             why,
-            memory_gib: memory.map(|memory| gib(memory.total)),
+            memory_gib: memory.map(|memory| gib(memory.need())),
             memory_capacity_gib: memory.map(|memory| gib(memory.capacity)),
             step_bound_us: Some(candidate.bound.micros()),
         }

@@ -130,23 +130,34 @@ impl Chosen<'_> {
         Some(engine_memory(shape, limits, share, other))
     }
 
-    /// The least tensor parallelism that leaves a good part of the memory for keys and values; else the least that
-    /// the weights fit with. Of those that divide the model's heads.
-    fn usual_tp(&self, parallel: &ServingParallelSpec, engine: &EngineModel) -> Option<u32> {
+    /// The least tensor parallelism that leaves a quarter of the memory for keys and values; else the least that
+    /// the weights fit with. Of those that divide the model's heads and for which there are GPUs, if there is one:
+    /// each engine has no more than `most`.
+    fn usual_tp(
+        &self,
+        parallel: &ServingParallelSpec,
+        engine: &EngineModel,
+        most: u32,
+    ) -> Option<u32> {
         let roomy = |kv: Bytes, memory: &EngineMemory| kv.get() >= memory.share.get() / 4;
-        self.least_tp(parallel, engine, roomy)
-            .or_else(|| self.smallest_tp(parallel, engine))
+        self.least_tp((parallel, most), engine, roomy)
+            .or_else(|| self.smallest_tp((parallel, most), engine))
+            .or_else(|| self.smallest_tp((parallel, u32::MAX), engine))
     }
 
     /// The least tensor parallelism that the weights fit with, among those that divide the model's heads.
-    fn smallest_tp(&self, parallel: &ServingParallelSpec, engine: &EngineModel) -> Option<u32> {
+    fn smallest_tp(
+        &self,
+        parallel: (&ServingParallelSpec, u32),
+        engine: &EngineModel,
+    ) -> Option<u32> {
         self.least_tp(parallel, engine, |kv, _| kv > Bytes::ZERO)
     }
 
-    /// The least tensor parallelism whose memory is good enough.
+    /// The least tensor parallelism whose memory is good enough, of engines of so many GPUs at most.
     fn least_tp(
         &self,
-        parallel: &ServingParallelSpec,
+        (parallel, most): (&ServingParallelSpec, u32),
         engine: &EngineModel,
         is_enough: impl Fn(Bytes, &EngineMemory) -> bool,
     ) -> Option<u32> {
@@ -157,6 +168,9 @@ impl Chosen<'_> {
                 tp: Some(tp),
                 ..*parallel
             };
+            if parallel.gpus() > most {
+                return false;
+            }
             let memory = self.memory(&self.shape(&parallel, engine), &limits);
             let fits = memory.and_then(|memory| Some((memory.kv()?, memory)));
             self.model.heads.is_multiple_of(u64::from(tp))
@@ -177,12 +191,17 @@ pub(super) fn pools(chosen: &Chosen<'_>) -> Result<Vec<ValidPool>, Vec<Fault>> {
         [] => &[PoolSpec::default()],
         asked => asked,
     };
+    // Engines that are to be as many as fit are one at least.
+    let engines: u32 = asked.iter().fold(0, |sum, spec| {
+        sum.saturating_add(spec.replicas.unwrap_or(1))
+    });
+    let most = chosen.gpus.len() as u32 / engines.max(1);
     let resolved = asked.iter().map(|spec| PoolSpec {
         parallel: ServingParallelSpec {
             tp: spec
                 .parallel
                 .tp
-                .or_else(|| chosen.usual_tp(&spec.parallel, engine)),
+                .or_else(|| chosen.usual_tp(&spec.parallel, engine, most)),
             ..spec.parallel
         },
         ..spec.clone()
@@ -206,7 +225,13 @@ pub(super) fn pools(chosen: &Chosen<'_>) -> Result<Vec<ValidPool>, Vec<Fault>> {
         if replicas == 0 || replicas.saturating_mul(each) > free {
             let found = format!("{replicas} engines of {each} GPUs, where {free} are left");
             let expected = match free / each {
-                0 => format!("a machine with {} GPUs more", each.saturating_sub(free)),
+                0 => {
+                    let more = format!("a machine with {} GPUs more", each.saturating_sub(free));
+                    match chosen.smallest_tp((&spec.parallel, free), engine) {
+                        Some(tp) => format!("`parallel.tp` {tp}, which fits, or {more}"),
+                        None => more,
+                    }
+                }
                 most => format!("1 to {most} engines"),
             };
             faults.push(fault(&at("replicas"), found, expected));
@@ -390,7 +415,7 @@ fn too_large(
         gib(over),
         gib(memory.share)
     );
-    let expected = match chosen.smallest_tp(parallel, engine) {
+    let expected = match chosen.smallest_tp((parallel, u32::MAX), engine) {
         Some(tp) => format!("tp {tp} or more"),
         None => "weights of fewer bytes (`precision.weights`), or GPUs with more memory".to_owned(),
     };

@@ -79,7 +79,7 @@ fn needs(result: &StepResult) -> String {
     let memory = &result.memory;
     format!(
         "{:.1} GiB of {:.1} GiB",
-        gib(memory.total),
+        gib(memory.need()),
         gib(memory.capacity)
     )
 }

@@ -65,13 +65,19 @@ pub(super) fn flop_counts(
     let counted = parameters(model);
     let tokens = training.tokens() as f64;
     let sequence = training.batch.tokens;
-    let palm = tokens * palm_per_token(model, counted.total(), sequence, ScoreCount::Full);
-    let without = counted.total().saturating_sub(counted.embedding);
+    // Of experts a token meets only some: all of them would be work that nobody does.
+    let active = counted.active();
+    let palm = tokens * palm_per_token(model, active, sequence, ScoreCount::Full);
+    let without = active.saturating_sub(counted.embedding);
+    let which = match model.experts {
+        Some(_) => "each parameter that a token meets",
+        None => "each parameter",
+    };
     let count = |convention: &str, counts: &str, flops: f64| FlopCount {
         convention: convention.to_owned(),
         counts: counts.to_owned(),
         flops,
-        utilisation: flops / (step_s * f64::from(gpus) * peak),
+        utilisation: Some(flops / (step_s * f64::from(gpus) * peak)).filter(|&used| used <= 1.0),
     };
     vec![
         count(
@@ -89,15 +95,19 @@ pub(super) fn flop_counts(
             "mfu with what is computed again in the backward pass",
             hardware,
         ),
-        count("palm", "6 for all parameters, and all scores (PaLM)", palm),
+        count(
+            "palm",
+            &format!("6 for {which}, and all scores (PaLM)"),
+            palm,
+        ),
         count(
             "six_n",
-            "6 for all parameters, no scores (Kaplan)",
-            six_n(counted.total(), tokens),
+            &format!("6 for {which}, no scores (Kaplan)"),
+            six_n(active, tokens),
         ),
         count(
             "six_n_without_embedding",
-            "6 for all parameters but the table of tokens, no scores",
+            &format!("6 for {which} but the table of tokens, no scores"),
             six_n(without, tokens),
         ),
     ]

@@ -40,6 +40,7 @@ pub fn memory(
         (MemoryPart::Nccl, parts.nccl),
         (MemoryPart::Context, parts.context),
         (MemoryPart::Fragmentation, fit.fragmentation),
+        (MemoryPart::Reserve, fit.reserve),
     ];
     Ok(MemoryUse {
         stage,
@@ -48,6 +49,7 @@ pub fn memory(
             .filter(|(_, b)| *b > Bytes::ZERO)
             .collect(),
         total: fit.total(),
+        reserve: fit.reserve,
         capacity,
         fits: fit.fits(),
     })

@@ -274,7 +274,10 @@ fn limit(topology: &Topology, link: LinkId) -> StorageLimit {
     let (from, to) = topology.ends(link);
     let ends = [from, to].map(|id| topology.device(id).kind);
     if ends.contains(&DeviceKind::Storage) {
-        StorageLimit::Storage
+        match topology.is_storages_own(link) {
+            true => StorageLimit::Storage,
+            false => StorageLimit::StorageLink,
+        }
     } else if ends.contains(&DeviceKind::Nic) {
         StorageLimit::Nic
     } else if topology.family(link) == LinkFamily::Network {

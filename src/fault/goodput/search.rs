@@ -1,6 +1,7 @@
 //! The best interval between checkpoints in simulations.
 
 use super::{Job, Replica, formulas, simulate};
+use fabricsim_units::Span;
 use std::collections::BTreeMap;
 
 /// The best interval, and how others did.
@@ -14,12 +15,13 @@ pub struct BestInterval {
     pub tried: Vec<(u64, f64)>,
 }
 
-/// Tries intervals from an eighth of the formula's optimum ([`formulas::exact`]) to eight
-/// times it, each a fourth root of two longer than the one before, and then more finely
-/// around the best. All see the same failures, so that even small differences count.
+/// Tries those that the formulas of Young, Daly and [`formulas::exact`] give, intervals from an
+/// eighth of the last one's to eight times it, each a fourth root of two longer than the one
+/// before, and then more finely around the best. All see the same failures, so that even small differences count.
 #[must_use]
 pub fn best_interval(job: &Job, seed: u64, threads: usize) -> BestInterval {
-    let guess = job.steps_by(|mtbf| formulas::exact(job.cost, mtbf));
+    let by = |formula: fn(Span, Span) -> Span| job.steps_by(|mtbf| formula(job.cost, mtbf));
+    let guess = by(formulas::exact);
     let mut tried = BTreeMap::new();
     let around = |centre: u64, exponents: &mut dyn Iterator<Item = f64>| -> Vec<u64> {
         exponents
@@ -35,6 +37,7 @@ pub fn best_interval(job: &Job, seed: u64, threads: usize) -> BestInterval {
         }
         best(&tried)
     };
+    attempt(vec![by(formulas::young), by(formulas::daly)]);
     let (coarse, _) = attempt(around(guess, &mut (-12..=12).map(|k| f64::from(k) / 4.0)));
     let (steps, goodput) = attempt(around(coarse, &mut (-3..=3).map(|k| f64::from(k) / 16.0)));
     BestInterval {

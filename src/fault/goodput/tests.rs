@@ -190,8 +190,9 @@ fn young_and_daly_are_near_the_simulated_best() {
         ] {
             let there = mean(&job, job.steps_of(work));
             let off = 1.0 - there / best.goodput;
+            // They are tried, too.
             assert!(
-                off < 0.005,
+                (0.0..0.005).contains(&off),
                 "{name} at {cost} s: {there} for {}",
                 best.goodput
             );

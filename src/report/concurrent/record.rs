@@ -1,6 +1,7 @@
 //! What jobs that ran at once leave behind, as plain values.
 
 use crate::Waterfall;
+use crate::metrics::{Known, null_or_number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +52,14 @@ pub struct ConcurrentJob {
     /// If it has only a part of the network: the time by itself with all of it, microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole_us: Option<f64>,
+    /// What its share of the machine draws at full load, kW; `null` if that is not known. GPUs that jobs
+    /// take turns on count for each.
+    #[serde(
+        default,
+        deserialize_with = "null_or_number",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub kw: Known,
     /// Who costs it how much, from by itself with all of the network to beside the others; where the
     /// scenario says how jobs are isolated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,6 +127,9 @@ impl ConcurrentResult {
             add("slowdown", job.slowdown);
             if let Some(whole) = job.whole_us {
                 add("whole_us", whole);
+            }
+            if let Some(kw) = job.kw.flatten() {
+                add("kw", kw);
             }
             if let Some(shared) = &job.shared {
                 add("shared.busy_us", shared.busy_us);

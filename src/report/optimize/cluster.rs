@@ -16,11 +16,13 @@ pub struct Cluster {
     /// Ports down to ports up of its leaves, if that is searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oversubscription: Option<f64>,
-    /// What the whole machine draws at full load, kW; `null` if it is not known.
+    /// What all that is powered draws at full load, kW: its nodes and the switches that they could use;
+    /// `null` if it is not known.
     pub kw: Option<f64>,
     /// Dollars for its GPUs, an hour; `null` if they are not known.
     pub usd_per_hour: Option<f64>,
-    /// What its switches, cables and transceivers cost to buy, dollars; `null` if it is not known.
+    /// What the switches, cables and transceivers that its nodes could use cost to buy, dollars; `null` if it
+    /// is not known.
     pub network_usd: Option<f64>,
     /// What it is above, of the budget.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -57,6 +57,7 @@ pub(super) fn choices(found: &Optimized, choices: &[Choice]) -> Listing {
         "memory_gib",
         "usd_per_mtok",
         "kw",
+        "kwh_per_mtok",
     ];
     let has = |name: &&str| {
         **name != *objective && choices.iter().any(|c| c.metrics.number(name).is_some())
@@ -116,7 +117,7 @@ pub(super) fn clusters(found: &Optimized) -> Listing {
     type Figure = (&'static str, fn(&Cluster) -> Option<f64>, fn(f64) -> String);
     let figures: [Figure; 3] = [
         ("$ an hour", |c| c.usd_per_hour, dollars),
-        ("kW", |c| c.kw, three_digits),
+        ("kW (whole units)", |c| c.kw, three_digits),
         ("network, $", |c| c.network_usd, dollars),
     ];
     let known = |(_, of, _): &Figure| all.iter().any(|c| of(c).is_some());

@@ -357,7 +357,7 @@ pub(super) fn left_out(found: &ServingSearch) -> Vec<String> {
 
 /// Ways to serve with their numbers.
 pub(super) fn choices(objective: &str, choices: &[ServingChoice]) -> Listing {
-    const NAMES: [&str; 9] = [
+    const NAMES: [&str; 11] = [
         "output_tokens_per_s_per_gpu",
         "output_tokens_per_s_per_user",
         "ttft_ms_p50",
@@ -366,7 +366,9 @@ pub(super) fn choices(objective: &str, choices: &[ServingChoice]) -> Listing {
         "tpot_ms_p99",
         "slo_share",
         "usd_per_mtok",
+        "usd_per_hour",
         "kw",
+        "kwh_per_mtok",
     ];
     let has = |name: &&str| choices.iter().any(|c| c.metrics.number(name).is_some());
     let others = NAMES.into_iter().filter(|name| *name != objective);
@@ -407,6 +409,9 @@ fn short(name: &str) -> &str {
         "output_tokens_per_s_per_user" => "tokens/s/user",
         "slo_share" => "in SLO",
         "usd_per_mtok" => "$/M tokens",
+        "usd_per_hour" => "$/hour",
+        "kw" => "kW",
+        "kwh_per_mtok" => "kWh/M tokens",
         other => label(other),
     }
 }

@@ -3,7 +3,7 @@
 use super::record::{Percentiles, ServingResult, TierUse};
 use super::window::WindowRule;
 use crate::lines::{Better, Line, Table};
-use crate::numbers::{count, percent, size, three_digits};
+use crate::numbers::{count, percent, size, three_digits, three_digits_of_small};
 use crate::summary::{Summary, Variant};
 use crate::table::{BAR, STRONG, bar};
 use crate::text_table::{Cell, ERROR, Out, cell, left, right, styled};
@@ -178,8 +178,13 @@ fn rates(variant: &Variant, result: &ServingResult, out: &mut Out) {
     }
     let metrics = &variant.metrics;
     if let Some(usd) = metrics.usd_per_mtok.flatten() {
-        let kwh = metrics.kwh_per_mtok.flatten();
-        let energy = kwh.map_or_else(String::new, |kwh| format!("{} Wh", three_digits(kwh * 1e3)));
+        let wh = |kwh: f64| format!("{} Wh", three_digits(kwh * 1e3));
+        let energy = match (metrics.kwh_per_mtok, metrics.kwh_per_mtok_whole) {
+            (Some(Some(share)), Some(Some(whole))) => {
+                format!("{}; of whole units {}", wh(share), wh(whole))
+            }
+            _ => String::new(),
+        };
         rows.push([
             "per million output tokens".to_owned(),
             format!("${}", three_digits(usd)),
@@ -437,5 +442,25 @@ pub(crate) fn lines(variants: &[&Variant]) -> Vec<Line> {
             Some(r.kv.preemptions as f64)
         }),
         metric("$ per M output tokens", less, three_digits, "usd_per_mtok"),
+        metric("$ an hour", Better::Neither, three_digits, "usd_per_hour"),
+        metric("power, kW", Better::Neither, three_digits, "kw"),
+        metric(
+            "of whole units, kW",
+            Better::Neither,
+            three_digits,
+            "kw_whole",
+        ),
+        metric(
+            "kWh per M output tokens",
+            less,
+            three_digits_of_small,
+            "kwh_per_mtok",
+        ),
+        metric(
+            "of whole units, kWh",
+            less,
+            three_digits_of_small,
+            "kwh_per_mtok_whole",
+        ),
     ]
 }

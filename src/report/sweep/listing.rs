@@ -7,13 +7,14 @@ use super::row::PointRow;
 use crate::metrics::{label, shown};
 
 /// Numbers beside the objective, in this order.
-const ALSO: [&str; 6] = [
+const ALSO: [&str; 7] = [
     "time_us",
     "busbw_gbs",
     "mfu",
     "memory_gib",
     "usd_per_mtok",
     "kw",
+    "kwh_per_mtok",
 ];
 
 /// The columns of rows. What is the same in all of them is said once, and has none.

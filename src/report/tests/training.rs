@@ -5,8 +5,8 @@ use crate::communication::{Communication, Communicator, Movement};
 use crate::comparison::{variants_page, variants_text};
 use crate::nccl_profiler::EventMask;
 use crate::training::{
-    FlopCount, JobSpan, JobTimeline, KernelBound, KernelUse, MessageEnd, SpanKind, TrainingOutcome,
-    difference, job_timeline_svg,
+    FlopCount, JobSpan, JobTimeline, KernelBound, KernelUse, MemoryPart, MessageEnd, SpanKind,
+    TrainingOutcome, difference, job_timeline_svg,
 };
 use crate::{
     JobResult, Metrics, Outputs, Record, Recording, ReportError, Results, Summary, Variant,
@@ -69,7 +69,7 @@ fn the_table_of_one_variant_has_the_answer_first_and_aligned_rows() {
         "\n\nThe pipeline's bubble costs most",
         "  step time              2.41 s",
         "  waiting: pipeline          1.16 s   24 %  ███████▎",
-        "Memory of the fullest GPU, stage 0: 61 GiB of 80 GiB, fits, 19 GiB free",
+        "Memory of the fullest GPU, stage 0: 61 GiB of 80 GiB needed, fits, 19 GiB left",
         "slow GPU, 0.8 ×  node1/gpu0  from 100 ms to the end",
         "Goodput over a long run: 93.1 %",
         "  a checkpoint of 1 TiB, from 16 GPUs to 1 storage device, stops training for 1.20 s",
@@ -115,7 +115,7 @@ fn the_table_of_several_marks_the_best_and_tells_what_failed() {
         "equal: none is better"
     );
     assert!(
-        line("memory").contains("97 GiB of 80 GiB, too much"),
+        line("memory needed").contains("97 GiB of 80 GiB, too much"),
         "{text}"
     );
     assert!(
@@ -131,6 +131,26 @@ fn the_table_of_several_marks_the_best_and_tells_what_failed() {
             .contains("is fastest"),
         "{text}"
     );
+}
+
+/// What the allocator holds free is not needed, and fills no memory up.
+#[test]
+fn need_and_reserve_of_memory_are_told_apart() {
+    let mut result = samples::result(1.0);
+    result
+        .memory
+        .parts
+        .push((MemoryPart::Reserve, Bytes::from_gib(19)));
+    result.memory.total = Bytes::from_gib(80);
+    result.memory.reserve = Bytes::from_gib(19);
+    let outcome = TrainingOutcome::Ran(Box::new(result));
+    let summary = samples::summary(vec![samples::variant("full", "", outcome)], "");
+    let metrics = &summary.variants[0].metrics;
+    assert_eq!(metrics.memory_gib, Some(61.0));
+    assert_eq!(metrics.memory_reserve_gib, Some(19.0));
+    let text = variants_text(&summary, None, false);
+    let told = "61 GiB of 80 GiB needed, fits, 19 GiB left, of which 19 GiB are held in reserve";
+    assert!(text.contains(told), "{text}");
 }
 
 #[test]
@@ -419,7 +439,7 @@ fn a_page_has_the_tables_of_kernels_if_they_were_asked_for() {
         convention: "palm".to_owned(),
         counts: "6 for each parameter".to_owned(),
         flops: 5e15,
-        utilisation: 0.431,
+        utilisation: Some(0.431),
     }];
     let page = page(&summary, &timelines).unwrap();
     // 42 × 1280 × 250 µs.

@@ -322,6 +322,7 @@ pub(crate) fn result(step_s: f64) -> StepResult {
                 (MemoryPart::Activations, Bytes::from_gib(21)),
             ],
             total: Bytes::from_gib(61),
+            reserve: Bytes::ZERO,
             capacity: Bytes::from_gib(80),
             fits: true,
         },

@@ -154,6 +154,9 @@ pub(crate) fn lines(variants: &[&Variant], waterfalls: &[Waterfall], baseline: &
         table.line("power, kW", Better::Neither, three_digits, |v| {
             v.metrics.kw.flatten()
         }),
+        table.line("of whole units, kW", Better::Neither, three_digits, |v| {
+            v.metrics.kw_whole.flatten()
+        }),
         table.line("kWh per step", step, three_digits_of_small, |v| {
             v.metrics.kwh_per_step.flatten()
         }),
@@ -162,6 +165,12 @@ pub(crate) fn lines(variants: &[&Variant], waterfalls: &[Waterfall], baseline: &
             Better::Less,
             three_digits_of_small,
             |v| v.metrics.kwh_per_mtok.flatten(),
+        ),
+        table.line(
+            "of whole units, kWh",
+            Better::Less,
+            three_digits_of_small,
+            |v| v.metrics.kwh_per_mtok_whole.flatten(),
         ),
         table.line("$ per GPU and hour", Better::Neither, three_digits, |v| {
             v.metrics.usd_per_gpu_hour.flatten()
@@ -192,11 +201,11 @@ pub(crate) fn lines(variants: &[&Variant], waterfalls: &[Waterfall], baseline: &
     lines.extend(changes(variants, waterfalls, baseline));
     let memory = |v: &Variant| {
         let memory = &ran(v)?.memory;
-        let (total, capacity) = (memory.total.get() as f64, memory.capacity.get() as f64);
+        let (need, capacity) = (memory.need().get() as f64, memory.capacity.get() as f64);
         let note = if memory.fits { "" } else { ", too much" };
-        Some(format!("{} of {}{note}", size(total), size(capacity)))
+        Some(format!("{} of {}{note}", size(need), size(capacity)))
     };
-    lines.push(Line::plain("memory", variants, memory));
+    lines.push(Line::plain("memory needed", variants, memory));
     lines.retain(|line| line.cells.iter().any(Option::is_some));
     lines
 }

@@ -86,10 +86,9 @@ fn step_floats(result: &StepResult, floats: &mut Vec<(String, f64)>) {
     }
     for (index, count) in flop_counts.iter().enumerate() {
         add(&format!("flop_counts[{index}].flops"), count.flops);
-        add(
-            &format!("flop_counts[{index}].utilisation"),
-            count.utilisation,
-        );
+        if let Some(utilisation) = count.utilisation {
+            add(&format!("flop_counts[{index}].utilisation"), utilisation);
+        }
     }
     for (index, used) in collectives.iter().enumerate() {
         let CollectiveUse {

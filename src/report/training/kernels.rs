@@ -60,8 +60,17 @@ pub struct FlopCount {
     pub counts: String,
     /// Operations of a step, all GPUs together.
     pub flops: f64,
-    /// Over the peak of the job's precision, 0 to 1.
-    pub utilisation: f64,
+    /// Over the peak of the job's precision, 0 to 1; `null` where the convention counts more than GPUs can
+    /// compute in the time, and so defines none.
+    pub utilisation: Option<f64>,
+}
+
+impl FlopCount {
+    /// Its utilisation for people.
+    fn shown(&self) -> String {
+        self.utilisation
+            .map_or_else(|| "not defined".to_owned(), percent)
+    }
 }
 
 /// Of which GPU kernels are, and what all of them take.
@@ -119,7 +128,7 @@ pub(super) fn kernels_page(
                         @for count in counts {
                             tr {
                                 td { (count.convention) }
-                                td.number { (percent(count.utilisation)) }
+                                td.number { (count.shown()) }
                                 td.number { (three_digits(count.flops / 1e12)) }
                                 td { (count.counts) }
                             }
@@ -167,7 +176,7 @@ pub(super) fn kernels_text((kernels, counts): (&[KernelUse], &[FlopCount]), out:
     let row = |count: &FlopCount| -> Vec<Cell> {
         vec![
             cell(&count.convention),
-            cell(percent(count.utilisation)),
+            cell(count.shown()),
             cell(format!("{} TFLOP", three_digits(count.flops / 1e12))),
             cell(&count.counts),
         ]

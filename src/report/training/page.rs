@@ -59,7 +59,7 @@ pub(crate) fn tiles(variant: &Variant, result: &StepResult) -> Markup {
             (tile("MFU", &percent(result.mfu), &format!("{} TFLOP/s per GPU; {} with causal attention counted half", three_digits(result.model_tflops_per_gpu), percent(result.mfu_causal))))
             (tile("exposed communication", &percent(result.exposed_communication), &format!("{} of all is hidden", percent(result.overlap))))
             (tile("bubble", &percent(result.bubble), "waiting for other stages"))
-            (tile("memory", &size(memory.total.get() as f64), &format!("of {}: {fits}", size(memory.capacity.get() as f64))))
+            (tile("memory", &size(memory.need().get() as f64), &format!("needed of {}: {fits}", size(memory.capacity.get() as f64))))
             @if let Some(dollars) = result.dollars_per_million_tokens {
                 (tile("cost", &format!("${}", three_digits_of_small(dollars)), "per million tokens"))
             }
@@ -306,8 +306,8 @@ fn culprits(culprits: &[Culprit]) -> Markup {
 }
 
 fn memory(memory: &MemoryUse) -> Markup {
-    let (total, capacity) = (memory.total.get() as f64, memory.capacity.get() as f64);
-    let whole = total.max(capacity).max(1.0);
+    let (need, capacity) = (memory.need().get() as f64, memory.capacity.get() as f64);
+    let whole = (memory.total.get() as f64).max(capacity).max(1.0);
     let width = |bytes: f64| format!("width:{:.3}%", bytes / whole * 100.0);
     let colour = |index: usize| format!(";background:var(--limit{})", index % 7);
     html! {
@@ -322,9 +322,9 @@ fn memory(memory: &MemoryUse) -> Markup {
             }
         }
         p {
-            (size(total)) " of " (size(capacity)) ": "
+            (size(need)) " of " (size(capacity)) " needed: "
             @if memory.fits {
-                span.good { "fits" } ", " (size((capacity - total).max(0.0))) " free"
+                span.good { "fits" } ", " (memory.left())
             } @else {
                 span.bad { "does not fit" } ", " (size(memory.missing().get() as f64)) " too much"
                 @if let Some((part, _)) = memory.largest() { "; the largest part: " (part.name()) }

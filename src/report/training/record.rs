@@ -4,6 +4,7 @@ use super::kernels::{FlopCount, KernelUse};
 use super::{DataLoaderUse, OffloadUse};
 use crate::Part;
 use crate::cause::FaultCost;
+use crate::numbers::size;
 use crate::numeric::{bytes, named_bytes};
 use fabricsim_units::{Bytes, Time};
 use schemars::JsonSchema;
@@ -303,8 +304,10 @@ pub enum MemoryPart {
     Nccl,
     /// CUDA's context, libraries, and what the driver keeps.
     Context,
-    /// Blocks that the allocator holds free because nothing asks for their size.
+    /// Blocks that the allocator holds free because nothing asks for their size, and cannot give back.
     Fragmentation,
+    /// More of them, which it usually holds and gives back where memory is short: not needed.
+    Reserve,
 }
 
 impl MemoryPart {
@@ -321,6 +324,7 @@ impl MemoryPart {
             MemoryPart::Nccl => "NCCL buffers",
             MemoryPart::Context => "CUDA context and driver",
             MemoryPart::Fragmentation => "fragmentation",
+            MemoryPart::Reserve => "held in reserve",
         }
     }
 
@@ -340,10 +344,14 @@ pub struct MemoryUse {
     #[serde(with = "named_bytes")]
     #[schemars(with = "Vec<(MemoryPart, u64)>")]
     pub parts: Vec<(MemoryPart, Bytes)>,
-    /// All of them.
+    /// All of them: what is in use.
     #[serde(with = "bytes")]
     #[schemars(with = "u64")]
     pub total: Bytes,
+    /// Of that, what the allocator holds in reserve and gives back where memory is short; all else is needed.
+    #[serde(default = "none", with = "bytes")]
+    #[schemars(with = "u64")]
+    pub reserve: Bytes,
     /// What the GPU has.
     #[serde(with = "bytes")]
     #[schemars(with = "u64")]
@@ -352,11 +360,32 @@ pub struct MemoryUse {
     pub fits: bool,
 }
 
+const fn none() -> Bytes {
+    Bytes::ZERO
+}
+
 impl MemoryUse {
+    /// What has to be there for the job to run.
+    #[must_use]
+    pub fn need(&self) -> Bytes {
+        Bytes::new(self.total.get().saturating_sub(self.reserve.get()))
+    }
+
     /// What is too much.
     #[must_use]
     pub fn missing(&self) -> Bytes {
-        Bytes::new(self.total.get().saturating_sub(self.capacity.get()))
+        Bytes::new(self.need().get().saturating_sub(self.capacity.get()))
+    }
+
+    /// What is not needed, and how much of that the allocator holds: `6.05 GiB left, of which 6.05 GiB are
+    /// held in reserve`.
+    pub(crate) fn left(&self) -> String {
+        let left = self.capacity.get().saturating_sub(self.need().get());
+        let held = match self.reserve.get() {
+            0 => String::new(),
+            reserve => format!(", of which {} are held in reserve", size(reserve as f64)),
+        };
+        format!("{} left{held}", size(left as f64))
     }
 
     /// The largest part, the first of equal ones; `None` if there is nothing.
@@ -480,6 +509,8 @@ pub struct StorageMove {
 pub enum StorageLimit {
     /// What storage devices read or write.
     Storage,
+    /// The PCIe link of a storage device that reads or writes more.
+    StorageLink,
     /// A network interface, at either of its ends.
     Nic,
     /// Cables between switches.

@@ -232,14 +232,22 @@ fn running(variant: &Variant) -> Vec<[String; 3]> {
             "unknown".into(),
             "`fabricsim topology cost` names the parts without known watts".into(),
         ],
-        Some(kw) => [
-            "power".into(),
-            format!("{} kW", three_digits(kw)),
-            "of the whole machine at full load".into(),
-        ],
+        Some(kw) => {
+            let whole = metrics.kw_whole.flatten();
+            let whole = whole.map_or_else(String::new, |whole| {
+                format!("; whole nodes and switches {} kW", three_digits(whole))
+            });
+            [
+                "power".into(),
+                format!("{} kW", three_digits(kw)),
+                format!("the job's share at full load{whole}"),
+            ]
+        }
     });
     if let (Some(step), Some(tokens)) = (known(metrics.kwh_per_step), known(metrics.kwh_per_mtok)) {
-        let note = format!("a step, {tokens} kWh per million tokens");
+        let whole = known(metrics.kwh_per_mtok_whole);
+        let whole = whole.map_or_else(String::new, |whole| format!("; of whole units {whole}"));
+        let note = format!("a step, {tokens} kWh per million tokens: the job's share{whole}");
         rows.push(["energy".into(), format!("{step} kWh"), note]);
     }
     rows
@@ -340,9 +348,9 @@ fn more(all: usize, what: &str, out: &mut Out) {
 }
 
 fn memory(memory: &MemoryUse, out: &mut Out) {
-    let (total, capacity) = (memory.total.get() as f64, memory.capacity.get() as f64);
+    let (need, capacity) = (memory.need().get() as f64, memory.capacity.get() as f64);
     let verdict = if memory.fits {
-        format!("fits, {} free", size((capacity - total).max(0.0)))
+        format!("fits, {}", memory.left())
     } else {
         let largest = memory.largest().map_or_else(String::new, |(part, _)| {
             format!("; the largest part: {}", part.name())
@@ -353,9 +361,9 @@ fn memory(memory: &MemoryUse, out: &mut Out) {
         )
     };
     out.heading(&format!(
-        "Memory of the fullest GPU, stage {}: {} of {}, {verdict}",
+        "Memory of the fullest GPU, stage {}: {} of {} needed, {verdict}",
         memory.stage,
-        size(total),
+        size(need),
         size(capacity)
     ));
     let style = if memory.fits { BAR } else { ERROR };
@@ -502,6 +510,7 @@ pub(super) fn checkpoint(used: &CheckpointUse) -> Vec<String> {
     let moved = |what: &str, moved: &StorageMove| {
         let limit = match moved.limit {
             StorageLimit::Storage => "storage",
+            StorageLimit::StorageLink => "the PCIe link of a storage device",
             StorageLimit::Nic => "a NIC",
             StorageLimit::Switches => "cables between switches",
             StorageLimit::Host => "links inside a server",

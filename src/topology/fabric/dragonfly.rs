@@ -14,7 +14,10 @@ pub(super) fn plan(
     at: &str,
 ) -> Result<Plan, Fault> {
     let extent = Extent::new(shape, ports, parts, at)?;
-    let mut plan = Plan::default();
+    let mut plan = Plan {
+        leaf_ports: shape.ports_per_switch,
+        ..Plan::default()
+    };
     plan.add_switches("switch", 0, extent.groups * extent.switches);
     for (position, switch) in plan.switches.iter_mut().enumerate() {
         switch.group = Some(position as u32 / extent.switches);

@@ -43,7 +43,10 @@ pub(crate) fn plan<'a>(
 ) -> Plan {
     let (shape, at, find) = (site.shape, site.at.as_str(), site.find);
     let before = faults.len();
-    let mut plan = Plan::default();
+    let mut plan = Plan {
+        leaf_ports: shape.leaf_ports.unwrap_or(0),
+        ..Plan::default()
+    };
     if shape.switches == 0 || shape.switches > 1 << 16 {
         faults.push(Fault::new(
             format!("{at}.switches"),

@@ -22,7 +22,10 @@ pub(super) fn plan(
         down_field: "ports_per_leaf",
     };
     sizing.check(at)?;
-    let mut plan = Plan::default();
+    let mut plan = Plan {
+        leaf_ports: sizing.down,
+        ..Plan::default()
+    };
     let leaves = super::leaves((ports.len() as u64).div_ceil(sizing.down.into()), at)?;
     let first = plan.add_switches("leaf", 0, leaves);
     for (i, &port) in ports.iter().enumerate() {

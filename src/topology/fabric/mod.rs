@@ -75,6 +75,8 @@ pub(super) struct Cable {
 pub(super) struct Plan {
     pub(super) switches: Vec<PlannedSwitch>,
     pub(super) cables: Vec<Cable>,
+    /// Ports of each leaf that are for NICs, whether one is there or not; 0 where no shape says it.
+    pub(super) leaf_ports: u32,
 }
 
 /// What a shape needs to know beyond the ports.
@@ -198,7 +200,7 @@ fn last_that(end: u32, holds: impl Fn(u32) -> bool) -> u32 {
 /// The plan of a shape.
 fn shaped(spec: &FabricSpec, ports: &[Port], parts: Parts, at: &str) -> Result<Plan, Fault> {
     match &spec.shape {
-        FabricShape::SingleSwitch(_) => Ok(single_switch::plan(ports)),
+        FabricShape::SingleSwitch(_) => Ok(single_switch::plan(ports, parts)),
         FabricShape::LeafSpine(shape) => {
             leaf_spine::plan(shape, ports, parts, &format!("{at}.shape.leaf_spine"))
         }

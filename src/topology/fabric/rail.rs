@@ -19,7 +19,10 @@ pub(super) fn optimized(
     let sizing = sizing(shape, parts);
     sizing.check(at)?;
     let (units, rails) = extent(ports, sizing.down, at)?;
-    let mut plan = Plan::default();
+    let mut plan = Plan {
+        leaf_ports: sizing.down,
+        ..Plan::default()
+    };
     let first = plan.add_switches("leaf", 0, units * rails);
     for &port in ports {
         let unit = port.node / sizing.down;
@@ -39,7 +42,10 @@ pub(super) fn only(
     let sizing = sizing(shape, parts);
     sizing.check(at)?;
     let (units, rails) = extent(ports, sizing.down, at)?;
-    let mut plan = Plan::default();
+    let mut plan = Plan {
+        leaf_ports: sizing.down,
+        ..Plan::default()
+    };
     let mut first_leaf = Vec::new();
     let mut trunks = Vec::new();
     for _ in 0..rails {

@@ -39,7 +39,8 @@ impl ScoreCount {
     }
 }
 
-/// 6 operations for each of `parameters` and each of `tokens`: forward 2, backward 4.
+/// 6 operations for each of `parameters` and each of `tokens`: forward 2, backward 4. Of a mixture of experts
+/// those that a token meets count.
 #[must_use]
 pub fn six_n(parameters: u64, tokens: f64) -> f64 {
     6.0 * parameters as f64 * tokens

@@ -205,7 +205,8 @@ impl MemoryBreakdown {
         let more = usual.saturating_sub(least).min(free);
         Fit {
             breakdown: self,
-            fragmentation: Bytes::new(least.saturating_add(more)),
+            fragmentation: Bytes::new(least),
+            reserve: Bytes::new(more),
             free: Bytes::new(free - more),
             missing: Bytes::new(need.saturating_sub(capacity)),
         }
@@ -217,9 +218,11 @@ impl MemoryBreakdown {
 pub struct Fit {
     /// What is needed.
     pub breakdown: MemoryBreakdown,
-    /// Blocks that the allocator holds free.
+    /// Blocks that the allocator cannot give back: they are needed.
     pub fragmentation: Bytes,
-    /// What is left.
+    /// Blocks that it usually holds free beside, and gives back where memory is short.
+    pub reserve: Bytes,
+    /// What is left beside both.
     pub free: Bytes,
     /// What there is too little.
     pub missing: Bytes,
@@ -232,12 +235,10 @@ impl Fit {
         self.missing == Bytes::ZERO
     }
 
-    /// All that is in use.
+    /// All that is in use, with what the allocator holds in reserve.
     #[must_use]
     pub fn total(&self) -> Bytes {
-        let MemoryBreakdown { nccl, context, .. } = self.breakdown;
-        let allocated = self.breakdown.allocated();
-        sum(&[allocated, self.fragmentation, nccl, context])
+        sum(&[self.breakdown.needed(), self.reserve])
     }
 }
 

@@ -561,9 +561,15 @@ fn free_blocks_take_what_is_left_but_not_less_than_stays() {
     };
     let at = |capacity| {
         let fit = parts.fits(Bytes::new(capacity));
-        let numbers = [fit.fragmentation, fit.free, fit.missing];
+        let held = Bytes::new(fit.fragmentation.get() + fit.reserve.get());
+        let numbers = [held, fit.free, fit.missing];
         (numbers.map(Bytes::get), fit.total().get(), fit.fits())
     };
+    // The need is the same, however much is left beside it.
+    let reserve = |capacity| parts.fits(Bytes::new(capacity)).reserve.get();
+    let reserves = [2_000_000, 1_200_000, 1_111_111, 1_000_000].map(reserve);
+    assert_eq!(reserves, [138_889, 88_889, 0, 0]);
+    assert_eq!(parts.needed().get(), 1_111_111);
     assert_eq!(at(2_000_000), ([250_000, 750_000, 0], 1_250_000, true));
     assert_eq!(at(1_200_000), ([200_000, 0, 0], 1_200_000, true));
     assert_eq!(at(1_111_111), ([111_111, 0, 0], 1_111_111, true));

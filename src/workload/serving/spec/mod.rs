@@ -368,7 +368,8 @@ pub enum PoolRole {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServingParallelSpec {
-    /// Heads and inner widths are split over so many GPUs; if absent, the fewest whose memory the weights fit.
+    /// Heads and inner widths are split over so many GPUs; if absent, the fewest that leave a quarter of their memory
+    /// to keys and values, else the fewest that the weights fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tp: Option<u32>,
     /// Layers are split over so many stages.
