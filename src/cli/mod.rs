@@ -16,6 +16,7 @@ mod lesson;
 mod load;
 mod optimize;
 mod output;
+mod price;
 mod progress;
 mod run;
 mod scenario;

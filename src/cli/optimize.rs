@@ -2,7 +2,8 @@
 
 use super::budget::BudgetArgs;
 use super::collective::machine;
-use super::load::LoadArgs;
+use super::load::{LoadArgs, job_of_model};
+use super::price::PriceArgs;
 use super::serve_search::{self, Ways};
 use super::{CliError, output, terminal};
 use fabricsim_experiment::optimize::{Ask, Limit, Progress, Size, fewest_gpus, optimize};
@@ -69,6 +70,8 @@ pub(super) struct Args {
     /// Of a model: tokens of a sequence
     #[arg(long, value_name = "TOKENS")]
     sequence: Option<u64>,
+    #[command(flatten)]
+    price: PriceArgs,
     #[command(flatten)]
     load: LoadArgs,
     /// Of serving: the part of requests that has to keep the SLO
@@ -216,6 +219,11 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         )));
     }
     let (scenario, folder) = job_of(args)?;
+    let machines = match args.topology.as_slice() {
+        [] => vec![scenario.spec.topology.clone()],
+        asked => asked.iter().map(|text| machine(text)).collect(),
+    };
+    let scenario = args.price.apply(scenario, &machines, &folder)?;
     if let JobSpec::Serving(_) = scenario.spec.job {
         let ask = Ways {
             topology: &args.topology,
@@ -228,10 +236,6 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         let shown = (args.json, quiet, args.output.as_deref());
         return serve_search::run((&scenario, &folder), ask, &budget, shown);
     }
-    let machines = match args.topology.as_slice() {
-        [] => vec![scenario.spec.topology.clone()],
-        asked => asked.iter().map(|text| machine(text)).collect(),
-    };
     let axes = args.over.iter().map(|text| parse_axis(text));
     let axes: Vec<AxisSpec> = axes.collect::<Result<_, _>>().map_err(CliError::Usage)?;
     let several = sizes.len() != 1 || args.oversubscription.len() > 1;
@@ -284,7 +288,8 @@ fn job_of(args: &Args) -> Result<(Scenario, PathBuf), CliError> {
     let name = args.job.to_string_lossy();
     match catalogue::find(&args.job, &args.set) {
         Err(ScenarioError::UnknownName { .. }) if presets::find(&name).is_ok() => {
-            let job = job_of_model(args, &name)?;
+            let of_step = (args.global_batch, args.sequence);
+            let job = job_of_model(&name, &args.load, of_step)?;
             let first = args.topology.first();
             let first = first.ok_or_else(|| {
                 CliError::Usage(format!("{name} is a model: expected a machine, too (-t)"))
@@ -308,26 +313,6 @@ fn job_of(args: &Args) -> Result<(Scenario, PathBuf), CliError> {
             }
         }
     }
-}
-
-/// What is done with a model: it is served, if a load is said, else trained.
-fn job_of_model(args: &Args, name: &str) -> Result<Value, CliError> {
-    if args.load.is_said() {
-        return Ok(json!({ "serving": args.load.job(name)? }));
-    }
-    let batch = args.global_batch.ok_or_else(|| {
-        CliError::Usage(format!(
-            "{name} is a model: expected --global-batch, the sequences of a step, or to serve it --rate or \
-             --concurrency, too"
-        ))
-    })?;
-    Ok(json!({ "training": {
-        "model": { "preset": name },
-        "global_batch": batch,
-        "sequence": args.sequence,
-        "flash_version": 3,
-        "parallel": { "sequence_parallel": true },
-    } }))
 }
 
 fn bar(hidden: bool) -> ProgressBar {

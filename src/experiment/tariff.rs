@@ -8,10 +8,13 @@ use fabricsim_report::training::{ShareKind, StepResult};
 use fabricsim_topology::Topology;
 use fabricsim_topology::bill::{Bill, Load};
 use fabricsim_units::Money;
+use std::collections::BTreeMap;
 
 /// What the scenario says of it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Tariff {
+    /// Dollars per GPU and hour by the names of machines, in place of what is below.
+    pub prices: BTreeMap<String, f64>,
     /// Dollars per GPU and hour, in place of what the models of GPUs say.
     pub usd_per_gpu_hour: Option<f64>,
     /// What the building draws for each watt of the machine.
@@ -31,12 +34,19 @@ impl Tariff {
             let wrong = fault("dollars_per_gpu_hour", price.to_string(), "more than 0");
             faults.push(wrong);
         }
+        for (machine, price) in &spec.prices {
+            if !(price.is_finite() && *price > 0.0) {
+                let place = format!("prices.{machine}");
+                faults.push(fault(&place, price.to_string(), "more than 0"));
+            }
+        }
         let pue = spec.pue.unwrap_or(1.0);
         if let Some(expected) = not_a_pue(pue) {
             faults.push(fault("pue", pue.to_string(), expected));
         }
         refuse(origin, faults)?;
         Ok(Tariff {
+            prices: spec.prices.clone(),
             usd_per_gpu_hour: spec.dollars_per_gpu_hour,
             pue,
         })
@@ -54,7 +64,9 @@ impl Tariff {
 
     /// Dollars per GPU and hour of a machine; `None` if they are not known.
     pub(crate) fn gpu_hour(&self, topology: &Topology) -> Option<f64> {
-        self.usd_per_gpu_hour.or_else(|| hourly_price(topology))
+        let own = self.prices.get(&topology.name).copied();
+        own.or(self.usd_per_gpu_hour)
+            .or_else(|| hourly_price(topology))
     }
 
     /// Adds to a variant's row what its machine draws and costs, and its last step.

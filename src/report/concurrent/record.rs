@@ -141,21 +141,24 @@ impl ConcurrentResult {
             (_, None) => {
                 let part = self.jobs.iter().filter_map(|job| {
                     let whole = job.whole_us.filter(|whole| *whole > 0.0)?;
-                    Some((job, job.time_us / whole))
+                    Some((job.name.as_str(), job.time_us / whole))
                 });
-                let worst = part.max_by(|a, b| a.1.total_cmp(&b.1));
-                let less = worst
-                    .filter(|(_, times)| *times >= SLOWER)
-                    .map(|(job, times)| {
-                        format!(
-                            ", but with a part of the network only {} takes {times:.2} × as long",
-                            job.name
-                        )
+                let mut slower: Vec<(&str, f64)> =
+                    part.filter(|(_, times)| *times >= SLOWER).collect();
+                slower.sort_by(|a, b| b.1.total_cmp(&a.1));
+                let slower = slower
+                    .iter()
+                    .enumerate()
+                    .map(|(index, (name, times))| match index {
+                        0 => format!("{name} takes {times:.2} × as long as with all of it"),
+                        _ => format!("{name} {times:.2} ×"),
                     });
-                format!(
-                    "No job is slower beside the others than by itself{}.",
-                    less.unwrap_or_default()
-                )
+                let less: Vec<String> = slower.collect();
+                let less = match less.as_slice() {
+                    [] => String::new(),
+                    named => format!(", but with a part of the network {}", named.join(", ")),
+                };
+                format!("No job is slower beside the others than by itself{less}.")
             }
             (_, Some(job)) => {
                 let link = job.shared.as_ref().map(|shared| {

@@ -1,8 +1,9 @@
 //! What came of serving, for a terminal, and the lines that variants are compared by.
 
 use super::record::{Percentiles, ServingResult, TierUse};
-use crate::lines::{Better, Line, Table};
-use crate::numbers::{count, percent, size, three_digits};
+use crate::Waterfall;
+use crate::lines::{Better, Line, Table, changes};
+use crate::numbers::{count, percent, size, three_digits, three_digits_of_small};
 use crate::summary::{Summary, Variant};
 use crate::table::{BAR, STRONG, bar};
 use crate::text_table::{Cell, ERROR, Out, cell, left, right, styled};
@@ -307,7 +308,7 @@ fn rejected(result: &ServingResult, out: &mut Out) {
 }
 
 /// What variants that serve are compared by.
-pub(crate) fn lines(variants: &[&Variant]) -> Vec<Line> {
+pub(crate) fn lines(variants: &[&Variant], waterfalls: &[Waterfall], baseline: &str) -> Vec<Line> {
     let table = Table { variants };
     let served = |variant: &Variant| {
         let result = variant.job.serving()?;
@@ -321,7 +322,7 @@ pub(crate) fn lines(variants: &[&Variant]) -> Vec<Line> {
         table.line(what, better, text, |variant| variant.metrics.number(name))
     };
     let (less, more) = (Better::Less, Better::More);
-    vec![
+    let mut lines = vec![
         Line::plain("GPUs", variants, |v| Some(v.gpus.to_string())),
         Line::plain("verdict", variants, |v| {
             let verdict = v.job.serving()?.verdict?;
@@ -347,6 +348,21 @@ pub(crate) fn lines(variants: &[&Variant]) -> Vec<Line> {
         of("preemptions", less, count, |r| {
             Some(r.kv.preemptions as f64)
         }),
-        metric("$ per M output tokens", less, three_digits, "usd_per_mtok"),
-    ]
+        table.known("power, kW", Better::Neither, three_digits, |v| v.metrics.kw),
+        table.known(
+            "kWh per M output tokens",
+            less,
+            three_digits_of_small,
+            |v| v.metrics.kwh_per_mtok,
+        ),
+        table.known("$ per GPU and hour", Better::Neither, three_digits, |v| {
+            v.metrics.usd_per_gpu_hour
+        }),
+        table.known("$ per M output tokens", less, three_digits, |v| {
+            v.metrics.usd_per_mtok
+        }),
+    ];
+    lines.extend(changes(variants, waterfalls, baseline));
+    lines.retain(|line| line.cells.iter().any(Option::is_some));
+    lines
 }
