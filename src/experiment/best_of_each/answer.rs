@@ -14,8 +14,8 @@ use fabricsim_workload::serving::spec::{LoadSpec, SloSpec};
 pub fn settle(summary: &mut Summary, found: &[BestOf]) {
     for (variant, best) in summary.variants.iter_mut().zip(found) {
         let mut searched = best.searched.clone();
-        if best.scenario.is_some() && !qualifies(variant) {
-            searched.why = Some(why_not(variant, best));
+        if best.scenario.is_some() {
+            searched.why = (!qualifies(variant)).then(|| why_not(variant, best));
         }
         variant.search = Some(Box::new(searched));
     }
@@ -40,30 +40,34 @@ pub fn settle(summary: &mut Summary, found: &[BestOf]) {
             let others = all().filter(|(variant, _)| variant.name != winner.name);
             let others = others.map(|(variant, best)| beside(winner, variant, best));
             let others: Vec<String> = others.collect();
-            format!("{}; {}.", first(winner, own), others.join("; "))
+            let mut kept = summary.variants.iter().filter(|variant| qualifies(variant));
+            let fewest = kept.all(|variant| winner.gpus <= variant.gpus);
+            format!("{}; {}.", first(winner, own, fewest), others.join("; "))
         }
     };
 }
 
 /// The best machine: what it does, for what.
-fn first(winner: &Variant, best: &BestOf) -> String {
-    match winner.job.serving() {
-        Some(_) => format!(
-            "{} keeps {} on the fewest GPUs: {} on {} ({})",
-            winner.name,
-            load_of(std::slice::from_ref(best)).unwrap_or_default(),
-            costs(winner),
-            gpus(winner),
-            layout(best),
-        ),
-        None => format!(
-            "{} trains most per GPU: {} on {} ({})",
-            winner.name,
-            costs(winner),
-            gpus(winner),
-            layout(best)
-        ),
-    }
+fn first(winner: &Variant, best: &BestOf, fewest: bool) -> String {
+    let does = match (winner.job.serving(), fewest) {
+        (None, _) => "trains most tokens per GPU".to_owned(),
+        (Some(_), fewest) => {
+            let load = load_of(std::slice::from_ref(best)).unwrap_or_default();
+            let how = if fewest {
+                "on the fewest GPUs"
+            } else {
+                "with most tokens per GPU"
+            };
+            format!("keeps {load} {how}")
+        }
+    };
+    format!(
+        "{} {does}: {} on {} ({})",
+        winner.name,
+        costs(winner),
+        gpus(winner),
+        layout(best)
+    )
 }
 
 /// Another machine beside the best.
@@ -87,7 +91,7 @@ fn beside(winner: &Variant, other: &Variant, best: &BestOf) -> String {
         None => "",
     };
     format!(
-        "{times}{}{share}, which takes {} on {} ({}){why}",
+        "that is {times}{}{share}: {} on {} ({}){why}",
         other.name,
         costs(other),
         gpus(other),
