@@ -10,6 +10,8 @@ mod checkpoints;
 mod cli;
 mod communicators;
 mod compare;
+mod compare_asked;
+mod compare_model;
 mod comparison;
 mod concurrent;
 mod contention;

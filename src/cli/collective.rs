@@ -285,6 +285,25 @@ impl CollectiveArgs {
         })
     }
 
+    /// The first of these flags that is given, but for how it is simulated.
+    pub(super) fn said(&self) -> Option<&'static str> {
+        let flags = [
+            ("--algo", self.algo.is_some()),
+            ("--algo-file", self.algo_file.is_some()),
+            ("--matrix", self.matrix.is_some()),
+            ("--proto", self.proto.is_some()),
+            ("--registered", self.registered.is_some()),
+            ("--cuda-graph", self.cuda_graph),
+            ("--env", !self.env.is_empty()),
+            ("--nccl-version", self.nccl_version.is_some()),
+            ("--ranks-per-process", self.ranks_per_process.is_some()),
+            ("--faults", self.faults.is_some()),
+            ("--isolated", self.isolated),
+        ];
+        let given = flags.into_iter().find(|&(_, given)| given);
+        given.map(|(flag, _)| flag)
+    }
+
     /// The scenario of a job on a machine.
     pub(super) fn scenario(
         &self,

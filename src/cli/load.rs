@@ -110,6 +110,32 @@ impl LoadArgs {
     }
 }
 
+/// What is done with a model: it is served, if a load is said, else trained, with so many sequences a step
+/// and tokens a sequence.
+pub(super) fn job_of_model(
+    name: &str,
+    load: &LoadArgs,
+    (global_batch, sequence): (Option<u32>, Option<u64>),
+) -> Result<Value, CliError> {
+    if load.is_said() {
+        return Ok(json!({ "serving": load.job(name)? }));
+    }
+    let batch = global_batch.ok_or_else(|| {
+        CliError::Usage(format!(
+            "{name} is a model: expected --global-batch, the sequences of a step, or to serve it --rate or \
+             --concurrency, too"
+        ))
+    })?;
+    Ok(json!({ "training": {
+        "model": { "preset": name },
+        "global_batch": batch,
+        "sequence": sequence,
+        "comment": "Attention is FlashAttention 3 where the GPUs have it; a scenario's default is 2.",
+        "flash_version": 3,
+        "parallel": { "sequence_parallel": true },
+    } }))
+}
+
 /// `ttft=1s,tpot=50ms`.
 pub(super) fn limits(text: &str) -> Result<Value, CliError> {
     let mut limits = Map::new();

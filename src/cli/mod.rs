@@ -17,6 +17,7 @@ mod load;
 mod model;
 mod optimize;
 mod output;
+mod price;
 mod progress;
 mod run;
 mod scenario;

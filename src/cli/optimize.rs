@@ -2,7 +2,8 @@
 
 use super::budget::BudgetArgs;
 use super::collective::machine;
-use super::load::LoadArgs;
+use super::load::{LoadArgs, job_of_model};
+use super::price::PriceArgs;
 use super::serve_search::{self, Ways};
 use super::{CliError, output, terminal};
 use fabricsim_experiment::optimize::{
@@ -72,6 +73,8 @@ pub(super) struct Args {
     /// Of a model: tokens of a sequence
     #[arg(long, value_name = "TOKENS")]
     sequence: Option<u64>,
+    #[command(flatten)]
+    price: PriceArgs,
     #[command(flatten)]
     load: LoadArgs,
     /// Of serving: the part of requests that has to keep the SLO
@@ -231,6 +234,11 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let (scenario, folder) = job_of(args)?;
     let axes = args.over.iter().map(|text| parse_axis(text));
     let axes: Vec<AxisSpec> = axes.collect::<Result<_, _>>().map_err(CliError::Usage)?;
+    let machines = match args.topology.as_slice() {
+        [] => vec![scenario.spec.topology.clone()],
+        asked => asked.iter().map(|text| machine(text)).collect(),
+    };
+    let scenario = args.price.apply(scenario, &machines, &folder)?;
     if let JobSpec::Serving(_) = scenario.spec.job {
         args.refuse_of_training()?;
         let sizes = match args.target {
@@ -253,10 +261,6 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         let flags = "--rate, --concurrency, --requests, --slo: of a serving job; this one trains";
         return Err(CliError::Usage(flags.to_owned()));
     }
-    let machines = match args.topology.as_slice() {
-        [] => vec![scenario.spec.topology.clone()],
-        asked => asked.iter().map(|text| machine(text)).collect(),
-    };
     let several = sizes.len() != 1 || args.oversubscription.len() > 1;
     let ask = Ask {
         machines: &machines,
@@ -332,7 +336,8 @@ fn job_of(args: &Args) -> Result<(Scenario, PathBuf), CliError> {
                 Ok(preset) if !args.job.exists() => &preset.name,
                 _ => return Err(unknown(error, &name)),
             };
-            let job = job_of_model(args, model)?;
+            let of_step = (args.global_batch, args.sequence);
+            let job = job_of_model(model, &args.load, of_step)?;
             let first = args.topology.first();
             let first = first.ok_or_else(|| {
                 CliError::Usage(format!("{model} is a model: expected a machine, too (-t)"))
@@ -366,27 +371,6 @@ fn unknown(error: ScenarioError, name: &str) -> CliError {
         ScenarioError::UnknownName { .. } => catalogue::unknown_job(name).into(),
         other => other.into(),
     }
-}
-
-/// What is done with a model: it is served, if a load is said, else trained.
-fn job_of_model(args: &Args, name: &str) -> Result<Value, CliError> {
-    if args.load.is_said() {
-        return Ok(json!({ "serving": args.load.job(name)? }));
-    }
-    let batch = args.global_batch.ok_or_else(|| {
-        CliError::Usage(format!(
-            "{name} is a model: expected --global-batch, the sequences of a step, or to serve it --rate or \
-             --concurrency, too"
-        ))
-    })?;
-    Ok(json!({ "training": {
-        "model": { "preset": name },
-        "global_batch": batch,
-        "sequence": args.sequence,
-        "comment": "Attention is FlashAttention 3 where the GPUs have it; a scenario's default is 2.",
-        "flash_version": 3,
-        "parallel": { "sequence_parallel": true },
-    } }))
 }
 
 fn bar(hidden: bool) -> ProgressBar {

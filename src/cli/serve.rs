@@ -3,6 +3,7 @@
 use super::budget::BudgetArgs;
 use super::collective::machine;
 use super::load::LoadArgs;
+use super::price::PriceArgs;
 use super::progress::Show;
 use super::run::found;
 use super::terminal::say_wall;
@@ -49,6 +50,8 @@ pub(super) struct Args {
     split: Vec<String>,
     #[command(flatten)]
     what_if: WhatIfArgs,
+    #[command(flatten)]
+    price: PriceArgs,
     /// Puts a value into the scenario, as `run` does; may be repeated
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -73,6 +76,8 @@ const COMMAND_LINE: &str = "the command line";
 
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let scenario = args.what_if.apply(args.scenario()?)?;
+    let machines: Vec<TopologyRef> = args.topology.iter().map(|text| machine(text)).collect();
+    let scenario = args.price.apply(scenario, &machines, Path::new(""))?;
     let experiment = validate(scenario, Path::new(""))?;
     if !quiet {
         terminal::notes(&experiment.notes());

@@ -133,6 +133,21 @@ impl WhatIfArgs {
         )?)
     }
 
+    /// Whether there is any.
+    pub(super) fn is_said(&self) -> bool {
+        let lists = [
+            &self.slow_gpu,
+            &self.nic,
+            &self.link,
+            &self.flap,
+            &self.kill,
+            &self.fallback,
+        ];
+        lists.iter().any(|list| !list.is_empty())
+            || self.oversubscription.is_some()
+            || !self.settings().is_empty()
+    }
+
     /// Whether there is a fall-back among them.
     pub(super) fn falls_back(&self) -> bool {
         !self.fallback.is_empty()

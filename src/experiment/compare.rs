@@ -1,19 +1,13 @@
-//! What is compared: one job on several machines, earlier runs, machines by themselves.
+//! What is compared: one job on several machines, and machines by themselves.
 
 use super::bill;
-use super::collective::answer as collective_answer;
 pub use super::collective::find_better_choices;
 use super::error::ScenarioError;
 use super::read::{Scenario, changed};
-use super::refusal::{fault, refusal};
-use super::site::machine_of;
-use super::spec::TopologyRef;
-use super::training::answer_of;
-use super::{calls, communicator, concurrent, serving};
+use super::refusal::{fault, refusal, refuse};
+use super::site::{machine_of, resized};
+use super::spec::{TopologyRef, VariantSpec};
 use fabricsim_report::cards::{Card, Figure};
-use fabricsim_report::comparison::{best_collective, collective_difference};
-use fabricsim_report::training::{best, difference};
-use fabricsim_report::{JobResult, Summary, Variant};
 use fabricsim_topology::bill::Load;
 use fabricsim_topology::hardware::Sourced;
 use fabricsim_topology::{DeviceId, DeviceKind, LinkFamily, Topology};
@@ -21,9 +15,11 @@ use fabricsim_units::Power;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The scenario as it would run on each of `machines`, names or files: one variant each. Of each so
-/// many GPUs take part, if that is asked for: whole nodes, or some GPUs of one.
+/// many GPUs take part, if that is asked for: whole nodes, or some GPUs of one; else as many nodes, and
+/// GPUs of each, as the scenario says.
 ///
 /// # Errors
 /// A machine that is none, GPUs that fill no whole number of its nodes.
@@ -40,8 +36,6 @@ pub fn on_machines(
         let topology = machine_of(machine, folder, &scenario.origin)?;
         let mut set = serde_json::Map::new();
         set.insert("topology".into(), json!(machine));
-        set.insert("nodes".into(), Value::Null);
-        set.insert("gpus_per_node".into(), Value::Null);
         if let Some(gpus) = gpus {
             let (nodes, of_each) = filling(&topology, gpus, &scenario.origin)?;
             set.insert("nodes".into(), json!(nodes));
@@ -64,6 +58,80 @@ pub fn on_machines(
         map.insert("variants".into(), Value::Array(variants));
     }
     changed(&json, &scenario.origin, "set", &BTreeMap::new())
+}
+
+/// The machines of a scenario, and of its variants where it has some.
+///
+/// # Errors
+/// A variant that sets what is not of the format.
+pub fn machines_of(scenario: &Scenario) -> Result<Vec<TopologyRef>, ScenarioError> {
+    if scenario.spec.variants.is_empty() {
+        return Ok(vec![scenario.spec.topology.clone()]);
+    }
+    let of = |variant: &VariantSpec| {
+        let own = changed(
+            &scenario.json,
+            &scenario.origin,
+            &variant.name,
+            &variant.set,
+        )?;
+        Ok(own.spec.topology)
+    };
+    scenario.spec.variants.iter().map(of).collect()
+}
+
+/// Refuses a scenario whose variants have sizes of their own, where `flag` asks for another one.
+///
+/// # Errors
+/// Such a variant, with its nodes or GPUs.
+pub fn without_own_sizes(scenario: &Scenario, flag: &str) -> Result<(), ScenarioError> {
+    let of_variant =
+        |(index, variant): (usize, &VariantSpec)| {
+            let places = ["nodes", "gpus_per_node"].into_iter();
+            let set = places.filter_map(|place| variant.set.get(place).map(|value| (place, value)));
+            let wrong = set.map(|(place, value)| {
+            let expected = format!(
+                "no size of its own beside {flag}; how many take part of each machine is said by \
+                 --gpus or -n with machines (-t)"
+            );
+            fault(&format!("variants[{index}].set.{place}"), value.to_string(), expected)
+        });
+            wrong.collect::<Vec<_>>()
+        };
+    let variants = scenario.spec.variants.iter().enumerate();
+    refuse(&scenario.origin, variants.flat_map(of_variant).collect())
+}
+
+/// A machine by itself, with so many nodes or GPUs if that is asked for.
+///
+/// # Errors
+/// A machine that is none, or that has no so many nodes; GPUs that are no whole nodes.
+pub fn machine_with(
+    machine: &TopologyRef,
+    (nodes, gpus): (Option<u32>, Option<u32>),
+    origin: &str,
+) -> Result<Arc<Topology>, ScenarioError> {
+    let here = Path::new("");
+    let nodes = match gpus {
+        None => nodes,
+        Some(gpus) => {
+            let own = machine_of(machine, here, origin)?;
+            let (nodes, of_each) = filling(&own, gpus, origin)?;
+            if of_each.is_some() {
+                let each = own.gpus().count() / own.nodes.len().max(1);
+                let expected = format!(
+                    "whole nodes of {each} GPUs: {} is shown by itself",
+                    own.name
+                );
+                return Err(refusal(
+                    origin,
+                    vec![fault("--gpus", gpus.to_string(), expected)],
+                ));
+            }
+            Some(nodes)
+        }
+    };
+    Ok(resized(machine, nodes, here, origin)?)
 }
 
 /// Nodes that so many GPUs fill; and of one node the GPUs that take part, if that is not all.
@@ -96,78 +164,11 @@ pub fn filling(
 }
 
 /// `name`, or the first with a number behind it that is new.
-fn free(name: &str, taken: &BTreeSet<String>) -> String {
+pub(crate) fn free(name: &str, taken: &BTreeSet<String>) -> String {
     let numbered = (2..).map(|number: u32| format!("{name}-{number}"));
     let mut all = std::iter::once(name.to_owned()).chain(numbered);
     all.find(|name| !taken.contains(name))
         .unwrap_or_else(|| name.to_owned())
-}
-
-/// Earlier runs, by name, as the variants of one; the first variant of the first is the baseline.
-/// Differences are told by causes: nothing is simulated again.
-///
-/// # Errors
-/// Runs of jobs of different kinds, or of none.
-pub fn of_runs(runs: Vec<(String, Summary)>) -> Result<Summary, ScenarioError> {
-    let seed = runs.first().map_or(0, |(_, summary)| summary.seed);
-    let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
-    let title = names.join(" beside ");
-    let specs: Vec<Value> = runs.iter().map(|(_, s)| s.spec.clone()).collect();
-    let mut all = Summary::new(title, seed, json!({ "runs": specs }));
-    let mut taken = BTreeSet::new();
-    for (name, summary) in runs {
-        let several = summary.variants.len() > 1;
-        for mut variant in summary.variants {
-            let own = match several {
-                true => format!("{name}/{}", variant.name),
-                false => name.clone(),
-            };
-            variant.name = free(&own, &taken);
-            variant.no_effect = None;
-            variant.differs.clear();
-            taken.insert(variant.name.clone());
-            all.variants.push(variant);
-        }
-        all.warn(summary.warnings);
-    }
-    same_kind(&all.variants)?;
-    let [base, others @ ..] = all.variants.as_slice() else {
-        return Ok(all);
-    };
-    all.baseline = Some(base.name.clone());
-    match &base.job {
-        JobResult::Collective(_) => {
-            let to = |other| collective_difference(base, other);
-            all.waterfall = others.iter().filter_map(to).collect();
-            let best = best_collective(&all.variants, 0);
-            all.best = best.map(|best| all.variants[best].name.clone());
-            all.answer = collective_answer(&all, 0, best);
-        }
-        JobResult::Training(_) => {
-            all.waterfall = others.iter().filter_map(|o| difference(base, o)).collect();
-            let best = best(&all.variants, 0);
-            all.best = best.map(|best| all.variants[best].name.clone());
-            all.answer = answer_of(&all, 0, best);
-        }
-        JobResult::Concurrent(_) => concurrent::compare(&mut all),
-        JobResult::Serving(_) => serving::compare(&mut all),
-        JobResult::Communicator(_) => communicator::compare(&mut all),
-        JobResult::Calls(_) => calls::compare(&mut all),
-    }
-    Ok(all)
-}
-
-fn same_kind(variants: &[Variant]) -> Result<(), ScenarioError> {
-    let kind = |variant: &Variant| std::mem::discriminant(&variant.job);
-    let mut pairs = variants.windows(2);
-    match pairs.find(|pair| kind(&pair[0]) != kind(&pair[1])) {
-        None => Ok(()),
-        Some(pair) => {
-            let found = format!("{} and {}", pair[0].name, pair[1].name);
-            let expected = "runs of one kind of job: collectives, training, serving, communicators, calls or jobs at once";
-            Err(refusal("compare", vec![fault("runs", found, expected)]))
-        }
-    }
 }
 
 /// What a machine is made of.

@@ -6,6 +6,7 @@
 //! [`catalogue`] has the shipped scenarios.
 
 mod allocation;
+pub mod best_of_each;
 pub mod bill;
 mod by_time;
 mod calls;
@@ -15,6 +16,7 @@ mod communicator;
 pub mod compare;
 mod concurrent;
 mod draft;
+pub mod earlier;
 mod error;
 mod factors;
 mod fallback;

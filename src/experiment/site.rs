@@ -198,7 +198,20 @@ pub fn machine_of(
     folder: &Path,
     origin: &str,
 ) -> Result<Arc<Topology>, TopologyError> {
-    Ok(machine(topology, None, folder, origin)?.topology)
+    resized(topology, None, folder, origin)
+}
+
+/// A topology with so many nodes in place of what its file says.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn resized(
+    topology: &TopologyRef,
+    nodes: Option<u32>,
+    folder: &Path,
+    origin: &str,
+) -> Result<Arc<Topology>, TopologyError> {
+    Ok(machine(topology, nodes, folder, origin)?.topology)
 }
 
 /// The machine of a scenario.

@@ -91,6 +91,10 @@ pub struct ScenarioSpec {
     /// models of its GPUs say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dollars_per_gpu_hour: Option<f64>,
+    /// The reader's own prices, dollars per GPU and hour by the name of a machine's topology: they stand
+    /// before `dollars_per_gpu_hour`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices: BTreeMap<String, f64>,
     /// Power usage effectiveness of the building: what it draws for each watt of the machine, cooling
     /// included. 1 if absent: the machine alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,6 +137,7 @@ impl ScenarioSpec {
             faults: FaultSpec::default(),
             long_run: None,
             dollars_per_gpu_hour: None,
+            prices: BTreeMap::new(),
             pue: None,
             variants: Vec::new(),
             baseline: None,

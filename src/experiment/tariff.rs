@@ -12,10 +12,13 @@ use fabricsim_report::training::StepResult;
 use fabricsim_topology::bill::{Bill, Load};
 use fabricsim_topology::{Basis, DeviceId, Taken, Topology};
 use fabricsim_units::Money;
+use std::collections::BTreeMap;
 
 /// What the scenario says of it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Tariff {
+    /// Dollars per GPU and hour by the names of machines, in place of what is below.
+    pub prices: BTreeMap<String, f64>,
     /// Dollars per GPU and hour, in place of what the models of GPUs say.
     pub usd_per_gpu_hour: Option<f64>,
     /// What the building draws for each watt of the machine.
@@ -87,6 +90,12 @@ impl Tariff {
             let wrong = fault("dollars_per_gpu_hour", price.to_string(), "more than 0");
             faults.push(wrong);
         }
+        for (machine, price) in &spec.prices {
+            if !(price.is_finite() && *price > 0.0) {
+                let place = format!("prices.{machine}");
+                faults.push(fault(&place, price.to_string(), "more than 0"));
+            }
+        }
         let pue = spec.pue.unwrap_or(1.0);
         if let Some(expected) = not_a_pue(pue) {
             faults.push(fault("pue", pue.to_string(), expected));
@@ -96,10 +105,18 @@ impl Tariff {
         let mnnvl = spec.environment.get_key_value("NCCL_MNNVL_ENABLE");
         let env = Env::parse(mnnvl.map(|(name, value)| (name.as_str(), value.0.as_str())));
         Ok(Tariff {
+            prices: spec.prices.clone(),
             usd_per_gpu_hour: spec.dollars_per_gpu_hour,
             pue,
             nvlink_between_nodes: env.unwrap_or_default().mnnvl,
         })
+    }
+
+    /// Dollars per GPU and hour of a machine; `None` if they are not known.
+    pub(crate) fn gpu_hour(&self, topology: &Topology) -> Option<f64> {
+        let own = self.prices.get(&topology.name).copied();
+        own.or(self.usd_per_gpu_hour)
+            .or_else(|| hourly_price(topology))
     }
 
     /// What a job on these GPUs is charged.
@@ -108,7 +125,7 @@ impl Tariff {
             gpus,
             nvlink_between_nodes: self.nvlink_between_nodes,
         };
-        let price = self.usd_per_gpu_hour.or_else(|| hourly_price(topology));
+        let price = self.gpu_hour(topology);
         Charge {
             share: topology.bill_of(taken, Basis::Share),
             whole: topology.bill_of(taken, Basis::Whole),

@@ -1,7 +1,8 @@
 //! What variants are compared by, line by line.
 
+use super::serving::Verdict;
 use super::summary::{JobResult, Variant};
-use super::{Change, Part, Waterfall};
+use super::{Change, Known, Part, Waterfall};
 
 /// One thing that is compared.
 #[derive(Debug)]
@@ -92,6 +93,27 @@ pub fn fits(variant: &Variant) -> bool {
     ended(variant) && variant.metrics.fits.unwrap_or(true)
 }
 
+/// So much of its requests has to keep the SLO of what keeps it.
+pub const KEEPS_SLO: f64 = 0.9;
+
+/// Whether a variant does what it is to do: it fits, and where it serves it keeps up with its load and
+/// keeps its SLO. What does not is best at nothing.
+#[must_use]
+pub fn qualifies(variant: &Variant) -> bool {
+    fits(variant) && falls_short(variant).is_none()
+}
+
+/// In which way a variant that serves does not do what it is to do, for people.
+#[must_use]
+pub fn falls_short(variant: &Variant) -> Option<&'static str> {
+    let served = variant.job.serving()?;
+    match (served.verdict, served.slo_share) {
+        (Some(Verdict::Stable), Some(share)) if share < KEEPS_SLO => Some("misses its SLO"),
+        (Some(Verdict::Stable) | None, _) => None,
+        (Some(verdict), _) => Some(verdict.name()),
+    }
+}
+
 /// Indices of variants as they are shown: those that fit into memory, then those that do not, then
 /// those that failed.
 pub(crate) fn order(variants: &[Variant]) -> Vec<usize> {
@@ -106,6 +128,23 @@ pub(crate) struct Table<'a> {
 }
 
 impl Table<'_> {
+    /// A line of one number a variant that may be unknown, which is then said.
+    pub(crate) fn known(
+        &self,
+        what: &str,
+        better: Better,
+        text: impl Fn(f64) -> String,
+        value: impl Fn(&Variant) -> Known,
+    ) -> Line {
+        let mut line = self.line(what, better, text, |variant| value(variant).flatten());
+        for (cell, variant) in line.cells.iter_mut().zip(self.variants) {
+            if value(variant) == Some(None) {
+                *cell = Some("unknown".to_owned());
+            }
+        }
+        line
+    }
+
     /// A line of one number a variant.
     pub(crate) fn line(
         &self,
@@ -117,8 +156,11 @@ impl Table<'_> {
         let values = self.variants.iter().map(|v| value(v));
         let values: Vec<Option<f64>> = values.collect();
         let cells: Vec<Option<String>> = values.iter().map(|v| v.map(&text)).collect();
-        // What does not fit is best at nothing.
-        let compared = self.variants.iter().zip(&values).filter(|(v, _)| fits(v));
+        let compared = self
+            .variants
+            .iter()
+            .zip(&values)
+            .filter(|(v, _)| qualifies(v));
         let known = compared.filter_map(|(_, value)| *value);
         let most = match better {
             Better::More => known.max_by(f64::total_cmp),
@@ -128,7 +170,7 @@ impl Table<'_> {
         let most = most.map(&text);
         // By what is read: of two that look the same, neither is better.
         let best: Vec<usize> = (0..cells.len())
-            .filter(|&index| fits(self.variants[index]))
+            .filter(|&index| qualifies(self.variants[index]))
             .filter(|&index| cells[index].is_some() && cells[index] == most)
             .collect();
         let differs = cells

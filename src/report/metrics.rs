@@ -462,7 +462,6 @@ pub(crate) fn label(name: &str) -> &str {
         "memory_gib" => "memory",
         "memory_reserve_gib" => "memory in reserve",
         "memory_capacity_gib" => "GPU memory",
-        "kw" => "kW",
         "bound_us" => "bound",
         "bound_plain_us" => "bound without switches that add",
         "kw" => "kW (share)",

@@ -10,8 +10,10 @@ use std::collections::BTreeSet;
 type Point<'a> = (&'a Variant, Option<&'a str>, Metrics);
 
 /// One line for each variant, of a collective one for each of its sizes, of jobs at once one for each
-/// job. Key columns come first: the variant's name, the job's if there are several, its machine, and every place of the scenario that any variant sets, with its
-/// value; then all numbers that apply to at least one point.
+/// job. Key columns come first: the variant's name, the job's if there are several, its machine, and
+/// every place of the scenario that any variant sets, with its value; then all numbers that apply to at
+/// least one point. No column is there twice: a variant's `topology` and `nodes` are those of its machine, and a
+/// place of another column's name stands behind `set.`.
 ///
 /// # Errors
 /// None that a summary in memory can cause.
@@ -28,7 +30,8 @@ pub fn points_csv(summary: &Summary) -> Result<String, ReportError> {
             points.map(move |(job, metrics)| (variant, job, metrics))
         })
         .collect();
-    let places = places(&summary.spec);
+    let mut places = places(&summary.spec);
+    places.retain(|place| !["topology", "nodes"].contains(&place.as_str()));
     let columns = Columns::of(points.iter().map(|(_, _, metrics)| metrics));
     let mut csv = csv::Writer::from_writer(Vec::new());
     let jobs = points.iter().any(|(_, job, _)| job.is_some());
@@ -36,8 +39,20 @@ pub fn points_csv(summary: &Summary) -> Result<String, ReportError> {
     if jobs {
         head.insert(1, "job");
     }
-    head.extend(places.iter().map(String::as_str));
-    head.extend(columns.names());
+    let names = columns.names();
+    let taken = |place: &str| head.contains(&place) || names.contains(&place);
+    let set: Vec<String> = places
+        .iter()
+        .map(|place| {
+            if taken(place) {
+                format!("set.{place}")
+            } else {
+                place.clone()
+            }
+        })
+        .collect();
+    head.extend(set.iter().map(String::as_str));
+    head.extend(names);
     csv.write_record(head).map_err(failed)?;
     for (variant, job, metrics) in &points {
         let mut cells = vec![

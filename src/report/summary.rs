@@ -5,6 +5,7 @@
 
 use super::calls::CallsResult;
 use super::communicator::CommunicatorResult;
+use super::comparison::Searched;
 use super::concurrent::ConcurrentResult;
 use super::metrics::Metrics;
 use super::numeric::first_format;
@@ -144,6 +145,8 @@ pub struct Variant {
     pub differs: Vec<String>,
     /// Why it takes as long as the baseline, if it does.
     pub no_effect: Option<String>,
+    /// The search that found its layout, if there was one.
+    pub search: Option<Box<Searched>>,
     /// The common row.
     pub metrics: Metrics,
     /// What came of its job.
@@ -321,6 +324,9 @@ struct VariantFile {
     /// Why it takes as long as the baseline, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     no_effect: Option<String>,
+    /// The search that found its layout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    search: Option<Box<Searched>>,
     /// The common row.
     #[serde(default)]
     metrics: Metrics,
@@ -354,6 +360,7 @@ impl From<Summary> for SummaryFile {
                 gpus: variant.gpus,
                 differs: variant.differs,
                 no_effect: variant.no_effect,
+                search: variant.search,
                 metrics: variant.metrics,
                 job,
             }
@@ -390,6 +397,7 @@ impl From<SummaryFile> for Summary {
                 gpus: only.result.ranks,
                 differs: Vec::new(),
                 no_effect: None,
+                search: None,
                 metrics: Metrics::of_collective(&only.result),
                 job: None,
             });
@@ -407,6 +415,7 @@ impl From<SummaryFile> for Summary {
                 gpus: variant.gpus,
                 differs: variant.differs,
                 no_effect: variant.no_effect,
+                search: variant.search,
                 metrics: variant.metrics,
                 job: variant.job.or_else(above)?,
             })

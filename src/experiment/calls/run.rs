@@ -45,6 +45,7 @@ pub(crate) fn run_calls(
         gpus: valid.gpus.len() as u32,
         differs: Vec::new(),
         no_effect: None,
+        search: None,
         metrics: Metrics {
             time_us: result.failed.is_none().then_some(result.ended_us),
             ..Metrics::default()

@@ -250,6 +250,7 @@ fn described(name: &str, spec: &ValidCollective, communicator: &Communicator<'_>
         gpus: communicator.ranks(),
         differs: Vec::new(),
         no_effect: None,
+        search: None,
         metrics: Metrics::default(),
         job: JobResult::Collective(Box::new(nothing_yet(spec, communicator))),
     }

@@ -47,6 +47,7 @@ pub(crate) fn run_communicator(
         gpus: valid.gpus.len() as u32,
         differs: Vec::new(),
         no_effect: None,
+        search: None,
         metrics: Metrics {
             time_us: made_in,
             cause: result.failed.is_none().then(|| longest(&result)).flatten(),

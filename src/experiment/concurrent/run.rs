@@ -80,6 +80,7 @@ pub(crate) fn run_concurrent(
         gpus: ranks.len() as u32,
         differs: Vec::new(),
         no_effect: None,
+        search: None,
         metrics: Metrics {
             fits,
             ..Metrics::of_concurrent(&result, events)

@@ -1,20 +1,23 @@
 //! What serving came to in a sentence; of several variants which is best, and why.
 
 use fabricsim_report::numbers::three_digits;
-use fabricsim_report::serving::{ServingResult, Verdict};
-use fabricsim_report::{Summary, Variant};
+use fabricsim_report::serving::{ServingResult, Verdict, difference};
+use fabricsim_report::{KEEPS_SLO, Summary, Variant, falls_short, fits, qualifies};
 
 /// Fills in what a summary says of serving.
 pub(crate) fn compare(summary: &mut Summary) {
+    let baseline = summary.baseline.clone();
+    let base = |variant: &&Variant| baseline.as_ref().is_none_or(|name| variant.name == *name);
+    if let Some(base) = summary.variants.iter().find(base) {
+        let others = summary.variants.iter().filter(|v| v.name != base.name);
+        summary.waterfall = others.filter_map(|other| difference(base, other)).collect();
+    }
     summary.answer = match summary.variants.as_slice() {
         [only] => alone(only),
         several => {
             let best = best(several);
             summary.best = best.map(|index| several[index].name.clone());
-            best.map_or_else(
-                || "No variant serves all requests.".to_owned(),
-                |best| among(several, best),
-            )
+            best.map_or_else(|| none(several), |best| among(several, best))
         }
     };
 }
@@ -119,18 +122,37 @@ fn largest(result: &ServingResult) -> Option<(&str, f64)> {
     (sum > 0.0).then(|| (largest.cause.as_str(), largest.us / sum))
 }
 
-/// What variants are judged by: those that serve all, within the SLO if there is one, by tokens per second and GPU.
+/// What variants are judged by: those that keep up and keep their SLO, if they have one, by tokens per second and
+/// GPU.
 fn best(variants: &[Variant]) -> Option<usize> {
     let worth = |variant: &Variant| {
-        let result = variant.job.serving()?;
-        let served = result.failed.is_none() && result.verdict == Some(Verdict::Stable);
         let rate = variant.metrics.number("output_tokens_per_s_per_gpu")?;
-        served.then(|| rate * result.slo_share.unwrap_or(1.0))
+        qualifies(variant).then_some(rate)
     };
     let all = variants.iter().enumerate();
     let all = all.filter_map(|(index, variant)| Some((index, worth(variant)?)));
     let best = all.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
     Some(best.0)
+}
+
+/// Several, none of which does what it is to do: which comes nearest.
+fn none(variants: &[Variant]) -> String {
+    let share = |variant: &&Variant| {
+        let served = variant.job.serving()?;
+        let keeps_up = fits(variant) && served.verdict == Some(Verdict::Stable);
+        served.slo_share.filter(|_| keeps_up)
+    };
+    let known = variants.iter().filter(|variant| share(variant).is_some());
+    let nearest = known.max_by(|a, b| share(a).unwrap_or(0.0).total_cmp(&share(b).unwrap_or(0.0)));
+    match nearest {
+        None => "No variant keeps up with its load.".to_owned(),
+        Some(nearest) => format!(
+            "No variant keeps its SLO for {:.0} % of its requests: nearest is {} with {:.0} %.",
+            KEEPS_SLO * 100.0,
+            nearest.name,
+            share(&nearest).unwrap_or(0.0) * 100.0
+        ),
+    }
 }
 
 /// Several: the best beside the others.
@@ -154,8 +176,9 @@ fn among(variants: &[Variant], best: usize) -> String {
     let closest = others.max_by(|a, b| a.3.total_cmp(&b.3));
     let than = closest.map_or_else(String::new, |(other, first, each, other_rate)| {
         let times = |a: f64, b: f64| if b > 0.0 { a / b } else { 1.0 };
+        let short = falls_short(other).map_or_else(String::new, |why| format!(" ({why})"));
         format!(
-            "; {}: {:.2} × as many tokens per GPU, first token after {:.2} ×, {:.2} × a token",
+            "; {}{short}: {:.2} × as many tokens per GPU, first token after {:.2} ×, {:.2} × a token",
             other.name,
             times(other_rate, rate),
             times(first, ttft),
@@ -167,14 +190,10 @@ fn among(variants: &[Variant], best: usize) -> String {
         .serving
         .slo_share
         .map_or_else(String::new, |share| {
-            format!(", {:.0} % within the SLO", share * 100.0)
+            format!(", {:.0} % of requests within the SLO", share * 100.0)
         });
-    let what = match within.is_empty() {
-        true => "does most per GPU",
-        false => "does most per GPU within the SLO",
-    };
     format!(
-        "{} {what}: {rate:.0} output tokens/s, first token after {ttft:.0} ms, {tpot:.1} ms a token \
+        "{} does most per GPU: {rate:.0} output tokens/s, first token after {ttft:.0} ms, {tpot:.1} ms a token \
          (medians){within}{than}.",
         winner.name
     )

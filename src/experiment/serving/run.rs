@@ -105,6 +105,7 @@ pub(crate) fn run_serving(
         gpus,
         differs: Vec::new(),
         no_effect: None,
+        search: None,
         metrics: Metrics::of_serving(&result, gpus, events),
         job: JobResult::Serving(Box::new(result)),
     };

@@ -347,6 +347,7 @@ fn described(
         gpus,
         differs: Vec::new(),
         no_effect: None,
+        search: None,
         metrics: Metrics::of_training(&result, gpus),
         job: JobResult::Training(Box::new(result)),
     }

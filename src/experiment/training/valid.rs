@@ -9,7 +9,7 @@ use crate::communicator::making_time;
 use crate::refusal::{fault, refusal, refuse};
 use crate::site::{At, Site, environment};
 use crate::spec::ScenarioSpec;
-use crate::tariff::hourly_price;
+use crate::tariff::Tariff;
 use fabricsim_fault::goodput::{Cluster, CostSpec, LongRunSpec, SharedParts, StorageTimes};
 use fabricsim_fault::{FaultError, Faults};
 use fabricsim_nccl::Env;
@@ -98,9 +98,7 @@ pub(crate) fn training(
     Ok(ValidTraining {
         warnings,
         notes: site.notes,
-        price: spec
-            .dollars_per_gpu_hour
-            .or_else(|| hourly_price(&site.topology)),
+        price: Tariff::of(spec, origin)?.gpu_hour(&site.topology),
         topology: site.topology,
         gpus: site.gpus,
         training,

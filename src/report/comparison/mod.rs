@@ -4,8 +4,11 @@
 mod cause_bars;
 pub(crate) mod collectives;
 mod json;
+mod measures;
 mod one_axis;
 mod page;
+mod searched;
+mod table;
 mod text;
 mod waterfall_bars;
 
@@ -14,4 +17,5 @@ pub use waterfall_bars::waterfall_bars;
 pub use collectives::{best as best_collective, difference as collective_difference, is_same_work};
 pub use json::{Compared, Comparison, KnownError, comparison_json};
 pub use page::variants_page;
+pub use searched::{Holds, Searched};
 pub use text::{summary_text, variants_text};

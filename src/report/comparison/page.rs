@@ -3,8 +3,9 @@
 
 use super::cause_bars::cause_bars;
 use super::collectives::better_choices;
+use super::measures::measures_of;
 use super::one_axis::timelines;
-use super::text::lines_of;
+use super::table::ComparisonTable;
 use super::waterfall_bars::waterfall_bars;
 use crate::ReportError;
 use crate::calls;
@@ -12,7 +13,7 @@ use crate::chart::draw_svg;
 use crate::communicator;
 use crate::concurrent;
 use crate::html::{JOBS_STYLE, SCRIPT, collective_details, drawing, page};
-use crate::lines::{Line, Whole, ended, fits, order};
+use crate::lines::{Whole, order};
 use crate::numbers::seconds;
 use crate::plot;
 use crate::results::Results;
@@ -77,7 +78,7 @@ pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, Rep
             }
         }
         (failures(&summary.variants))
-        @if several { (comparison(summary)) (curves(summary)?) (cause_bars(summary)) (timelines(summary, results)?) (waterfall_bars(&summary.waterfall)) }
+        @if several { (measures_of(summary)) (comparison(summary)) (curves(summary)?) (cause_bars(summary)) (timelines(summary, results)?) (waterfall_bars(&summary.waterfall)) }
         @for markup in &details { (markup) }
         section {
             h2 { "Spec" }
@@ -112,7 +113,7 @@ fn answer(summary: &Summary, best: Option<usize>) -> Markup {
     html! {
         section.answer {
             @if !summary.answer.is_empty() { p.lead { (summary.answer) } }
-            @if let Some((variant, result)) = shown {
+            @if let Some((variant, result)) = shown.filter(|(variant, _)| variant.search.is_none()) {
                 @if summary.variants.len() > 1 { p { "Of those that fit into memory, " strong { (variant.name) } " has the most tokens per second and GPU:" } }
                 (tiles(variant, result))
             }
@@ -121,19 +122,9 @@ fn answer(summary: &Summary, best: Option<usize>) -> Markup {
 }
 
 fn comparison(summary: &Summary) -> Markup {
-    let shown = order(&summary.variants).into_iter();
-    let variants: Vec<&Variant> = shown.map(|index| &summary.variants[index]).collect();
-    let baseline = summary.baseline.as_deref().unwrap_or_default();
-    let lines = lines_of(&variants, &summary.waterfall, baseline);
+    let table = ComparisonTable::of(summary);
+    let variants: Vec<&Variant> = table.columns.iter().map(|c| c.variant).collect();
     let results = || variants.iter().filter_map(|v| Some((*v, ran(v)?)));
-    let heads = |index: usize| {
-        let line: &Line = &lines[index];
-        let before = index.checked_sub(1).and_then(|before| lines[before].part);
-        line.part.filter(|_| before != line.part)
-    };
-    let memory = variants
-        .iter()
-        .any(|variant| variant.metrics.fits.is_some());
     let part = Whole::Time;
     let parts = training::parts(results().map(|(_, result)| result));
     let colours = Colours::of(&parts);
@@ -152,22 +143,22 @@ fn comparison(summary: &Summary) -> Markup {
         .collect();
     html! {
         section {
-            h2 { "Comparison" span.aside { @if memory { "the best of each line that fits into memory is marked" } @else { "the best of each line is marked" } } }
+            h2 { "Comparison" @if let Some(what) = table.marked { span.aside { (what) " is marked" } } }
             div.scroll tabindex="0" {
                 table.compare.many[variants.len() > 4] {
-                    thead { tr { th {} @for variant in &variants { th.number.unfit[!fits(variant)] {
-                        (variant.name)
-                        @if variant.name == baseline { span.mark { "baseline" } }
-                        @if ended(variant) && !fits(variant) { span.mark.bad { "does not fit" } }
+                    thead { tr { th {} @for column in &table.columns { th.number.unfit[column.is_unfit()] {
+                        (column.variant.name)
+                        @if column.baseline { span.mark { "baseline" } }
+                        @if let Some(short) = column.short { span.mark.bad { (short) } }
                     } } } }
                     tbody {
-                        tr { th {} @for variant in &variants { td.described.unfit[!fits(variant)] { @if let Some(job) = variant.job.training() { (job.layout) br; (job.schedule) br; } (variant.topology) } } }
-                        @for (index, line) in lines.iter().enumerate() {
-                            @if let Some(whole) = heads(index) { tr { th.heading colspan=(variants.len() + 1) { (whole.heading()) } } }
+                        tr { th {} @for column in &table.columns { td.described.unfit[column.is_unfit()] { @if let Some(job) = column.variant.job.training() { (job.layout) br; (job.schedule) br; } (column.variant.topology) } } }
+                        @for row in &table.rows {
+                            @if let Some(heading) = row.heading { tr { th.heading colspan=(variants.len() + 1) { (heading) } } }
                             tr {
-                                th.part[line.part.is_some()] { @if line.part == Some(part) { (colours.named(&line.what)) } @else { (line.what) } }
-                                @for (index, cell) in line.cells.iter().enumerate() {
-                                    td.number.good[line.best.contains(&index)].unfit[!fits(variants[index])] { (cell.as_deref().unwrap_or("–")) }
+                                th.part[row.part.is_some()] { @if row.part == Some(part) { (colours.named(&row.what)) } @else { (row.what) } }
+                                @for (cell, column) in row.cells.iter().zip(&table.columns) {
+                                    td.number.good[cell.best].unfit[column.is_unfit()] { (cell.text.as_deref().unwrap_or("–")) }
                                 }
                             }
                         }

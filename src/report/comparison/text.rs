@@ -1,19 +1,13 @@
 //! A run's results for a terminal.
 
 use super::collectives;
-use crate::Waterfall;
-use crate::calls;
-use crate::communicator;
-use crate::concurrent;
-use crate::lines::{Line, Whole, ended, fits, order};
+use super::table::{Cell, ComparisonTable, Row as TableRow};
 use crate::numbers::{micros, size};
 use crate::record::Row;
-use crate::serving;
-use crate::summary::{JobResult, Summary, Variant};
+use crate::summary::{Summary, Variant};
 use crate::table::{HEADER, STRONG, attribution_table, links_table, table_footer, table_left_out};
 use crate::text_table::{BEST, ERROR, Out, WARNING, cell, left, right, styled};
-use crate::training::{self, alone, described, effort, ran, unsaid};
-use anstyle::Style;
+use crate::training::{alone, described, effort, ran, unsaid};
 
 /// Of a comparison: characters of a line, beyond which variants get a table further down, where
 /// nothing says how wide lines are.
@@ -54,11 +48,7 @@ pub fn variants_text(summary: &Summary, width: Option<usize>, colour: bool) -> S
     }
     match summary.variants.as_slice() {
         [one] => alone(summary, one, &mut out),
-        several => {
-            let shown = order(several).into_iter();
-            let shown: Vec<&Variant> = shown.map(|index| &several[index]).collect();
-            compared(summary, &shown, width.unwrap_or(MOST_WIDTH), &mut out);
-        }
+        _ => compared(summary, width.unwrap_or(MOST_WIDTH), &mut out),
     }
     for warning in &summary.warnings {
         out.line(&format!("# warning: {warning}"), WARNING);
@@ -66,8 +56,10 @@ pub fn variants_text(summary: &Summary, width: Option<usize>, colour: bool) -> S
     out.text
 }
 
-fn compared(summary: &Summary, variants: &[&Variant], width: usize, out: &mut Out) {
-    for variant in variants {
+fn compared(summary: &Summary, width: usize, out: &mut Out) {
+    let table = ComparisonTable::of(summary);
+    let variants: Vec<&Variant> = table.columns.iter().map(|c| c.variant).collect();
+    for variant in &variants {
         let lines = described(variant);
         out.line(&format!("# {}: {}", variant.name, lines.join("; ")), HEADER);
         if let Some(result) = ran(variant) {
@@ -75,36 +67,24 @@ fn compared(summary: &Summary, variants: &[&Variant], width: usize, out: &mut Ou
             out.line(&format!("#   {text}"), HEADER);
         }
     }
-    let baseline = summary.baseline.as_deref().unwrap_or_default();
-    let lines = lines_of(variants, &summary.waterfall, baseline);
-    let headings = lines
-        .iter()
-        .filter_map(|line| line.part)
-        .map(Whole::heading);
-    let names = lines.iter().map(shown_name);
+    let headings = table.rows.iter().filter_map(|row| row.heading);
+    let names = table.rows.iter().map(shown_name);
     let names = names.chain(headings.map(str::to_owned));
     let names = names.map(|name| name.chars().count());
     let names = names.max().unwrap_or(0);
     let mut first = 0;
     while first < variants.len() {
-        let fitting = fitting(variants, &lines, first, width.saturating_sub(names + 2));
+        let fitting = fitting(&table, first, width.saturating_sub(names + 2));
         out.text.push('\n');
-        columns_of((variants, baseline), &lines, first..first + fitting, out);
+        columns_of(&table, first..first + fitting, out);
         first += fitting;
     }
-    if variants.iter().any(|variant| fits(variant)) {
+    if let Some(what) = table.marked {
         let mark = out.paint("*", BEST);
-        let memory = variants
-            .iter()
-            .any(|variant| variant.metrics.fits.is_some());
-        let text = match memory {
-            true => " the best of those compared that fit into memory",
-            false => " the best of those compared",
-        };
-        let text = out.paint(text, HEADER);
+        let text = out.paint(&format!(" {what}"), HEADER);
         out.plain(&format!("  {mark}{text}"));
     }
-    sizes(variants, out);
+    sizes(&variants, out);
     let choices = collectives::better_choices(variants.iter().copied());
     if !choices.is_empty() {
         out.text.push('\n');
@@ -113,7 +93,7 @@ fn compared(summary: &Summary, variants: &[&Variant], width: usize, out: &mut Ou
         out.line(&choice, WARNING);
     }
     out.text.push('\n');
-    for variant in variants {
+    for variant in &variants {
         if let Some(error) = variant.job.failure() {
             out.line(&format!("{} failed: {error}", variant.name), ERROR);
         }
@@ -123,22 +103,6 @@ fn compared(summary: &Summary, variants: &[&Variant], width: usize, out: &mut Ou
     }
     if !summary.answer.is_empty() {
         out.line(&summary.answer, STRONG);
-    }
-}
-
-/// The lines that variants of one kind of job are compared by.
-pub(super) fn lines_of(
-    variants: &[&Variant],
-    waterfalls: &[Waterfall],
-    baseline: &str,
-) -> Vec<Line> {
-    match variants.first().map(|variant| &variant.job) {
-        Some(JobResult::Collective(_)) => collectives::lines(variants, waterfalls, baseline),
-        Some(JobResult::Concurrent(_)) => concurrent::lines(variants),
-        Some(JobResult::Serving(_)) => serving::lines(variants),
-        Some(JobResult::Communicator(_)) => communicator::lines(variants),
-        Some(JobResult::Calls(_)) => calls::lines(variants),
-        _ => training::lines(variants, waterfalls, baseline),
     }
 }
 
@@ -173,78 +137,66 @@ fn sizes(variants: &[&Variant], out: &mut Out) {
     out.table(&columns, &table);
 }
 
-fn shown_name(line: &Line) -> String {
-    let indent = if line.part.is_some() { "  " } else { "" };
-    format!("{indent}{}", line.what)
+fn shown_name(row: &TableRow) -> String {
+    let indent = if row.part.is_some() { "  " } else { "" };
+    format!("{indent}{}", row.what)
 }
 
 /// How many variants from `first` on fit into `width`; at least one.
-fn fitting(variants: &[&Variant], lines: &[Line], first: usize, width: usize) -> usize {
+fn fitting(table: &ComparisonTable<'_>, first: usize, width: usize) -> usize {
     let mut used = 0;
-    let fits = |variant: &usize| {
-        let cells = lines
+    let fits = |column: &usize| {
+        let cells = table
+            .rows
             .iter()
-            .filter_map(|line| line.cells[*variant].as_ref());
+            .filter_map(|row| row.cells[*column].text.as_ref());
         let widest = cells
             .map(|text| text.chars().count() + 1)
             .max()
             .unwrap_or(0);
-        let (mark, _) = mark(variants[*variant], &variants[*variant].name);
-        let mark = mark.chars().count();
-        used += widest
-            .max(variants[*variant].name.chars().count())
-            .max(mark)
-            + 2;
+        let shown = &table.columns[*column];
+        let mark = shown.mark().chars().count();
+        used += widest.max(shown.variant.name.chars().count()).max(mark) + 2;
         used <= width
     };
-    (first..variants.len()).take_while(fits).count().max(1)
-}
-
-/// What is said of a variant below its name.
-fn mark(variant: &Variant, baseline: &str) -> (&'static str, Style) {
-    match (ended(variant), fits(variant)) {
-        (true, false) if variant.name == baseline => ("baseline, does not fit", ERROR),
-        (true, false) => ("does not fit", ERROR),
-        (true, true) if variant.name == baseline => ("baseline", HEADER),
-        _ => ("", HEADER),
-    }
+    (first..table.columns.len()).take_while(fits).count().max(1)
 }
 
 /// The table of some of the variants; a `*` behind the best.
-fn columns_of(
-    (variants, baseline): (&[&Variant], &str),
-    lines: &[Line],
-    shown: std::ops::Range<usize>,
-    out: &mut Out,
-) {
+fn columns_of(table: &ComparisonTable<'_>, shown: std::ops::Range<usize>, out: &mut Out) {
     let mut columns = vec![left("")];
     columns.extend(shown.clone().map(|_| right("")));
     let mut heading = vec![cell("")];
+    let of = &table.columns[shown.clone()];
     // As wide as a mark more, so that names stand over numbers.
-    heading.extend(shown.clone().map(|v| {
-        let name = &variants[v].name;
-        styled(format!("{name} "), STRONG)
-    }));
+    heading.extend(
+        of.iter()
+            .map(|c| styled(format!("{} ", c.variant.name), STRONG)),
+    );
     let mut rows = vec![heading];
-    let marks = shown.clone().map(|v| mark(variants[v], baseline));
-    if marks.clone().any(|(text, _)| !text.is_empty()) {
+    if of.iter().any(|column| !column.mark().is_empty()) {
         let mut row = vec![cell("")];
-        row.extend(marks.map(|(text, style)| styled(format!("{text} "), style)));
+        row.extend(of.iter().map(|column| {
+            let style = if column.short.is_some() {
+                ERROR
+            } else {
+                HEADER
+            };
+            styled(format!("{} ", column.mark()), style)
+        }));
         rows.push(row);
     }
-    for (index, line) in lines.iter().enumerate() {
-        if let Some(whole) = line.part
-            && lines[index.saturating_sub(1)].part != line.part
-        {
-            rows.push(vec![cell(whole.heading())]);
+    for line in &table.rows {
+        if let Some(heading) = line.heading {
+            rows.push(vec![cell(heading)]);
         }
         let mut row = vec![cell(shown_name(line))];
-        row.extend(shown.clone().map(|variant| {
-            let failed = !ended(variants[variant]);
-            match &line.cells[variant] {
-                Some(text) if line.best.contains(&variant) => styled(format!("{text}*"), BEST),
+        row.extend(shown.clone().map(|column| {
+            let Cell { text, best } = &line.cells[column];
+            match text {
+                Some(text) if *best => styled(format!("{text}*"), BEST),
                 Some(text) => cell(format!("{text} ")),
-                None if failed && line.headline => styled("failed ", ERROR),
+                None if table.columns[column].failed && line.headline => styled("failed ", ERROR),
                 None => cell("– "),
             }
         }));

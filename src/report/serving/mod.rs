@@ -1,6 +1,7 @@
 //! Results of serving: what requests saw, what engines did, where the time went.
 
 mod charts;
+mod compare;
 mod page;
 mod record;
 mod text;
@@ -8,6 +9,7 @@ mod verdict;
 mod window;
 
 pub(crate) use charts::trade_off;
+pub use compare::difference;
 pub(crate) use page::details;
 pub use record::{
     HandoverUse, KvUse, Part, Percentiles, Pool, Rejected, Sample, ServingResult, Slowest, TierUse,

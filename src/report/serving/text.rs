@@ -2,7 +2,8 @@
 
 use super::record::{Percentiles, ServingResult, TierUse};
 use super::window::WindowRule;
-use crate::lines::{Better, Line, Table};
+use crate::Waterfall;
+use crate::lines::{Better, Line, Table, changes};
 use crate::numbers::{count, percent, size, three_digits, three_digits_of_small};
 use crate::summary::{Summary, Variant};
 use crate::table::{BAR, STRONG, bar};
@@ -395,7 +396,7 @@ fn rejected(result: &ServingResult, out: &mut Out) {
 }
 
 /// What variants that serve are compared by.
-pub(crate) fn lines(variants: &[&Variant]) -> Vec<Line> {
+pub(crate) fn lines(variants: &[&Variant], waterfalls: &[Waterfall], baseline: &str) -> Vec<Line> {
     let table = Table { variants };
     let served = |variant: &Variant| {
         let result = variant.job.serving()?;
@@ -409,7 +410,7 @@ pub(crate) fn lines(variants: &[&Variant]) -> Vec<Line> {
         table.line(what, better, text, |variant| variant.metrics.number(name))
     };
     let (less, more) = (Better::Less, Better::More);
-    vec![
+    let mut lines = vec![
         Line::plain("GPUs", variants, |v| Some(v.gpus.to_string())),
         Line::plain("verdict", variants, |v| {
             let verdict = v.job.serving()?.verdict?;
@@ -441,26 +442,30 @@ pub(crate) fn lines(variants: &[&Variant]) -> Vec<Line> {
         of("preemptions", less, count, |r| {
             Some(r.kv.preemptions as f64)
         }),
-        metric("$ per M output tokens", less, three_digits, "usd_per_mtok"),
-        metric("$ an hour", Better::Neither, three_digits, "usd_per_hour"),
-        metric("power, kW", Better::Neither, three_digits, "kw"),
-        metric(
-            "of whole units, kW",
-            Better::Neither,
-            three_digits,
-            "kw_whole",
-        ),
-        metric(
+        table.known("$ an hour", Better::Neither, three_digits, |v| {
+            v.metrics.usd_per_hour
+        }),
+        table.known("power, kW", Better::Neither, three_digits, |v| v.metrics.kw),
+        table.known("of whole units, kW", Better::Neither, three_digits, |v| {
+            v.metrics.kw_whole
+        }),
+        table.known(
             "kWh per M output tokens",
             less,
             three_digits_of_small,
-            "kwh_per_mtok",
+            |v| v.metrics.kwh_per_mtok,
         ),
-        metric(
-            "of whole units, kWh",
-            less,
-            three_digits_of_small,
-            "kwh_per_mtok_whole",
-        ),
-    ]
+        table.known("of whole units, kWh", less, three_digits_of_small, |v| {
+            v.metrics.kwh_per_mtok_whole
+        }),
+        table.known("$ per GPU and hour", Better::Neither, three_digits, |v| {
+            v.metrics.usd_per_gpu_hour
+        }),
+        table.known("$ per M output tokens", less, three_digits, |v| {
+            v.metrics.usd_per_mtok
+        }),
+    ];
+    lines.extend(changes(variants, waterfalls, baseline));
+    lines.retain(|line| line.cells.iter().any(Option::is_some));
+    lines
 }

@@ -7,7 +7,9 @@ use crate::points::{Columns, written};
 use serde_json::Value;
 
 /// One line for each row of each point. Key columns come first: the point's number, its value on each
-/// axis, whether it has results; then the machine, and all numbers that at least one row has.
+/// axis, whether it has results; then the machine, and all numbers that at least one row has. No column is
+/// there twice: a result of an axis' name that holds the same in all rows is left out, another one
+/// stands behind `result.`.
 ///
 /// # Errors
 /// None that rows in memory can cause.
@@ -19,41 +21,70 @@ pub fn sweep_csv(axes: &[String], points: &[PointRow]) -> Result<String, ReportE
     let rows = || points.iter().flat_map(|point| &point.rows);
     let columns = Columns::of(rows().map(|row| &row.metrics));
     let jobs = rows().any(|row| row.job.is_some());
-    let mut csv = csv::Writer::from_writer(Vec::new());
-    let mut head = vec!["point"];
-    head.extend(axes.iter().map(String::as_str));
-    head.extend(["status", "why", "topology", "nodes", "gpus"]);
-    head.extend(jobs.then_some("job"));
-    head.extend(columns.names());
-    csv.write_record(head).map_err(failed)?;
+    let mut results = vec!["status", "why", "topology", "nodes", "gpus"];
+    results.extend(jobs.then_some("job"));
+    results.extend(columns.names());
+    let mut lines: Vec<(&PointRow, Vec<String>)> = Vec::new();
     for point in points {
-        let mut keys = vec![point.point.to_string()];
-        let value = |axis: &String| point.values.get(axis).map_or_else(String::new, value_text);
-        keys.extend(axes.iter().map(value));
-        keys.push(point.status.name().to_owned());
-        keys.push(point.why.clone().unwrap_or_default());
         let own = point.rows.iter().map(Some);
         // A point without results has a line, too.
         let none = point.rows.is_empty().then_some(None);
         for row in own.chain(none) {
-            let cells = cells(row, jobs, &columns);
-            csv.write_record(keys.iter().chain(&cells))
-                .map_err(failed)?;
+            lines.push((point, cells(point, row, jobs, &columns)));
         }
+    }
+    let value = |point: &PointRow, axis: &str| {
+        let value = point.values.get(axis);
+        value.map_or_else(String::new, value_text)
+    };
+    // What an axis says already.
+    let is_same = |place: usize| {
+        let mut done = lines.iter().filter(|(point, _)| !point.rows.is_empty());
+        let axis = results[place];
+        axes.iter().any(|known| known == axis)
+            && done.all(|(point, cells)| cells[place] == value(point, axis))
+    };
+    let kept: Vec<usize> = (0..results.len())
+        .filter(|&place| !is_same(place))
+        .collect();
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    let mut head = vec!["point".to_owned()];
+    head.extend(axes.iter().map(|axis| match axis.as_str() {
+        "point" => "axis.point".to_owned(),
+        axis => axis.to_owned(),
+    }));
+    let heading = kept.iter().map(|&place| results[place]);
+    let heading: Vec<String> = heading
+        .map(|name| match axes.iter().any(|axis| axis == name) {
+            true => format!("result.{name}"),
+            false => name.to_owned(),
+        })
+        .collect();
+    head.extend(heading);
+    csv.write_record(head).map_err(failed)?;
+    for (point, cells) in &lines {
+        let mut line = vec![point.point.to_string()];
+        line.extend(axes.iter().map(|axis| value(point, axis)));
+        line.extend(kept.iter().map(|&place| cells[place].clone()));
+        csv.write_record(line).map_err(failed)?;
     }
     written(csv).map_err(failed)
 }
 
 /// The cells behind a point's keys; empty, where it has no results.
-fn cells(row: Option<&ResultRow>, jobs: bool, columns: &Columns) -> Vec<String> {
-    let mut cells = match row {
-        Some(row) => vec![
+fn cells(point: &PointRow, row: Option<&ResultRow>, jobs: bool, columns: &Columns) -> Vec<String> {
+    let mut cells = vec![
+        point.status.name().to_owned(),
+        point.why.clone().unwrap_or_default(),
+    ];
+    cells.extend(match row {
+        Some(row) => [
             row.topology.clone(),
             row.nodes.to_string(),
             row.gpus.to_string(),
         ],
-        None => vec![String::new(); 3],
-    };
+        None => [const { String::new() }; 3],
+    });
     if jobs {
         cells.push(row.and_then(|row| row.job.clone()).unwrap_or_default());
     }

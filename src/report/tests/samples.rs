@@ -159,6 +159,7 @@ fn summary(rows: Vec<Row>) -> Summary {
         gpus: GPUS,
         differs: Vec::new(),
         no_effect: None,
+        search: None,
         metrics: Metrics::of_collective(&result),
         job: JobResult::Collective(Box::new(result)),
     };

@@ -376,6 +376,7 @@ pub(crate) fn variant(name: &str, layout: &str, outcome: TrainingOutcome) -> Var
         metrics: Metrics::of_training(&result, 16),
         differs: Vec::new(),
         no_effect: None,
+        search: None,
         job: JobResult::Training(Box::new(result)),
     }
 }

@@ -151,35 +151,33 @@ pub(crate) fn lines(variants: &[&Variant], waterfalls: &[Waterfall], baseline: &
             Some(ran(v)?.model_tflops_per_gpu)
         }),
         table.line("MFU", Better::More, share, |v| v.metrics.mfu),
-        table.line("power, kW", Better::Neither, three_digits, |v| {
-            v.metrics.kw.flatten()
+        table.known("power, kW", Better::Neither, three_digits, |v| v.metrics.kw),
+        table.known("kWh per step", step, three_digits_of_small, |v| {
+            v.metrics.kwh_per_step
         }),
-        table.line("of whole units, kW", Better::Neither, three_digits, |v| {
-            v.metrics.kw_whole.flatten()
+        table.known("of whole units, kW", Better::Neither, three_digits, |v| {
+            v.metrics.kw_whole
         }),
-        table.line("kWh per step", step, three_digits_of_small, |v| {
-            v.metrics.kwh_per_step.flatten()
-        }),
-        table.line(
+        table.known(
             "kWh per M tokens",
             Better::Less,
             three_digits_of_small,
-            |v| v.metrics.kwh_per_mtok.flatten(),
+            |v| v.metrics.kwh_per_mtok,
         ),
-        table.line(
+        table.known(
             "of whole units, kWh",
             Better::Less,
             three_digits_of_small,
-            |v| v.metrics.kwh_per_mtok_whole.flatten(),
+            |v| v.metrics.kwh_per_mtok_whole,
         ),
-        table.line("$ per GPU and hour", Better::Neither, three_digits, |v| {
-            v.metrics.usd_per_gpu_hour.flatten()
+        table.known("$ per GPU and hour", Better::Neither, three_digits, |v| {
+            v.metrics.usd_per_gpu_hour
         }),
-        table.line("$ per step", step, three_digits_of_small, |v| {
-            v.metrics.usd_per_step.flatten()
+        table.known("$ per step", step, three_digits_of_small, |v| {
+            v.metrics.usd_per_step
         }),
-        table.line("$ per M tokens", Better::Less, three_digits_of_small, |v| {
-            v.metrics.usd_per_mtok.flatten()
+        table.known("$ per M tokens", Better::Less, three_digits_of_small, |v| {
+            v.metrics.usd_per_mtok
         }),
         table.line("goodput", Better::More, share, |v| v.metrics.goodput),
         table.line("bubble", Better::Less, share, |v| v.metrics.bubble_share),
