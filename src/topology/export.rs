@@ -493,7 +493,10 @@ mod tests {
         assert_eq!(to_json(&export(&again)), text);
         assert_eq!(again.nodes, topology.nodes);
         assert_eq!(again.fabrics, topology.fabrics);
-        assert_eq!(again.places, topology.places);
+        // A file of a part of a rack says nothing of the rest.
+        let mut places = topology.places.clone();
+        places.iter_mut().for_each(|place| place.absent_gpus = 0);
+        assert_eq!(again.places, places);
         assert_eq!(again.link_count(), topology.link_count());
         for (id, device) in topology.devices() {
             assert_eq!(again.device_name(id), topology.device_name(id));
