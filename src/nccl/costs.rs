@@ -136,7 +136,7 @@ fn block(model: &Architecture, kind: ProtocolKind) -> WorkerCosts {
     }
 }
 
-/// A thread block whose loads and stores take their time one after the other.
+/// A thread block whose loads and stores take their time one after the other where it sends.
 fn with_copies(block: WorkerCosts, model: &CopiesModel) -> WorkerCosts {
     let copies = CopyRates {
         load: model.load.value,
@@ -144,7 +144,6 @@ fn with_copies(block: WorkerCosts, model: &CopiesModel) -> WorkerCosts {
     };
     WorkerCosts {
         send_rate: copies.rate(1, 1),
-        local_rate: copies.rate(1, 1),
         copies: Some(copies),
         ..block
     }

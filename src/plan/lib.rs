@@ -384,8 +384,8 @@ pub struct WorkerCosts {
     /// So many streams of bytes in and out (queues and local memory) go at these rates; a
     /// step with more is slower in proportion. Zero: their number makes no difference.
     pub streams: u32,
-    /// What loads and stores take one after the other, where that is known: a step then goes at what its
-    /// own come to, and the rates above are those of one of each.
+    /// What loads and stores take one after the other, where that is known: a step that sends then goes
+    /// at what its own come to, and `send_rate` is that of one of each.
     pub copies: Option<CopyRates>,
 }
 

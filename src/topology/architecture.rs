@@ -115,8 +115,8 @@ pub struct SimpleModel {
     pub hop: HopModel,
     /// Payload rate of one thread block towards another GPU.
     pub rate: Sourced<Bandwidth>,
-    /// Of rings, what each load and store takes, in place of that rate and of the copies'; absent: all
-    /// steps that send take the same.
+    /// Of rings, what each load and store of a step that sends takes, in place of that rate; absent: all
+    /// of them take the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<CopiesModel>,
 }

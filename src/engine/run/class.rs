@@ -19,7 +19,7 @@ pub(super) struct Class {
     pub(super) pass_rate: Option<u64>,
     pub(super) send_rate: u64,
     pub(super) local_rate: u64,
-    /// Of a step with one or two streams in and one or two out, if their number matters.
+    /// Of a step that sends with one or two streams in and one or two out, if their number matters.
     pub(super) copies: Option<[[u64; 2]; 2]>,
     /// Streams in and out at these rates; zero: any number.
     pub(super) streams: u32,
@@ -32,11 +32,11 @@ impl Class {
     #[inline]
     pub(super) fn rate_of(&self, step: &Step) -> u64 {
         match &self.copies {
+            _ if step.send.is_empty() => self.local_rate,
             Some(rates) => {
                 let (loads, stores) = step.streams();
                 rates[usize::from(loads > 1)][usize::from(stores > 1)]
             }
-            None if step.send.is_empty() => self.local_rate,
             None => self.send_rate,
         }
     }
