@@ -176,7 +176,6 @@ fn nodes_of_eight(ranks: u32, bytes: u64) -> Plan {
                 send_rate: Bandwidth::from_gb_per_sec(25),
                 local_rate: Bandwidth::from_gb_per_sec(49),
                 streams: 0,
-                copies: None,
             },
         )],
         rank_costs: vec![0; ranks as usize],

@@ -308,15 +308,6 @@ impl Step {
         self
     }
 
-    /// Streams of bytes that a thread block loads, and that it stores.
-    #[must_use]
-    #[inline]
-    pub fn streams(&self) -> (usize, usize) {
-        let own = usize::from(self.source.is_some()) + usize::from(self.addend.is_some());
-        let kept = usize::from(self.target.is_some());
-        (self.recv.len() + own, self.send.len() + kept)
-    }
-
     /// What NCCL calls this primitive, for timelines: `recv+reduce+copy+send`.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -392,12 +383,6 @@ pub trait Program: Send + Sync {
     /// steps that repeat each other.
     fn same_after(&self, _worker: WorkerId, _index: u64, _shift: u64) -> u64 {
         0
-    }
-    /// How many of a worker's steps from `index` on load and store as many streams as the steps that
-    /// come `shift` later, of those that [`Program::same_after`] tells. Where loads and stores take
-    /// time of their own, no others take as long.
-    fn same_streams_after(&self, _worker: WorkerId, _index: u64, _shift: u64) -> u64 {
-        u64::MAX
     }
     /// Whether [`Program::same_after`] ever knows; looking for what repeats is vain otherwise.
     fn repeats(&self) -> bool {

@@ -298,23 +298,6 @@ impl Program for RingProgram {
         end.saturating_sub(k + shift)
     }
 
-    /// Of an all-reduce's loop, steps that sum, one that sums and keeps, and steps that keep.
-    fn same_streams_after(&self, _worker: WorkerId, index: u64, shift: u64) -> u64 {
-        let (n, per_loop) = (u64::from(self.ranks()), self.steps_per_loop());
-        if self.collective != Collective::AllReduce || shift.is_multiple_of(per_loop) {
-            return u64::MAX;
-        }
-        let (_, k) = split(index, per_loop);
-        let end = match k {
-            0 => 1,
-            k if k < n - 1 => n - 1,
-            k if k == n - 1 => n,
-            k if k < per_loop - 1 => per_loop - 1,
-            _ => per_loop,
-        };
-        end.saturating_sub(k + shift)
-    }
-
     fn step(&self, worker: WorkerId, index: u64) -> Step {
         let Worker { rank, channel, .. } = self.worker(worker);
         let part = &self.parts[usize::from(channel)];

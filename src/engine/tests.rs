@@ -81,7 +81,6 @@ fn port_plan(program: RingProgram, slices: u32, costs: &Costs) -> Plan {
                 send_rate: costs.send_rate,
                 local_rate: INSTANT,
                 streams: 0,
-                copies: None,
             },
         )],
         rank_costs: vec![0; ranks as usize],

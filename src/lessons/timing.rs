@@ -153,7 +153,6 @@ fn crossbar(program: &Arc<dyn Program>, passages: &[Passage], alpha: Time) -> Pl
                 send_rate: INSTANT,
                 local_rate: INSTANT,
                 streams: 0,
-                copies: None,
             },
         )],
         rank_costs: vec![0; ranks as usize],

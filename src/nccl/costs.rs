@@ -2,9 +2,9 @@
 
 use super::algorithm::Algorithm;
 use fabricsim_collective::Role;
-use fabricsim_plan::{CopyRates, ProtocolKind, RoleCosts, Rounds, SliceCost, WorkerCosts};
+use fabricsim_plan::{ProtocolKind, RoleCosts, Rounds, SliceCost, WorkerCosts};
 use fabricsim_topology::Architecture;
-use fabricsim_topology::architecture::{CopiesModel, HopModel};
+use fabricsim_topology::architecture::HopModel;
 use fabricsim_units::{Bandwidth, Bytes, Time};
 
 /// A rate that never limits: what links, switches or interfaces do, and no worker.
@@ -99,7 +99,6 @@ fn block(model: &Architecture, kind: ProtocolKind) -> WorkerCosts {
                 send_rate: simple.rate.value,
                 local_rate: model.local_copy_rate.value,
                 streams: 0,
-                copies: None,
             }
         }
         // Its passes are its rate.
@@ -113,7 +112,6 @@ fn block(model: &Architecture, kind: ProtocolKind) -> WorkerCosts {
             send_rate: UNLIMITED,
             local_rate: UNLIMITED,
             streams: 0,
-            copies: None,
         },
         // Each line has its flag and each warp its lines: what one has moved the next block can
         // go on with. Reading flags slows the last step as it does every other.
@@ -131,21 +129,7 @@ fn block(model: &Architecture, kind: ProtocolKind) -> WorkerCosts {
             send_rate: UNLIMITED,
             local_rate: UNLIMITED,
             streams: 0,
-            copies: None,
         },
-    }
-}
-
-/// A thread block whose loads and stores take their time one after the other where it sends.
-fn with_copies(block: WorkerCosts, model: &CopiesModel) -> WorkerCosts {
-    let copies = CopyRates {
-        load: model.load.value,
-        store: model.store.value,
-    };
-    WorkerCosts {
-        send_rate: copies.rate(1, 1),
-        copies: Some(copies),
-        ..block
     }
 }
 
@@ -158,11 +142,6 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
     // In a ring all warps move their lines of a slice side by side, and have them at about the same
     // time. Trees do go on with single lines, as their tables show.
     block.slice.together = kind == ProtocolKind::Ll128 && algorithm == Algorithm::Ring;
-    if let (Algorithm::Ring, ProtocolKind::Simple, Some(copies)) =
-        (algorithm, kind, &model.simple.copies)
-    {
-        block = with_copies(block, copies);
-    }
     let switch = WorkerCosts {
         slice: SliceCost::default(),
         send_rate: setting.switch_rate,
@@ -193,7 +172,6 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
                     send_rate: part(block.send_rate, share),
                     local_rate: part(block.local_rate, share),
                     streams,
-                    copies: None,
                 }
             };
             all.with(Role::Block, WorkerCosts { streams, ..block })
@@ -241,7 +219,7 @@ pub(super) fn lane_costs(
     kind: ProtocolKind,
     (lanes, plain): (u16, bool),
 ) -> WorkerCosts {
-    let mut block = block(model, kind);
+    let block = block(model, kind);
     let share = 1.0 / f64::from(lanes.max(1));
     let (rate, slice) = match (kind, &model.point_to_point) {
         (ProtocolKind::Simple, Some(sends)) if !plain => (
@@ -252,9 +230,6 @@ pub(super) fn lane_costs(
             },
         ),
         _ => {
-            if let (ProtocolKind::Simple, Some(copies)) = (kind, &model.simple.copies) {
-                block = with_copies(block, copies);
-            }
             let slice = SliceCost {
                 hidden: plain && kind == ProtocolKind::Simple,
                 ..block.slice.with_share(share)
@@ -266,7 +241,6 @@ pub(super) fn lane_costs(
         slice,
         send_rate: part(rate, share),
         local_rate: part(rate, share),
-        copies: None,
         ..block
     }
 }
@@ -344,28 +318,6 @@ mod tests {
         // In proportion to their number, if nothing is known.
         model.ll128.half_rate_warps = None;
         close(model.ll128.share(0.3), 0.3);
-    }
-
-    /// Times of one thread block on GH200 (NPKit; docs/fidelity.md), picoseconds a byte: loads and stores one
-    /// after the other give all five.
-    #[test]
-    fn primitives_of_hopper_are_loads_and_stores() {
-        let model = &catalogue::hardware().architectures["hopper"];
-        let costs = role_costs(model, setting(Algorithm::Ring, ProtocolKind::Simple));
-        let copies = costs.of(Role::Block).copies.unwrap();
-        for (loads, stores, measured) in [
-            (1, 1, 20.57),
-            (1, 1, 20.73),
-            (2, 1, 26.40),
-            (1, 2, 36.65),
-            (2, 2, 42.38),
-        ] {
-            let picos = 1e12 / copies.rate(loads, stores).bytes_per_sec() as f64;
-            let off = picos / measured - 1.0;
-            assert!(off.abs() < 0.025, "{loads}, {stores}: {off}");
-        }
-        let tree = role_costs(model, setting(Algorithm::Tree, ProtocolKind::Simple));
-        assert_eq!(tree.of(Role::Up).copies, None);
     }
 
     /// Where GPUs have only PCIe, a send is what a ring's first step is: two of them pass a port of PCIe 5.

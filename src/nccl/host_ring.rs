@@ -163,7 +163,6 @@ fn host_costs(software: &SocketModel) -> RoleCosts {
         send_rate: software.core_rate.value,
         local_rate: software.core_rate.value,
         streams: 0,
-        copies: None,
     };
     // What copy engines do is limited by links alone.
     let engine = WorkerCosts {

@@ -384,50 +384,11 @@ pub struct WorkerCosts {
     /// So many streams of bytes in and out (queues and local memory) go at these rates; a
     /// step with more is slower in proportion. Zero: their number makes no difference.
     pub streams: u32,
-    /// What loads and stores take one after the other, where that is known: a step that sends then goes
-    /// at what its own come to, and `send_rate` is that of one of each.
-    pub copies: Option<CopyRates>,
-}
-
-/// How fast a thread block loads and stores. For each byte a step loads what it receives and its own
-/// data, and stores what it sends and what it keeps, one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CopyRates {
-    /// One stream in.
-    pub load: Bandwidth,
-    /// One stream out.
-    pub store: Bandwidth,
-}
-
-impl CopyRates {
-    /// Payload rate of a step with so many streams in and out.
-    #[must_use]
-    pub fn rate(&self, loads: u32, stores: u32) -> Bandwidth {
-        let [load, store] = [self.load, self.store].map(|r| u128::from(r.bytes_per_sec().max(1)));
-        let each = u128::from(loads) * store + u128::from(stores) * load;
-        let rate = (load * store).checked_div(each).unwrap_or(u128::MAX);
-        Bandwidth::from_bytes_per_sec(u64::try_from(rate).unwrap_or(u64::MAX).max(1))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn loads_and_stores_take_their_time_one_after_the_other() {
-        let rates = CopyRates {
-            load: Bandwidth::from_gb_per_sec(200),
-            store: Bandwidth::from_gb_per_sec(50),
-        };
-        let gb = |loads, stores| rates.rate(loads, stores).bytes_per_sec() / 1_000_000;
-        assert_eq!(
-            [gb(1, 1), gb(2, 1), gb(1, 2), gb(2, 2)],
-            [40_000, 33_333, 22_222, 20_000]
-        );
-        assert_eq!(gb(0, 1), 50_000);
-        assert_eq!(rates.rate(0, 0).bytes_per_sec(), u64::MAX);
-    }
 
     #[test]
     fn a_proxy_has_time_for_others_while_the_wire_is_busy() {

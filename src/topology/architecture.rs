@@ -115,20 +115,6 @@ pub struct SimpleModel {
     pub hop: HopModel,
     /// Payload rate of one thread block towards another GPU.
     pub rate: Sourced<Bandwidth>,
-    /// Of rings, what each load and store of a step that sends takes, in place of that rate; absent: all
-    /// of them take the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub copies: Option<CopiesModel>,
-}
-
-/// How fast a thread block loads and stores with the Simple protocol, one after the other.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CopiesModel {
-    /// What it receives, or what is its own.
-    pub load: Sourced<Bandwidth>,
-    /// What it sends, or what it keeps.
-    pub store: Sourced<Bandwidth>,
 }
 
 /// Rounds in which a thread block's warps move a slice, each a hunk.

@@ -214,10 +214,6 @@ pub(super) fn architecture(name: &str, model: &Architecture, faults: &mut Vec<Fa
     ] {
         times.extend([(field, &hop.nvlink), (field, &hop.pcie)]);
     }
-    if let Some(copies) = &model.simple.copies {
-        rates.push(("simple.copies.load", &copies.load));
-        rates.push(("simple.copies.store", &copies.store));
-    }
     if let Some(rounds) = &model.simple.rounds {
         sizes.push(("simple.rounds.hunk", &rounds.hunk));
         times.push(("simple.rounds.time", &rounds.time));

@@ -190,7 +190,6 @@ mod tests {
                     send_rate: fast,
                     local_rate: fast,
                     streams: 0,
-                    copies: None,
                 },
             )],
             rank_costs: vec![0; ranks as usize],

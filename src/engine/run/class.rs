@@ -1,6 +1,5 @@
 //! What actors of a kind cost.
 
-use fabricsim_collective::{Program, Step, WorkerId};
 use fabricsim_plan::{Later, MessageCost, SliceCost, Stretch};
 use fabricsim_units::{Bytes, Time};
 
@@ -19,8 +18,6 @@ pub(super) struct Class {
     pub(super) pass_rate: Option<u64>,
     pub(super) send_rate: u64,
     pub(super) local_rate: u64,
-    /// Of a step that sends with one or two streams in and one or two out, if their number matters.
-    pub(super) copies: Option<[[u64; 2]; 2]>,
     /// Streams in and out at these rates; zero: any number.
     pub(super) streams: u32,
     /// The last slice's length, and what it cost: most are as long.
@@ -28,34 +25,6 @@ pub(super) struct Class {
 }
 
 impl Class {
-    /// How fast a step goes, as far as the worker is concerned.
-    #[inline]
-    pub(super) fn rate_of(&self, step: &Step) -> u64 {
-        match &self.copies {
-            _ if step.send.is_empty() => self.local_rate,
-            Some(rates) => {
-                let (loads, stores) = step.streams();
-                rates[usize::from(loads > 1)][usize::from(stores > 1)]
-            }
-            None => self.send_rate,
-        }
-    }
-
-    /// How many steps from `index` on take a worker as long as those that come `shift` later.
-    #[inline]
-    pub(super) fn same_after(
-        &self,
-        program: &dyn Program,
-        worker: WorkerId,
-        (index, shift): (u64, u64),
-    ) -> u64 {
-        let same = program.same_after(worker, index, shift);
-        match self.copies {
-            Some(_) => same.min(program.same_streams_after(worker, index, shift)),
-            None => same,
-        }
-    }
-
     /// What a slice costs a worker.
     #[inline]
     pub(super) fn cost_of(&mut self, len: u64) -> Time {

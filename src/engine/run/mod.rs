@@ -151,11 +151,6 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
                 pass_rate: c.slice.pass_rate().map(|r| stretch.rate(r.bytes_per_sec())),
                 send_rate: stretch.rate(c.send_rate.bytes_per_sec()),
                 local_rate: stretch.rate(c.local_rate.bytes_per_sec()),
-                copies: c.copies.map(|rates| {
-                    let rate =
-                        |loads, stores| stretch.rate(rates.rate(loads, stores).bytes_per_sec());
-                    [1, 2].map(|loads| [1, 2].map(|stores| rate(loads, stores)))
-                }),
                 streams: c.streams,
                 last: (0, stretch.time(c.slice.of(0))),
             })
@@ -184,7 +179,6 @@ impl<'r, 'o, P: Probe> Run<'r, 'o, P> {
                 pass_rate: None,
                 send_rate: rate,
                 local_rate: rate,
-                copies: None,
                 streams: 0,
                 last: (0, Time::ZERO),
             };

@@ -108,7 +108,11 @@ impl<P: Probe> Run<'_, '_, P> {
                 continue;
             }
             let class = &self.classes[usize::from(actor.class)];
-            let rate = class.rate_of(&step);
+            let rate = if step.send.is_empty() {
+                class.local_rate
+            } else {
+                class.send_rate
+            };
             let stretch = self.new_stretch(id);
             // Who may be slower at the next step is asked at each.
             let repeats = self.repeats && self.keeps_stretch(id);
@@ -132,8 +136,7 @@ impl<P: Probe> Run<'_, '_, P> {
             actor.many = false;
             if repeats {
                 let at_hand = u64::from(actor.next_step - 1);
-                let class = &self.classes[usize::from(actor.class)];
-                let same = class.same_after(program, worker, (at_hand, 1));
+                let same = program.same_after(worker, at_hand, 1);
                 let until = (u64::from(actor.next_step) + same).min(u64::from(actor.steps));
                 self.alike[id as usize] = Alike {
                     len: step.len,

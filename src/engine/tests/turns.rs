@@ -38,7 +38,6 @@ pub(super) fn in_passes(case: Case, nanos: u64) -> Plan {
         send_rate: INSTANT,
         local_rate: INSTANT,
         streams: 0,
-        copies: None,
     };
     plan.costs = vec![RoleCosts::same(Time::from_nanos(case.8), costs)];
     plan

@@ -198,7 +198,6 @@ const FREE: WorkerCosts = WorkerCosts {
     send_rate: UNLIMITED,
     local_rate: UNLIMITED,
     streams: 0,
-    copies: None,
 };
 
 /// A kernel whose thread blocks have `per_byte` bytes on the bus for each byte that they see to.

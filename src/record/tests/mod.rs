@@ -107,7 +107,6 @@ fn nvlink_plan(
                 send_rate: INSTANT,
                 local_rate: INSTANT,
                 streams: 0,
-                copies: None,
             },
         )],
         rank_costs: vec![0; ranks as usize],

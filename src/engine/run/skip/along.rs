@@ -106,12 +106,8 @@ impl<P: Probe> Run<'_, '_, P> {
     /// How many steps from that at hand on look like those that come `shift` later.
     fn same_steps(&self, id: u32, next_step: u32, shift: u64) -> u64 {
         let at_hand = u64::from(next_step.saturating_sub(1));
-        let class = &self.classes[usize::from(self.actors[id as usize].class)];
-        class.same_after(
-            self.plan.program.as_ref(),
-            self.cast.worker(id),
-            (at_hand, shift),
-        )
+        let program = self.plan.program.as_ref();
+        program.same_after(self.cast.worker(id), at_hand, shift)
     }
 
     /// The last remembered state to which what happened after the `at`-th leads from here as well.
