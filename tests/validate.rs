@@ -208,6 +208,65 @@ fn json_is_the_contract() {
     assert_eq!(out["version"], env!("CARGO_PKG_VERSION"));
 }
 
+/// A table whose settings are taken to be otherwise than its source says is predicted both ways, and
+/// counts among no others.
+#[test]
+fn inferred_settings_count_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tables.json");
+    let table = |id: &str, nodes: u32, more: &str| {
+        format!(
+            r#"{{"id": "{id}", "collective": "all_reduce", "rows": [{{"bytes": 8192, "time_us": 20}}], {more}
+            "model": {{"topology": "dgx-h100", "nodes": {nodes}, "gpus_per_node": 8, "collective": "all-reduce",
+            "env": {{"NCCL_IB_DISABLE": "1"}}}}}}"#
+        )
+    };
+    let inferred =
+        r#""inferred": {"why": "too fast for sockets", "env": {"NCCL_IB_DISABLE": null}},"#;
+    let text = format!("[{}, {}]", table("one", 1, ""), table("two", 2, inferred));
+    fs::write(&path, text).unwrap();
+    let file = path.to_str().unwrap();
+    let out: Value = serde_json::from_str(&succeeds(&[file, "--json"])).unwrap();
+    let sets = out["sets"].as_array().unwrap();
+    let told: Vec<_> = sets
+        .iter()
+        .map(|s| (&s["id"], &s["inferred"]["taken"]))
+        .collect();
+    let expected = [
+        (Value::from("one"), Value::Null),
+        ("two".into(), false.into()),
+        ("two".into(), true.into()),
+    ];
+    assert!(
+        told.iter()
+            .zip(&expected)
+            .all(|(a, b)| (a.0, a.1) == (&b.0, &b.1)),
+        "{told:?}"
+    );
+    let time = |set: usize| sets[set]["rows"][0]["predicted_us"].as_f64().unwrap();
+    assert!(time(1) > 1.5 * time(2), "sockets are slower than RDMA");
+    for (line, set) in [("groups", 0), ("inferred_as_said", 1), ("inferred", 2)] {
+        let all = &out["summary"][line]["below_64_kib"]["predicted"];
+        assert_eq!(
+            all, &sets[set]["errors"]["below_64_kib"]["predicted"],
+            "{line}"
+        );
+    }
+    let counts = &out["summary"]["counts"];
+    assert_eq!(
+        (&counts["modelled"], &counts["inferred"]),
+        (&2.into(), &1.into())
+    );
+    let text = succeeds(&[file]);
+    for part in [
+        "two (inferred)",
+        "settings inferred",
+        "the same, as sources say",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
 #[test]
 fn tables_can_be_told_how_to_run() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,14 +6,17 @@ use super::summary::{Band, baseline, over_groups, over_rows, simulated};
 use fabricsim_budget::Budget;
 use fabricsim_budget::threads;
 use fabricsim_report::validation::{
-    BandErrors, Counts, Overall, SkippedSet, ValidatedRow, ValidatedSet, Validation,
+    BandErrors, Counts, InferredSettings, Overall, SkippedSet, ValidatedRow, ValidatedSet,
+    Validation,
 };
 use fabricsim_topology::Hardware;
 use fabricsim_units::Time;
+use std::borrow::Cow;
 
 /// Predicts every measurement on machines made of `hardware`, as many at a time as the
 /// budget has threads; calls `done` after each. In the measurements' order, whichever
-/// was ready first.
+/// was ready first. Those with inferred settings are predicted as their sources say and, behind
+/// that, with these.
 ///
 /// # Panics
 /// If a prediction does.
@@ -23,40 +26,80 @@ pub fn validate(
     budget: &Budget,
     done: &(impl Fn() + Sync),
 ) -> Validation {
-    let outcomes = predict_all(measurements, hardware, budget, done);
-    record(measurements, &outcomes)
+    let both = measurements.iter().flat_map(|said| {
+        let inferred = said.as_inferred().map(Cow::Owned);
+        [
+            Some((Cow::Borrowed(said), false)),
+            inferred.map(|other| (other, true)),
+        ]
+    });
+    let tables: Vec<Table<'_>> = both.flatten().collect();
+    let outcomes = predict_all(&tables, hardware, budget, done);
+    Validation {
+        counts: Counts {
+            modelled: tables
+                .iter()
+                .zip(&outcomes)
+                .filter(|((_, inferred), outcome)| !inferred && outcome.is_ok())
+                .count(),
+            ..counts(measurements)
+        },
+        ..record(&tables, &outcomes)
+    }
 }
 
 type Outcome = Result<PredictedSet, Skip>;
 
+/// A table, and whether it has inferred settings in place of those that its source says.
+type Table<'m> = (Cow<'m, Measurement>, bool);
+
 fn predict_all(
-    measurements: &[Measurement],
+    tables: &[Table<'_>],
     hardware: &Hardware,
     budget: &Budget,
     done: &(impl Fn() + Sync),
 ) -> Vec<Outcome> {
     threads::each(
-        measurements,
+        tables,
         Some(budget.threads),
         || Machines::new(hardware).within(&budget.memory),
-        |machines, measurement| {
+        |machines, (measurement, inferred)| {
             let outcome = predict(measurement, machines, |_| true);
-            done();
+            if !inferred {
+                done();
+            }
             outcome
         },
     )
 }
 
-/// What a report shows of `outcomes`, which are those of `measurements`.
-fn record(measurements: &[Measurement], outcomes: &[Outcome]) -> Validation {
+/// How many tables there are, but for how many were predicted.
+fn counts(measurements: &[Measurement]) -> Counts {
+    let healthy = || measurements.iter().filter(|m| m.healthy);
+    Counts {
+        tables: measurements.len(),
+        healthy: healthy().count(),
+        with_model: healthy().filter(|m| m.model.is_some()).count(),
+        modelled: 0,
+        inferred: measurements.iter().filter(|m| m.inferred.is_some()).count(),
+    }
+}
+
+/// What a report shows of `outcomes`, which are those of `tables`.
+fn record(tables: &[Table<'_>], outcomes: &[Outcome]) -> Validation {
     let mut sets = Vec::new();
-    let mut predicted = Vec::new();
     let mut skipped = Vec::new();
-    for (measurement, outcome) in measurements.iter().zip(outcomes) {
+    // As sources say; with inferred settings, as sources say, and with these.
+    let (mut plain, mut said, mut taken) = (Vec::new(), Vec::new(), Vec::new());
+    for ((measurement, inferred), outcome) in tables.iter().zip(outcomes) {
         match outcome {
             Ok(set) => {
-                sets.push(validated(measurement, set));
-                predicted.push(set);
+                sets.push(validated((measurement, *inferred), set));
+                match (&measurement.inferred, inferred) {
+                    (None, _) => plain.push(set),
+                    (Some(_), false) => said.push(set),
+                    (Some(_), true) => taken.push(set),
+                }
             }
             Err(skip) => skipped.push(SkippedSet {
                 id: measurement.id.clone(),
@@ -65,19 +108,20 @@ fn record(measurements: &[Measurement], outcomes: &[Outcome]) -> Validation {
             }),
         }
     }
-    let inside: Vec<&PredictedSet> = predicted.iter().copied().filter(|s| s.one_domain).collect();
-    let healthy = || measurements.iter().filter(|m| m.healthy);
+    let inside: Vec<&PredictedSet> = plain.iter().copied().filter(|s| s.one_domain).collect();
+    let mut lines = vec![
+        overall("groups", "all groups", &plain),
+        overall("one_nvlink_domain", "inside one NVLink domain", &inside),
+    ];
+    if !(said.is_empty() && taken.is_empty()) {
+        lines.extend([
+            overall("inferred", "settings inferred", &taken),
+            overall("inferred_as_said", "the same, as sources say", &said),
+        ]);
+    }
     Validation {
-        overall: vec![
-            overall("groups", "all groups", &predicted),
-            overall("one_nvlink_domain", "inside one NVLink domain", &inside),
-        ],
-        counts: Counts {
-            tables: measurements.len(),
-            healthy: healthy().count(),
-            with_model: healthy().filter(|m| m.model.is_some()).count(),
-            modelled: sets.len(),
-        },
+        overall: lines,
+        counts: Counts::default(),
         sets,
         skipped,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -98,7 +142,7 @@ fn overall(key: &str, name: &str, sets: &[&PredictedSet]) -> Overall {
     }
 }
 
-fn validated(measurement: &Measurement, set: &PredictedSet) -> ValidatedSet {
+fn validated((measurement, inferred): (&Measurement, bool), set: &PredictedSet) -> ValidatedSet {
     let errors = Band::ALL.map(|band| BandErrors {
         key: band.key().to_owned(),
         name: band.name().to_owned(),
@@ -122,6 +166,12 @@ fn validated(measurement: &Measurement, set: &PredictedSet) -> ValidatedSet {
         ranks: set.group.ranks,
         collective: set.group.collective.name().to_owned(),
         one_domain: set.one_domain,
+        crosses: set.crosses,
+        nodes: set.nodes,
+        inferred: measurement.inferred.as_ref().map(|own| InferredSettings {
+            why: own.why.clone(),
+            taken: inferred,
+        }),
         errors: errors.into(),
         rows: rows.collect(),
     }

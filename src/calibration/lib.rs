@@ -6,6 +6,7 @@
 
 mod all;
 mod claims;
+mod coverage;
 mod engine_fit;
 mod fit;
 mod kernel_fit;
@@ -22,12 +23,14 @@ mod summary;
 
 pub use all::validate;
 pub use claims::{Claim, Claims, Ran, Topic, judge};
+pub use coverage::coverage;
 pub use engine_fit::{EngineErrors, EngineFitLog, FittedEngine, fit_engines};
 pub use fit::{Doubt, FitLog, FitSpec, FittedValue, Parameter, fit, leave_one_out};
 pub use kernel_fit::{FittedEntry, KernelFitLog, LeftOut, fit_kernels, kernel_parameters_text};
 pub use known::{KindError, KnownErrors, known_error};
 pub use measurement::{
-    MeasuredRow, Measurement, Model, Software, Source, parse_measurements, read_measurements,
+    Inferred, MeasuredRow, Measurement, Model, Software, Source, parse_measurements,
+    read_measurements,
 };
 pub use memory::{PublishedMemory, predict_memory};
 pub use models::{Modelled, Models};

@@ -25,9 +25,12 @@ pub struct Measurement {
     pub software: Software,
     /// As nccl-tests calls it, or another benchmark.
     pub collective: String,
-    /// How to run it here; absent where nobody can tell.
+    /// How to run it here, as its source says; absent where nobody can tell.
     #[serde(default)]
     pub model: Option<Model>,
+    /// Settings that are taken to have been otherwise than the source says.
+    #[serde(default)]
+    pub inferred: Option<Inferred>,
     /// What else its source says, in words.
     #[serde(default, deserialize_with = "words")]
     pub notes: Option<String>,
@@ -75,6 +78,22 @@ impl Measurement {
             most = most.max(time / least);
         }
         most
+    }
+
+    /// The table with its inferred settings in place of those that its source says; `None` if it has
+    /// none, or nothing says how to run it.
+    #[must_use]
+    pub fn as_inferred(&self) -> Option<Measurement> {
+        let inferred = self.inferred.as_ref()?;
+        let mut other = self.clone();
+        let env = &mut other.model.as_mut()?.env;
+        for (name, value) in &inferred.env {
+            match value {
+                Some(value) => env.insert(name.clone(), value.clone()),
+                None => env.remove(name),
+            };
+        }
+        Some(other)
     }
 
     /// Threads of a process and operations timed together: as the model says, else as the table's
@@ -144,6 +163,17 @@ pub struct Model {
     /// NCCL's variables.
     #[serde(default)]
     pub env: BTreeMap<String, EnvValue>,
+}
+
+/// What a reader takes to have been otherwise than a table's source says, seeing its times. What the
+/// source says stays in the model: a table is predicted both ways, and counts among no others.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inferred {
+    /// What shows it.
+    pub why: String,
+    /// NCCL's variables as they are taken to have been; `null` for one that was not set.
+    pub env: BTreeMap<String, Option<EnvValue>>,
 }
 
 /// One size. Files print a time, a bandwidth, or both.
@@ -336,6 +366,31 @@ mod tests {
             .unwrap()
             .0;
         assert!(parse_measurements(shown, "x").unwrap()[0].model.is_some());
+    }
+
+    #[test]
+    fn inferred_settings_stand_beside_what_the_source_says() {
+        let table = |inferred: &str| {
+            let text = format!(
+                r#"{{"id": "x", "collective": "all_reduce", "rows": [], "model": {{"topology": "dgx-h100",
+                "nodes": 1, "gpus_per_node": 8, "collective": "all-reduce",
+                "env": {{"NCCL_IB_DISABLE": "1", "NCCL_ALGO": "Ring"}}}}{inferred}}}"#
+            );
+            parse_measurements(&text, "x.json").map(|mut all| all.remove(0))
+        };
+        let said = table("").unwrap();
+        assert_eq!(said.as_inferred(), None);
+        let both = r#", "inferred": {"why": "times", "env": {"NCCL_IB_DISABLE": null, "NCCL_PROTO": "LL"}}"#;
+        let both = table(both).unwrap();
+        let names = |m: &Measurement| {
+            let model = m.model.as_ref().unwrap();
+            model.env.keys().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(names(&both), ["NCCL_ALGO", "NCCL_IB_DISABLE"]);
+        let other = both.as_inferred().unwrap();
+        assert_eq!(names(&other), ["NCCL_ALGO", "NCCL_PROTO"]);
+        let unsaid = table(r#", "inferred": {"env": {}}"#).unwrap_err();
+        assert!(unsaid.to_string().contains("why"), "{unsaid}");
     }
 
     #[test]

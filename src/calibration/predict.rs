@@ -3,8 +3,10 @@
 use super::measurement::{MeasuredRow, Measurement, Model};
 use fabricsim_budget::Memory;
 use fabricsim_collective::Collective;
+use fabricsim_experiment::coverage::crossing;
 use fabricsim_experiment::timing::{Timing, time_of};
 use fabricsim_nccl::{Communicator, Env, Forced, Version};
+use fabricsim_report::published::Crossing;
 use fabricsim_report::validation::SkipKind;
 use fabricsim_topology::{Hardware, Overrides, Topology, catalogue, expand, load};
 use std::collections::BTreeMap;
@@ -19,6 +21,10 @@ pub struct PredictedSet {
     pub group: Group,
     /// All its ranks are within one NVLink domain.
     pub one_domain: bool,
+    /// What messages between them cross.
+    pub crosses: Crossing,
+    /// Nodes that they are on.
+    pub nodes: u32,
     /// Size by size.
     pub rows: Vec<PredictedRow>,
 }
@@ -187,6 +193,8 @@ pub fn predict(
             collective: model.collective,
         },
         one_domain: communicator.one_domain(),
+        crosses: crossing(&communicator),
+        nodes: model.nodes,
         rows,
     })
 }

@@ -3,7 +3,7 @@
 use super::budget::BudgetArgs;
 use super::{CliError, claims, output, terminal};
 use fabricsim_calibration::{
-    KnownErrors, Measurement, Models, PublishedMemory, PublishedSteps, predict_memory,
+    KnownErrors, Measurement, Models, PublishedMemory, PublishedSteps, coverage, predict_memory,
     predict_serving, predict_steps, read_measurements, read_serving, validate,
 };
 use fabricsim_report::training::{memory_json, memory_text, published_json, published_text};
@@ -14,6 +14,7 @@ use fabricsim_report::validation::{
 use fabricsim_report::{ReportError, write_file};
 use fabricsim_topology::{Hardware, catalogue, load};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// Predicts published measurements and says how far off the predictions are.
@@ -45,6 +46,10 @@ pub(super) struct Args {
     /// Of steps: also writes how far off each kind is, for the answers of `compare`
     #[arg(long, value_name = "FILE.json", requires = "steps")]
     known_errors: Option<PathBuf>,
+    /// Also writes what ranges of machines and sizes the tables show, by algorithm, protocol and network,
+    /// for the notes of `collective` and `run`
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["steps", "job_memory", "serving", "claims"])]
+    coverage: Option<PathBuf>,
     /// Values that `fit --values` wrote, in place of the shipped ones
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["steps", "job_memory"])]
     values: Option<PathBuf>,
@@ -109,6 +114,9 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     if let Some(target) = &args.output {
         write_validation(target, &validation)?;
     }
+    if let Some(path) = &args.coverage {
+        write_json(path, "the ranges of tables", &coverage(&validation))?;
+    }
     if args.json {
         terminal::print(&validation_json(&validation)?)?;
     } else if !quiet {
@@ -122,6 +130,13 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         return Err(CliError::NothingPredicted(measurements.len()));
     }
     Ok(())
+}
+
+/// Writes a document that the program carries with it.
+fn write_json(path: &Path, what: &'static str, document: &impl Serialize) -> Result<(), CliError> {
+    let text = serde_json::to_string_pretty(document)
+        .map_err(|source| ReportError::Json { what, source })?;
+    Ok(write_file(path, format!("{text}\n").as_bytes())?)
 }
 
 /// The hardware with the values of a file.
@@ -144,11 +159,7 @@ fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
     bar.finish_and_clear();
     if let Some(path) = &args.known_errors {
         let known = KnownErrors::of(&tables);
-        let text = serde_json::to_string_pretty(&known).map_err(|source| ReportError::Json {
-            what: "the known errors",
-            source,
-        })?;
-        write_file(path, format!("{text}\n").as_bytes())?;
+        write_json(path, "the known errors", &known)?;
     }
     show(
         (args, quiet),

@@ -43,7 +43,7 @@ pub use calls::{
     CallSpec, CallsSpec, MessageSpec, Mistake, MonitoredSpec, OperationSpec, RankCallsSpec,
     RegisterSpec, StreamsSpec, ValidCalls, mistake, mistakes,
 };
-pub use collective::{ValidCollective, timing};
+pub use collective::{ValidCollective, coverage, timing};
 pub use communicator::{CommunicatorSpec, FirstSpec, Modules, StoreSpec, ValidCommunicator};
 pub use concurrent::ValidConcurrent;
 pub use draft::{Draft, draft_collective, draft_training};

@@ -5,6 +5,7 @@ use super::communicator::{Communicator, Forced, Planned};
 use super::error::NcclError;
 use fabricsim_collective::Collective;
 use fabricsim_plan::ProtocolKind;
+use fabricsim_topology::hardware::NicProtocol;
 
 /// One line of the decision table.
 #[derive(Debug, Clone, PartialEq)]
@@ -168,6 +169,20 @@ impl Communicator<'_> {
     #[must_use]
     pub fn one_domain(&self) -> bool {
         self.hosts.len() == 1 && self.graph.nvlink
+    }
+
+    /// What messages between hosts speak; `None` where there is one host.
+    #[must_use]
+    pub fn network(&self) -> Option<NicProtocol> {
+        if self.hosts.len() < 2 {
+            return None;
+        }
+        if self.ways.sockets().is_some() {
+            return Some(NicProtocol::Tcp);
+        }
+        let mut doors = self.hosts.iter().flat_map(|host| &host.doors);
+        let model = doors.find_map(|door| self.topology.nic_model(door.nic))?;
+        Some(model.protocol)
     }
 
     /// NCCL's choice.

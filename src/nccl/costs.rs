@@ -210,18 +210,32 @@ pub(super) fn role_costs(model: &Architecture, setting: Setting) -> RoleCosts {
 /// What a send or receive costs one of the `lanes` into which a thread block's warps are
 /// divided. In a host the sender writes to where the data is to be, and the receiver has
 /// nothing left to do but to wait for it.
-pub(super) fn lane_costs(model: &Architecture, kind: ProtocolKind, lanes: u16) -> WorkerCosts {
+///
+/// What chunks cost was measured over networks and NVLink. `plain`: in a host whose GPUs have only
+/// PCIe nobody waits for a proxy, and chunks are a quarter as large as over NVLink: a send is the primitive
+/// that rings have.
+pub(super) fn lane_costs(
+    model: &Architecture,
+    kind: ProtocolKind,
+    (lanes, plain): (u16, bool),
+) -> WorkerCosts {
     let block = block(model, kind);
     let share = 1.0 / f64::from(lanes.max(1));
     let (rate, slice) = match (kind, &model.point_to_point) {
-        (ProtocolKind::Simple, Some(sends)) => (
+        (ProtocolKind::Simple, Some(sends)) if !plain => (
             sends.rate.value,
             SliceCost {
                 hidden: true,
                 ..SliceCost::flat(sends.chunk_sync.value)
             },
         ),
-        _ => (block.send_rate, block.slice.with_share(share)),
+        _ => {
+            let slice = SliceCost {
+                hidden: plain && kind == ProtocolKind::Simple,
+                ..block.slice.with_share(share)
+            };
+            (block.send_rate, slice)
+        }
     };
     WorkerCosts {
         slice,
@@ -304,6 +318,21 @@ mod tests {
         // In proportion to their number, if nothing is known.
         model.ll128.half_rate_warps = None;
         close(model.ll128.share(0.3), 0.3);
+    }
+
+    /// Where GPUs have only PCIe, a send is what a ring's first step is: two of them pass a port of PCIe 5.
+    #[test]
+    fn sends_over_pcie_are_the_primitive_of_rings() {
+        let model = &catalogue::hardware().architectures["hopper"];
+        let chunk = 128 << 10;
+        let micros = |plain| {
+            let lane = lane_costs(model, ProtocolKind::Simple, (1, plain));
+            let moved = lane.send_rate.time_for(Bytes::new(chunk));
+            (moved + lane.slice.of(chunk)).micros()
+        };
+        // Measured on GH200: 2.6 us.
+        assert!((2.6..4.2).contains(&micros(true)), "{}", micros(true));
+        assert!(micros(false) > 9.0);
     }
 
     #[test]

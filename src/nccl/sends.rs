@@ -199,6 +199,11 @@ impl Communicator<'_> {
         })
     }
 
+    /// GPUs of a host send to each other by NVLink.
+    fn sends_by_nvlink(&self) -> bool {
+        self.setup().graphs.ring.nvlink && self.env().p2p_level != Some(PathType::Loc)
+    }
+
     fn part_inputs(&self, channels: Channels) -> PartInputs {
         let env = self.env();
         let setup = self.setup();
@@ -213,7 +218,7 @@ impl Communicator<'_> {
             network: env.p2p_net_chunk.get(),
         };
         let nodes = self.hosts.len() as u32;
-        let nvlink = setup.graphs.ring.nvlink && env.p2p_level != Some(PathType::Loc);
+        let nvlink = self.sends_by_nvlink();
         PartInputs {
             channels,
             ranks: self.ranks(),
@@ -232,7 +237,8 @@ impl Communicator<'_> {
         all.into_iter()
             .zip(&self.architectures)
             .map(|(costs, model)| {
-                let lane = lane_costs(model, kind, lanes);
+                let plain = self.hosts.len() == 1 && !self.sends_by_nvlink();
+                let lane = lane_costs(model, kind, (lanes, plain));
                 let costs = costs.with(Role::Send, lane).with(Role::Receive, lane);
                 match (kind, &model.point_to_point) {
                     (ProtocolKind::Simple, Some(sends)) => {

@@ -36,6 +36,7 @@ pub mod optimize;
 mod outputs;
 mod plot;
 mod points;
+pub mod published;
 pub mod record;
 mod recorded;
 mod results;

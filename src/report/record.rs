@@ -6,13 +6,14 @@
 use super::cause::{Cause, Causes, FaultCost};
 use super::communication::Communication;
 use super::numeric::{bytes, gbs, micros};
+use super::published::{Beyond, Fall};
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// What came of a collective.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CollectiveResult {
     /// GPUs used in each node.
     pub gpus_per_node: u32,
@@ -44,6 +45,12 @@ pub struct CollectiveResult {
     /// for and there is such a size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub better_choice: Option<BetterChoice>,
+    /// Rows that no published table is like, by algorithm and protocol.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beyond_tables: Vec<Beyond>,
+    /// Sizes that take longer than larger ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub falls: Vec<Fall>,
 }
 
 /// A size at which NCCL's choice is not the fastest.

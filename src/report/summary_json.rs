@@ -2,6 +2,7 @@
 
 use super::ReportError;
 use super::numeric::FORMAT;
+use super::published::{Beyond, Fall};
 use super::record::{CollectiveResult, Decision, Part, Row, Timeline};
 use super::summary::{CollectiveView, JobResult, Summary};
 use super::training::training_floats;
@@ -34,6 +35,10 @@ struct Rows<'a> {
     faults: &'a [String],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     decisions: &'a [Decision],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    beyond_tables: &'a [Beyond],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    falls: &'a [Fall],
     warnings: &'a [String],
 }
 
@@ -63,6 +68,8 @@ pub fn rows_json(view: CollectiveView<'_>) -> Result<String, ReportError> {
         rows: &rows,
         faults: &view.result.faults,
         decisions: &view.result.decisions,
+        beyond_tables: &view.result.beyond_tables,
+        falls: &view.result.falls,
         warnings: &summary.warnings,
     })
 }

@@ -6,6 +6,7 @@
 use super::ReportError;
 use super::columns::Layout;
 use super::numbers::percent;
+use super::published::Fall;
 use super::record::{Attribution, LinkUse, Part, Row};
 use super::recorded::{link_count, recorded_sentence, with_others};
 use super::summary::CollectiveView;
@@ -108,6 +109,11 @@ pub fn table_footer(view: CollectiveView<'_>, colour: bool) -> String {
     if let Some(recorded) = &view.result.recorded {
         let line = format!("# {}", recorded_sentence(recorded));
         out += &(paint(&line, HEADER, colour) + "\n");
+    }
+    let beyond = view.result.beyond_tables.iter();
+    let beyond = beyond.map(|rows| rows.sentence(&view.result.collective));
+    for note in view.result.falls.iter().map(Fall::sentence).chain(beyond) {
+        out += &(paint(&format!("# {note}"), HEADER, colour) + "\n");
     }
     for warning in &view.summary.warnings {
         let style = AnsiColor::Yellow.on_default();

@@ -85,8 +85,9 @@ fn batched(rate: f64, requests: Option<u32>) -> Value {
         "load": { "poisson": { "rate": rate } },
         "lengths": { "input": { "uniform": [50, 150] }, "output": { "uniform": [4, 20] } }
     });
-    if let Some(requests) = requests {
-        job["requests"] = requests.into();
+    match requests {
+        Some(requests) => job["requests"] = requests.into(),
+        None => job["window"] = json!({ "steady": { "most_passes": 100_000 } }),
     }
     job
 }

@@ -89,11 +89,12 @@ impl FitSpec {
         way.find(settled)
     }
 
-    /// The sizes of a measurement that take part; none if it does not.
+    /// The sizes of a measurement that take part; none if it does not, as where settings are inferred
+    /// from its times.
     #[must_use]
     pub fn sizes(&self, of: &Measurement) -> BTreeSet<u64> {
         let few = |model: &Model| model.nodes * model.gpus_per_node <= self.most_ranks;
-        let undisturbed = of.inversion() <= self.most_inversion;
+        let undisturbed = of.inversion() <= self.most_inversion && of.inferred.is_none();
         if !(of.healthy && undisturbed && of.model.as_ref().is_some_and(few)) {
             return BTreeSet::new();
         }
@@ -109,7 +110,8 @@ impl FitSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse_measurements;
+    use crate::{Inferred, parse_measurements};
+    use std::collections::BTreeMap;
 
     fn spec(doubtful: &str) -> FitSpec {
         let text = format!(
@@ -157,5 +159,11 @@ mod tests {
         let mut told = table(8, ROWS);
         told.healthy = false;
         assert!(spec("").sizes(&told).is_empty());
+        let mut inferred = table(8, ROWS);
+        inferred.inferred = Some(Inferred {
+            why: "its times".into(),
+            env: BTreeMap::new(),
+        });
+        assert!(spec("").sizes(&inferred).is_empty());
     }
 }

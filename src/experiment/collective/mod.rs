@@ -4,6 +4,7 @@ mod alone;
 mod answer;
 mod bound_words;
 mod choices;
+pub mod coverage;
 mod decided;
 mod disturb;
 mod footprint;

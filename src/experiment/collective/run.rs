@@ -5,6 +5,7 @@
 //! nccl-tests would print the cost of a call that returns at once.
 
 use super::bound_words;
+use super::coverage;
 use super::decided::{decision, outside_range};
 use super::disturb::{self, Conditions, rate_left};
 use super::footprint::{collective_footprint, recorded_footprint};
@@ -27,6 +28,7 @@ use fabricsim_record::telemetry::Wanted;
 use fabricsim_record::{Limits, RateLeft, causes, label};
 use fabricsim_report::cause::{self, CausePart, Causes, Method};
 use fabricsim_report::communication::{Communication, Communicator as CommunicatorKind};
+use fabricsim_report::published::Fall;
 use fabricsim_report::record::{CollectiveResult, Part, PartKind, Row};
 use fabricsim_report::telemetry::Telemetry;
 use fabricsim_report::{
@@ -129,6 +131,10 @@ pub(crate) fn run_collective(
         }
         result.rows.push(row.clone());
         watch.row(view(summary, &variant, &result), &row)?;
+    }
+    result.falls = Fall::among(&result.rows);
+    if spec.msccl.is_none() {
+        result.beyond_tables = coverage::beyond(&result, coverage::crossing(&communicator));
     }
     let late = spec.faults.not_before(latest).map(|fault| {
         format!(
@@ -271,11 +277,13 @@ fn nothing_yet(spec: &ValidCollective, communicator: &Communicator<'_>) -> Colle
         faults: spec.faults.told().collect(),
         decisions: Vec::new(),
         better_choice: None,
+        beyond_tables: Vec::new(),
+        falls: Vec::new(),
     }
 }
 
 /// The row of a size that moves nothing.
-fn nothing() -> Row {
+pub(super) fn nothing() -> Row {
     Row {
         bytes: 0,
         count: 0,

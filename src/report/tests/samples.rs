@@ -145,6 +145,8 @@ fn summary(rows: Vec<Row>) -> Summary {
         recorded: None,
         decisions: Vec::new(),
         better_choice: None,
+        beyond_tables: Vec::new(),
+        falls: Vec::new(),
     };
     let spec = serde_json::json!({
         "topology": {"name": "dgx-h100", "nodes": 1},

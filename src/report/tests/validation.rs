@@ -1,9 +1,10 @@
 //! Tables, page and drawings of a validation.
 
 use crate::ReportError;
+use crate::published::Crossing;
 use crate::validation::{
-    BandErrors, Counts, Overall, SkipKind, SkippedSet, Spread, ValidatedRow, ValidatedSet,
-    Validation, curves_svg, validation_json, validation_page, validation_text,
+    BandErrors, Counts, InferredSettings, Overall, SkipKind, SkippedSet, Spread, ValidatedRow,
+    ValidatedSet, Validation, curves_svg, validation_json, validation_page, validation_text,
 };
 
 fn row(bytes: u64, measured_us: f64, predicted_us: f64) -> ValidatedRow {
@@ -45,6 +46,9 @@ fn set(id: &str, topology: &str, collective: &str, rows: usize) -> ValidatedSet 
         ranks: 8,
         collective: collective.into(),
         one_domain: true,
+        crosses: Crossing::Nvlink,
+        nodes: 1,
+        inferred: None,
         errors: vec![
             band("Small", spread(0.123), spread(0.3)),
             band("Large", None, None),
@@ -75,6 +79,7 @@ fn validation(sets: Vec<ValidatedSet>) -> Validation {
             healthy: sets.len() + 2,
             with_model: sets.len() + 1,
             modelled: sets.len(),
+            inferred: sets.iter().filter(|s| s.inferred.is_some()).count() / 2,
         },
         sets,
         skipped: vec![
@@ -84,6 +89,37 @@ fn validation(sets: Vec<ValidatedSet>) -> Validation {
         ],
         version: "0.1.0".into(),
     }
+}
+
+/// A table with inferred settings stands twice: as its source says, and with these.
+#[test]
+fn inferred_settings_are_told_apart() {
+    let of = |taken| ValidatedSet {
+        inferred: Some(InferredSettings {
+            why: "8 B take <13 us>".into(),
+            taken,
+        }),
+        ..set("odd", "m", "all-reduce", 1)
+    };
+    let validation = validation(vec![of(false), of(true)]);
+    let text = validation_text(&validation, false);
+    for part in ["\nodd  ", "\nodd (inferred)  ", "\n1 with settings that"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let page = validation_page(&validation);
+    for part in [
+        "id=\"odd\"",
+        "id=\"odd-inferred\"",
+        "href=\"#odd-inferred\"",
+        "Settings inferred: 8 B take &lt;13 us&gt;",
+        "As its source says, which is taken to be otherwise: 8 B",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&validation_json(&validation).unwrap()).unwrap();
+    assert_eq!(json["sets"][1]["inferred"]["taken"], true);
+    assert_eq!(json["summary"]["counts"]["inferred"], 1);
 }
 
 #[test]

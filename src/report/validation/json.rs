@@ -34,6 +34,9 @@ fn set(set: &ValidatedSet) -> Value {
         "ranks": set.ranks,
         "collective": set.collective,
         "one_nvlink_domain": set.one_domain,
+        "crosses": set.crosses,
+        "nodes": set.nodes,
+        "inferred": set.inferred,
         "errors": bands(&set.errors),
         "rows": set.rows,
     })

@@ -22,6 +22,7 @@ pub use serving::{
 };
 pub use text::validation_text;
 
+use crate::published::Crossing;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -51,6 +52,18 @@ pub struct Counts {
     pub with_model: usize,
     /// Those of them that were predicted.
     pub modelled: usize,
+    /// Tables with settings that are taken to have been otherwise than their sources say; all others
+    /// are in the errors over all.
+    pub inferred: usize,
+}
+
+/// Settings of a table that are taken to have been otherwise than its source says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InferredSettings {
+    /// What shows it.
+    pub why: String,
+    /// It was predicted with them; else as its source says.
+    pub taken: bool,
 }
 
 /// One table, predicted.
@@ -70,6 +83,12 @@ pub struct ValidatedSet {
     pub collective: String,
     /// All of them are within one NVLink domain.
     pub one_domain: bool,
+    /// What messages between them cross.
+    pub crosses: Crossing,
+    /// Nodes that they are on.
+    pub nodes: u32,
+    /// Settings that are otherwise than its source says.
+    pub inferred: Option<InferredSettings>,
     /// How far off its rows are, by band, from small sizes to large.
     pub errors: Vec<BandErrors>,
     /// Size by size.
@@ -93,6 +112,21 @@ pub struct ValidatedRow {
     pub proto: String,
     /// Thread blocks per rank.
     pub channels: u32,
+}
+
+impl ValidatedSet {
+    /// Its name, and whether this is the prediction with its inferred settings.
+    fn label(&self) -> String {
+        match &self.inferred {
+            Some(inferred) if inferred.taken => format!("{} (inferred)", self.id),
+            _ => self.id.clone(),
+        }
+    }
+
+    /// Its place on a page.
+    fn anchor(&self) -> String {
+        self.label().replace(" (inferred)", "-inferred")
+    }
 }
 
 impl ValidatedRow {

@@ -34,6 +34,10 @@ pub fn validation_page(validation: &Validation) -> String {
                     "A group is a topology, a number of ranks and a collective; its error is the median of |predicted / measured − 1| "
                     "over its rows, whichever set they are from. Shown are the median and the 90th percentile over groups, and the "
                     "geometric mean of predicted / measured. The baseline is NCCL's own cost model, by which it chooses algorithms."
+                    @if validation.counts.inferred > 0 {
+                        " Tables whose settings are taken to have been otherwise than their sources say ("
+                        (validation.counts.inferred) ") are predicted both ways, apart from all others."
+                    }
                 }
             }
             section {
@@ -166,10 +170,10 @@ fn hundredth_cells(spread: Option<Spread>, good: bool) -> Markup {
 
 fn curve(set: &ValidatedSet) -> Markup {
     html! {
-        figure.plot.curve id=(set.id) {
+        figure.plot.curve id=(set.anchor()) {
             h3 { (subject(set)) }
-            p.id { (set.id) }
-            svg viewBox=(format!("0 0 {} {}", SIZE.0, SIZE.1)) role="img" aria-label={ "Time over size: " (set.id) } { (panel(set)) }
+            p.id { (set.label()) }
+            svg viewBox=(format!("0 0 {} {}", SIZE.0, SIZE.1)) role="img" aria-label={ "Time over size: " (set.label()) } { (panel(set)) }
             table {
                 thead {
                     tr { th {} th.number colspan="3" { "simulated, %" } th.number colspan="3" { "NCCL's model, %" } }
@@ -185,7 +189,12 @@ fn curve(set: &ValidatedSet) -> Markup {
                     }
                 }
             }
-            figcaption { (source(set)) }
+            figcaption {
+                (source(set))
+                @if let Some(inferred) = &set.inferred {
+                    " · " @if inferred.taken { "Settings inferred: " } @else { "As its source says, which is taken to be otherwise: " } (inferred.why)
+                }
+            }
         }
     }
 }
@@ -216,7 +225,7 @@ fn worst_rows(validation: &Validation) -> Markup {
                 tbody {
                     @for (set, row) in worst(validation, WORST_SHOWN) {
                         tr {
-                            td { a href={ "#" (set.id) } { (set.id) } }
+                            td { a href={ "#" (set.anchor()) } { (set.label()) } }
                             td.number title={ (grouped(row.bytes)) " bytes" } { (size(row.bytes as f64)) }
                             td.number { (micros(row.measured_us)) }
                             td.number { (micros(row.predicted_us)) }

@@ -68,7 +68,7 @@ fn pair(band: &BandErrors, colour: bool) -> String {
 }
 
 fn sets(sets: &[ValidatedSet], colour: bool) -> String {
-    let names = sets.iter().map(|set| set.id.chars().count());
+    let names = sets.iter().map(|set| set.label().chars().count());
     let width = names.fold("set".len(), usize::max);
     let bands = sets.first().map_or(&[][..], |set| &set.errors);
     let (mut first, mut second) = (format!("{:width$}", ""), format!("{:width$}", ""));
@@ -89,7 +89,7 @@ fn sets(sets: &[ValidatedSet], colour: bool) -> String {
         out += &header(&line, colour);
     }
     for set in sets {
-        out += &format!("{:width$}", set.id);
+        out += &format!("{:width$}", set.label());
         for band in &set.errors {
             out += &format!("   {}", pair(band, colour));
         }
@@ -138,7 +138,7 @@ fn overall(validation: &Validation, colour: bool) -> String {
 
 fn worst_rows(validation: &Validation, colour: bool) -> String {
     let rows = worst(validation, WORST_SHOWN);
-    let names = rows.iter().map(|(set, _)| set.id.chars().count());
+    let names = rows.iter().map(|(set, _)| set.label().chars().count());
     let width = names.fold("set".len(), usize::max);
     let mut out = heading("The rows that are furthest off", colour);
     out += &header(
@@ -151,7 +151,7 @@ fn worst_rows(validation: &Validation, colour: bool) -> String {
     for (set, row) in rows {
         out += &format!(
             "{:width$}  {:>8}  {:>9}  {:>9} {:>8}  {:>12} {:>8}  {}\n",
-            set.id,
+            set.label(),
             size(row.bytes as f64),
             micros(row.measured_us),
             micros(row.predicted_us),
@@ -171,6 +171,12 @@ fn skipped(validation: &Validation, colour: bool) -> String {
         "{} tables, {} of them healthy, {} of those with a model block, {} of those predicted\n",
         counts.tables, counts.healthy, counts.with_model, counts.modelled
     );
+    if counts.inferred > 0 {
+        out += &format!(
+            "{} with settings that are taken to have been otherwise than their sources say: predicted both ways, apart from all others\n",
+            counts.inferred
+        );
+    }
     let reasons = skipped_by_reason(validation);
     if reasons.is_empty() {
         return out;
