@@ -77,8 +77,7 @@ impl Ladder {
     /// Whether requests come faster than engines can serve them, and pile up.
     fn is_backlogged(&self, window: &Window, seen: &Seen<'_>) -> bool {
         let above = self.rate.zip(self.saturated);
-        above.is_some_and(|(rate, most)| rate > most.hi)
-            && window.services() >= RESIDENCES
+        above.is_some_and(|(rate, most)| rate > most.hi && window.shows_backlog(rate / most.hi))
             && window.grows(seen.records)
     }
 

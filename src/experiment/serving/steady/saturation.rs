@@ -16,7 +16,7 @@ use fabricsim_report::serving::Saturation;
 use fabricsim_workload::serving::fleet::{Arrivals, Seen, Watch};
 use fabricsim_workload::serving::load::MadeUp;
 use fabricsim_workload::serving::record::RequestRecord;
-use fabricsim_workload::serving::spec::{ClosedSpec, DrawnLength, LengthSpec, LoadSpec};
+use fabricsim_workload::serving::spec::{ClosedSpec, DrawnLength, LengthSpec, LoadSpec, PoolRole};
 
 /// The rate is known no better than to this part: that engines were filled at once is not quite the same as that they
 /// filled up.
@@ -108,10 +108,18 @@ fn crowd(valid: &ValidServing) -> u32 {
     let lengths = valid.spec.lengths.as_ref();
     let tokens = mean(lengths.map(|l| &l.input)) + mean(lengths.map(|l| &l.output)) / 2.0;
     let block_tokens = f64::from(valid.spec.engine.block_tokens());
+    let input = mean(lengths.map(|l| &l.input));
     let seats = valid.pools.iter().map(|pool| {
         let parts = pool.engines.len() as f64 * f64::from(pool.parallel.attention_dp);
         let held = f64::from(pool.blocks) * block_tokens / tokens.max(1.0);
-        parts * held.min(f64::from(pool.limits.max_sequences)).max(1.0)
+        let most = match pool.role {
+            // A prompt or two that are computed, and as many that wait to be handed over.
+            PoolRole::Prefill => {
+                4.0 * (f64::from(pool.limits.token_budget) / input.max(1.0)).max(1.0)
+            }
+            PoolRole::Both | PoolRole::Decode => f64::from(pool.limits.max_sequences),
+        };
+        parts * held.min(most).max(1.0)
     });
     (seats.sum::<f64>() * 1.5).clamp(2.0, 200_000.0) as u32
 }

@@ -54,7 +54,7 @@ pub(in crate::serving) fn judge(
     let arrives = Window::steady(records, window.end, window.first);
     if let (Some(arrives), Some(offered), Some(most)) = (&arrives, offered, most)
         && offered > most.hi
-        && arrives.services() >= RESIDENCES
+        && arrives.shows_backlog(offered / most.hi)
         && arrives.grows(records)
     {
         return Judged {

@@ -11,6 +11,11 @@ use fabricsim_workload::serving::record::RequestRecord;
 /// A window is to be so many times as long as a request stays, on average.
 pub(in crate::serving) const RESIDENCES: f64 = 10.0;
 
+/// A load that is so many times what full engines do is clearly above it.
+const CLEARLY: f64 = 1.1;
+/// Requests that show a backlog of such a load.
+const SOME: usize = 400;
+
 /// The part of a run that its figures are of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::serving) struct Window {
@@ -88,8 +93,16 @@ impl Window {
     }
 
     /// So many times as long as a request is served. (Where more and more wait, their stay is as long as the run.)
-    pub(super) fn services(&self) -> f64 {
+    fn services(&self) -> f64 {
         self.times(self.service)
+    }
+
+    /// Whether it is long enough to call what piles up in it a backlog, of a load that is so many times what full engines
+    /// do: ten times as long as a request is served, or, of a load that is clearly above, of some hundred requests.
+    /// (Where hand-overs are what piles up, requests are served as long as the run is.)
+    pub(super) fn shows_backlog(&self, times: f64) -> bool {
+        let is_clear = times > CLEARLY && self.end - self.first >= SOME;
+        is_clear || self.services() >= RESIDENCES
     }
 
     fn times(&self, length: Time) -> f64 {
