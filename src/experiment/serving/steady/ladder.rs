@@ -115,6 +115,10 @@ impl Watch for Ladder {
             .min(self.most.most_requests)
     }
 
+    fn most_passes(&self) -> u64 {
+        self.most.most_passes.saturating_mul(2)
+    }
+
     fn look(&mut self, seen: Seen<'_>) -> Option<u32> {
         let most = &self.most;
         if seen.over >= most.most_requests || seen.passes >= most.most_passes {

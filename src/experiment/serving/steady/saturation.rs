@@ -169,6 +169,10 @@ impl Watch for Full {
         self.at_once.saturating_mul(4).max(400)
     }
 
+    fn most_passes(&self) -> u64 {
+        self.most.saturating_mul(2)
+    }
+
     fn look(&mut self, seen: Seen<'_>) -> Option<u32> {
         let known = rate(seen.records, seen.over as usize, self.at_once);
         let is_known = known.is_some_and(|known| self.is_known(&known));

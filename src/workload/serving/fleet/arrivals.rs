@@ -109,16 +109,23 @@ impl Fleet<'_> {
         while records.get(self.over as usize).is_some_and(over) {
             self.over += 1;
         }
-        if self.over < self.next_look {
-            return;
-        }
+        // A few may be passed over again and again: they are not waited for.
+        let under_way = self.open - (self.requests.len() as u32 - self.next);
+        let done = self.next - under_way;
+        self.over = self.over.max(done.saturating_sub(2 * under_way));
         let tasks: u64 = self.written.iter().map(|&count| u64::from(count)).sum();
         let moved = tasks.saturating_sub(self.served.pass_count);
+        let passes = self.served.pass_count + self.parts / 32 + 10 * moved;
+        if self.over < self.next_look {
+            // What no look comes to ends, too.
+            self.is_enough |= passes > watch.most_passes();
+            return;
+        }
         let seen = Seen {
             requests: &self.requests,
             records,
             over: self.over,
-            passes: self.served.pass_count + self.parts / 32 + 10 * moved,
+            passes,
         };
         match watch.look(seen) {
             Some(next) => self.next_look = next.max(self.over + 1),

@@ -128,6 +128,9 @@ pub trait Watch {
     /// So many of the first requests are to be over for the first look.
     fn first_look(&self) -> u32;
 
+    /// Passes after which it is enough whatever has been seen.
+    fn most_passes(&self) -> u64;
+
     /// So many for the next look; none if this was enough.
     fn look(&mut self, seen: Seen<'_>) -> Option<u32>;
 }
