@@ -220,7 +220,7 @@ fn splits(engines: u32) -> Vec<u32> {
 /// What figures of a way are to be known to.
 const PRECISION: f64 = 0.05;
 /// Passes of a way that are simulated at most, about.
-const MOST_PASSES: u64 = 100_000;
+const MOST_PASSES: u64 = 30_000;
 
 fn with_pools(scenario: &Value, layout: &ServingLayout) -> Value {
     let mut parallel = json!({ "tp": layout.tp, "attention_dp": layout.attention_dp });
