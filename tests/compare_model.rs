@@ -50,7 +50,7 @@ fn each_machine_is_compared_at_the_best_that_optimize_finds() {
     assert_eq!(variants.len(), 2);
     for variant in variants {
         let machine = variant["topology"].as_str().unwrap();
-        let alone = ["optimize", "-t", machine, "--json"];
+        let alone = ["optimize", "-t", machine, "--top", "1", "--json"];
         let best = document(folder, 0, &[&alone[..], &TRAINED].concat());
         assert_eq!(variant["layout"], best["best"][0]["layout"]);
         let rate = "tokens_per_s_per_gpu";

@@ -12,7 +12,7 @@ const PASS: u64 = 48;
 /// Requests of a pass, where a load does not say how many there are at once.
 const AT_ONCE: u64 = 4;
 /// Times as many requests as the first ones, of a load without end: what most runs take.
-const AS_MANY: u64 = 20;
+const AS_MANY: u64 = 4;
 /// Bytes of a block that has a name.
 const BLOCK: u64 = 48;
 /// Bytes of the files of a folder, and of the spans in its timeline.
