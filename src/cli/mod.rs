@@ -59,7 +59,7 @@ enum Command {
     Collective(collective::Args),
     Communicator(communicator::Args),
     Hang(hang::Args),
-    Compare(compare::Args),
+    Compare(Box<compare::Args>),
     Serve(serve::Args),
     Sweep(sweep::Args),
     Optimize(optimize::Args),

@@ -218,7 +218,7 @@ fn layout(best: &BestOf) -> String {
 fn load_of(found: &[BestOf]) -> Option<String> {
     let best = found.iter().find(|best| !best.training)?;
     let load = found.iter().find_map(|best| load(best));
-    let load = load.and_then(|load| amount(load));
+    let load = load.and_then(amount);
     Some(load.map_or_else(
         || "the load".to_owned(),
         |(amount, _)| format!("{}{}", three_digits(amount), unit(best)),
