@@ -60,17 +60,23 @@ impl LoadArgs {
 
     /// Whether a load is said.
     pub(super) fn is_said(&self) -> bool {
-        self.rate.is_some() || self.concurrency.is_some() || self.trace.is_some()
+        self.load().is_some()
+    }
+
+    /// The load that is said.
+    fn load(&self) -> Option<Value> {
+        match (&self.trace, self.rate, self.concurrency) {
+            (Some(file), ..) => Some(json!({ "trace": { "file": file } })),
+            (None, Some(rate), _) => Some(json!({ "poisson": { "rate": rate } })),
+            (None, None, Some(at_once)) => Some(json!({ "closed": { "concurrency": at_once } })),
+            (None, None, None) => None,
+        }
     }
 
     /// What is said of a load, as values of a serving job that is there already.
     pub(super) fn changes(&self) -> Result<Vec<String>, CliError> {
         let mut changes = Vec::new();
-        let load = match (self.rate, self.concurrency) {
-            (Some(rate), _) => Some(json!({ "poisson": { "rate": rate } })),
-            (None, Some(concurrency)) => Some(json!({ "closed": { "concurrency": concurrency } })),
-            (None, None) => None,
-        };
+        let load = self.load();
         changes.extend(load.map(|load| format!("job.serving.load={load}")));
         changes.extend(
             self.requests
@@ -84,13 +90,8 @@ impl LoadArgs {
 
     /// The job.
     pub(super) fn job(&self, model: &str) -> Result<Value, CliError> {
-        let load = match (self.rate, self.concurrency) {
-            _ if self.trace.is_some() => json!({ "trace": { "file": self.trace } }),
-            (Some(rate), _) => json!({ "poisson": { "rate": rate } }),
-            (None, concurrency) => {
-                json!({ "closed": { "concurrency": concurrency.unwrap_or(32) } })
-            }
-        };
+        let load = self.load();
+        let load = load.unwrap_or_else(|| json!({ "closed": { "concurrency": 32 } }));
         let mut job = json!({
             "model": { "preset": model },
             "precision": { "weights": self.weights, "kv": self.kv },

@@ -35,18 +35,6 @@ pub enum WindowRule {
     Whole,
 }
 
-impl WindowRule {
-    /// As JSON has it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            WindowRule::Mser5 => "mser5",
-            WindowRule::WarmUp => "warm-up",
-            WindowRule::Whole => "whole",
-        }
-    }
-}
-
 /// Half widths of 95 % intervals by batch means, as parts of the figures: 0.02 is from 1/1.02 to 1.02 of it. What is not
 /// known is `null`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

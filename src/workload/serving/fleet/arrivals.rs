@@ -113,9 +113,7 @@ impl Fleet<'_> {
         let under_way = self.open - (self.requests.len() as u32 - self.next);
         let done = self.next - under_way;
         self.over = self.over.max(done.saturating_sub(2 * under_way));
-        let tasks: u64 = self.written.iter().map(|&count| u64::from(count)).sum();
-        let moved = tasks.saturating_sub(self.served.pass_count);
-        let passes = self.served.pass_count + self.parts / 32 + 10 * moved;
+        let passes = self.served.pass_count + self.parts / 32 + 10 * self.travelled;
         if self.over < self.next_look {
             // What no look comes to ends, too.
             self.is_enough |= passes > watch.most_passes();

@@ -225,6 +225,8 @@ pub struct Fleet<'c> {
     over: u32,
     /// Requests that took part in passes, each time.
     parts: u64,
+    /// Parts of KV caches that travelled.
+    travelled: u64,
     next_look: u32,
     is_enough: bool,
     arrivals: Arrivals,
@@ -291,6 +293,7 @@ impl<'c> Fleet<'c> {
             more: plan.more,
             over: 0,
             parts: 0,
+            travelled: 0,
             next_look: plan.watch.as_ref().map_or(0, |watch| watch.first_look()),
             watch: plan.watch,
             is_enough: false,
@@ -342,6 +345,7 @@ impl<'c> Fleet<'c> {
     fn write(&mut self, actor: ActorId, task: Task, purpose: Option<Purpose>, out: &mut Batch) {
         let number = &mut self.written[actor.0 as usize];
         if let Some(purpose) = purpose {
+            self.travelled += u64::from(!matches!(purpose, Purpose::Stage { .. }));
             self.purposes.insert((actor, TaskId(*number)), purpose);
             self.under_way += 1;
         }
