@@ -271,7 +271,7 @@ fn earlier_runs_are_compared_at_sizes_that_all_have() {
     refused(
         folder,
         &["compare", "a", "c"],
-        &["c has 128 MiB", "a size that all of them have"],
+        &["c has 128MiB", "a size that all of them have"],
     );
 }
 

@@ -4,7 +4,7 @@
 use assert_cmd::Command;
 use fabricsim::budget::Budget;
 use fabricsim::experiment::{self, Silent, parse, validate};
-use fabricsim::report::training::{ShareKind, ran};
+use fabricsim::report::training::ran;
 use fabricsim::report::{Outputs, Summary, points_csv, summary_json};
 use serde_json::{Value, json};
 use std::fs;
@@ -58,7 +58,7 @@ fn a_step_takes_what_its_share_of_a_server_draws_and_costs() {
     let cases = [(1.0, 2.69, 8.0), (1.25, 4.0, 8.0), (1.0, 2.69, 4.0)];
     for (variant, (pue, price, gpus)) in summary.variants.iter().zip(cases) {
         let step = ran(variant).unwrap();
-        let shares = step.time.iter().filter(|s| s.kind == ShareKind::Compute);
+        let shares = step.time.iter().filter(|s| s.kind.is_computing());
         let busy: f64 = shares.map(|share| share.share).sum();
         assert!(busy > 0.1 && busy < 0.999, "{busy}");
         let kw = |own: f64, others: f64| {

@@ -39,7 +39,10 @@ impl Args {
         ];
         for (flag, place, count) in given {
             if let Some(count) = count {
-                without_own_sizes(&scenario, flag)?;
+                // On machines the scenario itself is run, without its variants.
+                if self.topology.is_empty() {
+                    without_own_sizes(&scenario, flag)?;
+                }
                 scenario = scenario.with(place, count.into())?;
             }
         }
