@@ -322,9 +322,10 @@ fn numbers_of_gpus_and_networks_are_searched_as_if_each_were_asked_for() {
         assert_eq!(one["best"][0]["metrics"], cluster["metrics"]);
         assert_eq!(one["best"][0]["layout"], cluster["layout"]);
     }
-    // A narrower network is a smaller one.
+    // A narrower network is a smaller one; a server by itself needs none.
     let network = |index: usize| clusters[index]["network_usd"].as_f64().unwrap();
-    assert!(network(2) < network(0), "{clusters:?}");
+    assert!(network(3) < network(1), "{clusters:?}");
+    assert_eq!([network(0), network(2)], [0.0; 2]);
     let rate = |best: &Value| best["metrics"]["tokens_per_s_per_gpu"].as_f64().unwrap();
     let best = found["best"].as_array().unwrap();
     assert_eq!(best.len(), 4);

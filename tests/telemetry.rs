@@ -4,7 +4,7 @@
 use fabricsim::budget::Budget;
 use fabricsim::experiment::{self, Silent, parse, validate};
 use fabricsim::report::telemetry::{Field, Telemetry};
-use fabricsim::report::training::{ShareKind, ran};
+use fabricsim::report::training::ran;
 use fabricsim::report::{Output, Outputs, Recording, Results, write_results};
 use fabricsim::units::Time;
 use std::fs;
@@ -124,10 +124,7 @@ fn series_of_training_are_its_collectives_kernels_and_energy() {
     let seconds: f64 = ran.steps_s.iter().sum();
     near(telemetry.end.seconds(), seconds, 1e-9);
     // Power is between 142 and 700 W by the time of kernels, as the energy of a step is.
-    let compute = ran
-        .time
-        .iter()
-        .filter(|share| share.kind == ShareKind::Compute);
+    let compute = ran.time.iter().filter(|share| share.kind.is_computing());
     let share: f64 = compute.map(|share| share.share).sum();
     let power = integral(telemetry, 0, Field::Power) / seconds;
     near(power, 142.0 + (700.0 - 142.0) * share, 1e-3);
