@@ -105,7 +105,7 @@ fn the_page_has_every_machine_in_its_table_and_bars() {
     for line in table {
         let cells = line.trim().split("  ").map(str::trim);
         for cell in cells.filter(|cell| !cell.is_empty()) {
-            let cell = cell.trim_end_matches('*').trim();
+            let cell = cell.trim_matches('*').trim();
             let cell = cell.replace('&', "&amp;");
             if cell.starts_with("the best of") {
                 continue;
