@@ -376,13 +376,11 @@ fn a_machine_of_which_nothing_is_found_is_never_silently_gone() {
 }
 
 /// One or two cards for a model that the smaller ones cannot hold.
-const SERVE: [&str; 11] = [
+const SERVE: [&str; 9] = [
     "optimize",
     "llama3-8b",
     "--concurrency",
     "4",
-    "--requests",
-    "16",
     "--input",
     "128",
     "--output-tokens",
