@@ -69,8 +69,8 @@ pub enum CliError {
     /// A job that fits into no GPU's memory as it is divided.
     #[error("nothing fits into the memory of its GPUs; the results say what it needs")]
     NothingFits,
-    /// A search without one layout that can be run.
-    #[error("no layout can be run; the ledger says why")]
+    /// A search of which nothing does what is asked.
+    #[error("nothing that was searched does what is asked; the answer says why")]
     NoLayout,
     /// A sweep of which no point has results; how many there are.
     #[error("none of the {0} points has results; points.csv says why")]

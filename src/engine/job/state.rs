@@ -60,6 +60,8 @@ pub(super) struct ActorState {
     pub(super) streams: Vec<StreamState>,
     /// Streams whose next task may be able to begin, as bits.
     pub(super) look: u64,
+    /// Streams on which a task runs, as bits.
+    pub(super) busy: u64,
     /// For how many each task still waits; [`super::outline::DONE`] of those that are written one by
     /// one and done.
     pub(super) waits: Vec<u16>,
@@ -98,6 +100,7 @@ impl ActorState {
             outline: number,
             streams: vec![StreamState::default(); streams],
             look: u64::MAX,
+            busy: 0,
             waits: outline.waits.clone(),
             freed: vec![Time::ZERO; outline.waits.len()],
             done: 0,
@@ -159,11 +162,11 @@ impl ActorState {
 
     /// What kernels that have begun lose: where several run, what each of them does.
     pub(super) fn now_lost(&self) -> Lost {
-        let of = |state: &StreamState| match state.running.map(|running| running.kind) {
+        let of = |stream: usize| match self.streams[stream].running.map(|running| running.kind) {
             Some(Kind::Kernels { lost, .. }) => Some(lost),
             _ => None,
         };
-        let least = self.streams.iter().filter_map(of).reduce(|a, b| Lost {
+        let least = each(self.busy).filter_map(of).reduce(|a, b| Lost {
             starved: a.starved.min(b.starved),
             slowed: a.slowed.min(b.slowed),
         });
@@ -173,29 +176,40 @@ impl ActorState {
     /// What it does now, of so many tasks that were written. Of several things the first of these: kernels, communication, other,
     /// waiting for others, waiting for its process.
     pub(super) fn now_doing(&self, tasks: u32, groups: &[GroupState]) -> Doing {
-        let of_stream = |(index, state): (usize, &StreamState)| {
+        let of_stream = |index: usize| {
             let stream = StreamId(index as u8);
-            state.running.map(|running| match running.kind {
-                Kind::Kernels { part, .. } => Doing::Compute(part),
-                Kind::Transfer => Doing::Transfer(stream),
-                Kind::Wait => Doing::Other,
-                Kind::Communication(group) => {
-                    let group = &groups[group.0 as usize];
-                    let exchange = group.exchange.unwrap_or(ExchangeId(0));
-                    match group.going {
-                        Some(_) => Doing::Exposed(stream, exchange),
-                        None => Doing::Waiting(stream, exchange),
+            self.streams[index]
+                .running
+                .map(|running| match running.kind {
+                    Kind::Kernels { part, .. } => Doing::Compute(part),
+                    Kind::Transfer => Doing::Transfer(stream),
+                    Kind::Wait => Doing::Other,
+                    Kind::Communication(group) => {
+                        let group = &groups[group.0 as usize];
+                        let exchange = group.exchange.unwrap_or(ExchangeId(0));
+                        match group.going {
+                            Some(_) => Doing::Exposed(stream, exchange),
+                            None => Doing::Waiting(stream, exchange),
+                        }
                     }
-                }
-            })
+                })
         };
-        let busiest = self.streams.iter().enumerate().filter_map(of_stream).min();
+        let busiest = each(self.busy).filter_map(of_stream).min();
         busiest.unwrap_or(if self.done == tasks {
             Doing::Idle
         } else {
             Doing::Host
         })
     }
+}
+
+/// The streams that are set in a mask.
+pub(super) fn each(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let stream = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (stream < u64::BITS).then_some(stream as usize)
+    })
 }
 
 /// A communicator at the moment.

@@ -1,7 +1,7 @@
 //! What comes of comparing the best of each machine, in a sentence.
 
 use super::BestOf;
-use super::serving::amount;
+use crate::serving::amount;
 use crate::spec::JobSpec;
 use fabricsim_report::numbers::{count, grouped, three_digits, three_digits_of_small};
 use fabricsim_report::serving::{ServingResult, Verdict};

@@ -47,11 +47,8 @@ pub(super) fn capacity(
     let mut next = most.lo * 0.97;
     while steps.len() < MOST && next > most.rate * LEAST {
         let mut tried = at_rate(valid, next);
-        tried.horizon = Horizon::Known(SteadySpec {
-            precision: KNOWN,
-            most_passes: MOST_PASSES,
-            ..SteadySpec::default()
-        });
+        tried.horizon = Horizon::Known(SteadySpec::default()).shorter(KNOWN, MOST_PASSES);
+        tried.decides = Some(asked.slo_share);
         let Some(result) = serve(&tried)? else {
             break;
         };

@@ -13,6 +13,21 @@ pub enum Horizon {
     Known(SteadySpec),
 }
 
+impl Horizon {
+    /// The same with figures that need to be known less well, after fewer passes.
+    #[must_use]
+    pub fn shorter(self, precision: f64, most_passes: u64) -> Self {
+        match self {
+            Horizon::Known(spec) => Horizon::Known(SteadySpec {
+                precision,
+                most_passes,
+                ..spec
+            }),
+            other => other,
+        }
+    }
+}
+
 /// Whether a job's requests are those that it names, or those of a trace, or go on until figures are known.
 pub(super) fn horizon(job: &ServingSpec, is_alone: bool) -> Horizon {
     let is_whole = matches!(job.window, Some(WindowSpec::Whole(_)));
@@ -44,4 +59,10 @@ pub(super) fn at_once(load: &LoadSpec) -> Option<u32> {
         LoadSpec::Closed(load) => Some(load.concurrency),
         _ => None,
     }
+}
+
+/// Requests per second of a load, or at once, which is a whole number; nothing of a trace.
+pub(crate) fn amount(load: &LoadSpec) -> Option<(f64, bool)> {
+    let at_once = at_once(load).map(|at_once| (f64::from(at_once), true));
+    rate(load).map(|rate| (rate, false)).or(at_once)
 }

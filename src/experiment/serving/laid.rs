@@ -68,9 +68,11 @@ impl<'v> LaidServing<'v> {
         } = ways(valid, &actors, router())?;
         let handover_routes = routes.len();
         let tiers = tiers(valid, &actors, router(), &mut routes)?;
+        let moves = !handover.legs.is_empty() || tiers.levels.iter().any(|own| !own.is_empty());
+        let transfers = if moves { STREAMS } else { 0 };
         let job = Job {
             streams: std::iter::once(StreamRole::Compute)
-                .chain((0..STREAMS).map(|_| StreamRole::KvTransfer))
+                .chain((0..transfers).map(|_| StreamRole::KvTransfer))
                 .collect(),
             names: vec!["pass".to_owned()],
             actors: ranks.iter().map(|&rank| actor(rank)).collect(),

@@ -27,6 +27,7 @@ pub use valid::{ValidPool, ValidServing};
 pub(crate) use answer::compare;
 pub(crate) use footprint::serving_footprint;
 pub(crate) use handover::over;
+pub(crate) use horizon::amount;
 pub(crate) use laid::LaidServing;
 pub(crate) use run::run_serving;
 pub(crate) use times::{Medians, medians};

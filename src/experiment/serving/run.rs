@@ -15,12 +15,12 @@ use crate::footprint::machine_footprint;
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_engine::job::{JobError, JobOutcome};
 use fabricsim_record::telemetry::{Activity, Wanted};
-use fabricsim_report::serving::ServingResult;
+use fabricsim_report::serving::{ServingResult, Verdict};
 use fabricsim_report::telemetry::Telemetry;
 use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Variant};
 use fabricsim_workload::serving::fleet::Watch;
 use fabricsim_workload::serving::load::MadeUp;
-use fabricsim_workload::serving::spec::SloSpec;
+use fabricsim_workload::serving::spec::PoolRole;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -55,22 +55,24 @@ pub(crate) fn run_serving(
     let mut telemetry = None;
     let most = most(valid, (seed, budget))?;
     let found = match (valid.spec.capacity, most) {
-        (Some(asked), Some(most)) => {
-            let decides = valid.spec.slo.clone().map(|slo| (slo, asked.slo_share));
-            capacity((valid, most), asked, |tried| {
-                let goal = (Some(most), decides.clone());
-                let ran = served(tried, (seed, budget), &Outputs::of([]), goal)?;
-                Ok(ran.ok().map(|((result, _), ..)| result))
-            })?
-        }
+        (Some(asked), Some(most)) => capacity((valid, most), asked, |tried| {
+            let ran = served(tried, (seed, budget), &Outputs::of([]), Some(most))?;
+            Ok(ran.ok().map(|((result, _), ..)| result))
+        })?,
         _ => None,
     };
     let is_at = valid.spec.capacity.is_some_and(|asked| asked.serve);
     let moved = found.as_ref().filter(|_| is_at);
     let moved = moved.map(|found| at_rate(valid, found.requests_per_s));
     let valid = moved.as_ref().unwrap_or(valid);
-    let (mut result, events) = match served(valid, (seed, budget), outputs, (most, None))? {
-        Ok((result, ran, series)) => {
+    let hopeless = most.and_then(|most| hopeless(valid, most));
+    let served = match hopeless {
+        Some(result) => Ok(Err(result)),
+        None => served(valid, (seed, budget), outputs, most)?.map(Ok),
+    };
+    let (mut result, events) = match served {
+        Ok(Err(hopeless)) => (hopeless, 0),
+        Ok(Ok((result, ran, series))) => {
             telemetry = series;
             if keeps_passes {
                 let (timeline, left_out) = timeline(valid, &ran.served);
@@ -125,9 +127,44 @@ fn most(valid: &ValidServing, how: (u64, &Budget)) -> Result<Option<Saturated>, 
     if valid.horizon == Horizon::Whole || rate(&valid.spec.load).is_none() {
         return Ok(None);
     }
+    // Engines that are alike and have nothing in common do so many times what one does.
+    let (one, times) = one_of_all(valid);
+    let valid = one.as_ref().unwrap_or(valid);
     let mut laid = LaidServing::new(valid, (valid.env.clone(), &[]), how)?;
     let job = std::mem::take(&mut laid.job);
-    saturate(valid, &mut laid, &job)
+    let most = saturate((valid, times), &mut laid, &job)?;
+    Ok(most)
+}
+
+/// What is known without serving it of a load that is clearly above what full engines do, where only whether they keep up
+/// is asked.
+fn hopeless(valid: &ValidServing, most: Saturated) -> Option<ServingResult> {
+    let offered = rate(&valid.spec.load).filter(|_| valid.decides.is_some())?;
+    most.is_exceeded(offered).then(|| ServingResult {
+        model: valid.model_name.clone(),
+        verdict: Some(Verdict::Backlogged),
+        offered_per_s: Some(offered),
+        holds_per_s: Some(most.lo),
+        saturation: Some(most.into()),
+        ..ServingResult::default()
+    })
+}
+
+/// The job with one of its engines, and how many there are, where all are alike and none waits for another.
+fn one_of_all(valid: &ValidServing) -> (Option<ValidServing>, f64) {
+    match &valid.pools[..] {
+        [pool] if pool.engines.len() > 1 && pool.role == PoolRole::Both => {
+            let is_apart = valid.spec.engine.tiers.is_none() && valid.faults.is_empty();
+            if !is_apart {
+                return (None, 1.0);
+            }
+            let times = pool.engines.len() as f64;
+            let mut one = valid.clone();
+            one.pools[0].engines.truncate(1);
+            (Some(one), times)
+        }
+        _ => (None, 1.0),
+    }
 }
 
 /// A result with its events, what it was made from, and what monitoring would have shown.
@@ -139,7 +176,7 @@ fn served(
     valid: &ValidServing,
     how: (u64, &Budget),
     outputs: &Outputs,
-    (saturated, decides): (Option<Saturated>, Option<(SloSpec, f64)>),
+    saturated: Option<Saturated>,
 ) -> Result<Result<Ended, JobError>, ScenarioError> {
     let mut laid = LaidServing::new(valid, (valid.env.clone(), &[]), how)?;
     let job = std::mem::take(&mut laid.job);
@@ -148,7 +185,7 @@ fn served(
         (Horizon::Known(spec), Some(lengths)) => {
             load.requests.clear();
             load.more = Some(MadeUp::new(&valid.spec.load, lengths, valid.seed));
-            Some(Ladder::new(valid, spec, saturated).deciding(decides))
+            Some(Ladder::new(valid, spec, saturated))
         }
         _ => None,
     };

@@ -43,6 +43,9 @@ pub struct ValidServing {
     pub requests: Vec<Request>,
     /// How long it goes on.
     pub horizon: Horizon,
+    /// It is enough to know whether that part of requests keeps the limits on times, or, without such, whether engines
+    /// keep up.
+    pub decides: Option<f64>,
     /// The seed of what is drawn.
     pub seed: u64,
     /// What goes wrong.
@@ -138,6 +141,7 @@ pub(crate) fn serving_on(
         pools,
         requests,
         horizon,
+        decides: None,
         seed: spec.seed,
         warnings,
     })

@@ -19,7 +19,7 @@ use std::fmt;
 
 pub use cluster::{Cluster, Over};
 pub use page::optimized_page;
-pub use serving::{ServingChoice, ServingLayout, ServingRejected, ServingSearch};
+pub use serving::{Held, ServingChoice, ServingLayout, ServingRejected, ServingSearch};
 pub use serving_page::serving_search_page;
 pub use text::{optimized_text, serving_search_text};
 

@@ -3,7 +3,7 @@
 use super::listing::{Cell, Listing, Row};
 use super::{Pruned, Reason, Tried};
 use crate::metrics::{Metrics, label, shown};
-use crate::numbers::{grouped, percent};
+use crate::numbers::{grouped, percent, three_digits};
 use crate::numeric::FORMAT;
 use crate::serving::Verdict;
 use serde::Serialize;
@@ -38,6 +38,9 @@ pub struct ServingSearch {
     pub simulated: u64,
     /// Those that were left out, or do not serve the load, and why.
     pub rejected: Vec<ServingRejected>,
+    /// Of each machine on which no way does, how much of the load is kept, where the fewest GPUs are asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Held>,
     /// Of each machine without a best, what comes nearest.
     #[serde(skip)]
     pub missed: Vec<ServingRejected>,
@@ -63,11 +66,43 @@ pub struct ServingChoice {
     pub metrics: Metrics,
     /// Whether engines keep up.
     pub verdict: Option<Verdict>,
+    /// Requests per second that full engines do at most, of a load that has a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub full_requests_per_s: Option<f64>,
     /// Whether it keeps up and meets the SLO.
     pub meets: bool,
     /// The scenario that runs it.
     #[serde(skip)]
     pub scenario: Value,
+}
+
+/// How much of a load is kept, in requests per second, or requests at once.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Held {
+    /// The largest that was tried and is kept.
+    pub kept: f64,
+    /// The least that is not.
+    pub not_kept: f64,
+    /// Whether these are requests at once.
+    pub at_once: bool,
+    /// What keeps it.
+    #[serde(flatten)]
+    pub choice: ServingChoice,
+}
+
+impl Held {
+    fn told(&self) -> String {
+        let unit = match self.at_once {
+            true => "requests at once",
+            false => "requests/s",
+        };
+        format!(
+            " {} {unit} would hold there ({}), {} not.",
+            three_digits(self.kept),
+            self.choice.layout,
+            three_digits(self.not_kept)
+        )
+    }
 }
 
 /// The engines of a way to serve.
@@ -154,6 +189,7 @@ impl ServingSearch {
             pruned: Vec::new(),
             simulated: 0,
             rejected: Vec::new(),
+            held: Vec::new(),
             missed: Vec::new(),
             tried: Vec::new(),
             answer: String::new(),
@@ -204,6 +240,10 @@ impl ServingSearch {
                 missed.topology,
                 missed.told()
             );
+            let mut held = self.held.iter();
+            if let Some(held) = held.find(|held| held.choice.topology == missed.topology) {
+                answer += &held.told();
+            }
         }
         answer += &self.told_tried();
         self.answer = answer;

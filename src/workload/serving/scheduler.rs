@@ -128,6 +128,8 @@ pub struct Scheduler {
     unused: Vec<u32>,
     /// Tokens in the cache, of all that run.
     kv_tokens: u64,
+    /// Whether KV caches ever came from elsewhere: only then may a request that waits hold blocks.
+    takes_over: bool,
 }
 
 impl Scheduler {
@@ -143,7 +145,16 @@ impl Scheduler {
             live: Vec::new(),
             unused: Vec::new(),
             kv_tokens: 0,
+            takes_over: false,
         }
+    }
+
+    /// The place of the first request that waits and holds blocks: its KV cache has come from elsewhere.
+    #[must_use]
+    pub fn holder(&self) -> Option<usize> {
+        let holds = |&id: &u32| self.live(id).held.count() > 0;
+        let mut waiting = self.waiting.iter();
+        self.takes_over.then(|| waiting.position(holds))?
     }
 
     /// A request under the engine's number.
@@ -249,6 +260,7 @@ impl Scheduler {
 
     /// The KV cache of a request has come from elsewhere, with its first token or without.
     pub fn comes(&mut self, id: u32, computed: u32, with_token: bool) {
+        self.takes_over = true;
         let live = &mut self.live[id as usize];
         self.kv_tokens += u64::from(computed.saturating_sub(live.computed));
         live.computed = live.computed.max(computed);

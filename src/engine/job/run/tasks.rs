@@ -2,7 +2,7 @@
 
 use super::{Due, Event, Run};
 use crate::job::outline::DONE;
-use crate::job::state::{Kind, Lost, Running};
+use crate::job::state::{Kind, Lost, Running, each};
 use crate::job::{Done, JobError, JobProbe, Meeting};
 use fabricsim_plan::job::{Actor, ActorId, Ended, Kernels, StreamId, TaskId, Work};
 use fabricsim_units::Time;
@@ -69,11 +69,15 @@ impl Run<'_> {
                 return Ok(());
             }
             let mut begun = false;
-            for stream in 0..self.job.streams.len() {
+            let mut from = 0;
+            loop {
                 let state = &mut self.actors[actor.0 as usize];
-                if state.look & (1 << stream) == 0 {
-                    continue;
+                let left = state.look & u64::MAX.checked_shl(from).unwrap_or(0);
+                let stream = left.trailing_zeros() as usize;
+                if stream >= self.job.streams.len() {
+                    break;
                 }
+                from = stream as u32 + 1;
                 state.look &= !(1 << stream);
                 let outline = &self.outlines[state.outline];
                 let own = &state.streams[stream];
@@ -205,6 +209,7 @@ impl Run<'_> {
         let ready = state.freed[self.outlines[outline].index(task)];
         let own = &mut state.streams[usize::from(stream.0)];
         own.next += 1;
+        state.busy |= 1 << stream.0;
         own.running = Some(Running {
             task,
             ready,
@@ -228,7 +233,8 @@ impl Run<'_> {
         let (outline, host_at) = (&self.outlines[state.outline], state.host());
         let (now, held) = (self.now, state.held);
         let mut looks_again = None;
-        for (stream, own) in state.streams.iter_mut().enumerate() {
+        for stream in each(state.busy) {
+            let own = &mut state.streams[stream];
             let Some(Running {
                 task,
                 begun,
@@ -291,6 +297,7 @@ impl Run<'_> {
 
     pub(super) fn end_task(&mut self, actor: ActorId, stream: StreamId, probe: &mut dyn JobProbe) {
         let state = &mut self.actors[actor.0 as usize];
+        state.busy &= !(1 << stream.0);
         let Some(running) = state.streams[usize::from(stream.0)].running.take() else {
             return;
         };

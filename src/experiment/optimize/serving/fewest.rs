@@ -3,64 +3,65 @@
 
 use super::super::ask::Size;
 use super::Search;
+use super::place::{Place, Until};
 use crate::error::ScenarioError;
 use crate::spec::TopologyRef;
-use fabricsim_report::optimize::{ServingChoice, Tried};
+use fabricsim_report::optimize::Tried;
 
 impl Search<'_> {
-    /// All ways on the fewest GPUs that do, up to `most`; where none do, on the most that were tried.
+    /// The fewest GPUs that do, up to `most`, with all ways on them; where none do, the most that were tried, and how much of
+    /// the load is kept there is put down.
     pub(super) fn fewest(
         &mut self,
         machine: &TopologyRef,
         most: u32,
-    ) -> Result<Vec<ServingChoice>, ScenarioError> {
+    ) -> Result<Option<Place>, ScenarioError> {
         let each = self.of_a_node(machine)?;
         let sizes = sizes(each, most);
         // The first whole node, then twice as many each time.
         let mut next = sizes.len().min(each as usize);
         let (mut missed, mut met) = (0, None);
-        let mut kept = Vec::new();
+        let mut last = None;
         while met.is_none() && missed < sizes.len() {
-            let (choices, does) = self.tries(machine, sizes[next - 1])?;
-            kept = choices;
-            match does {
-                true => met = Some(next),
-                false => {
-                    missed = next;
-                    next = doubled(next, each as usize).min(sizes.len());
-                }
+            let place = self.tries(machine, sizes[next - 1])?;
+            if place.meets() {
+                met = Some((next, place));
+            } else {
+                missed = next;
+                next = doubled(next, each as usize).min(sizes.len());
+                last = Some(place);
             }
         }
-        let Some(mut met) = met else {
-            return Ok(kept);
+        let Some((mut met, mut fewest)) = met else {
+            if let Some(last) = &last {
+                self.hold(last)?;
+            }
+            return Ok(last);
         };
         while met - missed > 1 {
             let middle = usize::midpoint(missed, met);
-            let (choices, does) = self.tries(machine, sizes[middle - 1])?;
-            match does {
-                true => (met, kept) = (middle, choices),
+            let place = self.tries(machine, sizes[middle - 1])?;
+            match place.meets() {
+                true => (met, fewest) = (middle, place),
                 false => missed = middle,
             }
         }
-        Ok(kept)
+        self.simulate_on(&mut fewest, Until::All);
+        Ok(Some(fewest))
     }
 
-    /// All ways on so many GPUs, and whether one does.
-    fn tries(
-        &mut self,
-        machine: &TopologyRef,
-        gpus: u32,
-    ) -> Result<(Vec<ServingChoice>, bool), ScenarioError> {
-        let (topology, choices) = self.on(machine, Size::Gpus(gpus))?;
-        let met = choices.iter().any(|choice| choice.meets);
+    /// Whether some way on so many GPUs does what is asked.
+    fn tries(&mut self, machine: &TopologyRef, gpus: u32) -> Result<Place, ScenarioError> {
+        let mut place = self.place(machine, Size::Gpus(gpus))?;
+        self.simulate_on(&mut place, Until::Met);
         self.found.tried.push(Tried {
-            topology,
+            topology: place.topology.clone(),
             gpus,
-            met,
+            met: place.meets(),
             tokens_per_s: None,
             why: None,
         });
-        Ok((choices, met))
+        Ok(place)
     }
 
     /// GPUs of a node.

@@ -1,36 +1,36 @@
 //! Searches ways to serve: engines that do both, or engines for prompts and engines that generate, of every size.
 //!
-//! Everything that fits is simulated: a bound on a run would be worth less than it takes.
+//! Everything that fits is simulated until it is known whether it does what is asked; the fewest GPUs are those of which some
+//! way does. What full engines do bounds what can be kept of a load.
 
 mod fewest;
+mod holds;
+mod place;
 mod rank;
+mod trial;
 mod ways;
 
 use super::ask::{Progress, Size};
 use super::ground::sized;
 use super::standalone::standalone;
-use crate::compare::nvlink_domain;
 use crate::error::ScenarioError;
 use crate::read::{Scenario, changed};
 use crate::refusal::{fault, refusal};
-use crate::run::run;
 use crate::site::Machines;
 use crate::spec::{JobSpec, TopologyRef};
 use crate::sweep::{AxisSpec, with_values};
-use crate::valid::validate_on;
-use crate::watch::Silent;
-use fabricsim_budget::{Budget, threads};
-use fabricsim_report::optimize::{Reason, ServingChoice, ServingRejected, ServingSearch};
-use fabricsim_report::serving::Verdict;
-use fabricsim_report::{Outputs, Variant};
+use fabricsim_budget::Budget;
+use fabricsim_report::optimize::{ServingChoice, ServingLayout, ServingRejected, ServingSearch};
 use fabricsim_workload::model::{ModelSpec, presets};
-use fabricsim_workload::serving::spec::ServingSpec;
+use fabricsim_workload::serving::spec::{LoadSpec, ServingSpec};
 use fabricsim_workload::training::resolve::TrainingError;
 use fabricsim_workload::training::spec::ModelRef;
+use place::Until;
 use rank::{Order, pareto};
 use std::collections::BTreeMap;
 use std::path::Path;
-use ways::{Asked, Way, ways};
+use trial::{Goal, late};
+use ways::{Asked, Way};
 
 /// What serving is judged by, where nothing else is said.
 const OBJECTIVE: &str = "output_tokens_per_s_per_gpu";
@@ -92,6 +92,8 @@ pub fn optimize_serving(
         order,
         how,
         progress,
+        load: job.load.clone(),
+        met: None,
         found: ServingSearch::new(title, order.objective, slo),
     };
     let mut machines = Vec::new();
@@ -100,13 +102,20 @@ pub fn optimize_serving(
             ServingSizes::Each(sizes) => {
                 let mut own = Vec::new();
                 for &size in sizes {
-                    own.extend(search.on(machine, size)?.1);
+                    let mut place = search.place(machine, size)?;
+                    search.simulate_on(&mut place, Until::All);
+                    own.append(&mut place.choices);
                 }
                 own
             }
-            ServingSizes::FewestUpTo(most) => search.fewest(machine, most)?,
+            ServingSizes::FewestUpTo(most) => {
+                let place = search.fewest(machine, most)?;
+                place.map_or_else(Vec::new, |place| place.choices)
+            }
         };
+        search.check_objective(&own)?;
         order.sort(&mut own);
+        search.know_better(&mut own, ask.top)?;
         search.miss(&own);
         machines.push(own);
     }
@@ -154,6 +163,10 @@ struct Search<'a> {
     order: Order<'a>,
     how: (&'a Budget, &'a Machines),
     progress: &'a dyn Fn(Progress<'_>),
+    /// What is to be served.
+    load: LoadSpec,
+    /// Engines that did what is asked.
+    met: Option<ServingLayout>,
     found: ServingSearch,
 }
 
@@ -166,80 +179,25 @@ impl Search<'_> {
         changed(&json, origin, "size", &BTreeMap::new())
     }
 
-    /// All ways to serve on so many GPUs of a machine that could be simulated, with its name; the others are put down.
-    fn on(
-        &mut self,
-        machine: &TopologyRef,
-        size: Size,
-    ) -> Result<(String, Vec<ServingChoice>), ScenarioError> {
-        let origin = self.scenario.origin.as_str();
-        let (budget, machines) = self.how;
-        let own = self.own(machine, size)?;
-        let site = machines.of(&own.spec, self.folder, origin)?;
-        let each = own.spec.gpus_per_node.unwrap_or(u32::MAX);
-        let nodes = site.topology.nodes.iter();
-        let gpus: u32 = nodes.map(|node| (node.gpus.len() as u32).min(each)).sum();
-        let joined = nvlink_domain(&site.topology).unwrap_or(1);
-        let all = ways(&self.model, &self.asked, (gpus, joined), &own.json);
-        self.found.searched += all.ways.len() as u64 + all.undivided;
-        self.found.prune(Reason::Division, all.undivided);
-        let each = Budget {
-            threads: 1,
-            ..budget.clone()
+    /// The first so many are simulated until their figures are known.
+    fn know_better(&mut self, own: &mut [ServingChoice], top: usize) -> Result<(), ScenarioError> {
+        let does = own.iter().take_while(|choice| choice.meets).count();
+        let first = &mut own[..does.min(top)];
+        let way = |choice: &ServingChoice| Way {
+            layout: choice.layout.clone(),
+            scenario: choice.scenario.clone(),
         };
-        let at = (origin, self.folder);
-        let results = threads::each(
-            &all.ways,
-            Some(budget.threads.max(1)),
-            || (),
-            |(), way| simulate(way, at, (&each, machines)),
-        );
-        let place = (site.topology.name.as_str(), gpus);
-        let none = results.is_empty();
-        let mut choices = Vec::new();
-        for (way, result) in all.ways.into_iter().zip(results) {
-            choices.extend(self.added(place, way, result));
-        }
-        if none {
-            let why = Reason::Division.text();
-            let why = format!("all ways {why}");
-            self.found.reject(place, None, why);
-        }
-        self.check_objective(&choices)?;
-        self.found.all.extend(choices.iter().cloned());
-        (self.progress)(Progress {
-            machine: &site.topology.name,
-            gpus,
-            simulated: self.found.simulated,
-            left: 0,
-        });
-        Ok((site.topology.name.clone(), choices))
-    }
-
-    /// A way that ran; of another one the reason is put down.
-    fn added(
-        &mut self,
-        place: (&str, u32),
-        way: Way,
-        result: Result<Variant, ScenarioError>,
-    ) -> Option<ServingChoice> {
-        match result {
-            Ok(ran) => {
-                self.found.simulated += 1;
-                let choice = choice(way, ran, self.found.slo_share);
-                if !choice.meets {
-                    let layout = Some(choice.layout.clone());
-                    self.found.reject(place, layout, late(&choice));
-                }
-                Some(choice)
+        let ways: Vec<Way> = first.iter().map(way).collect();
+        for (known, result) in first.iter_mut().zip(self.run(&ways, Goal::Known)) {
+            let known_better = result?;
+            let same = self.found.all.iter_mut().find(|choice| *choice == known);
+            if let Some(same) = same {
+                *same = known_better.clone();
             }
-            Err(error) => {
-                self.found.prune(Reason::Refused, 1);
-                self.found
-                    .reject(place, Some(way.layout), first_fault(&error));
-                None
-            }
+            *known = known_better;
         }
+        self.order.sort(first);
+        Ok(())
     }
 
     /// An objective that no result has is refused as soon as there is one.
@@ -272,60 +230,4 @@ impl Search<'_> {
             None => self.found.missed.push(last),
         }
     }
-}
-
-fn simulate(
-    way: &Way,
-    (origin, folder): (&str, &Path),
-    (budget, machines): (&Budget, &Machines),
-) -> Result<Variant, ScenarioError> {
-    let scenario = changed(&way.scenario, origin, "pools", &BTreeMap::new())?;
-    let experiment = validate_on(machines, scenario, folder)?;
-    let mut results = run(&experiment, budget, &Outputs::of([]), &mut Silent)?;
-    results.summary.variants.pop().ok_or_else(|| {
-        let wrong = fault("job", "nothing that runs".into(), "a serving job");
-        refusal(origin, vec![wrong])
-    })
-}
-
-fn choice(way: Way, ran: Variant, slo: Option<f64>) -> ServingChoice {
-    let served = ran.job.serving();
-    let verdict = served.and_then(|served| served.verdict);
-    let share = ran.metrics.serving.slo_share;
-    let failed = ran.job.failure().is_some();
-    let keeps_up = !failed && verdict == Some(Verdict::Stable);
-    let meets = keeps_up && slo.is_none_or(|needed| share.is_some_and(|share| share >= needed));
-    ServingChoice {
-        topology: ran.topology,
-        nodes: ran.nodes,
-        gpus: ran.gpus,
-        layout: way.layout,
-        metrics: ran.metrics,
-        verdict,
-        meets,
-        scenario: way.scenario,
-    }
-}
-
-/// Why one is none of the answers: it is not known to keep up, or does not meet the SLO.
-fn late(choice: &ServingChoice) -> String {
-    match (choice.verdict, choice.metrics.serving.slo_share) {
-        (Some(Verdict::Stable), Some(share)) => {
-            format!("{:.0} % of requests meet the SLO", share * 100.0)
-        }
-        (Some(verdict), _) => format!("not known to keep up with the load: {}", verdict.name()),
-        (None, _) => "it does not come to its end".to_owned(),
-    }
-}
-
-/// What is wrong first, of an error that may say several things.
-fn first_fault(error: &ScenarioError) -> String {
-    let text = error.to_string();
-    let found = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("found:"));
-    found.map_or_else(
-        || text.lines().next().unwrap_or_default().to_owned(),
-        |found| found.trim().to_owned(),
-    )
 }

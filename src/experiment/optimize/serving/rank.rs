@@ -19,7 +19,11 @@ impl Order<'_> {
     /// Those that do what is asked first, then by GPUs if so asked, by the objective.
     pub(super) fn compare(self, a: &ServingChoice, b: &ServingChoice) -> Ordering {
         let worth = |choice: &ServingChoice| choice.metrics.worth(self.objective);
-        (self.group(a).cmp(&self.group(b))).then(worth(b).total_cmp(&worth(a)))
+        // Of those that were not served as too much comes, those come first that do more.
+        let full = |choice: &ServingChoice| choice.full_requests_per_s.unwrap_or(0.0);
+        (self.group(a).cmp(&self.group(b)))
+            .then(worth(b).total_cmp(&worth(a)))
+            .then(full(b).total_cmp(&full(a)))
     }
 
     /// What comes before the objective.

@@ -217,11 +217,6 @@ fn splits(engines: u32) -> Vec<u32> {
     (1..engines).step_by(step as usize).collect()
 }
 
-/// What figures of a way are to be known to.
-const PRECISION: f64 = 0.05;
-/// Passes of a way that are simulated at most, about.
-const MOST_PASSES: u64 = 30_000;
-
 fn with_pools(scenario: &Value, layout: &ServingLayout) -> Value {
     let mut parallel = json!({ "tp": layout.tp, "attention_dp": layout.attention_dp });
     if layout.pp > 1 {
@@ -241,11 +236,6 @@ fn with_pools(scenario: &Value, layout: &ServingLayout) -> Value {
     let mut scenario = scenario.clone();
     let job = &mut scenario["job"]["serving"];
     job["pools"] = pools;
-    // Of many ways each is simulated less long than one that is asked for by itself, unless the scenario says how long.
-    let is_said = job["window"].is_object() || job["requests"].is_u64();
-    if !is_said && job["load"]["trace"].is_null() {
-        job["window"] = json!({ "steady": { "precision": PRECISION, "most_passes": MOST_PASSES } });
-    }
     scenario
 }
 

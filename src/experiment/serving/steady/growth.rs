@@ -4,6 +4,9 @@ use fabricsim_units::Time;
 use fabricsim_workload::serving::record::RequestRecord;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+/// A load that is so many times what full engines do is clearly above it.
+pub(super) const CLEARLY: f64 = 1.1;
+
 /// Spells of equal length that a window is cut into.
 pub(super) const SPELLS: usize = 20;
 /// Less than that part of what arrives is not called growth, however sure it is.

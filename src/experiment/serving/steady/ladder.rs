@@ -20,12 +20,12 @@ pub(in crate::serving) struct Ladder {
     /// Requests per second that come, else.
     rate: Option<f64>,
     saturated: Option<Saturated>,
-    /// Enough is also what tells whether that part of requests keeps the limits.
-    decides: Option<(SloSpec, f64)>,
+    /// It is enough to know whether that part of requests keeps these limits, or, without limits, whether engines keep up.
+    decides: Option<(Option<SloSpec>, f64)>,
 }
 
 /// Requests of the first look at a load that comes at random.
-const FIRST: u32 = 1000;
+const FIRST: u32 = 600;
 
 /// Figures that would take so many times the most passes are left as they are, from that part of the most passes on.
 const HOPELESS: f64 = 4.0;
@@ -42,21 +42,17 @@ impl Ladder {
             warm_up: valid.spec.warm_up,
             at_once: at_once(&valid.spec.load),
             rate: rate(&valid.spec.load),
-            decides: None,
+            decides: valid.decides.map(|share| (valid.spec.slo.clone(), share)),
             saturated,
         }
     }
 
-    /// Enough is also what tells whether that part of requests keeps the limits.
-    pub(in crate::serving) fn deciding(mut self, decides: Option<(SloSpec, f64)>) -> Self {
-        self.decides = decides;
-        self
-    }
-
-    /// Whether it is told by now whether enough requests keep the limits.
+    /// Whether what is to be decided is known.
     fn is_decided(&self, window: &Window, seen: &Seen<'_>) -> bool {
-        let Some((slo, needed)) = &self.decides else {
-            return false;
+        let (slo, needed) = match &self.decides {
+            None => return false,
+            Some((None, _)) => return true,
+            Some((Some(slo), needed)) => (slo, needed),
         };
         let counted = seen.records[window.first..window.end].iter();
         let kept = counted

@@ -4,7 +4,7 @@
 //! 1995) a load is stable if it is below that rate. Engines whose batches grow with the load may serve somewhat more
 //! as long as they are not full; but once a burst has filled them, they do no more than this.
 
-use super::growth::SPELLS;
+use super::growth::{CLEARLY, SPELLS};
 use super::intervals::of_rate;
 use super::window::Window;
 use crate::error::ScenarioError;
@@ -35,6 +35,13 @@ pub(in crate::serving) struct Saturated {
     pub(in crate::serving) hi: f64,
 }
 
+impl Saturated {
+    /// Whether a rate is clearly above it.
+    pub(in crate::serving) fn is_exceeded(&self, rate: f64) -> bool {
+        rate > CLEARLY * self.hi
+    }
+}
+
 impl From<Saturated> for Saturation {
     fn from(of: Saturated) -> Self {
         Saturation {
@@ -45,13 +52,13 @@ impl From<Saturated> for Saturation {
     }
 }
 
-/// Serves requests of these lengths, so many at once that some always wait; nothing if none can be served, or lengths
-/// are a trace's.
+/// Serves requests of these lengths, so many at once that some always wait, on one of so many parts that are alike;
+/// nothing if none can be served, or lengths are a trace's.
 ///
 /// # Errors
 /// What NCCL refuses.
 pub(in crate::serving) fn saturate(
-    valid: &ValidServing,
+    (valid, times): (&ValidServing, f64),
     laid: &mut LaidServing<'_>,
     job: &Job,
 ) -> Result<Option<Saturated>, ScenarioError> {
@@ -62,7 +69,7 @@ pub(in crate::serving) fn saturate(
     let closed = LoadSpec::Closed(ClosedSpec { concurrency });
     let offered = match valid.spec.capacity {
         Some(_) => None,
-        None => rate_of(&valid.spec.load),
+        None => rate_of(&valid.spec.load).map(|rate| rate / times),
     };
     let most = match valid.horizon {
         Horizon::Known(steady) => steady.most_passes.min(MOST_PASSES),
@@ -92,7 +99,12 @@ pub(in crate::serving) fn saturate(
             return Ok(None);
         }
     };
-    Ok(rate(&served.records, served.over as usize, concurrency))
+    let of_one = rate(&served.records, served.over as usize, concurrency);
+    Ok(of_one.map(|of| Saturated {
+        rate: of.rate * times,
+        lo: of.lo * times,
+        hi: of.hi * times,
+    }))
 }
 
 /// Half as many again as engines have seats for, in passes and in their KV caches.

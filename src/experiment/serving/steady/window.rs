@@ -1,6 +1,6 @@
 //! The part of a run that its figures are of, and how well they are known.
 
-use super::growth::{SPELLS, Spells};
+use super::growth::{CLEARLY, SPELLS, Spells};
 use super::intervals::{of_mean, of_percentile};
 use super::warm_up::mser5;
 use crate::serving::times::Times;
@@ -11,8 +11,6 @@ use fabricsim_workload::serving::record::RequestRecord;
 /// A window is to be so many times as long as a request stays, on average.
 pub(in crate::serving) const RESIDENCES: f64 = 10.0;
 
-/// A load that is so many times what full engines do is clearly above it.
-const CLEARLY: f64 = 1.1;
 /// Requests that show a backlog of such a load.
 const SOME: usize = 400;
 

@@ -175,8 +175,12 @@ impl Fleet<'_> {
             ..Live::default()
         });
         scheduler.waiting.push_back(id);
+        let is_first = scheduler.waiting.len() == 1;
         self.places[request as usize].prompt = Some((engine, part, id));
-        self.touch(engine);
+        // Requests are let in one after the other: behind one that was not, nothing is to be decided.
+        if is_first || self.has_tiers(engine) {
+            self.touch(engine);
+        }
     }
 
     /// A request has all its tokens.

@@ -160,9 +160,7 @@ impl Fleet<'_> {
         if !scheduler.running.is_empty() {
             return;
         }
-        let mut waiting = scheduler.waiting.iter();
-        let holder = waiting.position(|&id| scheduler.live(id).held.count() > 0);
-        if let Some(holder) = holder.filter(|&place| place > 0)
+        if let Some(holder) = scheduler.holder().filter(|&place| place > 0)
             && let Some(id) = scheduler.waiting.remove(holder)
         {
             scheduler.waiting.push_front(id);

@@ -83,13 +83,7 @@ fn let_pass(scheduler: &mut Scheduler, pass: &Pass) -> bool {
     if !(scheduler.running.is_empty() && pass.parts.is_empty()) {
         return false;
     }
-    let holds = |id: &u32| scheduler.live(*id).held.count() > 0;
-    let Some(place) = scheduler
-        .waiting
-        .iter()
-        .position(holds)
-        .filter(|&place| place > 0)
-    else {
+    let Some(place) = scheduler.holder().filter(|&place| place > 0) else {
         return false;
     };
     let Some(id) = scheduler.waiting.remove(place) else {
