@@ -13,6 +13,8 @@ const PASS: u64 = 48;
 const AT_ONCE: u64 = 4;
 /// Times as many requests as the first ones, of a load without end: what most runs take.
 const AS_MANY: u64 = 4;
+/// Stays of all requests at once, of a closed loop: what such runs take.
+const STAYS: u64 = 100;
 /// Bytes of a block that has a name.
 const BLOCK: u64 = 48;
 /// Bytes of the files of a folder, and of the spans in its timeline.
@@ -41,7 +43,13 @@ pub(crate) fn serving_footprint(valid: &ValidServing, recorded: bool) -> Vec<(Pu
     let names: u64 = names.map(|prefix| 8 * prefix.names.len() as u64).sum();
     // Of a load without end some times as many as the first ones.
     let times = match valid.horizon {
-        Horizon::Known(_) => AS_MANY,
+        Horizon::Known(_) => match &valid.spec.load {
+            LoadSpec::Closed(load) => {
+                let first = valid.requests.len().max(1) as u64;
+                (STAYS * u64::from(load.concurrency) / first).max(AS_MANY)
+            }
+            _ => AS_MANY,
+        },
         Horizon::Whole | Horizon::Fixed => 1,
     };
     let mut requests =
