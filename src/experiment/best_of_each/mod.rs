@@ -19,6 +19,7 @@ use fabricsim_report::serving::ServingResult;
 use fabricsim_report::training::{TrainingOutcome, TrainingResult};
 use fabricsim_report::{JobResult, Metrics, Variant};
 use fabricsim_topology::Topology;
+use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -113,8 +114,22 @@ fn runnable(json: &Value, origin: &str) -> Result<Scenario, ScenarioError> {
     changed(json, origin, "layout", &BTreeMap::new())
 }
 
+/// What a search came to that found this layout, of so many, and simulated so many.
+fn searched<L: Serialize + ToString>(best: Option<&L>, all: u64, simulated: u64) -> Searched {
+    Searched {
+        layout: best.map(value),
+        layout_text: best.map(ToString::to_string),
+        searched: all,
+        simulated,
+        tried_gpus: Vec::new(),
+        rejected: Vec::new(),
+        why: None,
+        holds: None,
+    }
+}
+
 /// As JSON, for what was searched: it can always be written.
-fn value(of: &impl serde::Serialize) -> Value {
+fn value(of: &impl Serialize) -> Value {
     serde_json::to_value(of).unwrap_or(Value::Null)
 }
 

@@ -1,6 +1,6 @@
 //! The fewest GPUs of a machine that keep a load; where none do, how much of it they keep.
 
-use super::{BestOf, MachineSize, Question, runnable, value};
+use super::{BestOf, MachineSize, Question, runnable, searched, value};
 use crate::compare::filling;
 use crate::error::ScenarioError;
 use crate::optimize::{Progress, ServingAsk, ServingSizes, optimize_serving};
@@ -46,10 +46,6 @@ pub(super) fn best(
         name: String::new(),
         scenario: own.transpose()?,
         searched: Searched {
-            layout: best.map(|best| value(&best.layout)),
-            layout_text: best.map(|best| best.layout.to_string()),
-            searched: found.searched,
-            simulated: found.simulated,
             tried_gpus,
             rejected: found.rejected.iter().map(value).collect(),
             why: best.is_none().then(why),
@@ -57,6 +53,11 @@ pub(super) fn best(
                 kept: held.kept,
                 not_kept: held.not_kept,
             }),
+            ..searched(
+                best.map(|best| &best.layout),
+                found.searched,
+                found.simulated,
+            )
         },
         machine: MachineSize::of(&topology, nodes, most),
         training: false,

@@ -1,6 +1,6 @@
 //! The best layout of a training job on a machine.
 
-use super::{BestOf, MachineSize, Question, runnable, value};
+use super::{BestOf, MachineSize, Question, runnable, searched, value};
 use crate::compare::filling;
 use crate::error::ScenarioError;
 use crate::optimize::{Ask, Progress, Size, optimize};
@@ -40,14 +40,14 @@ pub(super) fn best(
         name: String::new(),
         scenario: own.transpose()?,
         searched: Searched {
-            layout: best.map(|best| value(&best.layout)),
-            layout_text: best.map(|best| best.layout.to_string()),
-            searched: found.searched,
-            simulated: found.simulated,
             tried_gpus: vec![question.gpus],
             rejected: found.rejected.iter().map(value).collect(),
             why: best.is_none().then(|| found.answer.clone()),
-            holds: None,
+            ..searched(
+                best.map(|best| &best.layout),
+                found.searched,
+                found.simulated,
+            )
         },
         machine: MachineSize::of(&topology, nodes, question.gpus),
         training: true,

@@ -52,7 +52,7 @@ pub(crate) fn run_serving(
         .memory
         .expect_all(&serving_footprint(valid, keeps_passes))?;
     let (mut recorded, mut warnings) = (None, Vec::new());
-    let mut telemetry = None;
+    let (mut telemetry, mut events) = (None, 0);
     let most = most(valid, (seed, budget))?;
     let found = match (valid.spec.capacity, most) {
         (Some(asked), Some(most)) => capacity((valid, most), asked, |tried| {
@@ -65,29 +65,24 @@ pub(crate) fn run_serving(
     let moved = found.as_ref().filter(|_| is_at);
     let moved = moved.map(|found| at_rate(valid, found.requests_per_s));
     let valid = moved.as_ref().unwrap_or(valid);
-    let hopeless = most.and_then(|most| hopeless(valid, most));
-    let served = match hopeless {
-        Some(result) => Ok(Err(result)),
-        None => served(valid, (seed, budget), outputs, most)?.map(Ok),
-    };
-    let (mut result, events) = match served {
-        Ok(Err(hopeless)) => (hopeless, 0),
-        Ok(Ok((result, ran, series))) => {
-            telemetry = series;
-            if keeps_passes {
-                let (timeline, left_out) = timeline(valid, &ran.served);
-                recorded = Some(Recording::Training(timeline));
-                warnings.extend(left_out);
+    let mut result = match most.and_then(|most| hopeless(valid, most)) {
+        Some(hopeless) => hopeless,
+        None => match served(valid, (seed, budget), outputs, most)? {
+            Ok(((result, count), ran, series)) => {
+                telemetry = series;
+                if keeps_passes {
+                    let (timeline, left_out) = timeline(valid, &ran.served);
+                    recorded = Some(Recording::Training(timeline));
+                    warnings.extend(left_out);
+                }
+                events = count;
+                result
             }
-            result
-        }
-        Err(error) => {
-            let failed = ServingResult {
+            Err(error) => ServingResult {
                 failed: Some(error.to_string()),
                 ..ServingResult::default()
-            };
-            (failed, 0)
-        }
+            },
+        },
     };
     result.capacity = found;
     result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
@@ -132,8 +127,7 @@ fn most(valid: &ValidServing, how: (u64, &Budget)) -> Result<Option<Saturated>, 
     let valid = one.as_ref().unwrap_or(valid);
     let mut laid = LaidServing::new(valid, (valid.env.clone(), &[]), how)?;
     let job = std::mem::take(&mut laid.job);
-    let most = saturate((valid, times), &mut laid, &job)?;
-    Ok(most)
+    saturate((valid, times), &mut laid, &job)
 }
 
 /// What is known without serving it of a load that is clearly above what full engines do, where only whether they keep up

@@ -71,8 +71,8 @@ impl Search<'_> {
             .iter()
             .filter(may)
             .map(|choice| Way {
-                layout: choice.layout.clone(),
                 scenario: with_amount(&choice.scenario, amount),
+                ..Way::from(*choice)
             })
             .collect();
         for some in ways.chunks(AT_ONCE) {

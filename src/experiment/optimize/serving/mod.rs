@@ -183,11 +183,7 @@ impl Search<'_> {
     fn know_better(&mut self, own: &mut [ServingChoice], top: usize) -> Result<(), ScenarioError> {
         let does = own.iter().take_while(|choice| choice.meets).count();
         let first = &mut own[..does.min(top)];
-        let way = |choice: &ServingChoice| Way {
-            layout: choice.layout.clone(),
-            scenario: choice.scenario.clone(),
-        };
-        let ways: Vec<Way> = first.iter().map(way).collect();
+        let ways: Vec<Way> = first.iter().map(Way::from).collect();
         for (known, result) in first.iter_mut().zip(self.run(&ways, Goal::Known)) {
             let known_better = result?;
             let same = self.found.all.iter_mut().find(|choice| *choice == known);

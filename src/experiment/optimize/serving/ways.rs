@@ -2,7 +2,7 @@
 
 use crate::refusal::fault;
 use crate::sweep::{AxisSpec, range_values};
-use fabricsim_report::optimize::ServingLayout;
+use fabricsim_report::optimize::{ServingChoice, ServingLayout};
 use fabricsim_topology::Fault;
 use fabricsim_topology::error::nearest;
 use fabricsim_workload::model::ModelSpec;
@@ -98,6 +98,16 @@ fn splits_of(values: &[Value]) -> Result<Vec<Option<(u32, u32)>>, Fault> {
 pub(super) struct Way {
     pub(super) layout: ServingLayout,
     pub(super) scenario: Value,
+}
+
+impl From<&ServingChoice> for Way {
+    /// The same way once more.
+    fn from(choice: &ServingChoice) -> Self {
+        Way {
+            layout: choice.layout.clone(),
+            scenario: choice.scenario.clone(),
+        }
+    }
 }
 
 /// The ways to use some GPUs.
