@@ -43,8 +43,9 @@ pub(super) struct Args {
     /// numbers (`1,88`), `-o` a page (`claims.md`) or a folder that has the commands' scenarios, too
     #[arg(long, value_name = "FILE.json", num_args = 0..=1, require_equals = true, conflicts_with_all = ["paths", "steps", "job_memory", "serving", "values", "models", "unhealthy"])]
     claims: Option<Option<PathBuf>>,
-    /// Of steps: also writes how far off each kind is, for the answers of `compare`
-    #[arg(long, value_name = "FILE.json", requires = "steps")]
+    /// Of steps or serving: also writes how far off each kind is, for the answers of `compare`; what the file holds of
+    /// the other stays
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["paths", "job_memory", "claims"])]
     known_errors: Option<PathBuf>,
     /// Also writes what ranges of machines and sizes the tables show, by algorithm, protocol and network,
     /// for the notes of `collective` and `run`
@@ -145,6 +146,16 @@ fn hardware(path: &Path) -> Result<Hardware, CliError> {
     Ok(catalogue::hardware_with(&load::read_text(path)?, &origin)?)
 }
 
+/// What a file holds of known errors, if there is one.
+fn known_errors(path: &Path) -> Result<KnownErrors, CliError> {
+    if !path.exists() {
+        return Ok(KnownErrors::default());
+    }
+    let what = "the known errors";
+    let known = serde_json::from_str(&load::read_text(path)?);
+    Ok(known.map_err(|source| ReportError::Json { what, source })?)
+}
+
 /// Steps of training jobs.
 fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
     let steps = PublishedSteps::read(path)?;
@@ -158,8 +169,11 @@ fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
     })?;
     bar.finish_and_clear();
     if let Some(path) = &args.known_errors {
-        let known = KnownErrors::of(&tables);
-        write_json(path, "the known errors", &known)?;
+        write_json(
+            path,
+            "the known errors",
+            &known_errors(path)?.with_steps(&tables),
+        )?;
     }
     show(
         (args, quiet),
@@ -195,6 +209,10 @@ fn run_serving(args: &Args, quiet: bool) -> Result<(), CliError> {
     let budget = args.budget.budget(false);
     let validation = predict_serving(&tables, &budget, &|| bar.inc(1)).map_err(CliError::Usage)?;
     bar.finish_and_clear();
+    if let Some(path) = &args.known_errors {
+        let known = known_errors(path)?.with_serving(&validation);
+        write_json(path, "the known errors", &known)?;
+    }
     show(
         (args, quiet),
         || serving_validation_json(&validation),

@@ -167,16 +167,17 @@ impl Table<'_> {
             Better::Less => known.min_by(f64::total_cmp),
             Better::Neither => None,
         };
-        let most = most.map(&text);
-        // By what is read: of two that look the same, neither is better.
+        // Of two that are nearly equal, or look the same, neither is better.
+        let as_good = |index: usize| {
+            let (value, most) = (values[index]?, most?);
+            let near = (value - most).abs() <= EQUAL * most.abs();
+            Some(near || text(value) == text(most))
+        };
         let best: Vec<usize> = (0..cells.len())
             .filter(|&index| qualifies(self.variants[index]))
-            .filter(|&index| cells[index].is_some() && cells[index] == most)
+            .filter(|&index| as_good(index) == Some(true))
             .collect();
-        let differs = cells
-            .iter()
-            .flatten()
-            .any(|cell| Some(cell) != most.as_ref());
+        let differs = (0..cells.len()).any(|index| as_good(index) == Some(false));
         Line {
             what: what.to_owned(),
             best: if differs { best } else { Vec::new() },

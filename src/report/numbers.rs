@@ -116,6 +116,13 @@ fn fitting_unit(micros: f64) -> (f64, &'static str) {
     }
 }
 
+/// A number of GPUs: `1 GPU`, `1 024 GPUs`.
+#[must_use]
+pub fn gpus_text(gpus: u32) -> String {
+    let unit = if gpus == 1 { "GPU" } else { "GPUs" };
+    format!("{} {unit}", grouped(u64::from(gpus)))
+}
+
 /// A whole number with thin groups of three: `8 589 934 592`.
 #[must_use]
 pub fn grouped(value: u64) -> String {

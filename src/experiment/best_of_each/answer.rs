@@ -3,7 +3,7 @@
 use super::BestOf;
 use crate::serving::amount;
 use crate::spec::JobSpec;
-use fabricsim_report::numbers::{count, grouped, three_digits, three_digits_of_small};
+use fabricsim_report::numbers::{count, gpus_text, three_digits, three_digits_of_small};
 use fabricsim_report::serving::{ServingResult, Verdict};
 use fabricsim_report::training::difference as of_steps;
 use fabricsim_report::{Known, Summary, Variant, Waterfall, qualifies, serving};
@@ -117,9 +117,9 @@ fn falls_short(variant: &Variant, best: &BestOf) -> String {
         .unwrap_or(variant.gpus);
     let why = why.trim_end_matches('.');
     format!(
-        "{} does not on {} GPUs ({why}{holds})",
+        "{} does not on {} ({why}{holds})",
         variant.name,
-        grouped(u64::from(most))
+        gpus_text(most)
     )
 }
 
@@ -207,7 +207,7 @@ fn money(value: Known) -> String {
 }
 
 fn gpus(variant: &Variant) -> String {
-    format!("{} GPUs", grouped(u64::from(variant.gpus)))
+    gpus_text(variant.gpus)
 }
 
 fn layout(best: &BestOf) -> String {

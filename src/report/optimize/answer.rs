@@ -3,7 +3,7 @@
 use super::{Choice, Cluster, Optimized, Reason, Target, Tried};
 use crate::bill::dollars;
 use crate::metrics::{label, shown};
-use crate::numbers::{grouped, three_digits};
+use crate::numbers::{gpus_text, grouped, three_digits};
 
 pub(super) fn of(found: &Optimized) -> String {
     if let Some(target) = &found.target {
@@ -126,7 +126,7 @@ fn beside(found: &Optimized, choice: &Choice) -> String {
     let gpus = found.clusters.iter().any(|c| c.gpus != choice.gpus);
     let mut more = Vec::new();
     if gpus {
-        more.push(format!("{} GPUs", grouped(u64::from(choice.gpus))));
+        more.push(gpus_text(choice.gpus));
     }
     if let Some(ratio) = choice.oversubscription {
         more.push(format!("oversubscription {ratio}"));
@@ -157,16 +157,15 @@ fn pays(found: &Optimized) -> String {
                 .map(|c| c.gpus)
                 .max()
         };
-        let gpus = |count: u32| grouped(u64::from(count));
         paid.push(match (most(false), most(true)) {
             (None, _) => format!("no GPUs of {machine}"),
-            (Some(all), Some(used)) if used == all => format!("{} GPUs of {machine}", gpus(all)),
+            (Some(all), Some(used)) if used == all => format!("{} of {machine}", gpus_text(all)),
             (Some(all), Some(used)) => format!(
-                "{} GPUs of {machine}, of which layouts can use {}",
-                gpus(all),
-                gpus(used)
+                "{} of {machine}, of which layouts can use {}",
+                gpus_text(all),
+                grouped(u64::from(used))
             ),
-            (Some(all), None) => format!("{} GPUs of {machine}, with no layout", gpus(all)),
+            (Some(all), None) => format!("{} of {machine}, with no layout", gpus_text(all)),
         });
     }
     format!(" The budget pays {}.", paid.join("; "))
@@ -205,9 +204,9 @@ fn sizes(found: &Optimized, best: &Choice) -> String {
                 format!(" at ${} per M tokens", three_digits(usd))
             });
         let rate = cluster.number("tokens_per_s").unwrap_or(0.0);
-        let gpus = grouped(u64::from(cluster.gpus));
         format!(
-            "{gpus} GPUs give {} tokens/s{value}",
+            "{} give {} tokens/s{value}",
+            gpus_text(cluster.gpus),
             shown("tokens_per_s", rate)
         )
     };
@@ -286,8 +285,8 @@ fn reached(found: &Optimized, target: &Target) -> String {
     let each = firsts.iter().map(|choice| {
         let own = choice.metrics.tokens_per_s.unwrap_or(0.0);
         format!(
-            "{} GPUs of {} ({}: {})",
-            grouped(u64::from(choice.gpus)),
+            "{} of {} ({}: {})",
+            gpus_text(choice.gpus),
             choice.topology,
             choice.layout,
             shown("tokens_per_s", own)
@@ -325,11 +324,7 @@ fn fewer(found: &Optimized, machine: &str, named: bool) -> String {
     let Some(last) = missed.iter().max_by_key(|tried| tried.gpus) else {
         return format!(" Nothing is less than one GPU{of}.");
     };
-    let mut text = format!(
-        " {} GPUs{of} do not ({})",
-        grouped(u64::from(last.gpus)),
-        last.outcome()
-    );
+    let mut text = format!(" {}{of} do not ({})", gpus_text(last.gpus), last.outcome());
     if missed.len() > 1 {
         text += &format!(
             ", nor does any of the {} smaller numbers of whole nodes and parts of one",

@@ -3,7 +3,7 @@
 use super::listing::{Cell, Listing, Row};
 use super::{Pruned, Reason, Tried};
 use crate::metrics::{Metrics, label, shown};
-use crate::numbers::{grouped, percent, three_digits};
+use crate::numbers::{gpus_text, grouped, percent, three_digits};
 use crate::numeric::FORMAT;
 use crate::serving::Verdict;
 use serde::Serialize;
@@ -160,8 +160,7 @@ pub struct ServingRejected {
 
 impl ServingRejected {
     fn told(&self) -> String {
-        let gpus = grouped(u64::from(self.gpus));
-        let place = format!("{gpus} GPUs of {}", self.topology);
+        let place = format!("{} of {}", gpus_text(self.gpus), self.topology);
         match &self.layout {
             None => format!("on {place}: {}", self.why),
             Some(layout) => format!("{layout} on {place}: {}", self.why),
@@ -265,9 +264,9 @@ impl ServingSearch {
             number("kw").map(|kw| format!(", {} kW", shown("kw", kw))),
         ];
         format!(
-            "{} on {} GPUs{value}{}",
+            "{} on {}{value}{}",
             choice.layout,
-            choice.gpus,
+            gpus_text(choice.gpus),
             takes.into_iter().flatten().collect::<String>()
         )
     }
@@ -335,10 +334,10 @@ impl ServingSearch {
             let missed = own.filter(|tried| !tried.met).map(|tried| tried.gpus).max();
             if let Some(missed) = missed {
                 text += &format!(
-                    " {} GPUs of {} do, {} do not.",
-                    grouped(u64::from(first.gpus)),
+                    " {} of {} do, {} do not.",
+                    gpus_text(first.gpus),
                     first.topology,
-                    grouped(u64::from(missed))
+                    gpus_text(missed)
                 );
             }
         }
