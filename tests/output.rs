@@ -137,3 +137,100 @@ fn an_interface_whose_link_is_faulty_is_marked() {
     // The legend, the link, the interface among the others of all nodes and in full.
     assert_eq!(drawing.matches("#c2187a").count(), 4, "{drawing}");
 }
+
+/// Folders of a search, of lessons and of slides: an older one is replaced whole, and what somebody else put there stays.
+#[test]
+fn folders_are_new_or_replaced_whole_and_foreign_files_stay() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let names = |folder: &str| {
+        let entries = fs::read_dir(at.join(folder)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    let search = "optimize gpt2-124m -t dgx-h100 --gpus 8 --global-batch 64 --over tp=1,2 --over pp=1 -q -o best --top";
+    let search: Vec<&str> = search.split(' ').collect();
+    let slides = ["explain", "all-reduce", "-q", "--slides", "slides"];
+    let with = |more: &'static str| [&search[..], &[more]].concat();
+    assert_eq!(fabricsim(at, &with("3")).0, 0);
+    assert_eq!(names("best").len(), 5);
+    assert_eq!(fabricsim(at, &with("1")).0, 0);
+    assert_eq!(
+        names("best"),
+        ["best-1-dgx-h100.json", "optimized.json", "report.html"]
+    );
+    let (code, err) = fabricsim(at, &slides);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(fabricsim(at, &slides).0, 0);
+    // Mine beside them, and folders of mine that have files of the same names.
+    for (folder, file, command) in [
+        ("best", "notes.txt", &with("1")[..]),
+        ("slides", "notes.txt", &slides),
+        ("mine", "report.html", &{
+            let mut other = with("1");
+            let place = other.iter().position(|word| *word == "best").unwrap();
+            other[place] = "mine";
+            other
+        }),
+        (
+            "mine",
+            "step-0.svg",
+            &["explain", "all-reduce", "-q", "--slides", "mine"],
+        ),
+        ("mine", "index.html", &["lesson", "all", "-q", "-o", "mine"]),
+    ] {
+        let _ = fs::remove_dir_all(at.join("mine"));
+        fs::create_dir_all(at.join(folder)).unwrap();
+        let path = at.join(folder).join(file);
+        fs::write(&path, "mine").unwrap();
+        let before = names(folder);
+        let (code, err) = fabricsim(at, command);
+        assert_eq!(code, 2, "{file}: {err}");
+        assert!(
+            err.contains("is not a folder that fabricsim wrote"),
+            "{err}"
+        );
+        assert_eq!(before, names(folder));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    }
+}
+
+#[test]
+fn products_and_numbers_beyond_any_use_are_refused_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let base = "optimize llama3-70b -t superpod-h100 --gpus 1024 --global-batch 1024";
+    for (more, expected) in [
+        (
+            "--over tp=1..64+1 --over pp=1..64+1 --over cp=1..64+1 --over micro_batch=1..64+1 --over virtual_stages=1..64+1",
+            "64 of tp × 64 of cp × 64 of pp",
+        ),
+        ("--top 0", "--top"),
+        ("--budget kw=10 --budget kw=20", "--budget kw: given twice"),
+        ("--target tokens/s=1e30", "at most 1e18"),
+        ("--oversubscription 1e308", "at most 1000000"),
+    ] {
+        let words: Vec<&str> = base.split(' ').chain(more.split(' ')).collect();
+        let (code, err) = fabricsim(home.path(), &words);
+        assert_eq!(code, 2, "{more}: {err}");
+        assert!(err.contains(expected), "{more}: {err}");
+    }
+    let serve = "serve llama3-8b -t dgx-h100 --gpus 1 --set";
+    for (set, expected) in [
+        (
+            "job.serving.lengths.input=1000000000000000000",
+            "expected a number of tokens, 1 to 100000000",
+        ),
+        (
+            "job.serving.requests=1000000000000000000",
+            "expected a whole number from 0 to 4294967295",
+        ),
+        ("job.serving.load.poisson.rate=1e300", "at most 1e9"),
+    ] {
+        let words: Vec<&str> = serve.split(' ').chain([set]).collect();
+        let (code, err) = fabricsim(home.path(), &words);
+        assert_eq!(code, 2, "{set}: {err}");
+        assert!(err.contains(expected), "{set}: {err}");
+    }
+}

@@ -235,10 +235,140 @@ fn shards_are_merged_to_what_one_run_gives() {
         fabricsim(at, &[&["sweep", "merge"], shards, &["-o", to]].concat())
     };
     refused(merge(&["s1", "s3"], "m"), &["2 points are missing", "1, 4"]);
-    refused(merge(&["s1", "s2", "s3", "s2"], "m"), &["point 1", "s2"]);
+    let twice = merge(&["s1", "s2", "s3", "./s2"], "m");
+    refused(twice, &["`./s2` is given twice"]);
+    assert_eq!(small(at, &["-q", "--shard", "2/3", "-o", "again"]).0, 0);
+    let again = merge(&["s1", "s2", "s3", "again"], "m");
+    refused(again, &["point 1", "s2", "again"]);
     let (code, _, err) = merge(&["s3", "s1", "s2"], "m");
     assert_eq!(code, 0, "{err}");
     assert_same(&at.join("whole"), &at.join("m"));
+}
+
+/// A folder of the points of `small`, the last of which is in no table yet.
+fn unfinished(at: &Path, name: &str) -> Vec<String> {
+    assert_eq!(small(at, &["-q", "-o", name]).0, 0);
+    let folder = at.join(name);
+    let points = fs::read_to_string(folder.join("points.jsonl")).unwrap();
+    fs::remove_file(folder.join("points.jsonl")).unwrap();
+    let lines: Vec<String> = points.lines().map(|line| format!("{line}\n")).collect();
+    fs::write(folder.join("journal.jsonl"), lines[..4].concat()).unwrap();
+    lines
+}
+
+#[test]
+fn merge_leaves_the_folders_of_other_sweeps_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let other = [
+        "sweep",
+        "run",
+        "allreduce-dgx-h100",
+        "--over",
+        "size=1MiB,2MiB",
+    ];
+    assert_eq!(
+        fabricsim(at, &[&other[..], &["-q", "-o", "other"]].concat()).0,
+        0
+    );
+    let before = contents(&at.join("other"));
+    assert_eq!(small(at, &["-q", "-o", "whole"]).0, 0);
+    let merge = |to: &str| fabricsim(at, &["sweep", "merge", "whole", "-o", to]);
+    refused(merge("other"), &["`other` has points of another sweep"]);
+    let mut after = contents(&at.join("other"));
+    after.remove(".lock");
+    assert_eq!(before, after);
+    // Onto an unfinished one of the same sweep nothing of it stays.
+    unfinished(at, "begun");
+    let (code, _, err) = merge("begun");
+    assert_eq!(code, 0, "{err}");
+    assert_same(&at.join("whole"), &at.join("begun"));
+    // Points of nobody knows which sweep.
+    fs::remove_file(at.join("begun/sweep.json")).unwrap();
+    refused(merge("begun"), &["points.jsonl", "no `sweep.json`"]);
+}
+
+#[test]
+fn rows_that_are_not_of_the_sweep_are_refused_with_their_line() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    let lines = unfinished(at, "s");
+    let journal = at.join("s/journal.jsonl");
+    let with = |line: String| {
+        fs::write(&journal, lines[..3].concat() + &line).unwrap();
+        small(at, &["-q", "-o", "s"])
+    };
+    let none = lines[3].replace("\"point\":3", "\"point\":2000");
+    refused(
+        with(none),
+        &["journal.jsonl`, line 4", "point 2000", "0 to 5"],
+    );
+    let exchanged = lines[3].replace("\"point\":3", "\"point\":4");
+    refused(with(exchanged), &["line 4", "other values than point 4"]);
+    let other = lines[2].replace("\"status\":\"done\"", "\"status\":\"failed\"");
+    refused(with(other), &["line 4", "point 2 again"]);
+    refused(with("\0\0\0\0\n".to_owned()), &["line 4", "goes on"]);
+    // Status and merge read them, too.
+    let foreign = lines[3].replace("\"algorithm\"", "\"routing\"");
+    fs::write(&journal, lines[..3].concat() + &foreign).unwrap();
+    for args in [
+        &["sweep", "status", "s"][..],
+        &["sweep", "merge", "s", "-o", "m"],
+    ] {
+        refused(fabricsim(at, args), &["line 4", "`routing`"]);
+    }
+    fs::write(&journal, lines[..3].concat()).unwrap();
+    assert_eq!(small(at, &["-q", "-o", "s"]).0, 0);
+    let info = fs::read_to_string(at.join("s/sweep.json")).unwrap();
+    fs::write(
+        at.join("s/sweep.json"),
+        info.replace("\"format\": 2", "\"format\": 99"),
+    )
+    .unwrap();
+    refused(small(at, &["-q", "-o", "s"]), &["format 99", "expected 2"]);
+}
+
+#[test]
+fn points_of_another_build_are_kept_only_where_that_is_accepted() {
+    let home = tempfile::tempdir().unwrap();
+    let at = home.path();
+    unfinished(at, "s");
+    let path = at.join("s/sweep.json");
+    let info: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let build = info["program"].as_str().unwrap();
+    let older = fs::read_to_string(&path).unwrap().replace(build, "0.0.9-1");
+    fs::write(&path, older).unwrap();
+    refused(
+        small(at, &["-q", "-o", "s"]),
+        &["points of fabricsim 0.0.9-1", build, "--accept-program"],
+    );
+    let (code, out, err) = small(at, &["--accept-program", "-o", "s"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("2 of 6 of 0.1.0-"), "{out}");
+    let points = fs::read_to_string(at.join("s/points.jsonl")).unwrap();
+    let made = points.lines().map(|line| {
+        let row: Value = serde_json::from_str(line).unwrap();
+        row["program"].as_str().map(str::to_owned)
+    });
+    let mut expected = vec![None; 4];
+    expected.resize(6, Some(build.to_owned()));
+    assert_eq!(made.collect::<Vec<_>>(), expected);
+    let table = fs::read_to_string(at.join("s/points.csv")).unwrap();
+    assert!(table.lines().next().unwrap().contains(",program,"));
+    let page = fs::read_to_string(at.join("s/sweep.html")).unwrap();
+    assert!(page.contains("2 of 6 of 0.1.0-"));
+    // Shards of two builds.
+    for shard in ["1/2", "2/2"] {
+        let to = &shard[..1];
+        assert_eq!(small(at, &["-q", "--shard", shard, "-o", to]).0, 0);
+    }
+    let second = fs::read_to_string(at.join("2/sweep.json")).unwrap();
+    fs::write(at.join("2/sweep.json"), second.replace(build, "0.0.9-1")).unwrap();
+    let merge = ["sweep", "merge", "1", "2", "-o", "m"];
+    refused(fabricsim(at, &merge), &["0.0.9-1", "--accept-program"]);
+    let (code, out, err) = fabricsim(at, &[&merge[..], &["--accept-program"]].concat());
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("3 of 6 of 0.0.9-1, the others"), "{out}");
 }
 
 #[test]

@@ -322,6 +322,18 @@ fn a_series_beside_itself_is_as_much_and_bad_files_are_refused() {
     let output = beside(at, "smi.csv");
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["metrics"][0]["measured_mean"], 50.0);
+    // A window inside a long run: power that does not change.
+    let lines: String = (0..4)
+        .map(|second| format!("2026/01/31 12:00:0{second}.000, 300 W\n"))
+        .collect();
+    fs::write(
+        at.join("even.csv"),
+        format!("timestamp, power.draw [W]\n{lines}"),
+    )
+    .unwrap();
+    let output = beside(at, "even.csv");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["metrics"][0]["measured_mean"], 300.0);
     fs::write(at.join("scenario.json"), r#"{"name": "status"}"#).unwrap();
     let error = String::from_utf8(beside(at, "scenario.json").stderr).unwrap();
     assert!(

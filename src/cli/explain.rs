@@ -1,7 +1,6 @@
 //! `fabricsim explain`: an algorithm step by step.
 
 use super::budget::BudgetArgs;
-use super::lesson::write_slides;
 use super::{CliError, one_of, output, terminal};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use fabricsim_collective::{Collective, MscclAlgorithm};
@@ -9,7 +8,7 @@ use fabricsim_lessons::{
     ExplainAlgorithm, ExplainSpec, MachineSpec, explain, explained, explained_on,
 };
 use fabricsim_report::explanation::Explanation;
-use fabricsim_report::lesson::{Lesson, lesson_json, lesson_page, lesson_text};
+use fabricsim_report::lesson::{Lesson, lesson_json, lesson_page, lesson_text, write_slides};
 use fabricsim_report::{ReportError, explanations_json, explanations_text, write_file};
 use fabricsim_topology::load::read_text;
 use fabricsim_units::{Bandwidth, Bytes, Time};

@@ -1,10 +1,11 @@
 //! `fabricsim lesson`: the course.
 
 use super::budget::BudgetArgs;
-use super::{CliError, output, terminal};
+use super::{CliError, terminal};
 use fabricsim_lessons::course::{LessonFile, lessons, make_lesson};
 use fabricsim_report::lesson::{
-    Lesson, index_page, lesson_page, lesson_text, lessons_text, slides,
+    Lesson, check_lessons_target, lesson_page, lesson_text, lessons_text, write_lessons,
+    write_slides,
 };
 use fabricsim_report::write_file;
 use fabricsim_topology::error::candidates;
@@ -76,38 +77,24 @@ fn all(args: &Args, quiet: bool) -> Result<(), CliError> {
         .output
         .clone()
         .unwrap_or_else(|| PathBuf::from("lessons"));
-    output::make_folder(&folder)?;
+    let names: Vec<&str> = lessons().map(|lesson| lesson.name.as_ref()).collect();
+    check_lessons_target(&folder, &names)?;
     let mut made = Vec::new();
     for lesson in lessons() {
-        let page = make(lesson, args)?;
-        let path = folder.join(format!("{}.html", lesson.name));
-        write_file(&path, lesson_page(&page)?.as_bytes())?;
-        if let Some(folder) = &args.slides {
-            write_slides(&folder.join(lesson.name.as_ref()), &page)?;
-        }
-        if !quiet {
-            terminal::print(&format!("{}\n", path.display()))?;
-        }
-        made.push((lesson.name.as_ref(), page));
+        made.push((lesson.name.as_ref(), make(lesson, args)?));
     }
     let listed: Vec<(&str, &Lesson)> = made.iter().map(|(name, page)| (*name, page)).collect();
-    let index: PathBuf = Path::new(&folder).join("index.html");
-    write_file(&index, index_page(&listed).as_bytes())?;
+    write_lessons(&folder, &listed)?;
+    if let Some(slides) = &args.slides {
+        for (name, lesson) in &listed {
+            write_slides(&slides.join(name), lesson)?;
+        }
+    }
     if !quiet {
-        terminal::print(&format!("{}\n", index.display()))?;
-    }
-    Ok(())
-}
-
-/// Writes the slides of the position that a lesson shows first.
-pub(super) fn write_slides(folder: &Path, lesson: &Lesson) -> Result<(), CliError> {
-    let all = slides(lesson);
-    if all.is_empty() {
-        return Ok(());
-    }
-    output::make_folder(folder)?;
-    for slide in all {
-        write_file(&folder.join(slide.name), slide.text.as_bytes())?;
+        for name in names.iter().chain(&["index"]) {
+            let path = folder.join(format!("{name}.html"));
+            terminal::print(&format!("{}\n", path.display()))?;
+        }
     }
     Ok(())
 }

@@ -11,13 +11,16 @@ use fabricsim_experiment::optimize::{
 };
 use fabricsim_experiment::sweep::{AxisSpec, parse_axis};
 use fabricsim_experiment::{JobSpec, Machines, Scenario, ScenarioError, catalogue, parse};
-use fabricsim_report::optimize::{Optimized, optimized_page, optimized_text};
+use fabricsim_report::optimize::{
+    Optimized, check_search_target, optimized_page, optimized_text, write_search,
+};
 use fabricsim_report::{Metrics, ReportError, write_file};
 use fabricsim_topology::error::nearest;
 use fabricsim_workload::model::presets;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 /// Searches for the layout of a training job, or the engines of a serving job, that is best on a machine, and says
@@ -92,7 +95,7 @@ pub(super) struct Args {
     /// So many layouts, or ways to serve, of each machine [default: 3; of layouts 1 where several numbers of GPUs or
     /// networks are compared, and of each of these]
     #[arg(long, value_name = "COUNT")]
-    top: Option<usize>,
+    top: Option<NonZeroUsize>,
     /// Values of a knob, in place of those that are tried: `tp=4,8`, `pp=1..16`, `recompute=full`,
     /// `sharding=zero,fsdp`, `bucket=25MiB,100MiB`, `offload=none,optimizer,parameters`; of serving `tp=4,8`, `pp=1,2`,
     /// `attention_dp=8`, `ep=8`, `replicas=4` (engines in all), `split=none,3:1`; may be repeated
@@ -169,6 +172,22 @@ fn sizes(args: &Args) -> Result<Vec<Size>, CliError> {
     Ok(sizes)
 }
 
+/// Refuses a limit that is said twice: one of them would be ignored.
+fn once(limits: &[Limit]) -> Result<(), CliError> {
+    let same = |a: &Limit, b: &Limit| std::mem::discriminant(a) == std::mem::discriminant(b);
+    let twice = limits.iter().enumerate();
+    let twice = twice.filter(|(index, limit)| limits[..*index].iter().any(|one| same(one, limit)));
+    match twice.map(|(_, limit)| limit).next() {
+        None => Ok(()),
+        Some(limit) => {
+            let (name, _) = limit.named();
+            Err(CliError::Usage(format!(
+                "--budget {name}: given twice; expected it once"
+            )))
+        }
+    }
+}
+
 /// The most GPUs that are tried for a target.
 fn most(sizes: &[Size]) -> Result<u32, CliError> {
     match sizes {
@@ -178,6 +197,9 @@ fn most(sizes: &[Size]) -> Result<u32, CliError> {
         )),
     }
 }
+
+/// More than anyone asks for: tokens, or tokens a second.
+const LARGEST: f64 = 1e18;
 
 /// A number as people write large ones: `15T`, `2.5M`, `1e12`.
 fn many(text: &str) -> Result<f64, String> {
@@ -195,8 +217,8 @@ fn many(text: &str) -> Result<f64, String> {
         None => (text, 1.0),
     };
     let value = digits.trim().parse::<f64>().ok().map(|value| value * times);
-    let value = value.filter(|value| value.is_finite() && *value > 0.0);
-    value.ok_or_else(|| "expected a number above 0, such as 15T or 2.5M".to_owned())
+    let value = value.filter(|value| *value > 0.0 && *value <= LARGEST);
+    value.ok_or_else(|| "expected a number above 0, such as 15T or 2.5M, at most 1e18".to_owned())
 }
 
 /// The rate that is asked for, tokens per second.
@@ -218,6 +240,8 @@ fn target(args: &Args) -> Result<Option<f64>, CliError> {
 }
 
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
+    check_output(args.output.as_deref())?;
+    once(&args.budget)?;
     let sizes = sizes(args)?;
     let by_default = match sizes.as_slice() {
         [] => "tokens_per_s",
@@ -250,7 +274,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
             sizes,
             objective: args.objective.as_deref(),
             slo_share: args.slo_share,
-            top: args.top.unwrap_or(3).max(1),
+            top: args.top.map_or(3, NonZeroUsize::get),
             over: &axes,
         };
         let budget = args.resources.budget(false);
@@ -268,7 +292,9 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         oversubscription: &args.oversubscription,
         limits: &args.budget,
         objective,
-        top: args.top.unwrap_or(if several { 1 } else { 3 }).max(1),
+        top: args
+            .top
+            .map_or(if several { 1 } else { 3 }, NonZeroUsize::get),
         over: &axes,
         exhaustive: args.exhaustive,
     };
@@ -402,23 +428,13 @@ fn write(target: &Path, found: &Optimized) -> Result<(), CliError> {
     }
     let best = found.best.iter();
     let best = best.map(|choice| (choice.topology.as_str(), &choice.scenario));
-    write_best(target, &document(found)?, best)?;
     let page = optimized_page(found)?;
-    Ok(write_file(&target.join("report.html"), page.as_bytes())?)
+    Ok(write_search(target, (&document(found)?, &page), best)?)
 }
 
-/// A folder with the document of a search, and the scenario of each of the best with its machine.
-pub(super) fn write_best<'b>(
-    target: &Path,
-    document: &str,
-    best: impl Iterator<Item = (&'b str, &'b Value)>,
-) -> Result<(), CliError> {
-    output::make_folder(target)?;
-    write_file(&target.join("optimized.json"), document.as_bytes())?;
-    for (index, (topology, scenario)) in best.enumerate() {
-        let name = format!("best-{}-{topology}.json", index + 1);
-        let text = format!("{scenario:#}\n");
-        write_file(&target.join(name), text.as_bytes())?;
-    }
-    Ok(())
+/// Refuses a folder that a search cannot write, before it begins.
+pub(super) fn check_output(target: Option<&Path>) -> Result<(), CliError> {
+    let folder =
+        target.filter(|path| !matches!(output::ending(path).as_deref(), Some("html" | "json")));
+    Ok(folder.map_or(Ok(()), check_search_target)?)
 }

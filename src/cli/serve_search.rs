@@ -1,13 +1,15 @@
 //! `fabricsim optimize` of a serving job: engines that do both, or for prompts and generation apart.
 
 use super::collective::machine;
-use super::optimize::{document, write_best};
+use super::optimize::document;
 use super::{CliError, output, terminal};
 use fabricsim_budget::Budget;
 use fabricsim_experiment::optimize::{ServingAsk, ServingSizes, optimize_serving};
 use fabricsim_experiment::sweep::AxisSpec;
 use fabricsim_experiment::{Machines, Scenario};
-use fabricsim_report::optimize::{ServingSearch, serving_search_page, serving_search_text};
+use fabricsim_report::optimize::{
+    ServingSearch, serving_search_page, serving_search_text, write_search,
+};
 use fabricsim_report::write_file;
 use std::path::Path;
 
@@ -79,9 +81,8 @@ fn write(target: &Path, found: &ServingSearch) -> Result<(), CliError> {
         _ => {
             let best = found.best.iter();
             let best = best.map(|choice| (choice.topology.as_str(), &choice.scenario));
-            write_best(target, &text, best)?;
             let page = serving_search_page(found)?;
-            Ok(write_file(&target.join("report.html"), page.as_bytes())?)
+            Ok(write_search(target, (&text, &page), best)?)
         }
     }
 }

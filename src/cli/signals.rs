@@ -52,13 +52,18 @@ pub fn exit_on_panic() {
     }));
 }
 
-/// From now on SIGINT and SIGTERM remove what is half written and end the program with 128 and
-/// the signal's number (130 for Ctrl-C).
+/// From now on SIGINT, SIGTERM and SIGHUP (a closed terminal) remove what is half written and end the program with 128
+/// and the signal's number (130 for Ctrl-C). A file that grows beyond its limit is an error of its write.
 #[cfg(unix)]
 pub fn watch_signals() {
-    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+    let beyond = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    // That it is caught is enough: the write then fails, and its error names the file.
+    let _ = signal_hook::flag::register(SIGXFSZ, beyond);
     // Without a watcher a signal ends the program as it does any other; a later run cleans up.
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else {
+    let closed = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    let watched = [SIGINT, SIGTERM].into_iter().chain(closed);
+    let Ok(mut signals) = signal_hook::iterator::Signals::new(watched) else {
         return;
     };
     std::thread::spawn(move || {
@@ -71,6 +76,15 @@ pub fn watch_signals() {
             std::process::exit(128 + signal);
         }
     });
+}
+
+/// Whether a signal is ignored, as `nohup` has it for a closed terminal; where the system does not say, it may be.
+#[cfg(unix)]
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_none_or(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// There are no such signals here.

@@ -78,8 +78,16 @@ pub enum ReportError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// A sweep's folder is of another format.
+    #[error("`{}` has format {format}; expected {}: name another folder, or use the program that wrote it", path.display(), crate::FORMAT)]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
+    },
     /// A line of a sweep's points is none.
-    #[error("`{}`, line {line}: no point of a sweep: {source}", path.display())]
+    #[error("`{}`, line {line}: no point of a sweep: {source}; without this line and those behind it `sweep run` goes on, and runs their points again", path.display())]
     NoPoint {
         /// The file.
         path: PathBuf,
@@ -87,6 +95,32 @@ pub enum ReportError {
         line: usize,
         /// What is wrong with it.
         source: serde_json::Error,
+    },
+    /// A line of a sweep's points is of something else.
+    #[error("`{}`, line {line}: found {what}; without the line `sweep run` goes on, and runs the point again", path.display())]
+    WrongPoint {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What it is of.
+        what: String,
+    },
+    /// A folder has points that another build of the program made.
+    #[error("`{}` has points of {old}, and this is {new}, whose results may differ; name another folder, remove this one, or give --accept-program: points of both are kept, and marked", path.display())]
+    AnotherProgram {
+        /// The folder.
+        path: PathBuf,
+        /// What made its points.
+        old: String,
+        /// What was to go on.
+        new: String,
+    },
+    /// A folder is given twice.
+    #[error("`{}` is given twice; expected each shard once", path.display())]
+    Twice {
+        /// The folder.
+        path: PathBuf,
     },
     /// A folder has points of another sweep.
     #[error("`{}` has points of another sweep: {what}; name another folder, or remove this one", path.display())]
@@ -184,7 +218,11 @@ impl ReportError {
             | ReportError::Dangling { .. }
             | ReportError::Unread { .. }
             | ReportError::NoSweep { .. }
+            | ReportError::Format { .. }
             | ReportError::NoPoint { .. }
+            | ReportError::WrongPoint { .. }
+            | ReportError::AnotherProgram { .. }
+            | ReportError::Twice { .. }
             | ReportError::AnotherSweep { .. }
             | ReportError::Busy { .. }
             | ReportError::Overlap { .. }

@@ -14,22 +14,43 @@ use std::path::{Path, PathBuf};
 
 /// What a folder of one kind holds, by which an older one is known and may be replaced.
 #[derive(Debug, Clone, Copy)]
-pub struct FolderKind {
+pub struct FolderKind<'a> {
     /// The files that it can hold. Anything else in a folder is someone's work.
-    pub files: &'static [&'static str],
+    pub files: &'a [&'a str],
     /// Files of which there can be several: how their names begin and end, with something
     /// between.
-    pub families: &'static [(&'static str, &'static str)],
+    pub families: &'a [(&'a str, &'a str)],
     /// Folders in it: how their names begin, and how those of the files in them begin and end.
-    pub folders: &'static [(&'static str, (&'static str, &'static str))],
-    /// The one of them, a JSON object, that is always there.
-    pub mark: &'static str,
-    /// Fields of that object. It is looked at no closer, since it may have been written
-    /// by another version of fabricsim.
-    pub fields: &'static [&'static str],
+    pub folders: &'a [(&'a str, (&'a str, &'a str))],
+    /// The one of the files that is always there.
+    pub mark: &'a str,
+    /// What that file is. It is looked at no closer, since it may have been written by another version of fabricsim.
+    pub content: Content<'a>,
 }
 
-impl FolderKind {
+/// What a file of fabricsim's is known by.
+#[derive(Debug, Clone, Copy)]
+pub enum Content<'a> {
+    /// A JSON object that has these fields.
+    Fields(&'a [&'a str]),
+    /// A page or picture that has this text.
+    Text(&'a str),
+}
+
+impl Content<'_> {
+    /// Whether a file is such a one.
+    fn is(&self, bytes: &[u8]) -> bool {
+        match self {
+            Content::Fields(fields) => serde_json::from_slice::<serde_json::Value>(bytes)
+                .is_ok_and(|mark| fields.iter().all(|field| mark.get(field).is_some())),
+            Content::Text(text) => bytes
+                .windows(text.len())
+                .any(|part| part == text.as_bytes()),
+        }
+    }
+}
+
+impl FolderKind<'_> {
     /// Whether a file of this name can be in such a folder.
     fn holds(&self, name: &OsStr) -> bool {
         let several = |name: &str| self.families.iter().any(|family| is_of(name, *family));
@@ -74,7 +95,7 @@ fn is_of(name: &str, (begin, end): (&str, &str)) -> bool {
 /// what `fill` gives; what was there before stays as it was.
 pub fn write_folder(
     target: &Path,
-    kinds: &[&FolderKind],
+    kinds: &[&FolderKind<'_>],
     fill: impl FnOnce(&Path) -> Result<(), ReportError>,
 ) -> Result<(), ReportError> {
     let place = Place::check(target, kinds)?;
@@ -91,7 +112,7 @@ pub fn write_folder(
 ///
 /// # Errors
 /// A target that exists and is of none of these kinds, or a parent that cannot be written.
-pub fn check_folder(target: &Path, kinds: &[&FolderKind]) -> Result<(), ReportError> {
+pub fn check_folder(target: &Path, kinds: &[&FolderKind<'_>]) -> Result<(), ReportError> {
     let place = Place::check(target, kinds)?;
     let existing = place.parent.ancestors().find(|folder| folder.exists());
     let existing = match existing {
@@ -114,7 +135,7 @@ struct Place {
 }
 
 impl Place {
-    fn check(target: &Path, kinds: &[&FolderKind]) -> Result<Place, ReportError> {
+    fn check(target: &Path, kinds: &[&FolderKind<'_>]) -> Result<Place, ReportError> {
         let exists = match fs::symlink_metadata(target) {
             Ok(_) => true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
@@ -168,7 +189,7 @@ impl Place {
 
 /// Accepts a folder that one of `kinds` accepts; the error is that of the
 /// first.
-fn check_kinds(target: &Path, kinds: &[&FolderKind]) -> Result<(), ReportError> {
+fn check_kinds(target: &Path, kinds: &[&FolderKind<'_>]) -> Result<(), ReportError> {
     let mut refused = None;
     for kind in kinds {
         match check_kind(target, kind) {
@@ -180,7 +201,7 @@ fn check_kinds(target: &Path, kinds: &[&FolderKind]) -> Result<(), ReportError> 
 }
 
 /// Accepts an empty folder, and one that holds files of this kind and nothing else.
-fn check_kind(target: &Path, kind: &FolderKind) -> Result<(), ReportError> {
+fn check_kind(target: &Path, kind: &FolderKind<'_>) -> Result<(), ReportError> {
     let foreign = |found: String| ReportError::Foreign {
         path: target.to_owned(),
         found,
@@ -211,11 +232,7 @@ fn check_kind(target: &Path, kind: &FolderKind) -> Result<(), ReportError> {
         return Err(foreign(format!("it has no {}", kind.mark)));
     }
     let text = fs::read(&path).map_err(ReportError::io("read", &path))?;
-    let ours = serde_json::from_slice::<serde_json::Value>(&text).is_ok_and(|mark| {
-        let fields = kind.fields.iter();
-        fields.copied().all(|field| mark.get(field).is_some())
-    });
-    if ours {
+    if kind.content.is(&text) {
         Ok(())
     } else {
         Err(foreign(format!("its {} is not fabricsim's", kind.mark)))
@@ -248,7 +265,7 @@ const ATTEMPTS: usize = 8;
 
 fn write_and_swap(
     mut place: Place,
-    kinds: &[&FolderKind],
+    kinds: &[&FolderKind<'_>],
     fill: impl FnOnce(&Path) -> Result<(), ReportError>,
 ) -> Result<(), ReportError> {
     let aside = Aside::new(&place.parent, &place.name())?;

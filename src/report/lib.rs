@@ -59,7 +59,7 @@ pub use decisions::decision_tables;
 pub use error::ReportError;
 pub use explanation::{explanations_json, explanations_text};
 pub use file::write_file;
-pub use folder::{FolderKind, check_folder, write_folder};
+pub use folder::{Content, FolderKind, check_folder, write_folder};
 pub use lines::{EQUAL, KEEPS_SLO, ended, falls_short, fits, qualifies};
 pub use links_csv::write_links_csv;
 pub use metrics::{Known, Metrics, is_less_better};

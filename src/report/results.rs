@@ -3,7 +3,7 @@
 #[cfg(feature = "png")]
 use super::chart::Chart;
 use super::chart::draw_svg;
-use super::folder::{FolderKind, check_folder, write_folder};
+use super::folder::{Content, FolderKind, check_folder, write_folder};
 use super::nccl_profiler::{self, EventMask};
 use super::outputs::{Output, Outputs};
 use super::points::points_csv;
@@ -83,7 +83,7 @@ impl Results {
 }
 
 /// A folder of results, as it is known again.
-const KIND: FolderKind = FolderKind {
+const KIND: FolderKind<'static> = FolderKind {
     files: &[
         "summary.json",
         "points.csv",
@@ -112,7 +112,7 @@ const KIND: FolderKind = FolderKind {
         ("nccl-profiler", ("rank-", ".json")),
     ],
     mark: "summary.json",
-    fields: &["version", "seed", "title", "warnings", "spec"],
+    content: Content::Fields(&["version", "seed", "title", "warnings", "spec"]),
 };
 
 /// Writes `results` as the folder `target`, making its parents if needed; an older run there is

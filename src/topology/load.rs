@@ -184,6 +184,22 @@ pub(super) fn read_strictly<T: DeserializeOwned>(
     Ok(value)
 }
 
+/// A message with the range of a whole number in place of the name of its type.
+fn in_numbers(message: &str) -> String {
+    let types = [
+        ("u8", u64::from(u8::MAX)),
+        ("u16", u64::from(u16::MAX)),
+        ("u32", u64::from(u32::MAX)),
+        ("u64", u64::MAX),
+    ];
+    for (name, most) in types {
+        if let Some(before) = message.strip_suffix(&format!("expected {name}")) {
+            return format!("{before}expected a whole number from 0 to {most}");
+        }
+    }
+    message.to_owned()
+}
+
 fn json_error<T: DeserializeOwned>(
     text: &str,
     origin: &str,
@@ -193,7 +209,7 @@ fn json_error<T: DeserializeOwned>(
     let said = error.to_string();
     // The position is a field of its own; serde_json repeats it at the end of its text.
     let position = format!(" at line {} column {}", error.line(), error.column());
-    let message = said.strip_suffix(&position).unwrap_or(&said).to_owned();
+    let message = in_numbers(said.strip_suffix(&position).unwrap_or(&said));
     // For unknown fields and variants serde quotes first what it found, then what it knows.
     let nearest = message
         .starts_with("unknown ")

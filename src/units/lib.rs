@@ -16,6 +16,7 @@ mod power;
 mod span;
 mod time;
 
+pub mod clock;
 pub mod text;
 
 pub use bandwidth::Bandwidth;

@@ -12,6 +12,7 @@ use fabricsim::experiment::{Silent, ValidJob, parse, run, validate};
 use fabricsim::nccl::{Communicator, Env, Forced, GraphFile};
 use fabricsim::plan::Plan;
 use fabricsim::report::Outputs;
+use fabricsim::report::sweep::{SweepInfo, read_info, read_points};
 use fabricsim::report::telemetry::{Beside, read_series};
 use fabricsim::topology::export::nccl_xml as exported;
 use fabricsim::topology::graph::NodeId;
@@ -19,6 +20,8 @@ use fabricsim::topology::import::{ImportOptions, import as imported};
 use fabricsim::topology::load::{from_json, load, parse as parsed};
 use fabricsim::topology::{Overrides, Topology, TopologySpec, catalogue, expand_and_check};
 use fabricsim::units::Bytes;
+use fabricsim::workload::serving::spec::TraceSpec;
+use fabricsim::workload::serving::trace::read as read_trace;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -499,6 +502,107 @@ pub(crate) const fn series() -> [(&'static str, char); 5] {
     ]
 }
 
+/// Traces of requests as tables.
+pub(crate) const fn traces() -> [&'static str; 4] {
+    [
+        "arrival_s,prompt,input_tokens,output_tokens\n0,\"a, b\",100,10\n0.5,c,200,20\n1.25,d,300,30\n",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n\
+         2023-11-16 18:15:50.9951690,396,109\n2023-11-16 18:16:00+00:00,7,1\n",
+        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,log\n\
+         45,ChatGPT,1087,0,1087,log\n118,GPT-4,417,276,693,log\n",
+        "arrival_ms,input_tokens,output_tokens,prefix\n0,600,10,7 8\n20,513,20,7 9\n",
+    ]
+}
+
+/// Rows of a trace as lines of JSON.
+pub(crate) fn rows_of_traces() -> Vec<Value> {
+    let row = |at: u64, names: [u64; 2]| json!({"timestamp": at, "input_length": 1000, "output_length": 5, "hash_ids": names});
+    vec![row(0, [46, 47]), row(30, [46, 9]), row(60, [46, 47])]
+}
+
+/// Reads a trace. What is read has as many requests as a reader that forgives nothing finds rows.
+pub(crate) fn trace(text: &str) -> Verdict {
+    let spec = TraceSpec {
+        file: "trace".into(),
+        columns: None,
+        speed: None,
+        prefix_block_tokens: None,
+    };
+    let trace = read_trace(&mut text.as_bytes(), &spec, 1000).map_err(told)?;
+    let arrivals = trace.requests.iter().map(|request| request.arrival);
+    assert!(arrivals.is_sorted());
+    let rows = match text.trim_start().starts_with('{') {
+        true => text.lines().filter(|line| !line.trim().is_empty()).count(),
+        false => rows_of(text).unwrap() - 1,
+    };
+    let read = trace.requests.len() + trace.failed as usize;
+    assert!(read == rows || trace.requests.len() == 1000);
+    Ok(Fate::Ran)
+}
+
+/// How many rows a table has, all of as many cells: a reader of its own, which forgives nothing.
+fn rows_of(text: &str) -> Result<usize, &'static str> {
+    let mut counts: Vec<usize> = Vec::new();
+    let (mut cells, mut quoted, mut closed, mut empty) = (1, false, false, true);
+    let mut last = '\n';
+    for c in text.chars().chain(['\n']) {
+        match (c, quoted) {
+            ('"', true) => (quoted, closed) = (false, true),
+            (_, true) => {}
+            ('"', false) if closed && last == '"' => (quoted, closed) = (true, false),
+            ('"', false) if matches!(last, ',' | '\n') => quoted = true,
+            (',', false) => (cells, closed) = (cells + 1, false),
+            ('\n', false) => {
+                if !empty || cells > 1 {
+                    counts.push(cells);
+                }
+                (cells, closed) = (1, false);
+            }
+            ('\r', false) => {}
+            _ if closed => return Err("text behind a quoted cell"),
+            _ => {}
+        }
+        empty = match c {
+            '\n' if !quoted => true,
+            c => empty && c.is_whitespace(),
+        };
+        last = c;
+    }
+    match counts.iter().all(|count| *count == counts[0]) && !quoted {
+        true => Ok(counts.len()),
+        false => Err("rows of other lengths, or an open quote"),
+    }
+}
+
+/// The folder of a sweep of a few points in `home`, and their rows.
+pub(crate) fn journal(home: &Path) -> (SweepInfo, Vec<Value>) {
+    let rows = (0..4).map(|point| {
+        json!({"point": point, "values": {"nodes": 1 + point}, "status": "done",
+            "rows": [{"topology": "t", "nodes": 1, "gpus": 8, "time_us": 1.5}]})
+    });
+    let info = json!({"format": 2, "version": "0.1.0", "program": "p", "name": "s", "title": "s", "digest": "d",
+        "points": 4, "axes": ["nodes"], "objective": "time_us", "spec": {}});
+    fs::write(home.join("sweep.json"), info.to_string()).unwrap();
+    (read_info(home).unwrap(), rows.collect())
+}
+
+/// Reads a journal. Whatever is read is of the sweep, each point once.
+pub(crate) fn journalled(home: &Path, info: &SweepInfo, text: &str) -> Verdict {
+    fs::write(home.join("journal.jsonl"), text).unwrap();
+    let rows = read_points(home, info).map_err(told)?;
+    let numbers: Vec<u32> = rows.iter().map(|row| row.point).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b));
+    assert!(numbers.iter().all(|number| *number < info.points));
+    let lines = text
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'));
+    for line in lines.filter(|line| line.len() > 1) {
+        let row: Value = serde_json::from_str(line).unwrap();
+        assert!(numbers.iter().any(|number| row["point"] == *number));
+    }
+    Ok(Fate::Ran)
+}
+
 /// What Prometheus answers.
 pub(crate) fn answer() -> Value {
     let values = json!([
@@ -514,9 +618,7 @@ pub(crate) fn answer() -> Value {
 
 /// Sets a file of series beside itself.
 pub(crate) fn measured(text: &str) -> Verdict {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    fs::write(file.path(), text).unwrap();
-    let series = read_series(file.path(), 1.0).map_err(told)?;
+    let series = read_series(Path::new("series"), text, 1.0).map_err(told)?;
     let Ok(beside) = Beside::new(("a", &series), ("b", &series)) else {
         return Ok(Fate::Checked);
     };

@@ -322,6 +322,55 @@ fn series_of_monitoring() {
 }
 
 #[test]
+fn traces_of_requests() {
+    let tables = formats::traces();
+    let rows = formats::rows_of_traces();
+    holds(
+        "traces of requests",
+        |random| match random.one_in(2) {
+            true => text::table_mutant(tables[random.below(tables.len())], ',', random),
+            false => {
+                let mut lines: Vec<String> = rows.iter().map(ToString::to_string).collect();
+                let at = random.below(lines.len());
+                lines[at] = json::mutant(&rows[at], random);
+                lines.join("\n")
+            }
+        },
+        formats::trace,
+        &["line "],
+    );
+}
+
+#[test]
+fn journals_of_sweeps() {
+    let home = tempfile::tempdir().unwrap();
+    let (info, rows) = formats::journal(home.path());
+    holds(
+        "journals of sweeps",
+        |random| {
+            let mut lines: Vec<String> = rows.iter().map(|row| format!("{row}\n")).collect();
+            let at = random.below(lines.len());
+            match random.below(4) {
+                0 => {
+                    let text = lines.concat();
+                    text::lines_changed(&text, random)
+                }
+                1 => {
+                    let text = lines.concat();
+                    text::characters_changed(&text, random)
+                }
+                _ => {
+                    lines[at] = json::mutant(&rows[at], random) + "\n";
+                    lines.concat()
+                }
+            }
+        },
+        |text| formats::journalled(home.path(), &info, text),
+        &["line "],
+    );
+}
+
+#[test]
 fn algorithms_of_msccl() {
     let seeds = formats::msccl();
     holds(

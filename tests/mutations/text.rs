@@ -45,7 +45,7 @@ fn attributes(text: &str) -> Vec<Range<usize>> {
 }
 
 /// The same text without a line, with one twice, or with two in each other's place.
-fn lines_changed(text: &str, random: &mut Random) -> String {
+pub(crate) fn lines_changed(text: &str, random: &mut Random) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     if lines.is_empty() {
         return text.to_owned();
@@ -66,7 +66,7 @@ fn lines_changed(text: &str, random: &mut Random) -> String {
 }
 
 /// One character is another, or the text ends early.
-fn characters_changed(text: &str, random: &mut Random) -> String {
+pub(crate) fn characters_changed(text: &str, random: &mut Random) -> String {
     let mut all: Vec<char> = text.chars().collect();
     if all.is_empty() {
         return String::new();
@@ -119,6 +119,11 @@ pub(crate) fn xml_mutant(text: &str, random: &mut Random) -> String {
 }
 
 const CELLS: &[&str] = &[
+    "\"a,5\"",
+    "\"5\"",
+    "\"5",
+    "\"5\"6",
+    "5\"6",
     "X",
     "NV0",
     "NV1",

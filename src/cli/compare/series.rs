@@ -4,6 +4,7 @@ use super::Args;
 use crate::cli::{CliError, output, terminal};
 use fabricsim_report::telemetry::{Beside, read_series};
 use fabricsim_report::write_file;
+use fabricsim_topology::load;
 use fabricsim_units::Time;
 use std::path::Path;
 
@@ -25,8 +26,8 @@ pub(super) fn beside(
         .sample
         .unwrap_or(Time::from_micros(1_000_000))
         .seconds();
-    let simulated = read_series(&own, each)?;
-    let other = read_series(measured, each)?;
+    let simulated = read_series(&own, &load::read_text(&own)?, each)?;
+    let other = read_series(measured, &load::read_text(measured)?, each)?;
     let files = [own.display().to_string(), measured.display().to_string()];
     let beside = Beside::new((&files[0], &simulated), (&files[1], &other))?;
     if let Some(path) = &args.output {

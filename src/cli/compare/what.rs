@@ -6,6 +6,7 @@ use fabricsim_collective::Collective;
 use fabricsim_experiment::catalogue;
 use fabricsim_report::telemetry::is_prometheus_answer;
 use fabricsim_topology::error::{candidates, nearest};
+use fabricsim_topology::load;
 use fabricsim_workload::model::presets;
 use std::path::{Path, PathBuf};
 
@@ -169,7 +170,7 @@ fn is_series(path: &Path) -> bool {
     };
     match ending.as_str() {
         "csv" | "txt" | "log" | "out" => path.is_file(),
-        "json" => is_prometheus_answer(path),
+        "json" => load::read_text(path).is_ok_and(|text| is_prometheus_answer(&text)),
         _ => false,
     }
 }

@@ -13,6 +13,9 @@ use fabricsim_report::sweep::{
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
+/// This build of the program: its version, and a digest of what it was built from (build.rs).
+const BUILD: &str = env!("FABRICSIM_BUILD");
+
 /// Runs many experiments that differ along axes, and says what matters.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -48,6 +51,9 @@ enum Command {
         /// The shards' folders
         #[arg(value_name = "DIR", required = true)]
         shards: Vec<PathBuf>,
+        /// Puts together what different builds of the program made: rows of others than the first folder's are marked
+        #[arg(long)]
+        accept_program: bool,
         /// The folder of all of it
         #[arg(short, long, value_name = "DIR", value_parser = output::folder())]
         output: PathBuf,
@@ -61,8 +67,12 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         Command::Copy(args) => shipped::copy(args, quiet),
         Command::Plot(args) => plot::run(args, quiet),
         Command::Status { folder, json } => status(folder, *json),
-        Command::Merge { shards, output } => {
-            let (info, points) = merge_sweeps(shards, output)?;
+        Command::Merge {
+            shards,
+            accept_program,
+            output,
+        } => {
+            let (info, points) = merge_sweeps(shards, output, *accept_program)?;
             if quiet {
                 return Ok(());
             }
@@ -80,7 +90,7 @@ fn say(info: &SweepInfo, points: &[PointRow], folder: &Path) -> Result<(), CliEr
 
 fn status(folder: &Path, as_json: bool) -> Result<(), CliError> {
     let info = read_info(folder)?;
-    let points = slurm::with_tasks(folder, &info, read_points(folder)?)?;
+    let points = slurm::with_tasks(folder, &info, read_points(folder, &info)?)?;
     let wanted = info.numbers().count();
     if as_json {
         let SweepInfo { name, digest, .. } = &info;

@@ -41,7 +41,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let info = read_info(&args.folder)?;
-    let points = read_points(&args.folder)?;
+    let points = read_points(&args.folder, &info)?;
     let spec = spec_of(args, &info, &points);
     let axes: Vec<String> = axis_values(&info, &points)
         .into_iter()

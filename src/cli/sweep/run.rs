@@ -1,7 +1,7 @@
 //! `fabricsim sweep run`.
 
-use super::say;
 use super::slurm::{self, Passed, SlurmArgs};
+use super::{BUILD, say};
 use crate::cli::budget::BudgetArgs;
 use crate::cli::what_if::WhatIfArgs;
 use crate::cli::{CliError, output, terminal};
@@ -11,7 +11,9 @@ use fabricsim_experiment::sweep::{
     sweep_names, sweep_text,
 };
 use fabricsim_experiment::{Machines, catalogue};
-use fabricsim_report::sweep::{PointRow, Shard, Status, SweepFolder, SweepInfo, sweep_sentence};
+use fabricsim_report::sweep::{
+    Expected, PointRow, Shard, Status, SweepFolder, SweepInfo, sweep_sentence,
+};
 use fabricsim_topology::error::{candidates, did_you_mean_one_of};
 use fabricsim_topology::load;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -56,6 +58,10 @@ pub(super) struct Args {
     /// More points than so many are refused
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     max_points: u32,
+    /// Goes on in a folder that another build of the program began: points of both are kept, and rows of the other one
+    /// are marked
+    #[arg(long)]
+    accept_program: bool,
     #[command(flatten)]
     budget: BudgetArgs,
     /// Prints one JSON document
@@ -78,11 +84,16 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let (spec, folder, origin) = sweep_of(args)?;
     let sweep = Sweep::new(spec, (&folder, &origin), args.max_points)?;
     let machines = Machines::default();
-    let info = sweep.info(args.shard, &machines, &origin)?;
+    let info = sweep.info(args.shard, &machines, (&origin, BUILD))?;
     let default = || Path::new("runs").join(format!("sweep-{}", info.name));
     let target = args.output.clone().unwrap_or_else(default);
     let as_array = args.slurm.wanted()?;
-    let growing = SweepFolder::open(&target, info.clone())?;
+    let values = |number: u32| Some(sweep.values(sweep.points.get(number as usize)?));
+    let expected = Expected {
+        values: &values,
+        accept_program: args.accept_program,
+    };
+    let growing = SweepFolder::open(&target, info.clone(), &expected)?;
     let hidden = quiet || args.json;
     let slowest = match as_array {
         true => {
@@ -97,14 +108,15 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
             bar(&info, growing.left().len(), hidden),
         )?,
     };
+    let begun = growing.info().clone();
     let points = growing.finish()?;
     if as_array {
         slurm::tidy(&target)?;
     }
     if args.json {
-        terminal::print(&document(&info, &points))?;
+        terminal::print(&document(&begun, &points))?;
     } else if !quiet {
-        say(&info, &points, &target)?;
+        say(&begun, &points, &target)?;
         say_slowest(&sweep, slowest);
     }
     match points.iter().any(|point| point.status == Status::Done) {
@@ -150,6 +162,7 @@ fn passed(args: &Args, hidden: bool) -> Passed {
             .map(|name| format!("--objective={name}")),
     );
     words.push(format!("--max-points={}", args.max_points));
+    words.extend(args.accept_program.then(|| "--accept-program".to_owned()));
     let memory = args.budget.memory();
     words.extend(memory.map(|memory| format!("--memory={}", memory.get())));
     words.push("--".to_owned());
@@ -158,6 +171,7 @@ fn passed(args: &Args, hidden: bool) -> Passed {
     Passed {
         arguments,
         jobs: args.budget.jobs(),
+        accept_program: args.accept_program,
         hidden,
     }
 }

@@ -123,6 +123,9 @@ impl Ground {
                 .restrict(axis)
                 .map_err(|fault| refusal(&origin, vec![fault]))?;
         }
+        space
+            .check_size()
+            .map_err(|fault| refusal(&origin, vec![fault]))?;
         let running = Running::of(&own.spec, &origin, (&site.topology, &site.gpus))?;
         Ok(Ground {
             scenario: own.json,

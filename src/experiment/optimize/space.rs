@@ -121,6 +121,9 @@ const MAX_SEQUENCES: u32 = 8;
 /// More virtual stages than these are not searched by default.
 const MAX_VIRTUAL: u64 = 8;
 
+/// More combinations than these are not looked at one by one: a million takes about 1 GB.
+const MAX_COMBINATIONS: u64 = 1_000_000;
+
 impl Space {
     /// What is searched where nothing else is asked for, for a model with sequences of so many tokens:
     /// `joined` is how many GPUs NVLink joins, beyond which no layer is shared.
@@ -200,10 +203,25 @@ impl Space {
     /// How many combinations there are.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.values
-            .iter()
-            .map(|values| values.len() as u64)
-            .product()
+        let counts = self.values.iter().map(|values| values.len() as u64);
+        counts.fold(1, u64::saturating_mul)
+    }
+
+    /// Refuses more combinations than can be looked at one by one.
+    ///
+    /// # Errors
+    /// How many there are, and by which values.
+    pub(super) fn check_size(&self) -> Result<(), Fault> {
+        if self.size() <= MAX_COMBINATIONS {
+            return Ok(());
+        }
+        let several = KNOBS.iter().zip(&self.values);
+        let several = several.filter(|(_, values)| values.len() > 1);
+        let counts = several.map(|((_, name), values)| format!("{} of {name}", values.len()));
+        let counts: Vec<String> = counts.collect();
+        let found = format!("{} combinations ({})", self.size(), counts.join(" × "));
+        let expected = format!("at most {MAX_COMBINATIONS}: fewer values of one of them");
+        Err(fault("--over", found, expected))
     }
 
     /// Other sizes of buckets than that of a layout, where gradients go out in buckets and nobody has

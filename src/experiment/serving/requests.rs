@@ -9,7 +9,7 @@ use fabricsim_workload::serving::request::Request;
 use fabricsim_workload::serving::spec::{
     DrawnLength, LengthSpec, LoadSpec, ServingSpec, TraceSpec, WindowSpec,
 };
-use fabricsim_workload::serving::trace::{MAX_REQUESTS, read};
+use fabricsim_workload::serving::trace::{MAX_REQUESTS, Trace, read};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -19,6 +19,9 @@ const BESIDE: u32 = 200;
 /// The first requests of a load without end, by which engines are judged before it runs.
 const FIRST: u32 = 1000;
 
+/// More than any load has: requests a second, a factor of time.
+const LARGEST: f64 = 1e9;
+
 /// Longer than any model's context.
 const MAX_TOKENS: u32 = 100_000_000;
 
@@ -26,11 +29,11 @@ const MAX_TOKENS: u32 = 100_000_000;
 pub(super) fn check(job: &ServingSpec, faults: &mut Vec<Fault>) {
     let at = |field: &str| format!("job.serving.{field}");
     let mut positive = |field: &str, value: f64, what: &str| {
-        if !(value.is_finite() && value > 0.0) {
+        if !(value > 0.0 && value <= LARGEST) {
             faults.push(fault(
                 &at(field),
                 value.to_string(),
-                format!("{what} above 0"),
+                format!("{what} above 0, at most 1e9"),
             ));
         }
     };
@@ -145,7 +148,8 @@ fn length(at: &str, spec: &LengthSpec, faults: &mut Vec<Fault>) {
     }
 }
 
-/// The requests, in order of arrival; of a load without end the first ones.
+/// The requests, in order of arrival, of a load without end the first ones; what is left out of a trace is put to the
+/// warnings.
 ///
 /// # Errors
 /// A trace that cannot be read.
@@ -153,6 +157,7 @@ pub(super) fn requests(
     job: &ServingSpec,
     (seed, is_alone): (u64, bool),
     (folder, origin): (&Path, &str),
+    warnings: &mut Vec<String>,
 ) -> Result<Vec<Request>, ScenarioError> {
     let LoadSpec::Trace(trace) = &job.load else {
         let count = job.requests.unwrap_or(match is_alone {
@@ -164,27 +169,27 @@ pub(super) fn requests(
             lengths.map_or_else(Vec::new, |lengths| made_up(&job.load, lengths, count, seed))
         );
     };
-    traced(
-        trace,
-        job.requests.unwrap_or(MAX_REQUESTS),
-        (folder, origin),
-    )
-}
-
-/// What is not as the scenario may lead to expect: a trace's rows have lengths of their own.
-pub(super) fn warnings(job: &ServingSpec) -> Option<String> {
-    let is_trace = matches!(job.load, LoadSpec::Trace(_));
-    let both = is_trace && job.lengths.is_some();
-    both.then(|| {
-        "Lengths of requests are the trace's: `job.serving.lengths` is not used.".to_owned()
-    })
+    if job.lengths.is_some() {
+        let text = "Lengths of requests are the trace's: `job.serving.lengths` is not used.";
+        warnings.push(text.to_owned());
+    }
+    let most = job.requests.unwrap_or(MAX_REQUESTS);
+    let found = traced(trace, most, (folder, origin))?;
+    if found.failed > 0 {
+        warnings.push(format!(
+            "{} of the trace's {} requests failed (0 tokens generated) and are left out.",
+            found.failed,
+            found.failed as usize + found.requests.len(),
+        ));
+    }
+    Ok(found.requests)
 }
 
 fn traced(
     trace: &TraceSpec,
     most: u32,
     (folder, origin): (&Path, &str),
-) -> Result<Vec<Request>, ScenarioError> {
+) -> Result<Trace, ScenarioError> {
     let at = "job.serving.load.trace.file";
     let path = folder.join(&trace.file);
     let wrong = |found: String, expected: &str| refusal(origin, vec![fault(at, found, expected)]);

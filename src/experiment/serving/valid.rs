@@ -108,7 +108,9 @@ pub(crate) fn serving_on(
     check(spec, job, &mut faults);
     refuse(origin, faults)?;
     let (model, model_name) = model(&job.model, origin)?;
-    let requests = requests::requests(job, (spec.seed, is_alone), (folder, origin))?;
+    let mut warnings = site.warnings.clone();
+    let drawn = (spec.seed, is_alone);
+    let requests = requests::requests(job, drawn, (folder, origin), &mut warnings)?;
     let Site { topology, gpus, .. } = &site;
     let chosen = Chosen {
         job,
@@ -118,7 +120,6 @@ pub(crate) fn serving_on(
         requests: &requests,
     };
     let pools = pools(&chosen).map_err(|faults| refusal(origin, faults))?;
-    let mut warnings = site.warnings.clone();
     let horizon = horizon(job, is_alone);
     let is_endless = matches!(horizon, Horizon::Known(_));
     if !is_endless && job.warm_up as usize >= requests.len() {
@@ -126,7 +127,6 @@ pub(crate) fn serving_on(
         let wrong = fault("job.serving.warm_up", found, "fewer than there are");
         return Err(refusal(origin, vec![wrong]));
     }
-    warnings.extend(requests::warnings(job));
     if let Some(unknown) = chosen.guessed() {
         warnings.push(unknown);
     }

@@ -12,8 +12,8 @@ use fabricsim_topology::error::nearest;
 use serde_json::json;
 
 impl Sweep {
-    /// What its folder says of it. Every value is put into its place once, so that those that have none are
-    /// found before anything runs.
+    /// What its folder says of it; `program` is the build that runs it. Every value is put into its place once, so that
+    /// those that have none are found before anything runs.
     ///
     /// # Errors
     /// Values that have no place in their scenario, an objective that is no metric, a plot of what is no
@@ -22,7 +22,7 @@ impl Sweep {
         &self,
         shard: Option<Shard>,
         machines: &Machines,
-        origin: &str,
+        (origin, program): (&str, &str),
     ) -> Result<SweepInfo, ScenarioError> {
         let spec = &self.spec;
         if let Some(name) = &spec.objective
@@ -49,6 +49,7 @@ impl Sweep {
         Ok(SweepInfo {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            program: program.to_owned(),
             name: spec.name.clone(),
             title: spec.title.clone().unwrap_or_else(|| spec.name.clone()),
             digest,

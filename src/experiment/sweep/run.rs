@@ -11,6 +11,8 @@ use fabricsim_budget::{Budget, threads};
 use fabricsim_report::sweep::{PointRow, Status, rows_of};
 use fabricsim_report::{Outputs, ReportError, Results};
 use fabricsim_topology::TopologyError;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -113,15 +115,24 @@ fn results(
     run(&experiment, budget, &Outputs::of([]), &mut Silent)
 }
 
+impl Sweep {
+    /// The values of a point by its axes, as its row has them.
+    #[must_use]
+    pub fn values(&self, point: &Point) -> BTreeMap<String, Value> {
+        let named = self.axes.iter().zip(&point.values);
+        let values = named.filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+        values.collect()
+    }
+}
+
 /// A row without results.
 fn row_of(sweep: &Sweep, point: &Point, status: Status, why: Option<String>) -> PointRow {
-    let named = sweep.axes.iter().zip(&point.values);
-    let values = named.filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
     PointRow {
         point: point.number,
-        values: values.collect(),
+        values: sweep.values(point),
         status,
         why: why.map(|why| one_line(&why)),
+        program: None,
         rows: Vec::new(),
     }
 }

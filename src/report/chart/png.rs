@@ -4,6 +4,7 @@ use super::draw::{Area, SIZE, draw, failed};
 use super::map::draw_map;
 use super::{Chart, HeatMap};
 use crate::ReportError;
+use crate::file::write_file;
 use plotters::prelude::*;
 use std::path::Path;
 
@@ -15,9 +16,9 @@ const SMOOTHING: u32 = 2;
 /// `chart` as a PNG file at `path`.
 ///
 /// # Errors
-/// What plotters, the encoder or the system gives; `path` may then hold part of a file.
+/// What plotters, the encoder or the system gives; `path` then holds what it held.
 pub fn draw_png(chart: &Chart, path: &Path) -> Result<(), ReportError> {
-    png(path, |root, scale| draw(chart, root, scale, DROP * scale))
+    draw_pixels(path, |root, scale| draw(chart, root, scale, DROP * scale))
 }
 
 /// `map` as a PNG file at `path`.
@@ -25,14 +26,14 @@ pub fn draw_png(chart: &Chart, path: &Path) -> Result<(), ReportError> {
 /// # Errors
 /// As [`draw_png`].
 pub fn draw_map_png(map: &HeatMap, path: &Path) -> Result<(), ReportError> {
-    png(path, |root, scale| draw_map(map, root, scale, DROP * scale))
+    draw_pixels(path, |root, scale| draw_map(map, root, scale, DROP * scale))
 }
 
 /// Bitmaps centre text by the line's box, which is higher than its letters.
 const DROP: i32 = 2;
 
 /// What `draw` draws at a scale, as a PNG file.
-fn png(
+fn draw_pixels(
     path: &Path,
     draw: impl FnOnce(&Area<'_, BitMapBackend<'_>>, i32) -> Result<(), ReportError>,
 ) -> Result<(), ReportError> {
@@ -46,14 +47,19 @@ fn png(
         root.present().map_err(failed)?;
     }
     let pixels = averaged(&pixels, (width, height));
-    // plotters encodes by file only.
-    let mut file = BitMapBackend::new(path, (width, height));
-    file.blit_bitmap((0, 0), (width, height), &pixels)
-        .map_err(failed)?;
-    file.present().map_err(failed)?;
-    drop(file);
-    let written = std::fs::File::open(path).and_then(|file| file.sync_all());
-    written.map_err(ReportError::io("write", path))
+    write_file(path, &encoded(&pixels, (width, height))?)
+}
+
+/// The bytes of a PNG file.
+fn encoded(pixels: &[u8], (width, height): (u32, u32)) -> Result<Vec<u8>, ReportError> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header().map_err(failed)?;
+    writer.write_image_data(pixels).map_err(failed)?;
+    writer.finish().map_err(failed)?;
+    Ok(bytes)
 }
 
 /// Means of squares of `SMOOTHING` pixels.

@@ -6,6 +6,9 @@ use maud::{PreEscaped, html};
 
 const STYLE: &str = "ol { margin: 0; padding-left: 28px; } li { margin: 0 0 10px; } li p { margin: 0; color: var(--muted); } a { color: var(--accent); font-weight: 600; }";
 
+/// What an index begins with, and is known by.
+pub(super) const LEAD: &str = "Lessons that move: a question, a picture, a knob and a check. Everything in them was simulated.";
+
 /// A page that lists lessons, known by the names of their pages beside it, in order, with their
 /// questions.
 #[must_use]
@@ -22,7 +25,7 @@ pub fn index_page(all: &[(&str, &Lesson)]) -> String {
         style { (PreEscaped(STYLE)) }
         header {
             h1 { "How the GPUs of a cluster talk" }
-            p { "Lessons that move: a question, a picture, a knob and a check. Everything in them was simulated." }
+            p { (LEAD) }
         }
         @for (first, part) in parts {
             section {

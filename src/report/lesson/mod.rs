@@ -1,5 +1,6 @@
 //! A lesson: a question, pictures that move on one clock, a knob, and a question to check oneself.
 
+mod folder;
 mod index;
 mod lanes;
 mod machine;
@@ -7,6 +8,7 @@ mod page;
 mod slides;
 mod text;
 
+pub use folder::{check_lessons_target, write_lessons, write_slides};
 pub use index::index_page;
 pub use lanes::{NotShown, Shown, lanes_picture};
 pub use machine::machine_picture;

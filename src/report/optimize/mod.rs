@@ -2,6 +2,7 @@
 
 mod answer;
 mod cluster;
+mod folder;
 mod listing;
 mod page;
 mod scatter;
@@ -18,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 pub use cluster::{Cluster, Over};
+pub use folder::{check_search_target, write_search};
 pub use page::optimized_page;
 pub use serving::{Held, ServingChoice, ServingLayout, ServingRejected, ServingSearch};
 pub use serving_page::serving_search_page;

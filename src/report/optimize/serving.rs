@@ -334,7 +334,7 @@ impl ServingSearch {
             let missed = own.filter(|tried| !tried.met).map(|tried| tried.gpus).max();
             if let Some(missed) = missed {
                 text += &format!(
-                    " {} of {} do, {} do not.",
+                    " With {} of {} the load is kept, with {} it is not.",
                     gpus_text(first.gpus),
                     first.topology,
                     gpus_text(missed)

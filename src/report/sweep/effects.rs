@@ -172,6 +172,7 @@ mod tests {
             ]),
             status: Status::Done,
             why: None,
+            program: None,
             rows: vec![ResultRow {
                 job: None,
                 topology: "t".into(),

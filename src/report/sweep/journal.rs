@@ -23,24 +23,23 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Goes on with the journal at a path, or begins it; with the points that are in it.
+    /// Goes on with the journal at a path, or begins it.
     ///
     /// # Errors
     /// A file that cannot be written, or that is no journal.
-    pub(super) fn open(path: &Path) -> Result<(Self, Vec<PointRow>), ReportError> {
-        let (points, whole) = read(path)?;
+    pub(super) fn open(path: &Path) -> Result<Self, ReportError> {
+        let whole = read(path)?.whole;
         let mut options = OpenOptions::new();
         let file = options.create(true).append(true).open(path);
         let file = file.map_err(ReportError::io("write", path))?;
         // The torn tail goes.
         file.set_len(whole)
             .map_err(ReportError::io("write", path))?;
-        let journal = Journal {
+        Ok(Journal {
             file,
             path: path.to_owned(),
             synced: Instant::now(),
-        };
-        Ok((journal, points))
+        })
     }
 
     /// One more point is over.
@@ -60,29 +59,40 @@ impl Journal {
     }
 }
 
-/// The points of a file that may end in a torn line, and how many bytes whole lines are. Nothing, where
-/// there is no file.
+/// What is in a file that may end in a torn line.
+#[derive(Default)]
+pub(super) struct Lines {
+    /// The points, a line each.
+    pub(super) rows: Vec<PointRow>,
+    /// How many bytes whole lines are.
+    whole: u64,
+}
+
+/// The lines of a file of points. None, where there is no file.
 ///
 /// # Errors
 /// A file that cannot be read; a line before the last that is no point.
-pub(super) fn read(path: &Path) -> Result<(Vec<PointRow>, u64), ReportError> {
+pub(super) fn read(path: &Path) -> Result<Lines, ReportError> {
     let mut text = Vec::new();
     match File::open(path).map(|mut file| file.read_to_end(&mut text)) {
         Ok(Ok(_)) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Lines::default()),
         Ok(Err(error)) | Err(error) => return Err(ReportError::io("read", path)(error)),
     }
     let whole = text.iter().rposition(|&byte| byte == b'\n');
     let whole = whole.map_or(0, |at| at + 1);
     let lines = text[..whole].split(|&byte| byte == b'\n');
-    let mut points = Vec::new();
+    let mut rows = Vec::new();
     for line in lines.filter(|line| !line.is_empty()) {
         let point = serde_json::from_slice(line).map_err(|source| ReportError::NoPoint {
             path: path.to_owned(),
-            line: points.len() + 1,
+            line: rows.len() + 1,
             source,
         })?;
-        points.push(point);
+        rows.push(point);
     }
-    Ok((points, whole as u64))
+    Ok(Lines {
+        rows,
+        whole: whole as u64,
+    })
 }

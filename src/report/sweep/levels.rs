@@ -1,6 +1,6 @@
 //! The values of a sweep's axes in their order, and what they count as.
 
-use super::folder::SweepInfo;
+use super::info::SweepInfo;
 use super::row::{PointRow, ResultRow};
 use super::table::value_text;
 use fabricsim_units::{Bytes, Span};

@@ -1,7 +1,7 @@
 //! Which columns a table of a sweep's rows has, in a terminal and on a page.
 
 use super::effects::Placed;
-use super::folder::SweepInfo;
+use super::info::SweepInfo;
 use super::levels::{Axis, shown as shown_value};
 use super::row::PointRow;
 use crate::metrics::{label, shown};

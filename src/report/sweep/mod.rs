@@ -2,9 +2,11 @@
 
 mod effects;
 mod folder;
+mod info;
 mod journal;
 mod levels;
 mod listing;
+mod merge;
 mod page;
 mod plot;
 mod row;
@@ -13,8 +15,10 @@ mod table;
 mod text;
 mod winners;
 
-pub use folder::{Shard, SweepFolder, SweepInfo, merge_sweeps, read_info, read_points};
+pub use folder::{Expected, SweepFolder, read_info, read_points};
+pub use info::{Shard, SweepInfo};
 pub use levels::axis_values;
+pub use merge::merge_sweeps;
 pub use page::sweep_page;
 pub use plot::{Plot, PlotSpec, WrongName, chosen_plot, sweep_plot};
 pub(crate) use plot::{metric_axis, span};

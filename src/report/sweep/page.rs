@@ -1,7 +1,7 @@
 //! `sweep.html`: the answer, the plot, what matters most, and all points.
 
 use super::effects::{Effect, Placed, effects, ranked};
-use super::folder::SweepInfo;
+use super::info::SweepInfo;
 use super::levels::Axis;
 use super::listing::Listing;
 use super::plot::{chosen_plot, sweep_plot};
@@ -52,7 +52,10 @@ pub fn sweep_page(info: &SweepInfo, points: &[PointRow]) -> Result<String, Repor
                 @if !listing.same.is_empty() { "; in all: " (listing.same.join(", ")) }
             }
         }
-        section.answer { p.lead { (sweep_sentence(info, points)) } }
+        section.answer {
+            p.lead { (sweep_sentence(info, points)) }
+            @if let Some(builds) = info.builds(points) { p { (builds) "." } }
+        }
         @if let Some(svg) = &plot {
             section {
                 h2 { "Plot" span.aside { "others: fabricsim sweep plot" } }

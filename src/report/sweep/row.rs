@@ -21,6 +21,9 @@ pub struct PointRow {
     /// Why it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The build of the program that made it, where that is not the folder's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// Its results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<ResultRow>,

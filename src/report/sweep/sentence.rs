@@ -1,7 +1,7 @@
 //! The answer of a sweep in one or two sentences.
 
 use super::effects::{Placed, effects, ranked};
-use super::folder::SweepInfo;
+use super::info::SweepInfo;
 use super::levels::Axis;
 use super::listing::Listing;
 use super::plot::{chosen_plot, listed};

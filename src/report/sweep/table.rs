@@ -21,7 +21,11 @@ pub fn sweep_csv(axes: &[String], points: &[PointRow]) -> Result<String, ReportE
     let rows = || points.iter().flat_map(|point| &point.rows);
     let columns = Columns::of(rows().map(|row| &row.metrics));
     let jobs = rows().any(|row| row.job.is_some());
-    let mut results = vec!["status", "why", "topology", "nodes", "gpus"];
+    let programs = points.iter().any(|point| point.program.is_some());
+    let shown = Shown { jobs, programs };
+    let mut results = vec!["status", "why"];
+    results.extend(programs.then_some("program"));
+    results.extend(["topology", "nodes", "gpus"]);
     results.extend(jobs.then_some("job"));
     results.extend(columns.names());
     let mut lines: Vec<(&PointRow, Vec<String>)> = Vec::new();
@@ -30,7 +34,7 @@ pub fn sweep_csv(axes: &[String], points: &[PointRow]) -> Result<String, ReportE
         // A point without results has a line, too.
         let none = point.rows.is_empty().then_some(None);
         for row in own.chain(none) {
-            lines.push((point, cells(point, row, jobs, &columns)));
+            lines.push((point, cells(point, row, &shown, &columns)));
         }
     }
     let value = |point: &PointRow, axis: &str| {
@@ -71,12 +75,27 @@ pub fn sweep_csv(axes: &[String], points: &[PointRow]) -> Result<String, ReportE
     written(csv).map_err(failed)
 }
 
+/// Columns that not every table has.
+struct Shown {
+    jobs: bool,
+    /// Builds of the program, where points are of several.
+    programs: bool,
+}
+
 /// The cells behind a point's keys; empty, where it has no results.
-fn cells(point: &PointRow, row: Option<&ResultRow>, jobs: bool, columns: &Columns) -> Vec<String> {
+fn cells(
+    point: &PointRow,
+    row: Option<&ResultRow>,
+    shown: &Shown,
+    columns: &Columns,
+) -> Vec<String> {
     let mut cells = vec![
         point.status.name().to_owned(),
         point.why.clone().unwrap_or_default(),
     ];
+    if shown.programs {
+        cells.push(point.program.clone().unwrap_or_default());
+    }
     cells.extend(match row {
         Some(row) => [
             row.topology.clone(),
@@ -85,7 +104,7 @@ fn cells(point: &PointRow, row: Option<&ResultRow>, jobs: bool, columns: &Column
         ],
         None => [const { String::new() }; 3],
     });
-    if jobs {
+    if shown.jobs {
         cells.push(row.and_then(|row| row.job.clone()).unwrap_or_default());
     }
     let none = Metrics::default();

@@ -1,7 +1,7 @@
 //! A sweep for a terminal: the answer, the best points, what matters most, and what has no results.
 
 use super::effects::{Effect, Placed, effects, ranked};
-use super::folder::SweepInfo;
+use super::info::SweepInfo;
 use super::levels::Axis;
 use super::listing::Listing;
 use super::row::{PointRow, Status};
@@ -39,6 +39,9 @@ pub fn sweep_text(
         false => format!("; in all: {}", listing.same.join(", ")),
     };
     out.plain(&format!("# {} points{over}{same}", points.len()));
+    if let Some(builds) = info.builds(points) {
+        out.plain(&format!("# warning: {builds}"));
+    }
     if !rows.is_empty() {
         out.plain("");
         best(&mut out, &listing, &rows, width);

@@ -1,7 +1,7 @@
 //! Which choice is fastest at which size.
 
 use super::effects::{Placed, effects};
-use super::folder::SweepInfo;
+use super::info::SweepInfo;
 use super::levels::Axis;
 use super::plot::listed;
 use super::row::PointRow;
@@ -350,6 +350,7 @@ mod tests {
             values: values.map(|(name, value)| (name.to_owned(), value)).into(),
             status: Status::Done,
             why: None,
+            program: None,
             rows: vec![ResultRow {
                 job: None,
                 topology: machine.to_owned(),
@@ -364,6 +365,7 @@ mod tests {
         SweepInfo {
             format: 2,
             version: String::new(),
+            program: String::new(),
             name: "s".to_owned(),
             title: "s".to_owned(),
             digest: String::new(),

@@ -74,6 +74,12 @@ fn tells(metric: Metric) -> bool {
 /// From when to when a series is busy.
 fn busy(metrics: &BTreeMap<Metric, Vec<Mean>>, common: &[Metric]) -> Option<(f64, f64)> {
     let mut span: Option<(f64, f64)> = None;
+    let mut even: Option<(f64, f64)> = None;
+    let widen = |span: &mut Option<(f64, f64)>, mean: &Mean| {
+        let (from, to) = span.get_or_insert((mean.start, mean.end));
+        *from = from.min(mean.start);
+        *to = to.max(mean.end);
+    };
     for metric in common.iter().filter(|&&metric| tells(metric)) {
         let values = &metrics[metric];
         let low = values
@@ -84,19 +90,20 @@ fn busy(metrics: &BTreeMap<Metric, Vec<Mean>>, common: &[Metric]) -> Option<(f64
         // What does not change is busy all of the time, but for power, which an idle GPU draws, too.
         let low = match (high - low <= BUSY * high, metric) {
             (false, _) => low,
-            (true, Metric::Gpu(Field::Power)) => continue,
+            (true, Metric::Gpu(Field::Power)) => {
+                let drawn = values.iter().filter(|mean| mean.value > 0.0);
+                drawn.for_each(|mean| widen(&mut even, mean));
+                continue;
+            }
             (true, _) => 0.0,
         };
         let busy = values
             .iter()
             .filter(|mean| mean.value > low + BUSY * (high - low));
-        for mean in busy {
-            let (from, to) = span.get_or_insert((mean.start, mean.end));
-            *from = from.min(mean.start);
-            *to = to.max(mean.end);
-        }
+        busy.for_each(|mean| widen(&mut span, mean));
     }
-    span
+    // A window inside a long run draws the same power all along: where nothing else tells, all of it is busy.
+    span.or(even)
 }
 
 impl Beside {

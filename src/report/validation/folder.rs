@@ -1,17 +1,17 @@
 //! A validation's folder: its files, and what is in each.
 
 use super::{Validation, curves_svg, validation_json, validation_page};
-use crate::folder::{FolderKind, check_folder, write_folder};
+use crate::folder::{Content, FolderKind, check_folder, write_folder};
 use crate::{ReportError, write_file};
 use std::path::Path;
 
 /// A validation's folder, as it is known again.
-const KIND: FolderKind = FolderKind {
+const KIND: FolderKind<'static> = FolderKind {
     files: &["validation.json", "report.html", "curves.svg"],
     families: &[],
     folders: &[],
     mark: "validation.json",
-    fields: &["sets", "summary", "skipped", "version"],
+    content: Content::Fields(&["sets", "summary", "skipped", "version"]),
 };
 
 /// Writes `validation` as the folder `target`, making its parents if needed; an older

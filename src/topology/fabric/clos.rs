@@ -54,11 +54,11 @@ impl Sizing {
             ("oversubscription", self.oversubscription),
             ("core_oversubscription", self.core_oversubscription),
         ] {
-            if !(value.is_finite() && value > 0.0) {
+            if !(value > 0.0 && value <= 1e6) {
                 return Err(Fault::new(
                     format!("{at}.{field}"),
                     value.to_string(),
-                    "a number above 0",
+                    "a number above 0, at most 1000000",
                 ));
             }
         }

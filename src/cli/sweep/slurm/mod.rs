@@ -42,6 +42,8 @@ pub(super) struct Passed {
     pub(super) arguments: Vec<OsString>,
     /// Threads of each.
     pub(super) jobs: Option<NonZeroUsize>,
+    /// Parts may be of another build of the program.
+    pub(super) accept_program: bool,
     /// Show nothing.
     pub(super) hidden: bool,
 }
@@ -73,6 +75,7 @@ pub(super) fn run(
     let slurm = path.join(FOLDER);
     let mut whole = Whole {
         info,
+        accept_program: passed.accept_program,
         folder,
         left: folder.left().into_iter().collect(),
     };
@@ -115,7 +118,7 @@ pub(super) fn with_tasks(
     let mut all: BTreeMap<u32, PointRow> = points.into_iter().map(|p| (p.point, p)).collect();
     for index in 1..=job.of {
         let shard = Shard { index, of: job.of };
-        for point in parts::points_of(info, shard, &slurm)? {
+        for point in parts::points_of((info, true), shard, &slurm)? {
             all.entry(point.point).or_insert(point);
         }
     }

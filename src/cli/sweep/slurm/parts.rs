@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 /// A sweep's folder and the points that it lacks.
 pub(super) struct Whole<'a> {
     pub(super) info: &'a SweepInfo,
+    /// Parts may be of another build of the program.
+    pub(super) accept_program: bool,
     pub(super) folder: &'a SweepFolder,
     pub(super) left: BTreeSet<u32>,
 }
@@ -27,7 +29,7 @@ impl Whole<'_> {
             if !self.left.iter().any(|&point| shard.has(point)) {
                 continue;
             }
-            for point in points_of(self.info, shard, slurm)? {
+            for point in points_of((self.info, self.accept_program), shard, slurm)? {
                 if self.left.remove(&point.point) {
                     self.folder.add(&point)?;
                 }
@@ -133,9 +135,9 @@ fn last_lines(log: &Path) -> Vec<String> {
 /// The points of a sweep that the folder of one of its parts has by now.
 ///
 /// # Errors
-/// It is of another sweep; files that cannot be read.
+/// It is of another sweep, or of another build of the program where that is not accepted; files that cannot be read.
 pub(super) fn points_of(
-    info: &SweepInfo,
+    (info, accept_program): (&SweepInfo, bool),
     shard: Shard,
     slurm: &Path,
 ) -> Result<Vec<PointRow>, CliError> {
@@ -153,10 +155,9 @@ pub(super) fn points_of(
         }
         found => found?,
     };
-    match expected.differs(&found) {
-        Some(what) => Err(CliError::Report(ReportError::AnotherSweep { path, what })),
-        None => Ok(read_points(&path)?),
-    }
+    expected.check(&found, &path, accept_program)?;
+    let points = read_points(&path, &found)?.into_iter();
+    Ok(points.map(|row| info.marked(row, &found.program)).collect())
 }
 
 fn folder_of(slurm: &Path, index: u32) -> PathBuf {

@@ -72,8 +72,11 @@ fn slides_of_lanes(lesson: &Lesson) -> Option<Vec<Slide>> {
     Some(slides)
 }
 
+/// What slides are known by.
+pub(super) const MADE_BY: &str = "<!-- Made by fabricsim. -->";
+
 fn slide(name: String, drawing: Markup) -> Slide {
-    let text = xml(&drawing.into_string()).into_owned() + "\n";
+    let text = format!("{}\n{MADE_BY}\n", xml(&drawing.into_string()));
     Slide { name, text }
 }
 

@@ -2,7 +2,7 @@
 
 use super::PlotSpec;
 use crate::sweep::effects::effects;
-use crate::sweep::folder::SweepInfo;
+use crate::sweep::info::SweepInfo;
 use crate::sweep::levels::Axis;
 use crate::sweep::row::PointRow;
 

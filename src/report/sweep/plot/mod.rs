@@ -11,7 +11,7 @@ pub use spec::{PlotSpec, WrongName};
 pub(crate) use values::{metric_axis, span};
 
 use super::effects::{Placed, ranked};
-use super::folder::SweepInfo;
+use super::info::SweepInfo;
 use super::levels::Axis;
 use super::row::PointRow;
 use crate::ReportError;
@@ -42,7 +42,7 @@ impl Plot {
     /// As a PNG file.
     ///
     /// # Errors
-    /// What drawing and the system give; `path` may then hold part of a file.
+    /// What drawing and the system give; `path` then holds what it held.
     #[cfg(feature = "png")]
     pub fn png(&self, path: &std::path::Path) -> Result<(), ReportError> {
         match self {

@@ -105,7 +105,8 @@ pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>
             let expected = format!("{METRICS}: functions such as rate() leave the name out");
             return Err(Wrong::new(line("\"metric\""), found, expected));
         };
-        let Some(metric) = metric(name, line(&format!("\"{name}\"")), unknown)? else {
+        let line = line(&format!("\"{name}\""));
+        let Some(metric) = metric(name, line, unknown)? else {
             continue;
         };
         let labels = ranged
@@ -121,6 +122,7 @@ pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>
                 at,
                 since: None,
                 value,
+                line,
             }));
         }
     }

@@ -121,6 +121,7 @@ pub(super) fn points(
                 at: start + each,
                 since: Some(start),
                 value: cell::value(line, name, metric, text)?,
+                line,
             });
         }
     }

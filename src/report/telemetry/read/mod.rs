@@ -78,6 +78,8 @@ struct Point {
     /// When that time began, where the file says it.
     since: Option<f64>,
     value: f64,
+    /// The line of the file.
+    line: u64,
 }
 
 /// Something in a file that cannot be read.
@@ -97,14 +99,13 @@ impl Wrong {
     }
 }
 
-/// Reads series. `each` is the time from sample to sample of a file that does not say it (`dcgmi dmon`,
-/// `nvidia-smi dmon`), in seconds.
+/// Reads series of a file with its text. `each` is the time from sample to sample of a file that does not say it
+/// (`dcgmi dmon`, `nvidia-smi dmon`), in seconds.
 ///
 /// # Errors
-/// A file that cannot be read, or is of no known form; a column or a value that makes no sense.
-pub fn read_series(path: &Path, each: f64) -> Result<Series, ReportError> {
-    let text = std::fs::read_to_string(path).map_err(ReportError::io("read", path))?;
-    series_of(&text, each).map_err(|wrong| ReportError::Series {
+/// A file of no known form; a column or a value that makes no sense, times that go back.
+pub fn read_series(path: &Path, text: &str, each: f64) -> Result<Series, ReportError> {
+    series_of(text, each).map_err(|wrong| ReportError::Series {
         path: path.to_owned(),
         line: wrong.line,
         found: wrong.found,
@@ -112,10 +113,10 @@ pub fn read_series(path: &Path, each: f64) -> Result<Series, ReportError> {
     })
 }
 
-/// Whether a file of JSON is an answer of Prometheus, and no scenario.
+/// Whether a text of JSON is an answer of Prometheus, and no scenario.
 #[must_use]
-pub fn is_prometheus_answer(path: &Path) -> bool {
-    std::fs::read_to_string(path).is_ok_and(|text| answer::is_answer(&text))
+pub fn is_prometheus_answer(text: &str) -> bool {
+    answer::is_answer(text)
 }
 
 fn series_of(text: &str, each: f64) -> Result<Series, Wrong> {
@@ -147,6 +148,7 @@ fn series_of(text: &str, each: f64) -> Result<Series, Wrong> {
     };
     unknown.sort();
     unknown.dedup();
+    check(&points)?;
     let metrics = means(points);
     if metrics.is_empty() {
         return Err(Wrong::new(1, "no series that a run has", METRICS));
@@ -161,6 +163,43 @@ fn series_of(text: &str, each: f64) -> Result<Series, Wrong> {
 const FORMS: &str = "telemetry.csv of a run, a range query of Prometheus as CSV or JSON, or the output of `dcgmi dmon`, \
     `nvidia-smi dmon` or `nvidia-smi --query-gpu=… --format=csv`";
 const METRICS: &str = "a field of DCGM such as DCGM_FI_PROF_NVLINK_TX_BYTES, or node_infiniband_port_data_transmitted_bytes_total";
+
+/// No sample of any metric is larger: counters of 64 bits are not.
+const LARGEST: f64 = 1e20;
+
+/// Values that a metric can have, and the times of each series in order.
+fn check(points: &[Point]) -> Result<(), Wrong> {
+    let mut last: BTreeMap<(Metric, &str), f64> = BTreeMap::new();
+    for point in points {
+        let name = point.metric.name();
+        if !(0.0..=LARGEST).contains(&point.value) {
+            let found = format!("{} for {name}", point.value);
+            return Err(Wrong::new(
+                point.line,
+                found,
+                "a value of 0 or more, at most 1e20",
+            ));
+        }
+        let before = last.insert((point.metric, &point.entity), point.at);
+        let Some(before) = before.filter(|before| *before >= point.at) else {
+            continue;
+        };
+        let found = match before == point.at {
+            true => format!("a second value of {name} ({}) at one time", point.entity),
+            false => format!(
+                "a value of {name} ({}) {} s before the one above",
+                point.entity,
+                trimmed(before - point.at, 3)
+            ),
+        };
+        return Err(Wrong::new(
+            point.line,
+            found,
+            "values of a series in order of time",
+        ));
+    }
+    Ok(())
+}
 
 /// The mean over all GPUs or ports at each time.
 fn means(points: Vec<Point>) -> BTreeMap<Metric, Vec<Mean>> {

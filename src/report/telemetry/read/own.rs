@@ -37,6 +37,7 @@ pub(super) fn points(text: &str) -> Result<Vec<Point>, Wrong> {
                 at: end,
                 since: Some(start),
                 value: number(line, metric.name(), text)?,
+                line,
             });
         }
     }

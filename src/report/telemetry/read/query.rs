@@ -161,6 +161,7 @@ fn points_of(lines: &[Sampled], firsts: &[usize]) -> Vec<Point> {
                 at: lines[first].at,
                 since: None,
                 value,
+                line: sampled.line,
             }));
         }
     }

@@ -51,6 +51,7 @@ pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>
                 at,
                 since: None,
                 value: cells::value(line, &head[value], metric, cell(value))?,
+                line,
             });
             continue;
         }
@@ -66,6 +67,7 @@ pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>
                 at,
                 since: None,
                 value: cells::value(line, &head[*index], *metric, text)?,
+                line,
             });
         }
     }

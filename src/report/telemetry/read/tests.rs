@@ -48,6 +48,39 @@ fn columns_that_no_run_has_are_named_and_headers_come_again() {
 }
 
 #[test]
+fn values_and_times_that_no_series_has_are_refused_by_line() {
+    let of = |rows: &str| {
+        let text = format!("Time,DCGM_FI_DEV_POWER_USAGE{{gpu=0}}\n1700000000,300\n{rows}\n");
+        series_of(&text, 1.0)
+            .err()
+            .map(|wrong| (wrong.line, wrong.found))
+    };
+    assert_eq!(of("1700000001,310"), None);
+    for (rows, found) in [
+        ("1600000000,300", "100000000 s before the one above"),
+        (
+            "1700000000,900",
+            "a second value of DCGM_FI_DEV_POWER_USAGE",
+        ),
+        ("99999999999999999999,300", "`99999999999999999999`"),
+        ("1700000001,-5", "-5 for DCGM_FI_DEV_POWER_USAGE"),
+        ("1700000001,1e308", "for DCGM_FI_DEV_POWER_USAGE"),
+        ("-1700000000,300", "`-1700000000`"),
+    ] {
+        let (line, told) = of(rows).unwrap();
+        assert_eq!(line, 3, "{told}");
+        assert!(told.contains(found), "{told}");
+    }
+    let value =
+        r#"{"metric":{"__name__":"DCGM_FI_DEV_POWER_USAGE","gpu":"0"},"values":[[1,"1"],[2,"3"]]}"#;
+    let twice = format!(
+        r#"{{"status":"success","data":{{"resultType":"matrix","result":[{value},{value}]}}}}"#
+    );
+    let told = series_of(&twice, 1.0).err().unwrap().found;
+    assert!(told.contains("before the one above"), "{told}");
+}
+
+#[test]
 fn the_output_of_nvidia_smi_dmon_is_read_with_and_without_times() {
     let plain = "# gpu    pwr  gtemp  mtemp     sm    mem     fb\n# Idx      W      C      C      %      %     MB\n\
                      0    412     61      -     98     40  40536\n    1     71     33      -      0      0      3\n\

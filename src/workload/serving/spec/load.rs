@@ -116,7 +116,10 @@ pub struct SharedPrefixSpec {
 
 /// A number of tokens: always the same, or drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a number of tokens, 1 to 100000000, or {\"uniform\": [LEAST, MOST]} or {\"lognormal\": …}"
+)]
 pub enum LengthSpec {
     /// Always so many.
     Fixed(u32),
