@@ -531,6 +531,7 @@ pub(crate) fn trace(text: &str) -> Verdict {
     let trace = read_trace(&mut text.as_bytes(), &spec, 1000).map_err(told)?;
     let arrivals = trace.requests.iter().map(|request| request.arrival);
     assert!(arrivals.is_sorted());
+    let text = text.trim_start_matches('\u{feff}');
     let rows = match text.trim_start().starts_with('{') {
         true => text.lines().filter(|line| !line.trim().is_empty()).count(),
         false => rows_of(text).unwrap() - 1,

@@ -427,6 +427,10 @@ mod tests {
             (&line("2,0,10"), "line 3: found input_tokens \"0\""),
             (&line("2,10,1.5"), "line 3: found output_tokens \"1.5\""),
             (&line("2,10"), "line 3: found 2 cells; expected 3"),
+            (
+                &line("2,10,10\r5"),
+                "line 3: found text behind a carriage return",
+            ),
             (&line("2,10,10,999"), "line 3: found 4 cells; expected 3"),
             (
                 &line("2,\"10\"0,10"),

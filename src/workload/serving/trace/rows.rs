@@ -19,6 +19,7 @@ pub(super) struct Rows<'r> {
     header: Option<Vec<String>>,
     /// The first row, which was looked at.
     first: Option<Row>,
+    cutter: Cutter,
 }
 
 /// A row: where it begins, and what is in it.
@@ -44,6 +45,7 @@ impl<'r> Rows<'r> {
             row: String::new(),
         };
         let (mut header, mut first) = (None, None);
+        let mut cutter = Cutter::new();
         if let Some(line) = text.next_line()? {
             let begins = text.row.trim_start();
             if begins.starts_with('{') {
@@ -54,13 +56,14 @@ impl<'r> Rows<'r> {
                 return Err(wrong(line, found, expected));
             } else {
                 text.whole_row(line)?;
-                header = Some(cells(&text.row, line)?);
+                header = Some(cutter.cells(&text.row, line)?);
             }
         }
         Ok(Rows {
             text,
             header,
             first,
+            cutter,
         })
     }
 
@@ -94,7 +97,7 @@ impl<'r> Rows<'r> {
             return json(&self.text.row, line).map(Some);
         };
         self.text.whole_row(line)?;
-        let cells = cells(&self.text.row, line)?;
+        let cells = self.cutter.cells(&self.text.row, line)?;
         if cells.len() != header.len() {
             let found = format!("{} cells", cells.len());
             let expected = format!("{}, one for each name of the first line", header.len());
@@ -144,18 +147,52 @@ fn json(text: &str, line: u64) -> Result<Row, TraceError> {
     })
 }
 
-/// The cells of a row, whose quotes are in order.
-fn cells(text: &str, line: u64) -> Result<Vec<String>, TraceError> {
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .trim(csv::Trim::All)
-        .buffer_capacity(text.len().max(1))
-        .from_reader(text.as_bytes());
-    let mut record = csv::StringRecord::new();
-    reader
-        .read_record(&mut record)
-        .map_err(|error| wrong(line, error.to_string(), "comma-separated values"))?;
-    Ok(record.iter().map(str::to_owned).collect())
+/// Parts rows into cells.
+struct Cutter {
+    csv: csv_core::Reader,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Cutter {
+    fn new() -> Self {
+        Cutter {
+            csv: csv_core::Reader::new(),
+            bytes: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// The cells of a row, whose quotes are in order.
+    fn cells(&mut self, row: &str, line: u64) -> Result<Vec<String>, TraceError> {
+        self.csv.reset();
+        self.bytes.resize(row.len() + 1, 0);
+        self.ends.resize(row.len() + 1, 0);
+        let (bytes, ends) = (&mut self.bytes, &mut self.ends);
+        let (_, read, mut written, mut count) = self.csv.read_record(row.as_bytes(), bytes, ends);
+        // Where no line break ends the row, the end of all input does.
+        if read == row.len() && !row.ends_with('\n') {
+            let rest = self
+                .csv
+                .read_record(&[], &mut bytes[written..], &mut ends[count..]);
+            written += rest.2;
+            count += rest.3;
+        }
+        let starts = std::iter::once(0).chain(ends[..count].iter().copied());
+        let spans = starts.zip(ends[..count].iter().copied());
+        let text = |(from, to): (usize, usize)| {
+            let cell = bytes[..written].get(from..to).unwrap_or_default();
+            String::from_utf8_lossy(cell).trim().to_owned()
+        };
+        let cells = spans.map(text).collect();
+        match row.get(read..).is_none_or(|rest| rest.trim().is_empty()) {
+            true => Ok(cells),
+            false => {
+                let found = "text behind a carriage return";
+                Err(wrong(line, found, "one row in each line"))
+            }
+        }
+    }
 }
 
 /// Lines of a file, and rows that go over several.
@@ -184,27 +221,23 @@ impl Text<'_> {
 
     /// Reads on until a quoted cell that has line breaks ends.
     fn whole_row(&mut self, line: u64) -> Result<(), TraceError> {
+        let mut quotes = Quotes::Begin;
+        let mut seen = 0;
         loop {
-            match quotes(&self.row) {
-                Quotes::Whole => return Ok(()),
-                Quotes::Open => {
-                    if !self.append()? {
-                        return Err(wrong(
-                            line,
-                            "a quote that nothing closes",
-                            "`\"` behind the cell",
-                        ));
-                    }
-                }
-                Quotes::Behind(found) => {
+            for found in self.row[seen..].chars() {
+                quotes = quotes.then(found).map_err(|found| {
                     let expected =
                         "a comma or the end of the line; a quote in a quoted cell is doubled";
-                    return Err(wrong(
-                        line,
-                        format!("`{found}` behind a quoted cell"),
-                        expected,
-                    ));
-                }
+                    wrong(line, format!("`{found}` behind a quoted cell"), expected)
+                })?;
+            }
+            if !matches!(quotes, Quotes::Quoted) {
+                return Ok(());
+            }
+            seen = self.row.len();
+            if !self.append()? {
+                let found = "a quote that nothing closes";
+                return Err(wrong(line, found, "`\"` behind the cell"));
             }
         }
     }
@@ -231,34 +264,28 @@ impl Text<'_> {
     }
 }
 
-/// How the quotes of comma-separated values end.
+/// Where in a row of comma-separated values one is.
 enum Quotes {
-    Whole,
-    Open,
-    Behind(char),
+    /// Where a cell begins.
+    Begin,
+    /// In a cell without quotes.
+    Plain,
+    /// In a quoted one.
+    Quoted,
+    /// Behind a quote that may have ended it.
+    Closed,
 }
 
-/// Whether quoted cells of a row are closed, and nothing but a comma is behind them.
-fn quotes(row: &str) -> Quotes {
-    enum At {
-        Begin,
-        Plain,
-        Quoted,
-        Closed,
-    }
-    let mut at = At::Begin;
-    for found in row.chars() {
-        at = match (at, found) {
-            (At::Quoted, '"') => At::Closed,
-            (At::Quoted, _) | (At::Closed | At::Begin, '"') => At::Quoted,
-            (_, ',') => At::Begin,
-            (At::Closed, '\r' | '\n') => At::Closed,
-            (At::Closed, other) => return Quotes::Behind(other),
-            (At::Begin | At::Plain, _) => At::Plain,
-        };
-    }
-    match at {
-        At::Quoted => Quotes::Open,
-        At::Begin | At::Plain | At::Closed => Quotes::Whole,
+impl Quotes {
+    /// Where one is behind a character; the error is one that cannot stand behind a quoted cell.
+    const fn then(self, found: char) -> Result<Self, char> {
+        Ok(match (self, found) {
+            (Quotes::Quoted, '"') => Quotes::Closed,
+            (Quotes::Quoted, _) | (Quotes::Closed | Quotes::Begin, '"') => Quotes::Quoted,
+            (_, ',') => Quotes::Begin,
+            (Quotes::Closed, '\r' | '\n') => Quotes::Closed,
+            (Quotes::Closed, other) => return Err(other),
+            (Quotes::Begin | Quotes::Plain, _) => Quotes::Plain,
+        })
     }
 }
