@@ -1,16 +1,18 @@
 //! A figure: a number, a place in a command's document, or a calculation with such.
 
 use super::Given;
+use super::range::{Point, mark};
+use fabricsim_units::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
 /// A figure of a rule.
 ///
 /// In a file: a number; `"label:/a/0/b"`, a place in what the command of that label printed (a JSON
-/// pointer, in which `key=value` is the first entry of a list with that value, and `*` stands for all
-/// entries, whose sum is the figure); `"label:nvlink5#2"`, the
-/// third number in the first line with `nvlink5` of one that prints text; or a list of an operator
-/// and figures: `["/", "slow:/step_s", "fast:/step_s"]`.
+/// pointer, in which `key=value` is the first entry of a list with that value, `1M` for 1048576, and
+/// `*` stands for all entries, whose sum is the figure); `"label:nvlink5#2"`, the
+/// third number in the first line with `nvlink5` of one that prints text; `"{nodes}"`, the value of a
+/// range; or a list of an operator and figures: `["/", "slow:/step_s", "fast:/step_s"]`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) enum Figure {
@@ -18,6 +20,8 @@ pub(crate) enum Figure {
     Number(f64),
     /// A place in a command's document.
     Place(Place),
+    /// The value of the range of this name.
+    Range(String),
     /// A calculation.
     Of(Operator, Vec<Figure>),
 }
@@ -48,6 +52,8 @@ pub(crate) enum Operator {
     Difference,
     Product,
     Ratio,
+    /// The largest of all.
+    Most,
     /// How many entries a list has.
     Count,
 }
@@ -83,7 +89,10 @@ impl TryFrom<Value> for Figure {
                 .as_f64()
                 .map(Figure::Number)
                 .ok_or_else(|| format!("{number} is too large")),
-            Value::String(text) => text.try_into().map(Figure::Place),
+            Value::String(text) => match range_of(&text) {
+                Some(name) => Ok(Figure::Range(name.to_owned())),
+                None => text.try_into().map(Figure::Place),
+            },
             Value::Array(parts) => {
                 let mut parts = parts.into_iter();
                 let name = parts.next().unwrap_or_default();
@@ -92,10 +101,11 @@ impl TryFrom<Value> for Figure {
                     Some("-") => Operator::Difference,
                     Some("*") => Operator::Product,
                     Some("/") => Operator::Ratio,
+                    Some("max") => Operator::Most,
                     Some("count") => Operator::Count,
                     _ => {
                         return Err(format!(
-                            "{name}; expected \"+\", \"-\", \"*\", \"/\", \"count\""
+                            "{name}; expected \"+\", \"-\", \"*\", \"/\", \"max\", \"count\""
                         ));
                     }
                 };
@@ -117,7 +127,38 @@ impl TryFrom<Value> for Figure {
     }
 }
 
+/// The range that a text is the name of: of `{nodes}`, `nodes`.
+fn range_of(text: &str) -> Option<&str> {
+    text.strip_prefix('{')?.strip_suffix('}')
+}
+
 impl Figure {
+    /// It at a point of the ranges.
+    pub(crate) fn at(&self, point: &Point) -> Self {
+        match self {
+            Figure::Number(number) => Figure::Number(*number),
+            Figure::Place(place) => Figure::Place(place.at(point)),
+            Figure::Range(name) => match point.value(name).and_then(|value| value.parse().ok()) {
+                Some(number) => Figure::Number(number),
+                None => self.clone(),
+            },
+            Figure::Of(operator, parts) => {
+                let parts = parts.iter().map(|part| part.at(point));
+                Figure::Of(*operator, parts.collect())
+            }
+        }
+    }
+
+    /// Whether it names a range.
+    pub(crate) fn names(&self, range: &str) -> bool {
+        match self {
+            Figure::Number(_) => false,
+            Figure::Place(place) => place.names(range),
+            Figure::Range(name) => name == range,
+            Figure::Of(_, parts) => parts.iter().any(|part| part.names(range)),
+        }
+    }
+
     /// Its number.
     ///
     /// # Errors
@@ -125,6 +166,7 @@ impl Figure {
     pub(crate) fn number(&self, given: &Given) -> Result<f64, String> {
         let number = match self {
             Figure::Number(number) => *number,
+            Figure::Range(name) => return Err(format!("`{name}` has no value that is a number")),
             Figure::Place(Place {
                 label,
                 at: At::Pointer(pointer),
@@ -167,6 +209,7 @@ impl Figure {
                     (Operator::Difference, [a, b]) => a - b,
                     (Operator::Ratio, [a, b]) => a / b,
                     (Operator::Product, all) => all.iter().product(),
+                    (Operator::Most, all) => all.iter().copied().fold(f64::MIN, f64::max),
                     (_, all) => all.iter().sum(),
                 }
             }
@@ -180,10 +223,18 @@ impl Figure {
     /// The labels of the commands that it is from.
     pub(crate) fn labels(&self) -> Vec<&str> {
         match self {
-            Figure::Number(_) => Vec::new(),
+            Figure::Number(_) | Figure::Range(_) => Vec::new(),
             Figure::Place(place) => vec![&place.label],
             Figure::Of(_, parts) => parts.iter().flat_map(Figure::labels).collect(),
         }
+    }
+
+    /// The ratio of two figures that commands gave.
+    pub(crate) fn is_ratio(&self) -> bool {
+        let Figure::Of(Operator::Ratio, parts) = self else {
+            return false;
+        };
+        parts.iter().all(|part| !part.is_given())
     }
 
     /// It is a number of the rule itself.
@@ -215,6 +266,24 @@ fn number_of(word: &str) -> Option<f64> {
 }
 
 impl Place {
+    /// It at a point of the ranges.
+    pub(crate) fn at(&self, point: &Point) -> Self {
+        let at = match &self.at {
+            At::Pointer(pointer) => At::Pointer(point.fill(pointer)),
+            At::Line(line, at) => At::Line(point.fill(line), *at),
+        };
+        let label = point.fill(&self.label);
+        Place { label, at }
+    }
+
+    /// Whether it names a range.
+    pub(crate) fn names(&self, range: &str) -> bool {
+        let (At::Pointer(text) | At::Line(text, _)) = &self.at;
+        [text, &self.label]
+            .into_iter()
+            .any(|text| text.contains(&mark(range)))
+    }
+
     /// What stands there; of a line, the whole text.
     ///
     /// # Errors
@@ -248,7 +317,11 @@ impl Place {
 fn is(found: Option<&Value>, value: &str) -> bool {
     match found {
         Some(Value::String(text)) => text == value,
-        Some(other) => value.parse().is_ok_and(|value: Value| value == *other),
+        Some(other) => {
+            let same = value.parse().is_ok_and(|value: Value| value == *other);
+            let size = Bytes::parse_flag(value).ok().map(Bytes::get);
+            same || (size.is_some() && size == other.as_u64())
+        }
         None => false,
     }
 }

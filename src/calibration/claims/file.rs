@@ -1,6 +1,7 @@
 //! The file of claims.
 
-use super::rule::Check;
+use super::range::{Ranges, points};
+use super::rule::{Check, Rule};
 use fabricsim_topology::error::nearest;
 use fabricsim_topology::load::{from_json, read_text};
 use fabricsim_topology::{Fault, TopologyError};
@@ -45,9 +46,14 @@ pub struct Claim {
     pub claim: String,
     /// The notes' figure, range or mechanism.
     pub figure: String,
-    /// Commands of this program without its name, by label; `--json` is put behind each.
+    /// What commands and rules name as `{nodes}`: a rule that names a range has to hold for each of
+    /// its values, with each of those of other ranges that it names.
     #[serde(default)]
-    pub commands: BTreeMap<String, String>,
+    pub(crate) ranges: Ranges,
+    /// Commands of this program without its name, by label; `--json` is put behind each. One that
+    /// names a range is run for each of its values.
+    #[serde(default)]
+    commands: BTreeMap<String, String>,
     /// When what they give is what the claim says: all of these.
     #[serde(default)]
     pub(crate) checks: Vec<Check>,
@@ -60,6 +66,9 @@ pub struct Claim {
     /// It is of nothing that this program is for: why.
     #[serde(default)]
     pub out_of_scope: Option<String>,
+    /// A rule was changed after what it gives had been seen: from what, and why.
+    #[serde(default)]
+    pub changed: Option<String>,
 }
 
 /// A reason, with figures of its own that show it.
@@ -72,7 +81,7 @@ pub(crate) struct Reason {
     pub(crate) checks: Vec<Check>,
 }
 
-fn parse(text: &str, origin: &str) -> Result<Claims, TopologyError> {
+pub(super) fn parse(text: &str, origin: &str) -> Result<Claims, TopologyError> {
     let claims: Claims = from_json(text, origin)?;
     let faults = claims.faults();
     if faults.is_empty() {
@@ -124,8 +133,18 @@ impl Claims {
             if !topics.contains(&&*claim.topic) {
                 fault("topic", claim.topic.clone(), "the key of a topic", topics);
             }
-            let labels: Vec<&str> = claim.commands.keys().map(String::as_str).collect();
-            let named: Vec<&str> = claim.all_checks().flat_map(|c| c.rule.labels()).collect();
+            let ranges: Vec<&str> = claim.ranges.keys().map(String::as_str).collect();
+            for (name, values) in &claim.ranges {
+                let mut rules = claim.all_checks().map(|check| &check.rule);
+                if values.is_empty() || !rules.any(|rule| rule.names(name)) {
+                    let expected = "a range with values, which a rule names";
+                    fault("ranges", name.clone(), expected, ranges.clone());
+                }
+            }
+            let commands = claim.all_commands();
+            let rules = claim.all_rules();
+            let labels: Vec<&str> = commands.keys().map(String::as_str).collect();
+            let named: Vec<&str> = rules.iter().flat_map(Rule::labels).collect();
             for &label in named.iter().filter(|label| !labels.contains(label)) {
                 fault(
                     "checks",
@@ -155,6 +174,24 @@ impl Claims {
 }
 
 impl Claim {
+    /// Its commands by their labels, at each point of the ranges that they name.
+    #[must_use]
+    pub fn all_commands(&self) -> BTreeMap<String, String> {
+        let points = points(self.ranges.iter());
+        let all = self.commands.iter().flat_map(|(label, line)| {
+            let each = points.iter();
+            each.map(move |point| (point.fill(label), point.fill(line)))
+        });
+        all.collect()
+    }
+
+    /// The rules of all checks, at each point of the ranges.
+    pub(crate) fn all_rules(&self) -> Vec<Rule> {
+        let points = points(self.ranges.iter());
+        let at = |check: &Check| points.iter().map(|p| check.rule.at(p)).collect::<Vec<_>>();
+        self.all_checks().flat_map(at).collect()
+    }
+
     /// All checks: of the claim, of its condition, of what is wrong with it.
     pub(crate) fn all_checks(&self) -> impl Iterator<Item = &Check> {
         let reasons = [&self.only_if, &self.wrong];

@@ -1,10 +1,11 @@
 //! What lecture notes claim of AI clusters, beside what this program gives: a file of claims, each
-//! with commands, figures in their documents, and a rule that was written before they were run.
+//! with commands, figures in their documents, and rules: when what commands give is what it says.
 //!
 //! [`judge`] is handed what runs a command; it starts nothing itself.
 
 mod figure;
 mod file;
+mod range;
 mod rule;
 mod verdict;
 

@@ -1,7 +1,8 @@
 //! The verdict on a claim, from its rules and what its commands gave.
 
 use super::file::{Claim, Claims, Reason};
-use super::rule::{Check, Rule};
+use super::range::Ranges;
+use super::rule::{Check, Checked, Rule};
 use super::{Given, Ran};
 use fabricsim_report::validation::{JudgedCheck, JudgedClaim, JudgedClaims, Verdict};
 use std::collections::BTreeMap;
@@ -11,25 +12,31 @@ use std::collections::BTreeMap;
 pub fn judge(claims: &Claims, only: &[u32], run: impl FnOnce(&[&str]) -> Vec<Ran>) -> JudgedClaims {
     let wanted = |claim: &&Claim| only.is_empty() || only.contains(&claim.number);
     let wanted: Vec<&Claim> = claims.claims.iter().filter(wanted).collect();
-    let lines = wanted.iter().flat_map(|claim| claim.commands.values());
+    let all: Vec<BTreeMap<String, String>> = wanted.iter().map(|c| c.all_commands()).collect();
     let mut commands: Vec<&str> = Vec::new();
-    for line in lines {
+    for line in all.iter().flat_map(BTreeMap::values) {
         if !commands.contains(&line.as_str()) {
             commands.push(line);
         }
     }
     let ran = run(&commands);
     let ran: BTreeMap<&str, &Ran> = commands.iter().copied().zip(&ran).collect();
-    let rows = wanted.iter().map(|claim| row(claims, claim, &ran));
+    let rows = wanted.iter().zip(&all);
+    let rows = rows.map(|(claim, lines)| row(claims, claim, lines, &ran));
     JudgedClaims {
         rows: rows.collect(),
         of: claims.claims.len(),
     }
 }
 
-fn row(claims: &Claims, claim: &Claim, ran: &BTreeMap<&str, &Ran>) -> JudgedClaim {
-    let commands = claim.commands.iter();
-    let given: Given = commands
+fn row(
+    claims: &Claims,
+    claim: &Claim,
+    lines: &BTreeMap<String, String>,
+    ran: &BTreeMap<&str, &Ran>,
+) -> JudgedClaim {
+    let given: Given = lines
+        .iter()
         .filter_map(|(label, line)| Some((label.as_str(), *ran.get(line.as_str())?)))
         .collect();
     let mut out = JudgedClaim {
@@ -37,11 +44,12 @@ fn row(claims: &Claims, claim: &Claim, ran: &BTreeMap<&str, &Ran>) -> JudgedClai
         topic: claims.title(&claim.topic).to_owned(),
         claim: claim.claim.clone(),
         figure: claim.figure.clone(),
-        commands: claim.commands.values().cloned().collect(),
+        commands: lines.values().cloned().collect(),
         checks: Vec::new(),
         reasons: Vec::new(),
         verdict: Verdict::Missing,
         reason: String::new(),
+        changed: claim.changed.clone().unwrap_or_default(),
     };
     if let Some(why) = &claim.out_of_scope {
         out.verdict = Verdict::OutOfScope;
@@ -51,7 +59,7 @@ fn row(claims: &Claims, claim: &Claim, ran: &BTreeMap<&str, &Ran>) -> JudgedClai
     if claim.checks.is_empty() {
         return out;
     }
-    match verdict(claim, &given, &mut out) {
+    match verdict(claim, lines, &given, &mut out) {
         Ok((verdict, reason)) => (out.verdict, out.reason) = (verdict, reason),
         Err(why) => (out.verdict, out.reason) = (Verdict::Failed, why),
     }
@@ -61,34 +69,31 @@ fn row(claims: &Claims, claim: &Claim, ran: &BTreeMap<&str, &Ran>) -> JudgedClai
 /// The verdict and its reason; checks go to `out`.
 fn verdict(
     claim: &Claim,
+    lines: &BTreeMap<String, String>,
     given: &Given,
     out: &mut JudgedClaim,
 ) -> Result<(Verdict, String), String> {
+    let rules = claim.all_rules();
     for (label, ran) in given {
-        let expected = claim.all_checks().any(|check| match &check.rule {
+        let expected = rules.iter().any(|rule| match rule {
             Rule::Exit(of, _) | Rule::Says(of, _) => of == label,
             _ => false,
         });
         if ran.exit != 0 && !expected {
             let said = ran.said.trim();
-            return Err(format!("`{}` failed: {said}", claim.commands[*label]));
+            return Err(format!("`{}` failed: {said}", lines[*label]));
         }
     }
-    out.checks = checked(&claim.checks, given)?;
-    let failing: Vec<&Check> = claim
-        .checks
-        .iter()
-        .zip(&out.checks)
-        .filter(|(_, checked)| !checked.holds)
-        .map(|(check, _)| check)
-        .collect();
-    let only_if = reason(claim.only_if.as_ref(), given, &mut out.reasons)?;
-    let wrong = reason(claim.wrong.as_ref(), given, &mut out.reasons)?;
+    let checks = checked(&claim.checks, &claim.ranges, given)?;
+    out.checks = checks.iter().map(|c| c.judged.clone()).collect();
+    let failing: Vec<&Checked> = checks.iter().filter(|c| !c.judged.holds).collect();
+    let only_if = reason(claim.only_if.as_ref(), claim, given, &mut out.reasons)?;
+    let wrong = reason(claim.wrong.as_ref(), claim, given, &mut out.reasons)?;
     let parts = || {
-        let parts = failing.iter().map(|check| check.broken());
+        let parts = failing.iter().map(|checked| checked.broken.as_str());
         parts.collect::<Vec<_>>().join("; ")
     };
-    let all = failing.len() == claim.checks.len();
+    let all = failing.len() == checks.len() && !failing.iter().any(|checked| checked.in_part);
     let missing = |check: &Check| matches!(check.rule, Rule::Missing(_));
     if claim.checks.iter().all(missing) {
         return Ok((Verdict::Missing, parts()));
@@ -107,21 +112,22 @@ fn verdict(
     })
 }
 
-fn checked(checks: &[Check], given: &Given) -> Result<Vec<JudgedCheck>, String> {
-    checks.iter().map(|check| check.of(given)).collect()
+fn checked(checks: &[Check], ranges: &Ranges, given: &Given) -> Result<Vec<Checked>, String> {
+    checks.iter().map(|check| check.of(ranges, given)).collect()
 }
 
 /// Whether a reason's own figures show it, and its text.
 fn reason(
     reason: Option<&Reason>,
+    claim: &Claim,
     given: &Given,
     out: &mut Vec<JudgedCheck>,
 ) -> Result<Option<(bool, String)>, String> {
     let Some(reason) = reason else {
         return Ok(None);
     };
-    let checked = checked(&reason.checks, given)?;
-    let shown = checked.iter().all(|c| c.holds);
-    out.extend(checked);
+    let checked = checked(&reason.checks, &claim.ranges, given)?;
+    let shown = checked.iter().all(|c| c.judged.holds);
+    out.extend(checked.into_iter().map(|c| c.judged));
     Ok(Some((shown, reason.text.clone())))
 }

@@ -10,7 +10,8 @@ mod serving;
 mod text;
 
 pub use claims::{
-    JudgedCheck, JudgedClaim, JudgedClaims, Verdict, claims_json, claims_page, claims_text,
+    JudgedCheck, JudgedClaim, JudgedClaims, JudgedPoint, Verdict, claims_json, claims_page,
+    claims_text,
 };
 pub use curves::curves_svg;
 pub use folder::{check_validation_target, write_validation};
