@@ -56,6 +56,16 @@ fn every_lesson_teaches_something() {
             Answer::Number(value, ..) => assert!(value.is_finite() && *value != 0.0),
         }
         let page = lesson_page(&lesson).unwrap();
+        let course = lesson.course.as_ref().unwrap();
+        assert_eq!(course.number, made.len() + 1);
+        assert!(page.contains("<a href=\"index.html\">All lessons</a>"));
+        for (name, _) in course.previous.iter().chain(&course.next) {
+            assert!(
+                page.contains(&format!("href=\"{name}.html\"")),
+                "{}",
+                file.name
+            );
+        }
         assert!(
             page.len() <= MAX_PAGE,
             "{}: {} bytes",

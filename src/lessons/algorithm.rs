@@ -14,6 +14,8 @@ pub enum ExplainAlgorithm {
     Ring,
     /// NCCL's trees.
     Tree,
+    /// One binary tree over all ranks, for teaching: NCCL always builds two.
+    BinaryTree,
     /// Reduction in NVSwitches.
     Nvls,
     /// Reduction in NVSwitches, trees between nodes.
@@ -125,7 +127,7 @@ pub enum ExplainError {
 
 impl ExplainAlgorithm {
     /// Every algorithm.
-    pub const ALL: [ExplainAlgorithm; 16] = {
+    pub const ALL: [ExplainAlgorithm; 17] = {
         let [
             doubling,
             halving,
@@ -139,6 +141,7 @@ impl ExplainAlgorithm {
         [
             ExplainAlgorithm::Ring,
             ExplainAlgorithm::Tree,
+            ExplainAlgorithm::BinaryTree,
             ExplainAlgorithm::Nvls,
             ExplainAlgorithm::NvlsTree,
             ExplainAlgorithm::CollnetDirect,
@@ -162,6 +165,7 @@ impl ExplainAlgorithm {
         match self {
             ExplainAlgorithm::Ring => "ring",
             ExplainAlgorithm::Tree => "tree",
+            ExplainAlgorithm::BinaryTree => "binary-tree",
             ExplainAlgorithm::Nvls => "nvls",
             ExplainAlgorithm::NvlsTree => "nvls-tree",
             ExplainAlgorithm::CollnetDirect => "collnet-direct",
@@ -212,6 +216,7 @@ impl ExplainAlgorithm {
                 Collective::ReduceScatter,
             ],
             ExplainAlgorithm::Tree
+            | ExplainAlgorithm::BinaryTree
             | ExplainAlgorithm::NvlsTree
             | ExplainAlgorithm::CollnetDirect
             | ExplainAlgorithm::CollnetChain => vec![Collective::AllReduce],

@@ -129,19 +129,15 @@ pub(super) fn build(
         ExplainAlgorithm::Tree => {
             let parts = halves(part, nodes);
             let all = (0..parts.len()).map(|k| tree(ranks, nodes, k == 1));
-            let all = all
-                .map(|tree| tree.map(Arc::new))
-                .collect::<Result<Vec<_>, _>>()?;
-            trees = all
-                .iter()
-                .zip(&parts)
-                .map(|(tree, part)| TreeView {
-                    of: TreeOf::Ranks,
-                    bytes: part.len,
-                    parents: (0..ranks).map(|rank| tree.parent(rank)).collect(),
-                })
-                .collect();
+            let all = all.collect::<Result<Vec<_>, _>>()?;
+            trees = views(&all, &parts);
             Arc::new(TreeProgram::new(bytes, all, parts))
+        }
+        // The first of NCCL's two, with every rank as a node of its own and all of the data.
+        ExplainAlgorithm::BinaryTree => {
+            let all = vec![tree(ranks, ranks, false)?];
+            trees = views(&all, &[part]);
+            Arc::new(TreeProgram::new(bytes, all, vec![part]))
         }
         ExplainAlgorithm::CollnetChain => {
             let chains = vec![hosts(ranks, nodes)];
@@ -278,7 +274,7 @@ fn hosts(ranks: u32, nodes: u32) -> Vec<Vec<u32>> {
 }
 
 /// NCCL's first or second tree: a binary one over the nodes' first ranks, a chain in each node.
-fn tree(ranks: u32, nodes: u32, second: bool) -> Result<Tree, ExplainError> {
+fn tree(ranks: u32, nodes: u32, second: bool) -> Result<Arc<Tree>, ExplainError> {
     let local = ranks / nodes;
     let parents: Vec<Option<u32>> = (0..ranks)
         .map(|rank| match rank % local {
@@ -286,7 +282,17 @@ fn tree(ranks: u32, nodes: u32, second: bool) -> Result<Tree, ExplainError> {
             _ => Some(rank - 1),
         })
         .collect();
-    Ok(Tree::new(&parents)?)
+    Ok(Arc::new(Tree::new(&parents)?))
+}
+
+/// Trees of ranks, with what goes over each.
+fn views(trees: &[Arc<Tree>], parts: &[Part]) -> Vec<TreeView> {
+    let view = |(tree, part): (&Arc<Tree>, &Part)| TreeView {
+        of: TreeOf::Ranks,
+        bytes: part.len,
+        parents: (0..tree.ranks()).map(|rank| tree.parent(rank)).collect(),
+    };
+    trees.iter().zip(parts).map(view).collect()
 }
 
 /// Some traffic for an all-to-all-v: later ranks get more, none sends more than `bytes`.

@@ -39,6 +39,7 @@ pub(super) fn closed_form(
         |formula: &str, steps: f64, volume: f64| Some(form(formula.to_owned(), steps, volume));
     let pipelined = match algorithm {
         ExplainAlgorithm::Tree
+        | ExplainAlgorithm::BinaryTree
         | ExplainAlgorithm::CollnetChain
         | ExplainAlgorithm::CollnetDirect => true,
         ExplainAlgorithm::Nvls | ExplainAlgorithm::NvlsTree => collective == AllReduce,
@@ -127,6 +128,7 @@ pub(super) fn closed_form(
             _ => None,
         },
         ExplainAlgorithm::Tree if nodes == 1 => Some(chain(n, chunks as f64)),
+        ExplainAlgorithm::BinaryTree => binary_tree(ranks, chunks),
         ExplainAlgorithm::CollnetChain => {
             Some(chain_to_network(n / f64::from(nodes), chunks as f64))
         }
@@ -174,6 +176,21 @@ fn chain(n: f64, k: f64) -> ClosedForm {
     }
     let volume = 2.0 * (n - 2.0 + k) / k;
     form(format!("(2N-3+k) α + 2(N-2+k)/k S/B, k={k}"), steps, volume)
+}
+
+/// `k` chunks over one binary tree of `n` ranks, a power of two: 2 lg n messages each. The busiest is the
+/// root's child: it receives from two children and from the root, and sends up and to two. Where only the
+/// sums or only the results are under way it moves two chunks in a step, else three: from the third chunk on.
+fn binary_tree(n: u32, k: u64) -> Option<ClosedForm> {
+    if n == 2 {
+        return Some(chain(2.0, k as f64));
+    }
+    if !n.is_power_of_two() || k < 3 {
+        return None;
+    }
+    let (l, k) = (f64::from(n.ilog2()), k as f64);
+    let formula = format!("(2 lg N - 1 + k) α + (3 + (4 lg N - 3)/k) S/B, k={k}");
+    Some(form(formula, 2.0 * l - 1.0 + k, 3.0 + (4.0 * l - 3.0) / k))
 }
 
 /// `k` chunks of S/2k over each of two trees between `nodes`, a power of two, in which a chain of `g`

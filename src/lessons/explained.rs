@@ -90,6 +90,7 @@ impl Beside {
         Lesson {
             title: format!("{} by {}", self.collective.name(), listed(&self.names)),
             section: None,
+            course: None,
             question: None,
             knob: Knob {
                 name: "size".to_owned(),

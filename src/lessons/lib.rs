@@ -10,6 +10,7 @@ mod on_machine;
 mod own;
 mod passage;
 mod pipeline;
+mod places;
 mod scene;
 mod simulated;
 mod state;
@@ -97,6 +98,11 @@ impl Followed {
             (None, Some(algorithm)) => algorithm.name().to_owned(),
             (None, None) => String::new(),
         }
+    }
+
+    /// NCCL's tree inside one node, which has no branches there.
+    fn is_chain(&self) -> bool {
+        self.algorithm == Some(ExplainAlgorithm::Tree) && self.nodes == 1
     }
 
     /// What it costs: counted, by closed form, and simulated.

@@ -85,6 +85,8 @@ pub(super) struct Sent {
     pub(super) from: End,
     pub(super) to: End,
     pub(super) operation: Option<SwitchOperation>,
+    /// Which of several trees or channels it belongs to.
+    pub(super) channel: u16,
     pub(super) pieces: Vec<Piece>,
     /// When the first of it begins, and when all of it has arrived.
     pub(super) when: (Time, Time),
@@ -115,7 +117,15 @@ pub(super) fn sent(
     // What switches add up, by the worker that it is for.
     let mut sums: Vec<Sum> = Vec::new();
     for (transfer, &when) in transfers.iter().zip(times) {
-        let mut put = |ends, operation| put(&mut out, ends, operation, (&transfer.pieces, when));
+        let channel = transfer.from.channel;
+        let mut put = |ends, operation| {
+            put(
+                &mut out,
+                (ends, channel),
+                operation,
+                (&transfer.pieces, when),
+            )
+        };
         let (from, to) = (
             End::Rank(transfer.from.rank.0),
             End::Rank(transfer.to.rank.0),
@@ -160,6 +170,7 @@ pub(super) fn sent(
         let from = End::Switch(Switch::Node(sum.node));
         let ends = (from, End::Rank(sum.to.rank.0));
         let operation = Some(SwitchOperation::LoadReduce);
+        let ends = (ends, sum.to.channel);
         put(&mut out, ends, operation, (&sum.pieces, sum.when));
     }
     out.sort_by_key(|s| (s.operation, s.from, s.to));
@@ -169,7 +180,7 @@ pub(super) fn sent(
 /// Puts what goes the same way through switches for the same purpose together.
 fn put(
     out: &mut Vec<Sent>,
-    (from, to): (End, End),
+    ((from, to), channel): ((End, End), u16),
     operation: Option<SwitchOperation>,
     (pieces, when): (&[Piece], (Time, Time)),
 ) {
@@ -184,6 +195,7 @@ fn put(
             from,
             to,
             operation,
+            channel,
             pieces: pieces.to_vec(),
             when,
         }),

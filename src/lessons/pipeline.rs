@@ -30,8 +30,8 @@ impl Pipeline {
         let local = ranks / nodes;
         let share = 1.0 / f64::from(local);
         let inner = local - 1;
-        let depth = [false, true].map(|second| depth(nodes, second));
-        let depth = depth.into_iter().max().unwrap_or(0);
+        let depths = [false, true].map(|second| depth(nodes, second));
+        let deepest = depths.into_iter().max().unwrap_or(0);
         let parts = if nodes > 1 { 2 } else { 1 };
         let pipeline = |steps, moved, parts, columns| {
             Some(Pipeline {
@@ -49,8 +49,9 @@ impl Pipeline {
             }
             ExplainAlgorithm::Tree => {
                 let chains = if nodes > 1 && inner > 0 { 1.0 } else { 0.0 };
-                pipeline(2 * (depth + inner), 2.0 + chains, parts, 1)
+                pipeline(2 * (deepest + inner), 2.0 + chains, parts, 1)
             }
+            ExplainAlgorithm::BinaryTree => pipeline(2 * depth(ranks, false), 3.0, 1, 1),
             ExplainAlgorithm::CollnetChain => pipeline(2 * inner + 1, 2.0, 1, 1),
             ExplainAlgorithm::CollnetDirect if nodes == 1 => {
                 pipeline(2, 2.0 - 2.0 * share, 1, local)
@@ -62,7 +63,9 @@ impl Pipeline {
                 pipeline(2, 1.0 + share, 1, local)
             }
             ExplainAlgorithm::Nvls if nodes > 1 => pipeline(3, 1.0 + 2.0 * share, 1, local),
-            ExplainAlgorithm::NvlsTree => pipeline(2 + 2 * depth, 1.0 + 3.0 * share, parts, local),
+            ExplainAlgorithm::NvlsTree => {
+                pipeline(2 + 2 * deepest, 1.0 + 3.0 * share, parts, local)
+            }
             _ => None,
         }
         .filter(|p| p.steps > 1)

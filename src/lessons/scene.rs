@@ -1,22 +1,21 @@
 //! An algorithm as something that moves: who sends which chunk when, and what is written where.
 
 use super::own::own;
-use super::passage::{End, Sent};
+use super::passage::Sent;
+use super::places::Places;
 use super::words::{Words, merged};
 use super::{ExplainError, ExplainSpec, Followed, follow};
 use fabricsim_collective::{Collective, Piece, Rank};
-use fabricsim_report::explanation::{CellState, Switch};
+use fabricsim_report::explanation::CellState;
 use fabricsim_report::lesson::{
-    OwnData, Picture, PlaceOf, Scene, Sent as SentOf, StepOf, StepsPicture, Write, nano,
+    OwnData, Picture, Scene, Sent as SentOf, StepOf, StepsPicture, Write, nano,
 };
 use fabricsim_report::numbers::{micros, size};
 use fabricsim_units::Time;
 use std::collections::BTreeMap;
-use std::f64::consts::TAU;
 
-/// Half of the picture's side, and the circle of ranks in it.
-const HALF: f64 = 200.0;
-const RADIUS: f64 = 160.0;
+/// What NCCL's tree is inside a node.
+const CHAIN: &str = "Inside one node NCCL's tree is a chain: sums go up it to rank 0, the result comes back down. It branches between nodes only.";
 
 /// An algorithm that is played.
 ///
@@ -44,6 +43,8 @@ pub fn steps_scene(spec: &ExplainSpec) -> Result<Scene, ExplainError> {
     let identities = values.identities.iter().max().map_or(1, |most| most + 1);
     let parts = words.parts();
     let picture = StepsPicture {
+        size: places.size,
+        headings: places.headings,
         places: places.places,
         wires,
         colours: (0..identities).map(|k| colour(k, identities)).collect(),
@@ -68,11 +69,19 @@ pub fn steps_scene(spec: &ExplainSpec) -> Result<Scene, ExplainError> {
     };
     let cost = followed.cost(spec);
     Ok(Scene {
-        name: followed.name(spec),
+        name: match followed.is_chain() {
+            true => "tree (a chain)".to_owned(),
+            false => followed.name(spec),
+        },
         about: format!("{setting}, {}", size(program.bytes() as f64)),
         end: followed.times.end,
         took: micros(followed.times.end.micros()),
-        notes: Vec::new(),
+        notes: followed
+            .is_chain()
+            .then(|| CHAIN.to_owned())
+            .into_iter()
+            .collect(),
+        overlap: Some(cost.overlap()),
         cost: Some(cost),
         picture: Picture::Steps(Box::new(picture)),
     })
@@ -145,77 +154,6 @@ impl<'w, 'p> Values<'w, 'p> {
     }
 }
 
-/// Where ranks and switches are.
-struct Places {
-    places: Vec<PlaceOf>,
-    switches: BTreeMap<Switch, u32>,
-}
-
-impl Places {
-    /// Ranks on a circle, those of a node together; switches amid the ranks that they join.
-    fn of(followed: &Followed, ranks: u32) -> Places {
-        let nodes = followed.nodes;
-        let local = ranks / nodes.max(1);
-        // Between nodes there is room of most of a rank.
-        let gap = if nodes > 1 && local > 1 { 0.8 } else { 0.0 };
-        let round = f64::from(ranks) + gap * f64::from(nodes);
-        let on = |radius: f64, rank: f64, node: f64| {
-            let angle = TAU * (rank + gap * node) / round - TAU / 4.0;
-            (HALF + radius * angle.cos(), HALF + radius * angle.sin())
-        };
-        let size = (RADIUS * TAU / round * 0.36).clamp(6.0, 22.0);
-        let mut places: Vec<PlaceOf> = (0..ranks)
-            .map(|rank| {
-                let (x, y) = on(RADIUS, f64::from(rank), f64::from(rank / local.max(1)));
-                PlaceOf {
-                    x: tenth(x),
-                    y: tenth(y),
-                    size: tenth(size),
-                    label: rank.to_string(),
-                    switch: None,
-                }
-            })
-            .collect();
-        let ends = followed.sent.iter().flatten();
-        let met = ends
-            .flat_map(|s| [s.from.switch(), s.to.switch()])
-            .flatten();
-        let mut switches = BTreeMap::new();
-        for switch in met.collect::<std::collections::BTreeSet<_>>() {
-            let (x, y) = match switch {
-                Switch::Node(node) if nodes > 1 => {
-                    let middle = f64::from(node * local) + (f64::from(local) - 1.0) / 2.0;
-                    on(RADIUS * 0.5, middle, f64::from(node))
-                }
-                Switch::Node(_) | Switch::Network => (HALF, HALF),
-            };
-            switches.insert(switch, places.len() as u32);
-            places.push(PlaceOf {
-                x: tenth(x),
-                y: tenth(y),
-                size: 26.0,
-                label: match switch {
-                    Switch::Node(_) => "NVSwitch".to_owned(),
-                    Switch::Network => "switch".to_owned(),
-                },
-                switch: Some(switch),
-            });
-        }
-        Places { places, switches }
-    }
-
-    fn at(&self, end: End) -> u32 {
-        match end {
-            End::Rank(rank) => rank,
-            End::Switch(switch) => self.switches.get(&switch).copied().unwrap_or(0),
-        }
-    }
-}
-
-fn tenth(value: f64) -> f64 {
-    (value * 10.0).round() / 10.0
-}
-
 /// What is sent, in order of its begin. What passes a switch is on its way in for the first half of its
 /// time, and on its way out for the second.
 fn messages(followed: &Followed, places: &Places, values: &mut Values<'_, '_>) -> Vec<SentOf> {
@@ -248,8 +186,8 @@ fn messages(followed: &Followed, places: &Places, values: &mut Values<'_, '_>) -
             out.push(SentOf(
                 nano(begin),
                 nano(end),
-                places.at(sent.from),
-                places.at(sent.to),
+                places.at(sent.from, sent.channel),
+                places.at(sent.to, sent.channel),
                 first.map_or(0, |piece| values.of_words.identity(piece)),
                 sent.bytes(),
                 values.of_all(&sent.pieces),

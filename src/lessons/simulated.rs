@@ -120,6 +120,7 @@ pub(super) fn simulated(
         end,
         took: micros(end.micros()),
         cost: None,
+        overlap: None,
         notes: Vec::new(),
         picture,
     };
@@ -149,7 +150,13 @@ fn about(variant: &Variant) -> String {
                 channels => format!("{channels} channels"),
             };
             let (algo, proto) = (&row.algo, &row.proto);
-            format!("{}, {algo} {proto}, {channels}", size(row.bytes as f64))
+            // NCCL's tree branches between nodes only.
+            let chain = match (algo.as_str(), variant.nodes) {
+                ("tree", 1) => " (a chain)",
+                _ => "",
+            };
+            let bytes = size(row.bytes as f64);
+            format!("{bytes}, {algo} {proto}{chain}, {channels}")
         }),
         _ => match variant.gpus {
             1 => format!("{}, 1 GPU", variant.topology),

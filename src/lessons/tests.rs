@@ -61,8 +61,8 @@ fn what_is_played_is_what_is_explained() {
                 message.0 <= message.1 && message.1 <= nano(scene.end) + 0.1,
                 "{name}"
             );
-            if let Some(port) = sent.get_mut(message.2 as usize) {
-                *port += message.5;
+            if let Some(rank) = picture.places[message.2 as usize].rank {
+                sent[rank as usize] += message.5;
             }
         }
         assert_eq!(sent, told.sent, "{name}");
@@ -172,6 +172,7 @@ fn pipelines_cost_what_their_closed_forms_say() {
     let mut compared = 0;
     for name in [
         "tree",
+        "binary-tree",
         "nvls",
         "nvls-tree",
         "collnet-direct",
@@ -194,7 +195,8 @@ fn pipelines_cost_what_their_closed_forms_say() {
                 let Some(form) = &cost.closed_form else {
                     let full = chunks > 12 && u32::is_power_of_two(nodes);
                     let between = nodes > 1 && (name == "nvls-tree" || name == "tree" && !full);
-                    assert!(between, "{name} on {nodes}");
+                    let odd = name == "binary-tree" && (chunks < 3 || !ranks.is_power_of_two());
+                    assert!(between || odd, "{name}, {ranks} on {nodes}");
                     continue;
                 };
                 let what = format!("{name}, {ranks} on {nodes}, {chunks}: {form:?}");
@@ -331,6 +333,102 @@ fn two_trees_between_nodes_share_the_work() {
     assert!(
         text.contains("Tree 2, ranks, 512 KiB:\n  level 0: 7\n  level 1: 3→7\n"),
         "{text}"
+    );
+}
+
+/// The picture of an algorithm.
+fn picture(spec: &ExplainSpec) -> Box<fabricsim_report::lesson::StepsPicture> {
+    match steps_scene(spec).unwrap().picture {
+        Picture::Steps(picture) => picture,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Trees are drawn level by level: a root on top, children below their parents, nothing on something else,
+/// and the second tree beside the first with ranks of its own.
+#[test]
+fn trees_are_drawn_by_levels() {
+    for (algorithm, nodes, trees) in [
+        (ExplainAlgorithm::BinaryTree, None, 1),
+        (ExplainAlgorithm::Tree, None, 1),
+        (ExplainAlgorithm::Tree, Some(8), 2),
+        (ExplainAlgorithm::Tree, Some(4), 2),
+    ] {
+        let mut spec = spec(Collective::AllReduce, algorithm, 8);
+        spec.nodes = nodes;
+        let told = explain(&spec).unwrap();
+        let drawn = picture(&spec);
+        assert_eq!((told.trees.len(), drawn.places.len()), (trees, 8 * trees));
+        assert_eq!(drawn.headings.len(), if trees > 1 { trees } else { 0 });
+        for (tree, places) in told.trees.iter().zip(drawn.places.chunks(8)) {
+            let top = places.iter().map(|place| place.y).fold(f64::MAX, f64::min);
+            for (place, parent) in places.iter().zip(&tree.parents) {
+                match parent {
+                    Some(parent) => assert!(place.y > places[*parent as usize].y),
+                    None => assert!(place.y <= top),
+                }
+            }
+        }
+        for (index, a) in drawn.places.iter().enumerate() {
+            assert!(a.x >= a.size && a.x + a.size <= drawn.size.0 && a.y + a.size <= drawn.size.1);
+            for b in &drawn.places[index + 1..] {
+                assert!(
+                    (a.x - b.x).hypot(a.y - b.y) > a.size + b.size,
+                    "{algorithm:?}"
+                );
+            }
+        }
+        // What goes over a tree stays in it.
+        for message in &drawn.messages {
+            assert_eq!(message.2 / 8, message.3 / 8);
+            let tree = &told.trees[message.2 as usize / 8].parents;
+            let (from, to) = (message.2 % 8, message.3 % 8);
+            let joined = tree[from as usize] == Some(to) || tree[to as usize] == Some(from);
+            assert!(joined, "{from} to {to}");
+        }
+    }
+    let chain = spec(Collective::AllReduce, ExplainAlgorithm::Tree, 4);
+    assert_eq!(steps_scene(&chain).unwrap().name, "tree (a chain)");
+}
+
+/// One tree and NCCL's two for the same data: its inner ranks move three times the data, theirs twice.
+#[test]
+fn one_tree_burdens_its_inner_ranks() {
+    let moved = |algorithm| {
+        let mut spec = spec(Collective::AllReduce, algorithm, 8);
+        (spec.nodes, spec.bytes) = (Some(8), Some(1 << 20));
+        let mut sent = explain(&spec).unwrap().sent;
+        sent.sort_unstable();
+        sent.into_iter()
+            .map(|bytes| bytes >> 20)
+            .collect::<Vec<u64>>()
+    };
+    assert_eq!(
+        moved(ExplainAlgorithm::BinaryTree),
+        [1, 1, 1, 1, 1, 3, 3, 3]
+    );
+    assert_eq!(moved(ExplainAlgorithm::Tree), [1, 1, 2, 2, 2, 2, 2, 2]);
+}
+
+/// What counting and simulating differ in is said, and by how much.
+#[test]
+fn overlapping_steps_are_named() {
+    let told = |algorithm, bytes| {
+        let mut spec = spec(Collective::AllReduce, algorithm, 8);
+        spec.bytes = Some(bytes);
+        explain(&spec).unwrap().cost
+    };
+    let ring = told(ExplainAlgorithm::Ring, 1 << 20);
+    assert!(
+        ring.overlap().starts_with("Simulated as counted: "),
+        "{ring:?}"
+    );
+    let tree = told(ExplainAlgorithm::BinaryTree, 8 << 10);
+    let less = 100.0 * (1.0 - tree.simulated_us / tree.counted_us);
+    let expected = format!("Simulated takes {less:.0} % less than counted. ");
+    assert!(
+        less > 5.0 && tree.overlap().starts_with(&expected),
+        "{tree:?}"
     );
 }
 

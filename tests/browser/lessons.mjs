@@ -2,16 +2,40 @@
 // With --numbers the pages are algorithms: every one has to end with the right sums, or, where its name says so,
 // with a wrong one.
 import { launch, open, tooWide } from "./browser.mjs";
-import { basename } from "node:path";
-import { readFileSync } from "node:fs";
+import { faults } from "./layout.mjs";
+import { basename, dirname, join } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
 import assert from "node:assert/strict";
 
 const browser = await launch();
+
+/** The page after each. */
+const next = new Map();
 
 /** Time passes when the test says so. */
 const still = (page) => page.clock.install();
 
 const stage = (page) => page.locator("#stage").innerHTML();
+
+/** Nothing is too small, cut or covered: at the begin, where the whole picture is in full colour, and on the way. */
+async function laidOut(page, path, width) {
+  assert.ok(await page.locator(".veil").evaluateAll((all) => all.every((veil) => Number(veil.getAttribute("width")) === 0)), "the first view is veiled");
+  for (const moment of [0, 130, 470, 1000]) {
+    await page.locator("#clock").fill(String(moment));
+    assert.deepEqual(await faults(page), [], `${path}, ${width} px wide, at ${moment / 10} % of the time`);
+  }
+  await page.locator("#clock").fill("0");
+}
+
+/** The way through the course: to the index, and to pages that are there. */
+async function walked(page, path) {
+  const links = await page.locator("nav.course a").evaluateAll((all) => all.map((link) => [link.rel, link.getAttribute("href")]));
+  assert.ok(links.some(([, to]) => to === "index.html"), "no link to the index");
+  for (const [, to] of links) {
+    assert.ok(to === "index.html" || existsSync(join(dirname(path), to)), `${to} is not there`);
+  }
+  return links.find(([rel]) => rel === "next")?.[1];
+}
 
 /** Plays to the end, forward and back, the knob, and the check. */
 async function lesson(path) {
@@ -19,6 +43,8 @@ async function lesson(path) {
   const data = JSON.parse(await page.locator("#lesson script").textContent());
   assert.ok(data.knob.positions.length >= 7, "a knob has seven positions at least");
   assert.ok((await page.locator(".answer .lead").boundingBox()).y < 300);
+  await laidOut(page, path, 1280);
+  next.set(basename(path), await walked(page, path));
   // The space bar plays; at the end the clock stands still at the longest time.
   const begin = await stage(page);
   await page.keyboard.press("Space");
@@ -68,6 +94,7 @@ async function lesson(path) {
   const narrow = await open(browser, path, { viewport: { width: 390, height: 800 }, colorScheme: "dark" }, still);
   const over = await tooWide(narrow.page);
   assert.ok(over <= 0, `${path} is ${over} px too wide at 390 px`);
+  await laidOut(narrow.page, path, 390);
   assert.deepEqual(narrow.seen.complaints, []);
   await narrow.page.context().close();
 }
@@ -88,6 +115,7 @@ async function numbers(path) {
   const data = JSON.parse(await page.locator("#lesson script").textContent());
   await page.locator("#numbers").check();
   await page.keyboard.press("End");
+  if (!planted) assert.deepEqual(await faults(page), [], path);
   const { scenes } = data.knob.positions[data.knob.shown];
   for (let index = 0; index < scenes.length; index++) {
     const scene = page.locator(".scene").nth(index);
@@ -126,6 +154,12 @@ try {
     }
     assert.ok(readFileSync(path).length <= 1_000_000, `${path} is larger than a megabyte`);
   }
+  // From page to page through all of the course.
+  const starts = [...next.keys()].filter((name) => ![...next.values()].includes(name));
+  assert.ok(next.size === 0 || starts.length === 1, `the course begins with ${starts}`);
+  let way = 0;
+  for (let name = starts[0]; name !== undefined; name = next.get(name)) way += 1;
+  assert.equal(way, next.size);
   console.log(`${paths.length} ${process.argv.includes("--numbers") ? "algorithms end with the sums that they should" : "lessons play, step, turn and check"}`);
 } finally {
   await browser.close();

@@ -95,3 +95,25 @@ fn readable(value: f64, unit: &str) -> (f64, String) {
     let (name, of) = fits.unwrap_or(("ns", 1.0));
     (value / of, name.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::lessons;
+    use super::super::spec::{AnswerSpec, LessonSpec};
+
+    /// The reader turns the knob, or thinks: what is shown first is not enough to answer.
+    #[test]
+    fn the_first_view_does_not_answer_the_check() {
+        for file in lessons() {
+            let spec: LessonSpec = serde_json::from_str(&file.text).unwrap();
+            let needed = match &spec.check.answer {
+                AnswerSpec::LeastOf(all) | AnswerSpec::MostOf(all) => all.clone(),
+                AnswerSpec::LeastAt(at) | AnswerSpec::MostAt(at) => vec![*at],
+                AnswerSpec::FigureAt(at, _) => vec![*at],
+                AnswerSpec::Ratio((a, _), (b, _)) => vec![*a, *b],
+            };
+            let shown = spec.knob.shown;
+            assert!(needed.iter().any(|&at| at != shown), "{}", file.name);
+        }
+    }
+}

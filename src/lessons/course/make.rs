@@ -1,6 +1,6 @@
 //! From a lesson's file to what its page plays.
 
-use super::catalogue::LessonFile;
+use super::catalogue::{LessonFile, lessons};
 use super::checks::check;
 use super::spec::{ChangeSpec, FigureSpec, LessonSpec, PictureSpec};
 use crate::explained::{ABSTRACT, time};
@@ -12,7 +12,7 @@ use fabricsim_experiment::catalogue;
 use fabricsim_experiment::sweep::with_values;
 use fabricsim_experiment::{Machines, Scenario, parse};
 use fabricsim_report::Metrics;
-use fabricsim_report::lesson::{Figure, Knob, Lesson, Position, Scene, Shown};
+use fabricsim_report::lesson::{Figure, InCourse, Knob, Lesson, Position, Scene, Shown};
 use fabricsim_report::numbers::three_digits;
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use serde::Deserialize;
@@ -66,6 +66,7 @@ pub fn make_lesson(file: &LessonFile, budget: &Budget) -> Result<Lesson, LessonE
     Ok(Lesson {
         title: spec.title,
         section: file.section.map(str::to_owned),
+        course: in_course(file),
         question: Some(spec.question),
         knob: Knob {
             name: spec.knob.name,
@@ -82,6 +83,23 @@ pub fn make_lesson(file: &LessonFile, budget: &Budget) -> Result<Lesson, LessonE
         heat: heat(),
         leaves_out: leaves_out.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+    })
+}
+
+/// Where a lesson of the course is in it.
+fn in_course(file: &LessonFile) -> Option<InCourse> {
+    file.section?;
+    let all: Vec<&LessonFile> = lessons().collect();
+    let at = all.iter().position(|known| known.name == file.name)?;
+    let beside = |at: Option<usize>| {
+        let known = all.get(at?)?;
+        Some((known.name.to_string(), known.headline()?.0))
+    };
+    Some(InCourse {
+        number: at + 1,
+        of: all.len(),
+        previous: beside(at.checked_sub(1)),
+        next: beside(Some(at + 1)),
     })
 }
 

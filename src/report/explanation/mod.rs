@@ -257,6 +257,26 @@ pub struct ClosedForm {
     pub time_us: f64,
 }
 
+impl Cost {
+    /// Why the simulated time is what was counted, or another one.
+    #[must_use]
+    pub fn overlap(&self) -> String {
+        let share = 100.0 * (1.0 - self.simulated_us / self.counted_us.max(1e-9));
+        if share.abs() < 0.5 {
+            return "Simulated as counted: no rank can begin a step before all messages of the step before have arrived.".to_owned();
+        }
+        let by = super::numbers::trimmed(share.abs().round().max(1.0), 0);
+        if share < 0.0 {
+            return format!(
+                "Simulated takes {by} % longer than counted: messages of one step share a port one after the other, which the count leaves out."
+            );
+        }
+        format!(
+            "Simulated takes {by} % less than counted. The count begins a step when all messages of the step before have arrived, and adds an α for each step. Simulated, a rank goes on as soon as its own data is there, and sends its next chunk while the one before is still on its way: their latencies overlap."
+        )
+    }
+}
+
 impl Explanation {
     /// `all-reduce by ring`.
     fn title(&self) -> String {

@@ -279,4 +279,5 @@ fn costs(out: &mut String, cost: &Cost) {
         let time = micros(time);
         line(out, &format!("  {name:<11}  {form:<width$}  {time:>8}"));
     }
+    line(out, &format!("  {}", cost.overlap()));
 }

@@ -18,7 +18,7 @@ impl Explanation {
         for (k, tree) in self.trees.iter().enumerate() {
             match chain(tree) {
                 Some(chain) if !several => {
-                    let inside = if self.nodes == 1 {
+                    let inside = if self.algorithm == "tree" && self.nodes == 1 {
                         "Inside a node NCCL's tree is a chain"
                     } else {
                         "The tree is a chain"

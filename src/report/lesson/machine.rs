@@ -83,8 +83,12 @@ fn progress(timeline: &Timeline, bin: Time) -> Vec<(String, Vec<u16>)> {
                 && span.doing.activity() == Activity::Stream
         });
         for span in spans {
-            let last = (span.end.picos() / bin.picos().max(1)) as usize;
-            moved[last.min(bins - 1)] += span.bytes.get() as f64;
+            spread(
+                &mut moved,
+                bin,
+                (span.start, span.end),
+                span.bytes.get() as f64,
+            );
         }
         let all: f64 = moved.iter().sum();
         let mut until = 0.0;
@@ -95,4 +99,25 @@ fn progress(timeline: &Timeline, bin: Time) -> Vec<(String, Vec<u16>)> {
         (track.name.clone(), parts.collect())
     });
     of_rank.collect()
+}
+
+/// Adds bytes to all bins in which they move, evenly over time.
+fn spread(moved: &mut [f64], bin: Time, (from, to): (Time, Time), bytes: f64) {
+    let width = bin.picos().max(1);
+    let last = moved.len() as u64 - 1;
+    let length = to.picos().saturating_sub(from.picos());
+    for index in (from.picos() / width).min(last)..=(to.picos() / width).min(last) {
+        // What would come after the last bin is in it.
+        let end = if index == last {
+            u64::MAX
+        } else {
+            (index + 1) * width
+        };
+        let inside = to.picos().min(end) - from.picos().max(index * width).min(to.picos());
+        let share = match length {
+            0 => 1.0,
+            _ => inside as f64 / length as f64,
+        };
+        moved[index as usize] += bytes * share;
+    }
 }

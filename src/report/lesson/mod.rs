@@ -28,6 +28,9 @@ pub struct Lesson {
     /// The part of the lecture that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub section: Option<String>,
+    /// Where it is in the course.
+    #[serde(skip)]
+    pub course: Option<InCourse>,
     /// What it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
@@ -60,6 +63,19 @@ impl Lesson {
             .get(step.min(last))
             .map_or("#c8ccd2", String::as_str)
     }
+}
+
+/// A lesson's place in a course. Pages of a course lie beside each other, as NAME.html and index.html.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InCourse {
+    /// From 1.
+    pub number: usize,
+    /// How many lessons there are.
+    pub of: usize,
+    /// The name and the title of the one before.
+    pub previous: Option<(String, String)>,
+    /// Those of the next one.
+    pub next: Option<(String, String)>,
 }
 
 /// Something to turn, with pictures for each of its positions.
@@ -116,6 +132,9 @@ pub struct Scene {
     /// What it costs by count and by closed form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+    /// Why the simulated time is another one than the counted one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<String>,
     /// Lines of text below it.
     pub notes: Vec<String>,
     /// The picture.
@@ -149,7 +168,12 @@ pub fn nano(time: Time) -> f64 {
 /// Ranks, switches, and the chunks that go between them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StepsPicture {
-    /// Ranks in order, then switches.
+    /// Width and height, in the unit of places.
+    pub size: (f64, f64),
+    /// Words above parts of the picture: the middle, and the text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headings: Vec<(f64, String)>,
+    /// Ranks in order, of several trees once for each; then switches.
     pub places: Vec<PlaceOf>,
     /// Who talks to whom: two places.
     pub wires: Vec<(u32, u32)>,
@@ -183,14 +207,17 @@ pub struct StepsPicture {
 /// A rank or a switch on the page.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlaceOf {
-    /// From the left, of 400.
+    /// From the left.
     pub x: f64,
-    /// From the top, of 400.
+    /// From the top.
     pub y: f64,
     /// Half of its width.
     pub size: f64,
     /// `3`, `NVSwitch`.
     pub label: String,
+    /// Which rank it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
     /// What it is, if no rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switch: Option<Switch>,

@@ -1,6 +1,6 @@
 //! The page of a lesson: what is read stands in it, what moves is drawn by its scripts.
 
-use super::{Answer, Check, Lesson};
+use super::{Answer, Check, InCourse, Lesson};
 use crate::ReportError;
 use crate::html::{JOBS_STYLE, data, page};
 use maud::{Markup, PreEscaped, html};
@@ -29,12 +29,12 @@ pub fn lesson_page(lesson: &Lesson) -> Result<String, ReportError> {
     let body = html! {
         style { (PreEscaped(JOBS_STYLE)) (PreEscaped(STYLE)) }
         header {
-            @if let Some(section) = &lesson.section { p.section { (section) } }
+            @if let Some(course) = &lesson.course { (beside(course, lesson.section.as_deref())) }
+            @else if let Some(section) = &lesson.section { p.section { (section) } }
             h1 { (lesson.title) }
         }
-        section.answer {
-            @if let Some(question) = &lesson.question { p.lead { (question) } }
-            p.now #now aria-live="polite" {}
+        @if let Some(question) = &lesson.question {
+            section.answer { p.lead { (question) } }
         }
         (player(lesson))
         @if !lesson.see.is_empty() {
@@ -47,7 +47,9 @@ pub fn lesson_page(lesson: &Lesson) -> Result<String, ReportError> {
         section #costs hidden {
             h2 { "What it costs" span.aside { "by closed form, counted step by step, and simulated" } }
             div.scroll {}
+            div.overlap {}
         }
+        @if let Some(course) = &lesson.course { (beside(course, lesson.section.as_deref())) }
         footer {
             p { (lesson.leaves_out) }
             "fabricsim " (lesson.version)
@@ -56,6 +58,18 @@ pub fn lesson_page(lesson: &Lesson) -> Result<String, ReportError> {
         noscript { p { "The pictures of this page are drawn by its scripts." } }
     };
     Ok(page(&lesson.title, &body, &SCRIPTS))
+}
+
+/// Where the lesson is in its course, and the way to the index and the lessons beside it.
+fn beside(course: &InCourse, section: Option<&str>) -> Markup {
+    html! {
+        nav.course aria-label="Course" {
+            a href="index.html" { "All lessons" }
+            span { @if let Some(section) = section { (section) ", " } "lesson " (course.number) " of " (course.of) }
+            @if let Some((name, title)) = &course.previous { a rel="prev" href=(format!("{name}.html")) { "← " span.title { (title) } span.brief { "previous" } } }
+            @if let Some((name, title)) = &course.next { a rel="next" href=(format!("{name}.html")) { span.title { (title) } span.brief { "next" } " →" } }
+        }
+    }
 }
 
 /// The knob, the pictures, and what moves them.
@@ -71,7 +85,6 @@ fn player(lesson: &Lesson) -> Markup {
                     output #position for="knob" {}
                 }
             }
-            div.stage #stage {}
             div.transport role="group" aria-label="Playing" {
                 button #back type="button" title="One step back (←)" aria-label="One step back" { (icon("M5 4V16M15 4L7 10L15 16Z")) }
                 button #play type="button" title="Play or pause (space)" aria-label="Play" { (icon("M6 4L15 10L6 16Z")) (icon("M7 4V16M13 4V16")) }
@@ -84,6 +97,8 @@ fn player(lesson: &Lesson) -> Markup {
                 } }
                 label #numbers-of hidden { input #numbers type="checkbox"; "numbers" }
             }
+            div.stage #stage {}
+            p.now #now aria-live="polite" {}
             @if last > 0 { figure.curve #curve {} }
             p.keys { "Space plays and pauses, ← and → step, Home goes back to the start"
                 @if last > 0 { ", [ and ] turn the knob" } "." }

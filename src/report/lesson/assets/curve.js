@@ -7,9 +7,14 @@ function curveView(knob, box, choose) {
   const series = names.map((name) => knob.positions.map((p) => p.figures.find((f) => f.of === name)));
   const all = series.flat().filter((figure) => figure && figure.value > 0).map((figure) => figure.value);
   if (all.length < 2) { box.hidden = true; return { mark() {} }; }
-  const [width, height, top, bottom] = [700, 210, 14, 40];
-  const left = 18 + Math.max(...series.flat().filter(Boolean).map((figure) => figure.text.length), 7) * 7;
-  const right = 16 + Math.max(...names.map((name) => (name || knob.figure).length)) * 8;
+  box.replaceChildren();
+  const [width, height, bottom] = [Math.min(760, box.clientWidth), 204, 24];
+  const left = 14 + Math.max(...series.flat().filter(Boolean).map((figure) => figure.text.length), 5) * 7.4;
+  // Names stand at the ends of their lines, or above all where there is no room.
+  const longest = 16 + Math.max(...names.map((name) => (name || knob.figure).length)) * 8.6;
+  const beside = longest < width * 0.3;
+  const last = 4 + knob.positions.at(-1).label.length * 3.7;
+  const [top, right] = beside ? [14, Math.max(longest, last)] : [18 + 18 * names.length, Math.max(14, last)];
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${knob.figure} over ${knob.name}` }, box);
   let [low, high] = [Math.min(...all), Math.max(...all)];
   const logarithmic = high / low > 8;
@@ -31,8 +36,10 @@ function curveView(knob, box, choose) {
   if (marks.length < 2) for (const value of [Math.min(...all), Math.max(...all)]) {
     shape("text", { class: "mark", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, svg).textContent = texts.get(value);
   }
-  shape("text", { class: "mark", x: left, y: height - 4 }, svg).textContent = `${knob.figure} over ${knob.name}`;
-  const each = Math.ceil(count / 9);
+  part("figcaption", "", box, `${knob.figure} over ${knob.name}`);
+  // As many names of positions as have room.
+  const widest = Math.max(...knob.positions.map((position) => position.label.length)) * 7.4 + 8;
+  const each = Math.max(1, Math.ceil(widest * (count - 1) / (width - left - right)));
   knob.positions.forEach((position, index) => {
     if (index % each === 0) shape("text", { class: "mark", x: x(index), y: height - bottom + 16, "text-anchor": "middle" }, svg).textContent = position.label;
   });
@@ -43,7 +50,8 @@ function curveView(knob, box, choose) {
   series.forEach((line, k) => {
     const known = line.map((figure, index) => figure && figure.value > 0 ? [x(index), y(figure.value)] : null).filter(Boolean);
     shape("polyline", { class: `line line${k % 7}`, points: known.map((p) => p.map((v) => v.toFixed(1)).join(",")).join(" ") }, svg);
-    const name = shape("text", { class: `name line${k % 7}`, x: width - right + 8, y: ends.find((end) => end.k === k).at + 4 }, svg);
+    const at = beside ? { x: width - right + 8, y: ends.find((end) => end.k === k).at + 4 } : { x: 4, y: 14 + 18 * k };
+    const name = shape("text", { class: `name line${k % 7}`, ...at }, svg);
     name.textContent = names[k] || knob.figure;
     line.forEach((figure, index) => {
       if (!figure || figure.value <= 0) return;

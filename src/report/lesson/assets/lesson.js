@@ -4,7 +4,7 @@
 const lesson = JSON.parse(document.querySelector("#lesson script").textContent);
 const at = (id) => document.getElementById(id);
 const { knob } = lesson;
-const settings = { numbers: false };
+const settings = { numbers: false, stacked: knob.stacked };
 const stage = at("stage");
 /** Seconds that the longest scene takes at speed 1. */
 const SECONDS = 12;
@@ -143,14 +143,21 @@ function costs() {
   const head = part("tr", "", part("thead", "", table));
   for (const name of ["algorithm", "closed form", "", "counted", "", "simulated"]) part("th", "", head, name);
   const body = part("tbody", "", table);
+  const why = section.querySelector(".overlap");
+  why.replaceChildren(...scenes.map(({ name, overlap }) => {
+    const line = part("p", "note");
+    line.append(part("strong", "", null, scenes.length > 1 ? `${name}: ` : ""), overlap);
+    return line;
+  }));
   for (const { name, cost } of scenes) {
     const row = part("tr", "", body);
+    const cell = (of, className, text) => part("td", className, row, text).dataset.of = of;
     part("td", "", row, name);
-    part("td", "", row, cost.closed_form ? cost.closed_form.formula : "none");
+    cell("closed form", "formula", cost.closed_form ? cost.closed_form.formula : "none for these ranks and chunks");
     part("td", "number", row, cost.closed_form ? timeText(cost.closed_form.time_us * 1e3) : "");
-    part("td", "", row, `${cost.steps} α + ${digits(cost.volume)} S/B`);
+    cell("counted", "formula", `${cost.steps} α + ${digits(cost.volume)} S/B`);
     part("td", "number", row, timeText(cost.counted_us * 1e3));
-    part("td", "number", row, timeText(cost.simulated_us * 1e3));
+    cell("simulated", "number", timeText(cost.simulated_us * 1e3));
   }
 }
 
@@ -165,7 +172,28 @@ function choose(index) {
   draw();
 }
 
-const curve = at("curve") ? curveView(knob, at("curve"), choose) : { mark() {} };
+let curve = drawCurve();
+function drawCurve() {
+  return at("curve") ? curveView(knob, at("curve"), choose) : { mark() {} };
+}
+
+/** Draws everything again, for another width or other words in cells. */
+function again() {
+  const before = now;
+  curve = drawCurve();
+  build();
+  now = before;
+  draw();
+}
+
+// Letters keep their size, so that what is around them depends on the width.
+let width = stage.clientWidth;
+window.addEventListener("resize", () => {
+  if (stage.clientWidth === width) return;
+  width = stage.clientWidth;
+  again();
+});
+
 if (at("knob")) at("knob").addEventListener("input", (event) => choose(Number(event.target.value)));
 at("play").addEventListener("click", toggle);
 at("back").addEventListener("click", () => step(-1));
@@ -177,7 +205,7 @@ at("clock").addEventListener("input", (event) => {
 });
 at("numbers").addEventListener("change", (event) => {
   settings.numbers = event.target.checked;
-  draw();
+  again();
 });
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(SELECT|TEXTAREA)$/.test(event.target.tagName)) return;

@@ -1,59 +1,137 @@
 // A machine's drawing, whose links light up as they carry data.
 "use strict";
 
-/** Leaves title and legend of a drawing out, and the network where only nodes are busy. */
-function crop(drawing, paths, lines) {
-  const svg = drawing.querySelector("svg");
-  const boxes = (list) => list.map((element) => element.getBBox());
-  const frames = boxes([...svg.querySelectorAll(':scope > rect[fill="#f8f9fb"]')]);
-  if (frames.length === 0) return;
-  const all = [...frames, ...boxes([...svg.querySelectorAll(":scope > g:not([transform]) > rect, path[data-line]")])];
-  const busy = boxes(lines.map(([line]) => paths.get(line)).filter(Boolean));
-  const top = Math.min(...frames.map((b) => b.y));
-  const inside = busy.every((b) => b.y >= top - 1);
-  const [x1, x2] = [Math.min(...all.map((b) => b.x)), Math.max(...all.map((b) => b.x + b.width))];
-  const [y1, y2] = [inside ? top : Math.min(...all.map((b) => b.y)), Math.max(...all.map((b) => b.y + b.height))];
-  const margin = 14;
-  svg.setAttribute("viewBox", `${x1 - margin} ${y1 - margin} ${x2 - x1 + 2 * margin} ${y2 - y1 + 2 * margin}`);
-  svg.removeAttribute("width");
-  svg.removeAttribute("height");
+/** Letters in a drawing, and how wide one is, in pixels. */
+const NAME = 12, NAME_WIDE = 7.3;
+
+/** Lines of a drawing that carry anything in any scene of the lesson: what plays a part. */
+function busyLines(drawing) {
+  const scenes = lesson.knob.positions.flatMap((position) => position.scenes).filter((scene) => scene.drawing === drawing);
+  return new Set(scenes.flatMap((scene) => scene.lines.filter(([, , uses]) => scene.uses[uses].some((use) => use > 0)).map(([line]) => line)));
+}
+
+/** Sets the part of a drawing that plays into `box`: its shapes scaled to the room, its words in letters that can be read. */
+function placeDrawing(drawing, box, busy) {
+  const source = drawing.querySelector("svg");
+  const frames = [...source.querySelectorAll(':scope > rect[fill="#f8f9fb"]')];
+  const tiles = [...source.querySelectorAll(":scope > g:not([transform])")].map((group) => ({ group, box: group.querySelector("rect").getBBox(), text: group.querySelector("text") }));
+  const lines = [...source.querySelectorAll("path[data-line]")].map((path) => {
+    const ends = [path.getPointAtLength(0), path.getPointAtLength(path.getTotalLength())];
+    return { path, ends, busy: busy.has(Number(path.dataset.line)) };
+  });
+  const captions = [...source.querySelectorAll(":scope > text[paint-order]")];
+  const meets = ({ x, y }, b) => x >= b.x - 2 && x <= b.x + b.width + 2 && y >= b.y - 2 && y <= b.y + b.height + 2;
+  const ends = lines.filter((line) => line.busy).flatMap((line) => line.ends);
+  const playing = tiles.filter((tile) => ends.some((end) => meets(end, tile.box)));
+  const shown = playing.length > 0 ? playing : tiles;
+  // All rows between the first and the last that play.
+  const margin = 12;
+  const top = Math.min(...shown.map((tile) => tile.box.y)) - 2 * margin;
+  const bottom = Math.max(...shown.map((tile) => tile.box.y + tile.box.height), ...lines.filter((line) => line.busy).map(({ path }) => path.getBBox()).map((b) => b.y + b.height)) + margin;
+  const within = (b) => b.y >= top && b.y + b.height <= bottom;
+  const kept = tiles.filter((tile) => within(tile.box));
+  const x1 = Math.min(...kept.map((tile) => tile.box.x)) - margin;
+  const x2 = Math.max(...kept.map((tile) => tile.box.x + tile.box.width)) + margin;
+  const room = box.clientWidth;
+  const tall = Math.min(...kept.filter((tile) => tile.text).map((tile) => tile.box.height), 40);
+  const sx = Math.min(room / (x2 - x1), 1.2);
+  const sy = Math.max(sx, Math.min(1, Math.max(260, window.innerHeight * 0.5) / (bottom - top)), (NAME + 4) / tall);
+  const at = (x, y) => [(x - x1) * sx, (y - top) * sy];
+  const svg = shape("svg", { width: (x2 - x1) * sx, height: (bottom - top) * sy, viewBox: `0 0 ${(x2 - x1) * sx} ${(bottom - top) * sy}`, role: "img", "aria-label": "The machine" });
+  const shapes = shape("g", { transform: `scale(${sx} ${sy}) translate(${-x1} ${-top})` }, svg);
+  const words = shape("g", {}, svg);
+  for (const frame of frames) shapes.append(frame);
+  for (const { path, ends: both, busy: plays } of lines) {
+    if (plays || both.every(({ y }) => y >= top && y <= bottom)) shapes.append(path);
+  }
+  for (const { group } of kept) {
+    group.querySelector("text")?.remove();
+    shapes.append(group);
+  }
+  for (const element of shapes.querySelectorAll("rect, path")) element.setAttribute("vector-effect", "non-scaling-stroke");
+  const taken = kept.filter((tile) => tile.text).map(({ box: b }) => [...at(b.x, b.y), ...at(b.x + b.width, b.y + b.height)]);
+  const put = (text, x, y, anchor, free) => {
+    const wide = text.length * NAME_WIDE;
+    const from = anchor === "middle" ? x - wide / 2 : x;
+    const own = [from, y - NAME * 0.75, from + wide, y + NAME * 0.25];
+    const clear = own[0] >= 0 && own[2] <= (x2 - x1) * sx && own[1] >= 0 && taken.every((b) => own[0] >= b[2] || own[2] <= b[0] || own[1] >= b[3] || own[3] <= b[1]);
+    if (free && !clear) return false;
+    if (free) taken.push(own);
+    shape("text", { x: x.toFixed(1), y: y.toFixed(1), "text-anchor": anchor, "font-size": NAME, class: free ? "free" : "" }, words).textContent = text;
+    return true;
+  };
+  // In a row where names do not fit, numbers do: its kind is written once, above it.
+  const rows = new Map();
+  for (const tile of kept.filter((one) => one.text)) rows.set(tile.box.y, [...rows.get(tile.box.y) ?? [], tile]);
+  const kinds = [];
+  for (const [y, row] of rows) {
+    const fits = (text, b) => text.length * NAME_WIDE <= b.width * sx - 2;
+    const full = row.every((tile) => fits(tile.text.textContent, tile.box));
+    for (const { box: b, text } of row) {
+      const written = full ? text.textContent : text.textContent.match(/\d+$/)?.[0] ?? "";
+      if (written && fits(written, b)) put(written, at(b.x + b.width / 2, 0)[0], at(0, b.y + b.height / 2)[1] + NAME * 0.36, "middle", false);
+    }
+    if (!full) kinds.push([[...new Set(row.map(({ text }) => text.textContent.replace(/ ?\d+$/, "")))].join(", "), Math.min(...row.map((tile) => tile.box.x)), y]);
+  }
+  for (const caption of captions) {
+    const [x, y] = [Number(caption.getAttribute("x")), Number(caption.getAttribute("y"))];
+    if (y < top || y > bottom + margin) continue;
+    // What stands at the left edge stays there.
+    const place = at(x, y);
+    const anchor = caption.getAttribute("text-anchor");
+    if (put(caption.textContent, Math.max(2, place[0]), Math.max(NAME, place[1]), anchor, true)) continue;
+    // The name of a row that has no room beside it stands above it.
+    const row = [...rows].find(([begin, row]) => y >= begin - 4 && y <= begin + row[0].box.height + 4);
+    if (anchor === "start" && row && !kinds.some(([, , begin]) => begin === row[0])) kinds.push([caption.textContent, Math.min(...row[1].map((tile) => tile.box.x)), row[0]]);
+  }
+  for (const [kind, x, y] of kinds) {
+    const [left, above] = at(x, y);
+    for (let right = left; right < (x2 - x1) * sx; right += 20) if (put(kind, right, above - 5, "start", true)) break;
+  }
+  drawing.replaceChildren(svg);
 }
 
 /** Draws a scene of a machine into `box`. */
 function machineView(scene, box, settings, whole, { drawings, heat }) {
-  const drawing = part("div", "drawing machine scroll", box);
+  const drawing = part("div", "drawing machine", box);
   drawing.innerHTML = drawings[scene.drawing];
   const paths = new Map();
   for (const path of drawing.querySelectorAll("path[data-line]")) paths.set(Number(path.dataset.line), path);
-  for (const path of paths.values()) path.style.stroke = "#e3e6ea";
-  crop(drawing, paths, scene.lines);
+  for (const path of paths.values()) path.style.stroke = "#d5d9df";
+  placeDrawing(drawing, box, busyLines(scene.drawing));
   const tips = scene.lines.map(([line]) => {
     const path = paths.get(line);
     return path ? shape("title", {}, path) : null;
   });
+  // Before it is played the whole operation is shown: what each link carries on average.
+  const bins = Math.max(1, scene.end / scene.bin);
+  const mean = scene.uses.map((uses) => uses.reduce((all, use) => all + use, 0) / bins / 1000);
   const busiest = part("p", "busiest", box);
   const list = part("div", "progress", box);
   const bars = scene.progress.map(([name]) => {
     const row = part("div", "row", list);
-    part("span", "of", row, name);
+    // Of long names the end tells them apart.
+    part("span", "of", row, name.split("/").slice(-2).join("/")).title = name;
     return part("span", "fill", part("span", "track", row));
   });
   return {
     draw(now) {
       const ended = now >= scene.end;
+      const begun = now > 0;
       const bin = Math.floor(now / scene.bin);
       let most = null;
       scene.lines.forEach(([line, rate, uses], index) => {
-        const use = ended ? 0 : (scene.uses[uses][bin] ?? 0) / 1000;
+        const use = ended ? 0 : begun ? (scene.uses[uses][bin] ?? 0) / 1000 : Math.min(1, mean[uses]);
         const path = paths.get(line);
         if (!path) return;
         path.style.stroke = use > 0 ? heat[Math.round(use * (heat.length - 1))] : "#d5d9df";
         tips[index].textContent = `${digits(use * rate)} of ${digits(rate)} GB/s`;
         if (use > 0 && (most === null || use > most[0])) most = [use, rate];
       });
+      const figures = most === null ? "" : `${digits(most[0] * most[1])} of ${digits(most[1])} GB/s (${Math.round(most[0] * 100)} %)`;
       busiest.textContent = ended ? `Done after ${scene.took}.`
         : most === null ? "Nothing moves: kernels start, or data is on its way."
-        : `Busiest link: ${digits(most[0] * most[1])} of ${digits(most[1])} GB/s (${Math.round(most[0] * 100)} %).`;
+        : begun ? `Busiest link: ${figures}.` : `On average the busiest link carries ${figures}.`;
       scene.progress.forEach(([, parts], index) => {
         const at = now / scene.bin;
         const [before, after] = [parts[Math.floor(at) - 1] ?? 0, parts[Math.floor(at)] ?? 1000];

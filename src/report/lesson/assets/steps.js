@@ -1,13 +1,34 @@
 // Chunks that go between ranks, and what each rank holds.
 "use strict";
 
+/** Letters of names and the squares of chunks, in pixels of the screen. */
+const LETTERS = 12.5, LETTER = 7.8, SQUARE = 14;
+
 /** Draws a scene of steps into `box`; what comes back draws it at any time. */
 function stepsView(scene, box, settings) {
-  const { places, wires, colours, messages, columns, writes, own, promised, values, identities, words, numbers, steps } = scene;
+  const { size, headings, places, wires, colours, messages, columns, writes, own, promised, values, identities, words, numbers, steps } = scene;
   const ranks = numbers.length;
-  const svg = shape("svg", { viewBox: "0 0 400 400", class: "ring", role: "img", "aria-label": "Who sends to whom" });
+  const wide = size[0] > 1.5 * size[1];
+  const beside = settings.alone && box.clientWidth > 860 && !wide;
+  if (beside) box.classList.add("beside");
+  const room = beside ? 430 : box.clientWidth;
+  const high = Math.max(260, window.innerHeight * (settings.alone ? 0.5 : 0.4));
+  // The picture scales, letters do not: `px` is a pixel in the picture's unit.
+  const scale = Math.min(room / size[0], high / size[1], 1.4);
+  const px = 1 / scale;
+  const svg = shape("svg", { viewBox: `0 0 ${size[0]} ${size[1]}`, width: size[0] * scale, height: size[1] * scale, class: "ring", role: "img", "aria-label": "Who sends to whom" });
   const drawing = part("div", "drawing", box);
   drawing.append(svg);
+  for (const [x, text] of headings ?? []) shape("text", { x, y: 10 * px, class: "heading", "font-size": 14 * px }, svg).textContent = text;
+
+  /** Half of the box around a place. */
+  const half = (place) => place.switch ? [Math.max(place.size * 1.5, (place.label.length * LETTER / 2 + 6) * px), Math.max(place.size * 0.6, 11 * px)] : [place.size, place.size];
+  /** From the middle of a place to its edge, in a direction. */
+  const edge = (place, [x, y]) => {
+    if (!place.switch) return place.size;
+    const [w, h] = half(place);
+    return Math.min(w / Math.abs(x || 1e-9), h / Math.abs(y || 1e-9));
+  };
 
   // A pair's two directions are bent apart.
   const paths = new Map();
@@ -15,43 +36,69 @@ function stepsView(scene, box, settings) {
   for (const [from, to] of wires) {
     const a = places[from], b = places[to];
     const [dx, dy] = [b.x - a.x, b.y - a.y];
-    const length = Math.hypot(dx, dy) || 1;
     const bend = a.switch || b.switch ? 0.06 : 0.1;
     const control = [(a.x + b.x) / 2 - dy * bend, (a.y + b.y) / 2 + dx * bend];
     const towards = (p, by) => {
       const [cx, cy] = [control[0] - p.x, control[1] - p.y];
       const far = Math.hypot(cx, cy) || 1;
-      return [p.x + cx / far * by, p.y + cy / far * by];
+      const way = edge(p, [cx / far, cy / far]) + by;
+      return [p.x + cx / far * way, p.y + cy / far * way].map((value) => Math.round(value * 10) / 10);
     };
-    const tenth = (point) => point.map((value) => Math.round(value * 10) / 10);
-    const start = tenth(towards(a, a.size + 1)), end = tenth(towards(b, b.size + 2));
-    const line = shape("path", { class: "", d: `M${start}Q${control} ${end}` }, under);
-    paths.set(`${from}-${to}`, { line, start, control, end, length });
+    const line = shape("path", { class: "", d: `M${towards(a, 1)}Q${control} ${towards(b, 2)}` }, under);
+    // Squares stop before they reach a place.
+    const clear = SQUARE / 2 * px + 1;
+    paths.set(`${from}-${to}`, { line, start: towards(a, clear), control, end: towards(b, clear) });
   }
   const moving = shape("g", {}, svg);
+  const every = Math.ceil((String(ranks - 1).length * LETTER + 2) / Math.max(6, 2 * scale * Math.min(...places.map((place) => place.size))));
   const nodes = places.map((place) => {
     const group = shape("g", { class: place.switch ? "switch" : "rank" }, svg);
+    const [w, h] = half(place);
     if (place.switch) {
-      shape("rect", { x: place.x - place.size * 1.5, y: place.y - place.size * 0.6, width: place.size * 3, height: place.size * 1.2, rx: 7 }, group);
+      shape("rect", { x: place.x - w, y: place.y - h, width: 2 * w, height: 2 * h, rx: 7 }, group);
     } else {
       shape("circle", { cx: place.x, cy: place.y, r: place.size }, group);
     }
-    const label = shape("text", { x: place.x, y: place.y, "font-size": place.switch ? 12 : Math.max(8, Math.min(17, place.size)) }, group);
-    label.textContent = place.label;
-    const sums = place.switch ? shape("text", { x: place.x, y: place.y + place.size * 0.6 + 13, class: "does", "font-size": 11 }, group) : null;
+    if (place.switch || place.rank % every === 0) {
+      const letters = place.switch ? LETTERS : Math.max(LETTERS, Math.min(17, place.size * scale));
+      shape("text", { x: place.x, y: place.y, "font-size": letters * px }, group).textContent = place.label;
+    }
+    const sums = place.switch ? shape("text", { x: place.x, y: place.y + h + 10 * px, class: "does", "font-size": LETTERS * px }, group) : null;
     return { group, sums };
   });
+  // Names of chunks lie over all else, and beside what they name.
+  const over = shape("g", { class: "names" }, svg);
+  const solid = places.map((place) => {
+    const [w, h] = half(place);
+    return [place.x - w - px, place.y - h - px, place.x + w + px, place.y + h + px];
+  });
+  // So do the words that say what a switch does.
+  for (const place of places.filter((one) => one.switch)) {
+    const [far, below] = ["adds and copies".length * LETTER / 2 * px, place.y + half(place)[1]];
+    solid.push([place.x - far, below, place.x + far, below + 20 * px]);
+  }
 
   // Memory: own data apart where it has places of its own.
-  const tables = part("div", "tables scroll", box);
-  const compact = columns.length + (own.in_place ? 0 : own.columns.length) > (settings.alone ? 16 : 6);
-  const roomy = columns.length + (own.in_place ? 0 : own.columns.length) <= 10;
-  const table = part("table", compact ? `memory compact ${roomy ? "roomy" : ""}` : "memory", tables);
-  const head = part("tr", "", part("thead", "", table));
-  part("th", "", head, "rank");
+  const tables = part("div", "tables", box);
   const apart = own.in_place ? [] : own.columns;
-  apart.forEach((name, k) => part("th", k === 0 ? "own" : "", head, compact ? "" : name));
-  columns.forEach((name, k) => part("th", k === 0 ? "first" : "", head, compact ? "" : name));
+  const count = columns.length + apart.length;
+  const left = beside ? box.clientWidth - 454 : box.clientWidth;
+  // A column says which chunk it is: c2: 0+1 is written as 0+1.
+  const short = (value) => words[value].replace(/^[cb]\d+(\.\.\d+)?: /, "");
+  // Up to three values stand in a cell, in brackets if they are only passed on.
+  const longest = (settings.numbers ? 3 : Math.max(...words.map((word, value) => short(value).length)))
+    * Math.min(3, Math.max(1, ...writes.map((write) => write[3].length))) + 2;
+  const PORT = 76, NUMBER = 40;
+  const each = (left - NUMBER - 2 * PORT) / count;
+  const compact = longest * 7.4 + 10 > each;
+  const roomy = each >= 21;
+  const table = part("table", compact ? `memory compact ${roomy ? "roomy" : ""}` : "memory", tables);
+  if (compact) table.style.width = `${Math.min(left, NUMBER + 2 * PORT + count * 36)}px`;
+  const head = part("tr", "", part("thead", "", table));
+  part("th", "number", head, "rank");
+  const title = (name) => !compact || name.length * 7.8 + 6 <= Math.min(each, 36) ? name : "";
+  apart.forEach((name, k) => part("th", k === 0 ? "own" : "", head, title(name)));
+  columns.forEach((name, k) => part("th", k === 0 ? "first" : "", head, title(name)));
   part("th", "port", head, "sent");
   part("th", "port", head, "received");
   const body = part("tbody", "", table);
@@ -61,18 +108,12 @@ function stepsView(scene, box, settings) {
     part("th", "", row, String(rank));
     const mine = apart.map((name, k) => part("td", k === 0 ? "own" : "", row));
     const cells = columns.map((name, k) => part("td", k === 0 ? "first" : "", row));
-    const ports = [0, 1].map(() => {
-      const cell = part("td", "port", row);
-      const bar = part("span", "bytes", cell);
-      return { bar, text: part("span", "", cell) };
-    });
+    const ports = [0, 1].map(() => part("td", "port", row));
     rows.push({ mine, cells, ports });
   }
   const most = Math.max(1, ...portsAt(Infinity).flat());
 
   const sum = (value) => values[value].reduce((all, [rank, block]) => all + numbers[rank][block], 0);
-  // A column says which chunk it is: c2: 0+1 is written as 0+1.
-  const short = (value) => words[value].replace(/^[cb]\d+(\.\.\d+)?: /, "");
   const written = (list, brief) => {
     const texts = list.slice(0, 3).map((value) => settings.numbers ? String(sum(value)) : brief ? short(value) : words[value]);
     return texts.join(" ") + (list.length > 3 ? " …" : "");
@@ -92,9 +133,11 @@ function stepsView(scene, box, settings) {
     const text = written(list, true);
     // Where there is no room: how many have contributed.
     const brief = sums && roomy ? String(values[list[0]].length) : "";
-    cell.textContent = compact && !settings.numbers ? brief : kind === "passing" ? `(${text})` : text;
+    const whole = kind === "passing" ? `(${text})` : text;
+    const fits = !compact || whole.length * 7.6 + 3 <= Math.min(each, 36);
+    cell.textContent = compact && !settings.numbers ? brief : fits ? whole : "";
     cell.title = written(list, false);
-    const full = Math.min(1, 0.3 + 0.7 * values[list[0]].length / most_summed);
+    const full = Math.min(1, 0.45 + 0.55 * values[list[0]].length / most_summed);
     cell.style.background = `color-mix(in srgb, ${colours[identities[list[0]]]} ${Math.round(full * 100)}%, var(--card))`;
   }
 
@@ -104,8 +147,8 @@ function stepsView(scene, box, settings) {
     for (const [begin, end, from, to, , bytes] of messages) {
       if (begin > now) break;
       const moved = now === Infinity ? bytes : bytes * share(now, begin, end);
-      if (from < ranks) ports[from][0] += moved;
-      if (to < ranks) ports[to][1] += moved;
+      if (places[from].rank !== undefined) ports[places[from].rank][0] += moved;
+      if (places[to].rank !== undefined) ports[places[to].rank][1] += moved;
     }
     return ports;
   }
@@ -133,10 +176,12 @@ function stepsView(scene, box, settings) {
   const sameSum = (a, b) => a === b || JSON.stringify(values[a]) === JSON.stringify(values[b]);
 
   const dots = [];
+  const names = [];
   function draw(now) {
     let used = 0;
     const busy = new Set();
-    const labelled = new Set();
+    const named = new Map();
+    const squares = [];
     const working = new Set();
     const last = firstWhere(messages, (message) => message[0] > now);
     for (let k = 0; k < last; k++) {
@@ -146,24 +191,18 @@ function stepsView(scene, box, settings) {
       busy.add(path.line);
       if (places[from].switch) working.add(from);
       if (places[to].switch) working.add(to);
-      const u = share(now, begin, end);
-      const at = [0, 1].map((axis) => (1 - u) ** 2 * path.start[axis] + 2 * u * (1 - u) * path.control[axis] + u ** 2 * path.end[axis]);
+      const at = along(path, share(now, begin, end));
       const dot = dots[used] ?? (dots[used] = newDot());
       used += 1;
       dot.group.setAttribute("transform", `translate(${at[0].toFixed(1)} ${at[1].toFixed(1)})`);
       dot.square.setAttribute("fill", colours[colour]);
-      // Its name stands outside the circle of ranks.
-      const far = Math.hypot(at[0] - 200, at[1] - 200);
-      const away = far > 60 ? [(at[0] - 200) / far * 24, (at[1] - 200) / far * 17] : [0, -15];
-      dot.text.setAttribute("x", away[0].toFixed(1));
-      dot.text.setAttribute("y", away[1].toFixed(1));
-      // Of chunks that follow each other on a line one is named.
-      const named = ranks <= 16 && !labelled.has(path);
-      labelled.add(path);
-      const text = !named ? "" : settings.numbers ? written(carried.slice(0, 1), true) : words[carried[0]] ?? "";
-      if (dot.text.textContent !== text) dot.text.textContent = text;
+      const reach = SQUARE / 2 * px;
+      squares.push([at[0] - reach, at[1] - reach, at[0] + reach, at[1] + reach]);
       dot.title.textContent = `${written(carried, false)}, ${bytesText(bytes)}`;
+      // Of chunks that follow each other on a line one is named.
+      if (ranks <= 16 && !named.has(path)) named.set(path, carried);
     }
+    name(named, squares);
     moving.replaceChildren(...dots.slice(0, used).map((dot) => dot.group));
     for (const { line } of paths.values()) line.classList.toggle("busy", busy.has(line));
     nodes.forEach(({ group, sums }, index) => {
@@ -180,18 +219,65 @@ function stepsView(scene, box, settings) {
       });
       row.cells.forEach((cell, column) => fill(cell, memory[rank][column]));
       row.ports.forEach((port, side) => {
-        port.bar.style.width = `${ports[rank][side] / most * 64}px`;
-        port.text.textContent = bytesText(ports[rank][side]);
+        port.style.setProperty("--share", `${ports[rank][side] / most * 100}%`);
+        port.textContent = bytesText(ports[rank][side]);
       });
     });
+  }
+
+  /** A point of a line. */
+  function along({ start, control, end }, u) {
+    return [0, 1].map((axis) => (1 - u) ** 2 * start[axis] + 2 * u * (1 - u) * control[axis] + u ** 2 * end[axis]);
+  }
+
+  /** Where the name of what is on a line may be: beside its middle or nearer to one end, on either side. */
+  function candidates(path, width) {
+    const height = (LETTERS + 2) * px;
+    const all = [];
+    for (const further of [0, 13 * px]) for (const u of [0.5, 0.3, 0.7]) {
+      const [x, y] = along(path, u), [x1, y1] = along(path, u - 0.05), [x2, y2] = along(path, u + 0.05);
+      const far = Math.hypot(x2 - x1, y2 - y1) || 1;
+      let [nx, ny] = [-(y2 - y1) / far, (x2 - x1) / far];
+      // First away from the middle of the picture.
+      if ((x - size[0] / 2) * nx + (y - size[1] / 2) * ny < 0) [nx, ny] = [-nx, -ny];
+      const by = Math.abs(nx) * width / 2 + Math.abs(ny) * height / 2 + (SQUARE / 2 + 2) * px + further;
+      for (const side of [1, -1]) {
+        const [cx, cy] = [x + side * nx * by, y + side * ny * by];
+        all.push([cx - width / 2, cy - height / 2, cx + width / 2, cy + height / 2]);
+      }
+    }
+    return all;
+  }
+
+  /** Names what is on lines, where a name lies on nothing else: in full, else its chunk alone, else not at all. */
+  function name(named, squares) {
+    const taken = [...solid, ...squares];
+    const free = (box) => box[0] >= 0 && box[1] >= 0 && box[2] <= size[0] && box[3] <= size[1]
+      && taken.every((other) => box[0] >= other[2] || box[2] <= other[0] || box[1] >= other[3] || box[3] <= other[1]);
+    let used = 0;
+    for (const [path, carried] of named) {
+      const whole = settings.numbers ? written(carried.slice(0, 1), true) : words[carried[0]] ?? "";
+      for (const text of settings.numbers ? [whole] : [whole, whole.split(":")[0]]) {
+        const all = candidates(path, (text.length * LETTER + 2) * px);
+        const box = all.find(free);
+        if (box === undefined) continue;
+        taken.push(box);
+        const label = names[used] ?? (names[used] = shape("text", { "font-size": LETTERS * px, "stroke-width": 3 * px }));
+        used += 1;
+        label.setAttribute("x", ((box[0] + box[2]) / 2).toFixed(1));
+        label.setAttribute("y", ((box[1] + box[3]) / 2).toFixed(1));
+        if (label.textContent !== text) label.textContent = text;
+        break;
+      }
+    }
+    over.replaceChildren(...names.slice(0, used));
   }
 
   function newDot() {
     const group = shape("g", { class: "chunk" });
     const title = shape("title", {}, group);
-    const square = shape("rect", { x: -8, y: -8, width: 16, height: 16, rx: 4 }, group);
-    const text = shape("text", { x: 0, y: -13, "font-size": 11 }, group);
-    return { group, square, text, title };
+    const square = shape("rect", { x: -SQUARE / 2 * px, y: -SQUARE / 2 * px, width: SQUARE * px, height: SQUARE * px, rx: 3.5 * px }, group);
+    return { group, square, title };
   }
 
   /** What a switch does at a time. */

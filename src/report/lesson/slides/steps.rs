@@ -12,7 +12,7 @@ const MAX_LABELLED: usize = 8;
 
 /// Where things of a scene are on a slide.
 pub(super) struct Layout {
-    /// The ring's corner and its side.
+    /// The corner of the drawing of ranks, and how large its unit is on the slide.
     pub(super) ring: (f64, f64, f64),
     /// The table's corner, and the sizes of its cells.
     pub(super) table: (f64, f64),
@@ -25,7 +25,7 @@ impl Layout {
         let rows = picture.numbers.len() as f64 + 1.0;
         let label = 52.0;
         // Beside the ring if there is one scene, else below it.
-        let (ring, table, width, height) = if room.width > 800.0 {
+        let (square, table, width, height) = if room.width > 800.0 {
             let side = room.height - 16.0;
             let left = room.x + side + 24.0;
             let wide = room.x + room.width - left - 8.0;
@@ -45,6 +45,15 @@ impl Layout {
                 room.y + room.height - top - 8.0,
             )
         };
+        // In the middle of its square.
+        let (left, top, side) = square;
+        let (wide, high) = picture.size;
+        let scale = (side / wide).min(side / high);
+        let ring = (
+            left + (side - wide * scale) / 2.0,
+            top + (side - high * scale) / 2.0,
+            scale,
+        );
         Layout {
             ring,
             table,
@@ -57,12 +66,12 @@ impl Layout {
 
     /// A place of the picture on the slide.
     pub(super) fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        let (left, top, side) = self.ring;
-        (left + x / 400.0 * side, top + y / 400.0 * side)
+        let (left, top, scale) = self.ring;
+        (left + x * scale, top + y * scale)
     }
 
     pub(super) fn scale(&self) -> f64 {
-        self.ring.2 / 400.0
+        self.ring.2
     }
 }
 
@@ -217,6 +226,10 @@ fn tip([_, control, end]: [(f64, f64); 3], colour: &str) -> Markup {
 pub(super) fn places(picture: &StepsPicture, layout: &Layout) -> Markup {
     let scale = layout.scale();
     html! {
+        @for (middle, text) in &picture.headings {
+            @let (x, y) = layout.at((*middle, 18.0));
+            text x=(trimmed(x, 1)) y=(trimmed(y, 1)) font-size=(TEXT) text-anchor="middle" fill=(MUTED) { (text) }
+        }
         @for place in &picture.places {
             @let (x, y) = layout.at((place.x, place.y));
             @let size = place.size * scale;
