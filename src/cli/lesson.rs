@@ -56,7 +56,11 @@ fn list(quiet: bool) -> Result<(), CliError> {
 
 fn one(name: &str, args: &Args, quiet: bool) -> Result<(), CliError> {
     let lesson = find(name)?;
-    let made = make(&lesson, args)?;
+    // No other page of the course lies beside it.
+    let made = Lesson {
+        course: None,
+        ..make(&lesson, args)?
+    };
     let path = args
         .output
         .clone()

@@ -20,7 +20,7 @@ const stage = (page) => page.locator("#stage").innerHTML();
 /** Nothing is too small, cut or covered: at the begin, where the whole picture is in full colour, and on the way. */
 async function laidOut(page, path, width) {
   assert.ok(await page.locator(".veil").evaluateAll((all) => all.every((veil) => Number(veil.getAttribute("width")) === 0)), "the first view is veiled");
-  for (const moment of [0, 130, 470, 1000]) {
+  for (const moment of [0, 470]) {
     await page.locator("#clock").fill(String(moment));
     assert.deepEqual(await faults(page), [], `${path}, ${width} px wide, at ${moment / 10} % of the time`);
   }

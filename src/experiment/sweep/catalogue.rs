@@ -123,7 +123,9 @@ mod tests {
                 }
             }
             let sweep = Sweep::new(spec, (Path::new(""), name), 10_000).unwrap();
-            let info = sweep.info(None, &Machines::default(), name).unwrap();
+            let info = sweep
+                .info(None, &Machines::default(), (name, "build"))
+                .unwrap();
             assert!(info.points > 1, "{name}");
         }
     }
