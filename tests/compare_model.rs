@@ -160,7 +160,7 @@ fn the_fewest_gpus_that_keep_a_load_are_found() {
         answer.contains("keeps 2.00 requests/s on the fewest GPUs"),
         "{answer}"
     );
-    let known = number(&found["known_error"], "median");
+    let known = found["known_error"]["median"].as_f64().unwrap();
     assert!((0.0..1.0).contains(&known));
     assert!(
         answer.contains("Known error of engines that serve"),
