@@ -1,8 +1,34 @@
-//! Link use over time, put together: by bin, by family, by sender.
+//! Use over time: spread over bins, and of links put together by bin, by family, by sender.
 
 use super::record::{LinkSeries, Timeline};
 use fabricsim_units::Time;
 use std::collections::BTreeMap;
+
+/// Adds something to the bins that it falls into, evenly; `amount` is all of it.
+pub fn spread(row: &mut [f64], bin_width: Time, (from, to): (Time, Time), amount: f64) {
+    let width = bin_width.picos().max(1);
+    let Some(last) = row.len().checked_sub(1) else {
+        return;
+    };
+    let (from, to) = (from.picos(), to.picos());
+    let first = ((from / width) as usize).min(last);
+    if to <= from {
+        row[first] += amount;
+        return;
+    }
+    let until = (((to - 1) / width) as usize).min(last);
+    let each = amount / (to - from) as f64;
+    for (bin, cell) in row.iter_mut().enumerate().take(until + 1).skip(first) {
+        let begin = from.max(bin as u64 * width);
+        // What is past the end of all bins counts into the last one.
+        let end = if bin == last {
+            to
+        } else {
+            to.min((bin as u64 + 1) * width)
+        };
+        *cell += each * end.saturating_sub(begin) as f64;
+    }
+}
 
 /// Start and end of bin `index`; the last one ends with the operation.
 pub(super) fn span(timeline: &Timeline, index: usize) -> (Time, Time) {
@@ -98,4 +124,21 @@ pub(super) fn senders<'a>(timeline: &'a Timeline, family: &str) -> BTreeMap<&'a 
         }
     }
     senders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_spread_over_bins_keeps_its_sum() {
+        let at = Time::from_picos;
+        let mut row = vec![0.0; 3];
+        spread(&mut row, at(10), (at(5), at(25)), 20.0);
+        assert_eq!(row, [5.0, 10.0, 5.0]);
+        // At once, and beyond the end.
+        spread(&mut row, at(10), (at(10), at(10)), 1.0);
+        spread(&mut row, at(10), (at(28), at(36)), 8.0);
+        assert_eq!(row, [5.0, 11.0, 13.0]);
+    }
 }

@@ -54,6 +54,7 @@ mod uplinks;
 pub mod validation;
 mod waterfall;
 
+pub use bins::spread;
 pub use comparison::summary_text;
 pub use decisions::decision_tables;
 pub use error::ReportError;

@@ -1,6 +1,6 @@
 //! How busy a GPU is, from what runs on it at the same time.
 
-use super::spread;
+use fabricsim_report::spread;
 use fabricsim_units::Time;
 
 /// Something on a GPU for a while.

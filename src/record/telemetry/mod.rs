@@ -13,6 +13,7 @@ mod levels;
 
 pub use job::{Activity, Both};
 
+use fabricsim_report::spread;
 use fabricsim_report::telemetry::{
     Field, GpuSeries, MAX_VALUES, PortSeries, SAMPLES, Telemetry, samples,
 };
@@ -302,32 +303,6 @@ impl<'w> Filling<'w> {
     }
 }
 
-/// Adds something to the samples that it falls into, evenly; `amount` is all of it.
-fn spread(row: &mut [f64], sample: Time, (from, to): (Time, Time), amount: f64) {
-    let width = sample.picos().max(1);
-    let Some(last) = row.len().checked_sub(1) else {
-        return;
-    };
-    let (from, to) = (from.picos(), to.picos());
-    let first = ((from / width) as usize).min(last);
-    if to <= from {
-        row[first] += amount;
-        return;
-    }
-    let until = (((to - 1) / width) as usize).min(last);
-    let each = amount / (to - from) as f64;
-    for (bin, cell) in row.iter_mut().enumerate().take(until + 1).skip(first) {
-        let begin = from.max(bin as u64 * width);
-        // What is past the end of all samples counts into the last one.
-        let end = if bin == last {
-            to
-        } else {
-            to.min((bin as u64 + 1) * width)
-        };
-        *cell += each * end.saturating_sub(begin) as f64;
-    }
-}
-
 /// How many links a GPU's NVLink-C2C is made up of.
 fn c2c_links(topology: &Topology, gpu: DeviceId) -> u32 {
     let c2c = topology
@@ -366,21 +341,4 @@ fn port(topology: &Topology, nic: DeviceId) -> (String, u32) {
     let nics = node.map(|node| &topology.nodes[node.0 as usize].nics);
     let place = nics.and_then(|nics| nics.iter().position(|&own| own == nic));
     (format!("mlx5_{}", place.unwrap_or(0)), 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_spread_over_samples_keeps_its_sum() {
-        let at = Time::from_picos;
-        let mut row = vec![0.0; 3];
-        spread(&mut row, at(10), (at(5), at(25)), 20.0);
-        assert_eq!(row, [5.0, 10.0, 5.0]);
-        // At once, and beyond the end.
-        spread(&mut row, at(10), (at(10), at(10)), 1.0);
-        spread(&mut row, at(10), (at(28), at(36)), 8.0);
-        assert_eq!(row, [5.0, 11.0, 13.0]);
-    }
 }

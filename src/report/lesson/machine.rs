@@ -1,6 +1,7 @@
 //! A machine at work on a collective, as a picture of a lesson.
 
 use super::{MachinePicture, nano};
+use crate::bins::spread;
 use crate::record::{Activity, Timeline, Track};
 use fabricsim_units::Time;
 use std::collections::BTreeMap;
@@ -83,12 +84,8 @@ fn progress(timeline: &Timeline, bin: Time) -> Vec<(String, Vec<u16>)> {
                 && span.doing.activity() == Activity::Stream
         });
         for span in spans {
-            spread(
-                &mut moved,
-                bin,
-                (span.start, span.end),
-                span.bytes.get() as f64,
-            );
+            let bytes = span.bytes.get() as f64;
+            spread(&mut moved, bin, (span.start, span.end), bytes);
         }
         let all: f64 = moved.iter().sum();
         let mut until = 0.0;
@@ -99,25 +96,4 @@ fn progress(timeline: &Timeline, bin: Time) -> Vec<(String, Vec<u16>)> {
         (track.name.clone(), parts.collect())
     });
     of_rank.collect()
-}
-
-/// Adds bytes to all bins in which they move, evenly over time.
-fn spread(moved: &mut [f64], bin: Time, (from, to): (Time, Time), bytes: f64) {
-    let width = bin.picos().max(1);
-    let last = moved.len() as u64 - 1;
-    let length = to.picos().saturating_sub(from.picos());
-    for index in (from.picos() / width).min(last)..=(to.picos() / width).min(last) {
-        // What would come after the last bin is in it.
-        let end = if index == last {
-            u64::MAX
-        } else {
-            (index + 1) * width
-        };
-        let inside = to.picos().min(end) - from.picos().max(index * width).min(to.picos());
-        let share = match length {
-            0 => 1.0,
-            _ => inside as f64 / length as f64,
-        };
-        moved[index as usize] += bytes * share;
-    }
 }

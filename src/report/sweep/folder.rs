@@ -84,8 +84,8 @@ impl SweepFolder {
                 wrong.then(|| format!("other values than point {} of this sweep has", row.point))
             })
         };
-        let finished = rows(path, &misfit)?;
-        let journal = Journal::open(&path.join(JOURNAL))?;
+        let (finished, whole) = rows(path, &misfit)?;
+        let journal = Journal::open(&path.join(JOURNAL), whole)?;
         Ok(SweepFolder {
             path: path.to_owned(),
             info,
@@ -213,25 +213,27 @@ pub fn read_info(path: &Path) -> Result<SweepInfo, ReportError> {
 /// # Errors
 /// Files that cannot be read; rows that are not of the sweep.
 pub fn read_points(path: &Path, info: &SweepInfo) -> Result<Vec<PointRow>, ReportError> {
-    let points = rows(path, &|row| info.misfit(row))?;
+    let (points, _) = rows(path, &|row| info.misfit(row))?;
     Ok(points.into_values().collect())
 }
 
-/// All rows of a folder by their numbers, none of which is of something else.
+/// All rows of a folder by their numbers, none of which is of something else; and how many bytes whole lines of its
+/// journal are.
 fn rows(
     path: &Path,
     misfit: &dyn Fn(&PointRow) -> Option<String>,
-) -> Result<BTreeMap<u32, PointRow>, ReportError> {
+) -> Result<(BTreeMap<u32, PointRow>, u64), ReportError> {
     let mut all: BTreeMap<u32, PointRow> = BTreeMap::new();
-    for name in [POINTS, JOURNAL] {
-        let file = path.join(name);
-        for (index, row) in journal::read(&file)?.rows.into_iter().enumerate() {
+    let journal = journal::read(&path.join(JOURNAL))?;
+    let points = journal::read(&path.join(POINTS))?;
+    for (name, rows) in [(POINTS, points.rows), (JOURNAL, journal.rows)] {
+        for (index, row) in rows.into_iter().enumerate() {
             // A process that was killed between its tables and the journal's end leaves a row in both.
             let again = all.get(&row.point).is_some_and(|known| *known != row);
             let again = again.then(|| format!("point {} again, with other results", row.point));
             if let Some(what) = misfit(&row).or(again) {
                 return Err(ReportError::WrongPoint {
-                    path: file,
+                    path: path.join(name),
                     line: index + 1,
                     what,
                 });
@@ -239,7 +241,7 @@ fn rows(
             all.insert(row.point, row);
         }
     }
-    Ok(all)
+    Ok((all, journal.whole))
 }
 
 pub(super) fn missing_points(path: &Path, missing: &[u32]) -> ReportError {

@@ -23,12 +23,11 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Goes on with the journal at a path, or begins it.
+    /// Goes on behind the whole lines of the journal at a path, so many bytes, or begins it.
     ///
     /// # Errors
-    /// A file that cannot be written, or that is no journal.
-    pub(super) fn open(path: &Path) -> Result<Self, ReportError> {
-        let whole = read(path)?.whole;
+    /// A file that cannot be written.
+    pub(super) fn open(path: &Path, whole: u64) -> Result<Self, ReportError> {
         let mut options = OpenOptions::new();
         let file = options.create(true).append(true).open(path);
         let file = file.map_err(ReportError::io("write", path))?;
@@ -65,7 +64,7 @@ pub(super) struct Lines {
     /// The points, a line each.
     pub(super) rows: Vec<PointRow>,
     /// How many bytes whole lines are.
-    whole: u64,
+    pub(super) whole: u64,
 }
 
 /// The lines of a file of points. None, where there is no file.

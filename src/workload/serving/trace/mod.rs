@@ -120,7 +120,7 @@ pub fn read(input: &mut dyn BufRead, spec: &TraceSpec, most: u32) -> Result<Trac
         };
         reader.line = row.line;
         let cell = |name: &str| rows.cell(&row, name);
-        if has_failed && reader.is_zero(cell(&reader.columns.output)) {
+        if has_failed && is_zero(cell(&reader.columns.output)) {
             failed += 1;
             continue;
         }
@@ -176,6 +176,15 @@ fn columns(spec: &TraceSpec, rows: &Rows<'_>) -> Result<(TraceColumns, bool), Tr
     Ok((columns, has_failed))
 }
 
+/// Whether a number of tokens is 0.
+fn is_zero(value: Option<Value>) -> bool {
+    match value {
+        Some(Value::String(text)) => text.parse() == Ok(0.0),
+        Some(value) => value.as_f64() == Some(0.0),
+        None => false,
+    }
+}
+
 struct Reader<'s> {
     spec: &'s TraceSpec,
     columns: TraceColumns,
@@ -194,15 +203,6 @@ impl Reader<'_> {
             line: self.line,
             found,
             expected: expected.into(),
-        }
-    }
-
-    /// Whether a number of tokens is 0.
-    fn is_zero(&self, value: Option<Value>) -> bool {
-        match value {
-            Some(Value::String(text)) => text.parse() == Ok(0.0),
-            Some(value) => value.as_f64() == Some(0.0),
-            None => false,
         }
     }
 
