@@ -118,6 +118,9 @@ const LONG: u64 = 16_384;
 /// Micro-batches of more sequences are not searched by default.
 const MAX_SEQUENCES: u32 = 8;
 
+/// So many layouts of a machine are looked at, at most.
+const MAX_LAYOUTS: u64 = 1_000_000;
+
 /// More virtual stages than these are not searched by default.
 const MAX_VIRTUAL: u64 = 8;
 
@@ -200,10 +203,25 @@ impl Space {
     /// How many combinations there are.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.values
-            .iter()
-            .map(|values| values.len() as u64)
-            .product()
+        let counts = self.values.iter().map(|values| values.len() as u64);
+        counts.fold(1, u64::saturating_mul)
+    }
+
+    /// That there are more combinations than are looked at.
+    pub(super) fn too_many(&self) -> Option<Fault> {
+        let size = self.size();
+        (size > MAX_LAYOUTS).then(|| {
+            let each = KNOBS.iter().zip(&self.values);
+            let each = each.filter(|(_, values)| values.len() > 1);
+            let each: Vec<String> = each
+                .map(|((_, name), values)| format!("{} of {name}", values.len()))
+                .collect();
+            fault(
+                "--over",
+                format!("{size} layouts ({})", each.join(" × ")),
+                format!("at most {MAX_LAYOUTS} in all: fewer values"),
+            )
+        })
     }
 
     /// Other sizes of buckets than that of a layout, where gradients go out in buckets and nobody has
