@@ -25,6 +25,7 @@ impl Communicator<'_> {
         kind: ProtocolKind,
         bytes: u64,
     ) -> Result<Planned, NcclError> {
+        self.go_on()?;
         if algorithm == Algorithm::CpuRing {
             return self.host_ring(collective, bytes);
         }

@@ -70,11 +70,7 @@ fn a_plan_that_nobody_waits_for_is_not_made() {
     let plans = |comm: &mut Communicator<'_>| {
         let made = all.map(|forced| comm.plan(Collective::AllReduce, 1 << 20, forced));
         let sent = comm.plan(Collective::AllToAll, 1 << 20, Forced::default());
-        made.into_iter()
-            .chain([sent])
-            .filter(|plan| !matches!(plan, Err(NcclError::Stopped)))
-            .filter(Result::is_ok)
-            .count()
+        made.into_iter().chain([sent]).filter(Result::is_ok).count()
     };
     assert!(plans(&mut comm) > 5);
     budget.stop.now();
