@@ -135,8 +135,14 @@ fn only_this_computer_s_own_page_is_answered() {
         assert!(page.contains(part), "{part}");
     }
     let port = lab.port;
-    let localhost = format!("localhost:{port}");
-    assert_eq!(lab.send("GET", "/", &[("Host", &localhost)], "").0, 200);
+    for host in ["localhost", "LOCALHOST", "LocalHost"] {
+        let host = format!("{host}:{port}");
+        assert_eq!(
+            lab.send("GET", "/", &[("Host", &host)], "").0,
+            200,
+            "{host}"
+        );
+    }
     let others = [
         "evil.example".to_owned(),
         format!("evil.example:{port}"),
@@ -171,21 +177,95 @@ fn only_this_computer_s_own_page_is_answered() {
 }
 
 #[test]
-fn connections_are_few() {
+fn connections_that_ask_for_nothing_shut_nobody_out() {
     let lab = Lab::start(0);
     let idle = || TcpStream::connect(("127.0.0.1", lab.port)).unwrap();
-    let held: Vec<TcpStream> = (0..64).map(|_| idle()).collect();
-    // They are taken in order, so that this one is too many.
+    // Halves of requests, again and again; nobody waits until the time for their heads is over.
+    let mut held: Vec<TcpStream> = Vec::new();
+    for _ in 0..3 {
+        held.extend((0..64).map(|_| {
+            let mut half = idle();
+            let _ = half.write_all(b"POST /run HTTP/1.1\r\nHost: ");
+            half
+        }));
+        let (status, page) = lab.send("GET", "/", &[], "");
+        assert_eq!(status, 200);
+        assert!(page.len() > 10_000);
+    }
+    // The oldest are closed.
+    let mut first = held.swap_remove(0);
     let mut answer = Vec::new();
-    let _ = lab.open("GET", "/", &[], "").read_to_end(&mut answer);
+    let _ = first.read_to_end(&mut answer);
     assert!(answer.is_empty());
-    drop(held);
-    let mut again = (0..1000).map(|_| {
-        let mut answer = Vec::new();
-        let _ = lab.open("GET", "/", &[], "").read_to_end(&mut answer);
-        answer.len()
+    let told = lab.run(&asking(json!({})));
+    assert!(told.iter().any(|event| event["event"] == "point"));
+}
+
+/// What takes long to plan and to simulate.
+fn long(page: &str) -> Value {
+    let state = json!({
+        "machine": "superpod-h100", "nodes": "128", "algorithm": "direct", "size": "1GiB",
     });
-    assert!(again.any(|length| length > 10_000));
+    json!({ "page": page, "generation": 1, "have": all_but(0), "state": state })
+}
+
+#[test]
+fn a_state_that_takes_long_keeps_no_other_waiting() {
+    let lab = Lab::start(0);
+    let token = [("X-Lab-Token", lab.token.as_str())];
+    let open = |page| lab.open("POST", "/run", &token, &long(page).to_string());
+    let mut busy = ["first", "second"].map(open);
+    let told = lab.run(&asking(json!({})));
+    assert!(
+        told.iter().any(|event| event["event"] == "point"),
+        "{told:?}"
+    );
+    // Those have not come to a result.
+    for stream in &mut busy {
+        let mut so_far = vec![0; 1 << 20];
+        stream.set_nonblocking(true).unwrap();
+        let read = stream.read(&mut so_far).unwrap_or(0);
+        let so_far = String::from_utf8_lossy(&so_far[..read]);
+        assert!(!so_far.contains("\"event\":\"point\""), "{so_far}");
+    }
+}
+
+/// Seconds of processor time that a program has had.
+#[cfg(target_os = "linux")]
+fn worked(process: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    let ticks: Vec<f64> = fields
+        .skip(11)
+        .take(2)
+        .map(|n| n.parse().unwrap())
+        .collect();
+    ticks.iter().sum::<f64>() / 100.0
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_plan_is_not_made_to_its_end_for_a_page_that_is_gone() {
+    let lab = Lab::start(0);
+    let token = [("X-Lab-Token", lab.token.as_str())];
+    let mut stream = lab.open("POST", "/run", &token, &long("gone").to_string());
+    let mut begun = String::new();
+    let mut reader = BufReader::new(&mut stream);
+    while !begun.contains("\"begin\"") {
+        begun.clear();
+        assert!(reader.read_line(&mut begun).unwrap() > 0);
+    }
+    drop(stream);
+    // Left alone it would work for a minute.
+    let before = worked(lab.child.id());
+    let idle = |_: &i32| {
+        let from = worked(lab.child.id());
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        worked(lab.child.id()) - from < 0.05
+    };
+    assert!((0..60).any(|round| idle(&round)));
+    let took = worked(lab.child.id()) - before;
+    assert!(took < 8.0, "{took} s of work for nobody");
 }
 
 #[test]
@@ -319,7 +399,17 @@ fn a_page_that_asks_anew_gets_nothing_more_of_what_it_asked_before() {
     first.read_to_string(&mut rest).unwrap();
     let points = rest.matches("\"event\":\"point\"").count();
     assert!(points < 21, "{points}");
-    // Nor is one answered that comes after.
+    // Nor is one answered that comes after, which is told so.
     let late = json!({ "page": "p", "generation": 1, "state": {} });
-    assert!(lab.run(&late).is_empty());
+    let told = lab.run(&late);
+    let [given_up] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert_eq!(given_up["event"], "given_up");
+    assert!(
+        given_up["message"]
+            .as_str()
+            .unwrap()
+            .contains("another state")
+    );
 }

@@ -5,6 +5,7 @@
 use assert_cmd::Command;
 use serde_json::{Value, json};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -383,4 +384,111 @@ fn a_bare_word_for_an_object_is_told_what_to_write() {
         2,
         &["at job.serving.model", r#"{"preset": "llama3-8b"}"#],
     );
+}
+
+#[test]
+fn what_a_search_cannot_reach_is_refused_before_it_searches() {
+    let began = Instant::now();
+    // More layouts than anybody looks at: the product of axes, each of which is short.
+    let axes = ["tp", "pp", "cp", "micro_batch", "virtual_stages"];
+    let axes = axes.map(|knob| format!("{knob}=1..64+1"));
+    let mut args = vec![
+        "optimize",
+        "llama3-70b",
+        "-t",
+        "superpod-h100",
+        "--gpus",
+        "1024",
+    ];
+    args.extend(["--global-batch", "1024"]);
+    args.extend(axes.iter().flat_map(|axis| ["--over", axis]));
+    ends(
+        &args,
+        2,
+        &[
+            "--over",
+            "64 of tp × 64 of cp × 64 of pp",
+            "at most 1000000",
+        ],
+    );
+    // A rate above the peaks of all GPUs, whatever the layout.
+    for (gpus, rate) in [("8", "tokens/s=1e30"), ("64", "tokens/s=1M")] {
+        let at = [
+            "optimize",
+            "llama3-70b",
+            "-t",
+            "dgx-h100",
+            "--global-batch",
+            "64",
+        ];
+        let more = [
+            "--gpus",
+            gpus,
+            "--target",
+            rate,
+            "--budget",
+            "usd_per_hour=30",
+            "--json",
+        ];
+        let (code, text) = run(&[&at[..], &more[..]].concat());
+        assert_ne!(code, 0);
+        assert!(text.contains("\"simulated\": 0"), "{text}");
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+#[test]
+fn more_variants_than_are_held_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut scenario = read("scenarios/ddp-straggler.json");
+    let variants = (0..100_000).map(|i| json!({ "name": format!("v{i}"), "set": { "seed": i } }));
+    scenario["variants"] = variants.collect();
+    let path = write(folder.path(), "many.json", &scenario);
+    let said = ["variants", "100000 variants", "at most 10000", "sweep run"];
+    ends(&["run", path.to_str().unwrap()], 2, &said);
+}
+
+#[test]
+#[cfg(unix)]
+fn what_takes_long_is_announced_and_ends_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("fabricsim"));
+    // Steps of thousands of micro-batches.
+    command.args([
+        "run",
+        "fsdp-70b-32gpu",
+        "--set",
+        "job.training.global_batch=100000",
+        "-o",
+    ]);
+    command.arg(folder.path().join("out"));
+    let mut child = command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let announced = lines.find_map(|line| line.ok().filter(|line| line.contains("Ctrl-C")));
+    let announced = announced.unwrap();
+    for part in [
+        "variants",
+        " % after ",
+        ", about ",
+        " more, about ",
+        " of memory",
+    ] {
+        assert!(announced.contains(part), "{announced}");
+    }
+    let sent = std::process::Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+    let began = Instant::now();
+    let status = child.wait().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert_eq!(status.code(), Some(130));
 }

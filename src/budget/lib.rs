@@ -6,8 +6,10 @@
 
 mod stop;
 pub mod threads;
+mod work;
 
 pub use stop::Stop;
+pub use work::{Far, Part, Work, share};
 
 use fabricsim_units::Bytes;
 use std::sync::Arc;
@@ -24,8 +26,32 @@ pub struct Budget {
     pub exact_full: bool,
     /// Memory.
     pub memory: Memory,
-    /// Ends simulations of collectives that nobody waits for any more.
+    /// Ends plans and simulations that nobody waits for any more.
     pub stop: Stop,
+    /// Says how far all of it is.
+    pub work: Work,
+}
+
+impl Budget {
+    /// The same while a run is estimated ([`Memory::estimating`]).
+    #[must_use]
+    pub fn estimating(&self) -> Budget {
+        Budget {
+            memory: self.memory.estimating(),
+            ..self.clone()
+        }
+    }
+
+    /// The same for so many threads of what runs beside others: it does not say how far it is, for those that it
+    /// is one of are counted.
+    #[must_use]
+    pub fn beside_others(&self, threads: usize) -> Budget {
+        Budget {
+            threads,
+            work: Work::default(),
+            ..self.clone()
+        }
+    }
 }
 
 impl Default for Budget {
@@ -36,6 +62,7 @@ impl Default for Budget {
             exact_full: false,
             memory: Memory::unlimited(),
             stop: Stop::default(),
+            work: Work::default(),
         }
     }
 }
@@ -111,7 +138,9 @@ pub struct OverBudget {
     pub limit: Bytes,
 }
 
-fn decimal(bytes: Bytes) -> String {
+/// As people say it: `3.2 GB`.
+#[must_use]
+pub fn decimal(bytes: Bytes) -> String {
     let bytes = bytes.get() as f64;
     match bytes {
         1e12.. => format!("{:.1} TB", bytes / 1e12),
@@ -138,11 +167,15 @@ pub struct Memory {
 
 /// Bytes that are held, by purpose, beside the program's own.
 #[derive(Debug, Default)]
-struct Counts([AtomicU64; Purpose::ALL.len()]);
+struct Counts {
+    by_purpose: [AtomicU64; Purpose::ALL.len()],
+    /// The most that was expected of all.
+    most: AtomicU64,
+}
 
 impl Counts {
     fn of(&self, purpose: Purpose) -> u64 {
-        self.0[purpose as usize].load(Ordering::Relaxed)
+        self.by_purpose[purpose as usize].load(Ordering::Relaxed)
     }
 
     /// What is held with `more`, and what most of it is for.
@@ -204,6 +237,7 @@ impl Memory {
     pub fn expect_all(&self, parts: &[(Purpose, u64)]) -> Result<(), OverBudget> {
         let (takes, purpose) = self.held.with(parts);
         if takes <= self.allowed.get() {
+            self.held.most.fetch_max(takes, Ordering::Relaxed);
             return Ok(());
         }
         Err(OverBudget {
@@ -211,6 +245,12 @@ impl Memory {
             takes: Bytes::new(takes),
             limit: self.limit,
         })
+    }
+
+    /// The most that was asked for so far, with what was held then: what all is expected to take, and the program.
+    #[must_use]
+    pub fn expected(&self) -> Bytes {
+        Bytes::new(self.held.most.load(Ordering::Relaxed))
     }
 
     /// Holds so much more, until what it returns is dropped.
@@ -221,7 +261,7 @@ impl Memory {
         // Asked first, so that no count is added to that is beyond all numbers; and again after, for
         // others may hold more meanwhile.
         self.expect(purpose, bytes)?;
-        self.held.0[purpose as usize].fetch_add(bytes, Ordering::Relaxed);
+        self.held.by_purpose[purpose as usize].fetch_add(bytes, Ordering::Relaxed);
         let held = Held {
             purpose,
             bytes,
@@ -241,7 +281,7 @@ pub struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.of.0[self.purpose as usize].fetch_sub(self.bytes, Ordering::Relaxed);
+        self.of.by_purpose[self.purpose as usize].fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -263,6 +303,8 @@ mod tests {
         assert!(memory.expect(Purpose::Tasks, 1).is_err());
         drop((first, second));
         assert!(memory.hold(Purpose::Tasks, 100).is_ok());
+        // What was refused is not expected.
+        assert_eq!(memory.expected(), Bytes::new(PROGRAM + 100));
     }
 
     #[test]

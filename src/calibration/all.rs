@@ -59,12 +59,15 @@ fn predict_all(
     budget: &Budget,
     done: &(impl Fn() + Sync),
 ) -> Vec<Outcome> {
+    let beside = budget.beside_others(budget.threads);
+    let counting = budget.work.part("tables", tables.len() as u64);
     threads::each(
         tables,
         Some(budget.threads),
-        || Machines::new(hardware).within(&budget.memory),
+        || Machines::new(hardware).within(&beside),
         |machines, (measurement, inferred)| {
             let outcome = predict(measurement, machines, |_| true);
+            counting.add(1);
             if !inferred {
                 done();
             }

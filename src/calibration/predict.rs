@@ -1,7 +1,7 @@
 //! What a measurement should have shown.
 
 use super::measurement::{MeasuredRow, Measurement, Model};
-use fabricsim_budget::Memory;
+use fabricsim_budget::{Budget, Memory};
 use fabricsim_collective::Collective;
 use fabricsim_experiment::coverage::crossing;
 use fabricsim_experiment::timing::{Timing, time_of};
@@ -82,7 +82,7 @@ impl From<String> for Skip {
 pub struct Machines<'h> {
     hardware: &'h Hardware,
     known: BTreeMap<(String, u32), Arc<Topology>>,
-    memory: Memory,
+    budget: Budget,
 }
 
 impl<'h> Machines<'h> {
@@ -92,14 +92,14 @@ impl<'h> Machines<'h> {
         Machines {
             hardware,
             known: BTreeMap::new(),
-            memory: Memory::unlimited(),
+            budget: Budget::default(),
         }
     }
 
     /// What is simulated on them is to fit this memory.
     #[must_use]
-    pub fn within(mut self, memory: &Memory) -> Self {
-        self.memory = memory.clone();
+    pub fn within(mut self, budget: &Budget) -> Self {
+        self.budget = budget.clone();
         self
     }
 
@@ -163,10 +163,10 @@ pub fn predict(
         env.ranks_per_process = env.ranks_per_process.saturating_mul(threads);
         env.in_a_row = iterations;
     }
-    let memory = machines.memory.clone();
+    let budget = machines.budget.clone();
     let mut communicator = Communicator::new(&topology, Some(model.gpus_per_node), &env, 0)
         .map_err(|e| e.to_string())?
-        .within(&memory);
+        .within(&budget);
     let ranks = communicator.ranks();
     let mut rows = Vec::new();
     for row in measurement
@@ -176,7 +176,7 @@ pub fn predict(
     {
         rows.extend(predict_row(
             &mut communicator,
-            (&topology, &memory),
+            (&topology, &budget.memory),
             model,
             row,
         )?);

@@ -85,13 +85,16 @@ pub fn predict_steps(
             rows.map(move |r| (t, r))
         })
         .collect();
+    let counting = budget.work.part("steps of jobs", work.len() as u64);
+    let beside = budget.beside_others(budget.threads);
     let found = threads::each(
         &work,
         Some(budget.threads),
         || (),
         |(), &(table, row)| {
             let experiment = of_row(steps, &steps.tables[table], row);
-            let result = experiment.and_then(|experiment| predict(&experiment, row, budget));
+            let result = experiment.and_then(|experiment| predict(&experiment, row, &beside));
+            counting.add(1);
             done();
             result
         },

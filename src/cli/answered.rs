@@ -33,7 +33,7 @@ pub(super) fn answered(scenario: Scenario, wanted: &Wanted<'_>) -> Result<(), Cl
         check_target(target)?;
     }
     let outputs = Outputs::default();
-    let mut show = Show::new(false, quiet || json, output.is_some());
+    let mut show = Show::new(false, quiet, output.is_some(), &wanted.budget);
     let results = run_experiment(&experiment, &wanted.budget, &outputs, &mut show)?;
     show.finish();
     if let Some(target) = output {

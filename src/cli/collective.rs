@@ -171,7 +171,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         terminal::notes(&notes);
     }
     let document = args.json || args.csv;
-    let mut show = Show::new(!document && !quiet, quiet, args.output.is_some());
+    let mut show = Show::new(!document && !quiet, quiet, args.output.is_some(), &budget);
     let mut results = run_experiment(&experiment, &budget, &outputs, &mut show)?;
     show.finish();
     if let Some(target) = &args.output {

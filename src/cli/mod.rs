@@ -14,6 +14,7 @@ mod hang;
 mod lab;
 mod lesson;
 mod load;
+mod long;
 mod model;
 mod optimize;
 mod output;

@@ -3,6 +3,7 @@
 use super::budget::BudgetArgs;
 use super::collective::machine;
 use super::load::{LoadArgs, job_of_model};
+use super::long::Long;
 use super::price::PriceArgs;
 use super::serve_search::{self, Ways};
 use super::{CliError, output, terminal};
@@ -300,6 +301,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     };
     let budget = args.resources.budget(false);
     let bar = bar(quiet || args.json);
+    let long = (!quiet).then(|| Long::beside(&budget, &bar));
     let watch = |at: Progress<'_>| {
         bar.set_length(at.simulated + at.left);
         bar.set_position(at.simulated);
@@ -311,6 +313,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         None => optimize(at, ask, (&budget, &built), &watch)?,
         Some(rate) => fewest_gpus(at, (ask, rate, most(&sizes)?), (&budget, &built), &watch)?,
     };
+    drop(long);
     bar.finish_and_clear();
     let known = summary.and_then(|mut best| fabricsim_calibration::known_error(&mut best));
     found.settle(known.map(|known| known.median));

@@ -90,7 +90,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let tables = !args.json && !quiet;
     // Rows of a collective that is run alone are shown as they come.
     let live = tables && experiment.only_collective().is_some();
-    let mut show = Show::new(live, quiet || args.json, true);
+    let mut show = Show::new(live, quiet, true, &budget);
     let results = run_experiment(&experiment, &budget, &outputs, &mut show)?;
     show.finish();
     write_results(target, &results, &outputs)?;

@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         None => Outputs::of([]),
     };
     let budget = args.budget.budget(false);
-    let mut show = Show::new(false, quiet || args.json, true);
+    let mut show = Show::new(false, quiet, true, &budget);
     let results = run_experiment(&experiment, &budget, &outputs, &mut show)?;
     show.finish();
     if !quiet {

@@ -1,6 +1,7 @@
 //! `fabricsim optimize` of a serving job: engines that do both, or for prompts and generation apart.
 
 use super::collective::machine;
+use super::long::Long;
 use super::optimize::document;
 use super::{CliError, output, terminal};
 use fabricsim_budget::Budget;
@@ -53,7 +54,9 @@ pub(super) fn run(
         over: ways.over,
     };
     let built = Machines::default();
+    let long = (!quiet).then(|| Long::follow(budget));
     let found = optimize_serving((scenario, folder), ask, (budget, &built), &|_| {})?;
+    drop(long);
     if let Some(target) = target {
         write(target, &found)?;
     }

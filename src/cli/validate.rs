@@ -1,6 +1,7 @@
 //! `fabricsim validate`: predictions beside published measurements.
 
 use super::budget::BudgetArgs;
+use super::long::Long;
 use super::{CliError, claims, output, terminal};
 use fabricsim_calibration::{
     KnownErrors, Measurement, Models, PublishedMemory, PublishedSteps, coverage, predict_memory,
@@ -110,7 +111,9 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let own = args.values.as_deref().map(hardware).transpose()?;
     let hardware = own.as_ref().unwrap_or(catalogue::hardware());
     let budget = args.budget.budget(false);
+    let long = (!quiet).then(|| Long::beside(&budget, &bar));
     let validation = validate(&measurements, hardware, &budget, &|| bar.inc(1));
+    drop(long);
     bar.finish_and_clear();
     if let Some(target) = &args.output {
         write_validation(target, &validation)?;
@@ -164,9 +167,10 @@ fn run_steps(path: &Path, args: &Args, quiet: bool) -> Result<(), CliError> {
         "tables",
         quiet,
     );
-    let tables = predict_steps(&steps, &args.only, &args.budget.budget(false), &|| {
-        bar.inc(1)
-    })?;
+    let budget = args.budget.budget(false);
+    let long = (!quiet).then(|| Long::beside(&budget, &bar));
+    let tables = predict_steps(&steps, &args.only, &budget, &|| bar.inc(1))?;
+    drop(long);
     bar.finish_and_clear();
     if let Some(path) = &args.known_errors {
         write_json(
@@ -207,7 +211,9 @@ fn run_serving(args: &Args, quiet: bool) -> Result<(), CliError> {
     }
     let bar = bar(tables.iter().map(|t| t.rows.len()).sum(), "tables", quiet);
     let budget = args.budget.budget(false);
+    let long = (!quiet).then(|| Long::beside(&budget, &bar));
     let validation = predict_serving(&tables, &budget, &|| bar.inc(1)).map_err(CliError::Usage)?;
+    drop(long);
     bar.finish_and_clear();
     if let Some(path) = &args.known_errors {
         let known = known_errors(path)?.with_serving(&validation);

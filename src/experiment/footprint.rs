@@ -21,7 +21,7 @@ const FILES_OF_JOB: u64 = 4_000_000;
 /// What the tasks of a job take of the budget's memory, while it is estimated what all of it takes.
 pub(super) fn task_footprints(budget: &Budget) -> TaskFootprint {
     TaskFootprint {
-        memory: budget.memory.estimating(),
+        budget: budget.estimating(),
         task: task_footprint(),
         of_actor: script_footprint(),
     }

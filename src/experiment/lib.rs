@@ -65,7 +65,7 @@ pub use spec::{
 pub use tariff::{Tariff, not_a_pue};
 pub use training::{ValidTraining, memory};
 pub use valid::{ValidExperiment, ValidJob, ValidVariant, validate, validate_on};
-pub use watch::{Silent, Step, Watch};
+pub use watch::{Silent, Watch};
 
 #[cfg(test)]
 mod tests;

@@ -46,8 +46,8 @@ pub fn run(
     // What training counted, to say why a variant is no faster.
     let mut ended: Vec<Option<Ended>> = Vec::new();
     let count = experiment.variants.len();
+    let counting = budget.work.part("variants", count as u64);
     for (index, variant) in experiment.variants.iter().enumerate() {
-        watch.variant(&variant.name, index, count);
         let mut series = None;
         let recorded = match &variant.job {
             ValidJob::Collective(job) => {
@@ -132,7 +132,9 @@ pub fn run(
             events: asked.unwrap_or_default(),
         };
         records.extend(recorded.map(record));
+        counting.add(1);
     }
+    drop(counting);
     if count > 1 {
         let base = experiment.baseline;
         summary.baseline = Some(summary.variants[base].name.clone());

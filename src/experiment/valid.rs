@@ -164,6 +164,9 @@ fn once<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<String> {
     known
 }
 
+/// All variants of a scenario are held at once: each takes some 10 kB before it is run.
+const MAX_VARIANTS: usize = 10_000;
+
 /// Checks a scenario and builds the machines of all variants; relative paths start at `folder`.
 ///
 /// # Errors
@@ -184,6 +187,13 @@ pub fn validate_on(
     let Scenario { spec, json, origin } = scenario;
     let mut faults = Vec::new();
     check_name("name", &spec.name, &mut faults);
+    if spec.variants.len() > MAX_VARIANTS {
+        let found = format!("{} variants", spec.variants.len());
+        let expected = format!(
+            "at most {MAX_VARIANTS}: points along axes are run by `fabricsim sweep run --over`"
+        );
+        return Err(refusal(&origin, vec![fault("variants", found, expected)]));
+    }
     for (index, variant) in spec.variants.iter().enumerate() {
         let path = format!("variants[{index}].name");
         check_name(&path, &variant.name, &mut faults);

@@ -62,6 +62,18 @@ pub(crate) enum Event {
     Refused { control: String, message: String },
     /// A point of the curve that has none.
     Missing { at: u64, message: String },
+    /// Nothing more comes, and why.
+    GivenUp { message: String },
+}
+
+impl Event {
+    /// As a line of an answer.
+    pub(crate) fn line(&self) -> Vec<u8> {
+        // Numbers that JSON cannot hold become null.
+        let mut line = serde_json::to_vec(self).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
 }
 
 /// A point of the curve.
@@ -87,11 +99,8 @@ pub(crate) struct Out(pub(crate) UnboundedSender<Vec<u8>>);
 
 impl Out {
     fn tell(&self, event: &Event) {
-        // Numbers that JSON cannot hold become null; nobody may listen any more.
-        if let Ok(mut line) = serde_json::to_vec(event) {
-            line.push(b'\n');
-            let _ = self.0.send(line);
-        }
+        // Nobody may listen any more.
+        let _ = self.0.send(event.line());
     }
 
     pub(crate) fn refuse(&self, refusal: Refusal) {
@@ -247,7 +256,7 @@ impl Bench {
     fn budget_until(&self, stop: &Stop) -> Budget {
         Budget {
             stop: stop.clone(),
-            ..self.budget.clone()
+            ..self.budget.beside_others(self.budget.threads)
         }
     }
 
@@ -256,10 +265,7 @@ impl Bench {
         let experiment = self.valid(asked.scenario(at, &self.machines)?)?;
         let then = None;
         let mut teller = Teller { at, to, then };
-        let alone = Budget {
-            threads: 1,
-            ..self.budget_until(to.0)
-        };
+        let alone = self.budget_until(to.0).beside_others(1);
         let results = run(&experiment, &alone, &Outputs::of([]), &mut teller)?;
         teller.step(&results);
         if let Some(why) = failure(&results) {

@@ -32,7 +32,8 @@ impl Guard {
     ) -> Result<(), (StatusCode, &'static str)> {
         let refused = |why| Err((StatusCode::FORBIDDEN, why));
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        let is_own = |host: &str| self.hosts.iter().any(|own| own == host);
+        // Names of hosts ignore case.
+        let is_own = |host: &str| self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
         let mut hosts = headers.get_all(HOST).iter();
         let one = hosts.next().is_some() && hosts.next().is_none();
         if !one || !text(HOST).is_some_and(is_own) {

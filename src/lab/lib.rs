@@ -6,6 +6,7 @@
 
 mod answer;
 mod choices;
+mod connections;
 mod error;
 mod guard;
 mod page;

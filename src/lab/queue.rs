@@ -14,6 +14,9 @@ const MAX_RUNS: usize = 32;
 /// All work of one request.
 pub(crate) struct Run {
     page: String,
+    /// What is done before anything else, if it was not begun.
+    first: Mutex<Option<Task>>,
+    /// What that has left to be done after it.
     tasks: Mutex<VecDeque<Task>>,
     stop: Stop,
     /// Workers that have nothing to do wait for it.
@@ -29,13 +32,33 @@ impl Run {
     /// Work to be done after what is there.
     pub(crate) fn then(&self, task: Task) {
         lock(&self.tasks).push_back(task);
-        self.more.notify_one();
+        // One that takes only what is first may be woken in vain.
+        self.more.notify_all();
     }
 
     fn end(&self) {
         self.stop.now();
+        lock(&self.first).take();
         lock(&self.tasks).clear();
     }
+
+    /// What is to be done next of it.
+    fn next(&self, of: Worker) -> Option<Task> {
+        let first = lock(&self.first).take();
+        first.or_else(|| match of {
+            Worker::OfAll => lock(&self.tasks).pop_front(),
+            Worker::OfFirsts => None,
+        })
+    }
+}
+
+/// What a worker takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Worker {
+    /// Whatever is next.
+    OfAll,
+    /// Only what a request asks for first: what others are busy with for long does not keep it waiting.
+    OfFirsts,
 }
 
 /// So many pages' last requests are remembered.
@@ -97,7 +120,8 @@ impl Queue {
         }
         asked.runs.push(Arc::new(Run {
             page,
-            tasks: Mutex::new(VecDeque::from([first])),
+            first: Mutex::new(Some(first)),
+            tasks: Mutex::default(),
             stop,
             more: Arc::clone(&self.more),
         }));
@@ -107,21 +131,21 @@ impl Queue {
     }
 
     /// Works for as long as the program runs.
-    pub(crate) fn work(&self) {
+    pub(crate) fn work(&self, as_one: Worker) {
         loop {
-            let (run, task) = self.next();
+            let (run, task) = self.next(as_one);
             task(&run);
         }
     }
 
-    /// The next piece of work of the newest request that has any.
-    fn next(&self) -> (Arc<Run>, Task) {
+    /// The next piece of work of the newest request that has any for such a worker.
+    fn next(&self, of: Worker) -> (Arc<Run>, Task) {
         let mut asked = lock(&self.asked);
         loop {
             for run in asked.runs.iter().rev() {
                 if run.stop.is_now() {
                     run.end();
-                } else if let Some(task) = lock(&run.tasks).pop_front() {
+                } else if let Some(task) = run.next(of) {
                     return (Arc::clone(run), task);
                 }
             }
@@ -147,7 +171,7 @@ mod tests {
     }
 
     fn step(queue: &Queue) {
-        let (run, task) = queue.next();
+        let (run, task) = queue.next(Worker::OfAll);
         task(&run);
     }
 
@@ -192,6 +216,30 @@ mod tests {
             .unwrap();
         step(&queue);
         assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["one", "b"]);
+    }
+
+    #[test]
+    fn some_workers_take_only_what_is_asked_for_first() {
+        let (done, seen) = channel();
+        let queue = Queue::default();
+        let (rest, other) = (task("rest", &done), task("other", &done));
+        let first: Task = Box::new(move |run| run.then(rest));
+        let push = |page: &str, task| {
+            let at = (page.to_owned(), 1);
+            queue.push(at, task, Stop::default()).unwrap();
+        };
+        push("other", other);
+        push("long", first);
+        let step = |of| {
+            let (run, task) = queue.next(of);
+            task(&run);
+        };
+        // The newest request leaves the rest of its curve, which this one lets be.
+        step(Worker::OfFirsts);
+        step(Worker::OfFirsts);
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["other"]);
+        step(Worker::OfAll);
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["rest"]);
     }
 
     #[test]

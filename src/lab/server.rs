@@ -1,10 +1,11 @@
 //! The server: on 127.0.0.1 alone, few connections, small bodies, nothing waited for without end.
 
-use crate::answer::{Bench, Out, answer, compare, export};
+use crate::answer::{Bench, Event, Out, answer, compare, export};
+use crate::connections::{Connection, Connections};
 use crate::error::LabError;
 use crate::guard::Guard;
 use crate::page::{page, policy};
-use crate::queue::Queue;
+use crate::queue::{Queue, Worker};
 use crate::state::{Refusal, State};
 use fabricsim_budget::{Budget, Stop};
 use fabricsim_experiment::Machines;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 /// A body is a state, which is short.
@@ -35,8 +37,12 @@ const MAX_BYTES: usize = 1_000_000;
 const MAX_CONNECTIONS: usize = 64;
 /// A request's head, and its body, come within this; an answer that is whole is read within it.
 const READ: Duration = Duration::from_secs(10);
-/// After this a request gets no more points.
+/// So long after it was begun a request gets no more points.
 const LONGEST: Duration = Duration::from_secs(60);
+/// One that is not begun within this is not answered at all.
+const WAITS: Duration = Duration::from_secs(60);
+/// Workers beside those that simulate curves, for what is asked for first.
+const SPARE: usize = 3;
 /// Ports that are tried from the first one on.
 const PORTS: u16 = 20;
 
@@ -116,9 +122,10 @@ impl Lab {
             text
         });
         let queue = Arc::new(Queue::default());
-        for _ in 0..budget.threads.max(1) {
+        let all = (0..budget.threads.max(1)).map(|_| Worker::OfAll);
+        for worker in all.chain([Worker::OfFirsts; SPARE]) {
             let queue = Arc::clone(&queue);
-            std::thread::spawn(move || queue.work());
+            std::thread::spawn(move || queue.work(worker));
         }
         Ok(Arc::new(Lab {
             guard: Guard::new(port, token),
@@ -132,21 +139,32 @@ impl Lab {
 
     async fn accept(self: &Arc<Self>, listener: &TcpListener) {
         let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let connections = Connections::default();
         loop {
             let Ok((stream, _)) = listener.accept().await else {
                 // Out of files, for a while.
                 sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            // One too many is closed at once.
-            let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-                continue;
+            // For one too many the oldest goes that has asked for nothing that takes a while; if there is none, it
+            // is closed itself.
+            let place = match Arc::clone(&room).try_acquire_owned() {
+                Ok(place) => place,
+                Err(_) if connections.close_oldest() => {
+                    let Ok(place) = Arc::clone(&room).acquire_owned().await else {
+                        continue;
+                    };
+                    place
+                }
+                Err(_) => continue,
             };
             let lab = Arc::clone(self);
-            tokio::spawn(async move {
+            let connection = connections.open();
+            let own = connection.clone();
+            let task = tokio::spawn(async move {
                 let service = service_fn(move |request| {
-                    let lab = Arc::clone(&lab);
-                    async move { Ok::<_, Infallible>(lab.respond(request).await) }
+                    let (lab, own) = (Arc::clone(&lab), own.clone());
+                    async move { Ok::<_, Infallible>(lab.respond(request, &own).await) }
                 });
                 // One that breaks off is no fault of the server's.
                 let answered = http1::Builder::new()
@@ -154,13 +172,14 @@ impl Lab {
                     .header_read_timeout(READ)
                     .keep_alive(false)
                     .serve_connection(TokioIo::new(stream), service);
-                let _ = timeout(LONGEST + 3 * READ, answered).await;
+                let _ = timeout(WAITS + LONGEST + 3 * READ, answered).await;
                 drop(place);
             });
+            connection.is(task.abort_handle());
         }
     }
 
-    async fn respond(&self, request: Request<Incoming>) -> Answer {
+    async fn respond(&self, request: Request<Incoming>, connection: &Connection) -> Answer {
         if let Err((status, why)) = self.guard.check(request.method(), request.headers()) {
             return text(status, why);
         }
@@ -168,8 +187,11 @@ impl Lab {
         match (request.method(), path.as_str()) {
             (&Method::GET, "/") => self.page(),
             (&Method::POST, "/run" | "/scenario") => match read(request.into_body()).await {
-                Ok(asking) if path == "/run" => self.run(asking),
-                Ok(asking) => self.scenario(&asking.state),
+                Ok(asking) if path == "/run" => {
+                    connection.stays();
+                    self.run(asking)
+                }
+                Ok(asking) => self.scenario(asking.state).await,
                 Err(answer) => answer,
             },
             (_, "/" | "/run" | "/scenario") => text(
@@ -207,6 +229,7 @@ impl Lab {
         let out = Out(sender);
         let stop = Stop::default();
         let bench = Arc::clone(&self.bench);
+        let (begun, begins) = oneshot::channel();
         let Asking {
             page,
             generation,
@@ -216,9 +239,13 @@ impl Lab {
         } = asking;
         let queued = self.queue.push(
             (page, generation),
-            Box::new(move |run| match beside {
-                None => answer(&bench, (&state, &have), run, &out),
-                Some(beside) => compare(&bench, (&state, &beside), run, &out),
+            Box::new(move |run| {
+                // Whoever counts the time may be gone.
+                let _ = begun.send(());
+                match beside {
+                    None => answer(&bench, (&state, &have), run, &out),
+                    Some(beside) => compare(&bench, (&state, &beside), run, &out),
+                }
             }),
             stop.clone(),
         );
@@ -228,19 +255,28 @@ impl Lab {
                 "too many pages wait for results\n",
             );
         }
-        let late = stop.clone();
-        let limit = tokio::spawn(async move {
-            sleep(LONGEST).await;
-            late.now();
-        });
-        let lines = Lines { lines, stop, limit };
+        let limit = tokio::spawn(given_up(begins, stop.clone(), (WAITS, LONGEST)));
+        let lines = Lines {
+            lines,
+            stop,
+            limit,
+            told: false,
+            over: false,
+        };
         let mut answer = Response::new(BoxBody::new(lines));
         set(&mut answer, "application/x-ndjson");
         answer
     }
 
-    fn scenario(&self, state: &State) -> Answer {
-        match export(&self.bench, state) {
+    async fn scenario(&self, state: State) -> Answer {
+        // A large machine takes a while, in which others are answered.
+        let bench = Arc::clone(&self.bench);
+        let exported = tokio::task::spawn_blocking(move || export(&bench, &state)).await;
+        let exported = match exported {
+            Ok(exported) => exported,
+            Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{error}\n")),
+        };
+        match exported {
             Ok(json) => whole(StatusCode::OK, "application/json", json),
             Err(Refusal { control, message }) => {
                 let json = json!({ "control": control, "message": message });
@@ -252,6 +288,29 @@ impl Lab {
             }
         }
     }
+}
+
+/// Waits until a request's time is over, ends the work for it, and gives the line that says so.
+async fn given_up(
+    begins: oneshot::Receiver<()>,
+    stop: Stop,
+    (waits, longest): (Duration, Duration),
+) -> Vec<u8> {
+    let message = match timeout(waits, begins).await {
+        Ok(_) => {
+            sleep(longest).await;
+            format!(
+                "given up after {} s of work: a smaller size, fewer nodes or no fault takes less",
+                longest.as_secs()
+            )
+        }
+        Err(_) => format!(
+            "given up after {} s, in which the lab was busy with other states: try again",
+            waits.as_secs()
+        ),
+    };
+    stop.now();
+    Event::GivenUp { message }.line()
 }
 
 /// A body, as far as it may go.
@@ -302,11 +361,38 @@ fn set(answer: &mut Answer, kind: &'static str) {
     }
 }
 
-/// Lines as they come. When nobody reads them any more, the work for them ends.
+/// Lines as they come, one at least. When nobody reads them any more, the work for them ends.
 struct Lines {
     lines: UnboundedReceiver<Vec<u8>>,
     stop: Stop,
-    limit: tokio::task::JoinHandle<()>,
+    /// Gives the last line, when the time is over.
+    limit: tokio::task::JoinHandle<Vec<u8>>,
+    told: bool,
+    over: bool,
+}
+
+impl Lines {
+    fn poll_line(&mut self, context: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(line) = self.lines.poll_recv(context) {
+            self.over = line.is_none();
+            let overtaken = || {
+                let message = "not begun: this page has asked for another state since".to_owned();
+                Event::GivenUp { message }.line()
+            };
+            let line = line.or_else(|| (!self.told).then(overtaken));
+            self.told = true;
+            return Poll::Ready(line);
+        }
+        // Whoever works on it may not have noticed yet.
+        let limit = Pin::new(&mut self.limit).poll(context);
+        limit.map(|last| {
+            self.over = true;
+            last.ok()
+        })
+    }
 }
 
 impl Body for Lines {
@@ -317,7 +403,7 @@ impl Body for Lines {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let line = self.lines.poll_recv(context);
+        let line = self.poll_line(context);
         line.map(|line| line.map(|line| Ok(Frame::data(Bytes::from(line)))))
     }
 }
@@ -326,5 +412,66 @@ impl Drop for Lines {
     fn drop(&mut self) {
         self.stop.now();
         self.limit.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOMENT: Duration = Duration::from_millis(20);
+    const LONG: Duration = Duration::from_secs(600);
+
+    /// What an answer says until it ends, of a request that is `begun` or waits, and whether its work is to end.
+    fn told(begun: bool, line: Option<&str>, limits: (Duration, Duration)) -> (String, bool) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            // Work goes on: the senders are there until the end.
+            let (sender, lines) = unbounded_channel();
+            let (begin, begins) = oneshot::channel();
+            let stop = Stop::default();
+            let limit = tokio::spawn(given_up(begins, stop.clone(), limits));
+            let answer = Lines {
+                lines,
+                stop: stop.clone(),
+                limit,
+                told: false,
+                over: false,
+            };
+            if let Some(line) = line {
+                sender.send(line.as_bytes().to_vec()).unwrap();
+            }
+            let waiting = match begun {
+                true => {
+                    begin.send(()).unwrap();
+                    None
+                }
+                false => Some(begin),
+            };
+            let whole = answer.collect().await.unwrap().to_bytes();
+            drop((sender, waiting));
+            (String::from_utf8(whole.to_vec()).unwrap(), stop.is_now())
+        })
+    }
+
+    #[test]
+    fn the_time_of_a_request_counts_from_where_it_is_begun_and_its_end_is_told() {
+        let (text, ends) = told(true, Some("a point\n"), (LONG, MOMENT));
+        assert!(text.starts_with("a point\n{"), "{text}");
+        assert!(
+            text.contains("\"given_up\"") && text.contains("of work"),
+            "{text}"
+        );
+        assert!(ends);
+        // One that nobody begins is told of, too.
+        let (text, ends) = told(false, None, (MOMENT, LONG));
+        assert!(
+            text.contains("\"given_up\"") && text.contains("busy with other"),
+            "{text}"
+        );
+        assert!(ends);
     }
 }

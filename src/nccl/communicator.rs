@@ -13,7 +13,7 @@ use super::sharp;
 use super::sockets::Sockets;
 use super::transport::{Way, Ways};
 use super::tuner::Setup;
-use fabricsim_budget::{Memory, Purpose};
+use fabricsim_budget::{Budget, Memory, Part as Counting, Purpose, Stop, Work};
 use fabricsim_collective::{Collective, Tree};
 use fabricsim_plan::{Plan, ProtocolKind, Routes};
 use fabricsim_topology::hardware::CpuVendor;
@@ -45,6 +45,10 @@ pub struct Communicator<'t> {
     pub(super) rank_models: Vec<u16>,
     /// What plans are to fit.
     memory: Memory,
+    /// What ends their making.
+    stop: Stop,
+    /// Where it is said how far that is.
+    work: Work,
 }
 
 /// What the caller insists on; everything else is NCCL's choice.
@@ -240,14 +244,32 @@ impl<'t> Communicator<'t> {
             architectures,
             rank_models,
             memory: Memory::unlimited(),
+            stop: Stop::default(),
+            work: Work::default(),
         })
     }
 
-    /// What it plans is to fit this memory.
+    /// What it plans is to fit this memory; it ends when it is told to, and says how far it is.
     #[must_use]
-    pub fn within(mut self, memory: &Memory) -> Self {
-        self.memory = memory.clone();
+    pub fn within(mut self, budget: &Budget) -> Self {
+        self.memory = budget.memory.clone();
+        self.stop = budget.stop.clone();
+        self.work = budget.work.clone();
         self
+    }
+
+    /// Goes on, unless nobody waits for a plan any more.
+    #[inline]
+    pub(super) fn go_on(&self) -> Result<(), NcclError> {
+        match self.stop.is_now() {
+            true => Err(NcclError::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    /// Begins something that is done for each of so many connections.
+    pub(super) fn begins(&self, what: &'static str, connections: usize) -> Counting {
+        self.work.part(what, connections as u64)
     }
 
     /// Whether the tables of so many connections, and some bytes more, fit before they are made.

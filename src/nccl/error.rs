@@ -42,6 +42,9 @@ pub enum NcclError {
     /// More connections than memory holds.
     #[error(transparent)]
     Memory(#[from] OverBudget),
+    /// Nobody waits for the plan any more ([`Stop`](fabricsim_budget::Stop)).
+    #[error("stopped before it was planned")]
+    Stopped,
     /// What was forced excludes every choice.
     #[error("nothing is left to run {collective} with: {reason}")]
     NothingLeft {

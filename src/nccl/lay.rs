@@ -25,6 +25,7 @@ impl Communicator<'_> {
         kind: ProtocolKind,
         bytes: u64,
     ) -> Result<Planned, NcclError> {
+        self.go_on()?;
         if algorithm == Algorithm::CpuRing {
             return self.host_ring(collective, bytes);
         }
@@ -59,7 +60,7 @@ impl Communicator<'_> {
         let costs = self.costs(algorithm, kind, channels, hops);
         let costs = self.without_copies(collective, algorithm, kind, &ways, costs);
         let choice = (algorithm, kind);
-        Ok(self.planned(program, &ways, choice, costs, (started, channels)))
+        self.planned(program, &ways, choice, costs, (started, channels))
     }
 
     /// A program with a way for each of its connections, as a plan. Of the channels that are
@@ -71,10 +72,10 @@ impl Communicator<'_> {
         (algorithm, kind): (Algorithm, ProtocolKind),
         mut costs: Vec<RoleCosts>,
         (started, used): (u16, u16),
-    ) -> Planned {
+    ) -> Result<Planned, NcclError> {
         let bytes = program.bytes();
         let protocol = protocol(algorithm, program.collective(), kind, self.env());
-        let transports = self.transports(program.as_ref(), ways, algorithm, protocol);
+        let transports = self.transports(program.as_ref(), ways, algorithm, protocol)?;
         if algorithm == Algorithm::Ring {
             let apart = self.apart(program.as_ref(), &transports, protocol, used);
             costs.iter_mut().for_each(|costs| costs.apart = apart);
@@ -90,13 +91,13 @@ impl Communicator<'_> {
             rank_costs: self.rank_models.clone(),
             program,
         };
-        Planned {
+        Ok(Planned {
             plan,
             algorithm,
             protocol: kind,
             channels: started,
             bytes,
-        }
+        })
     }
 
     /// Plans an algorithm that was read from a file of MSCCL.
@@ -136,13 +137,13 @@ impl Communicator<'_> {
         let channels = algorithm.channels;
         let costs = self.costs(Algorithm::Msccl, kind, channels, 0);
         let choice = (Algorithm::Msccl, kind);
-        Ok(self.planned(
+        self.planned(
             Arc::new(program),
             &ways,
             choice,
             costs,
             (channels, channels),
-        ))
+        )
     }
 
     /// An algorithm of message passing: each rank by its own interface.
@@ -179,8 +180,10 @@ impl Communicator<'_> {
         program: &dyn Program,
         nics: impl Fn(&Self, u32, u32, u32) -> Result<(DeviceId, DeviceId), NcclError>,
     ) -> Result<Vec<Way>, NcclError> {
+        let laid = self.begins("connections laid", program.connections() as usize);
         (0..program.connections())
             .map(|c| {
+                laid.add(1);
                 let ends = program.connection(ConnId(c));
                 let (from, to) = (program.worker(ends.from), program.worker(ends.to));
                 let (a, b, channel) = (from.rank.0, to.rank.0, u32::from(from.channel));
@@ -273,7 +276,7 @@ impl Communicator<'_> {
         ways: &[Way],
         algorithm: Algorithm,
         protocol: Protocol,
-    ) -> Transports {
+    ) -> Result<Transports, NcclError> {
         let models = self.architectures.iter();
         let hops: Vec<_> = models.map(|m| hop(m, protocol.kind)).collect();
         let receiver = |way: &Way, rank: Rank| {
@@ -289,7 +292,10 @@ impl Communicator<'_> {
             .map_or(0, |_| largest_message(program, &protocol, slices));
         let mut transports = Transports::with_capacity(ways.len());
         let mut known: FxHashMap<(u32, u16, Turn), u32> = FxHashMap::default();
+        let given = self.begins("connections given a transport", ways.len());
         for (way, conn) in ways.iter().zip(0..) {
+            self.go_on()?;
+            given.add(1);
             let ends = program.connection(ConnId(conn));
             let from = program.worker(ends.from);
             let model = self.rank_models[from.rank.index()];
@@ -309,7 +315,7 @@ impl Communicator<'_> {
             });
             transports.push_of(kind, way.routes());
         }
-        transports
+        Ok(transports)
     }
 
     /// The way between two ranks; `nics` where they are on different hosts.
@@ -320,6 +326,7 @@ impl Communicator<'_> {
         nics: Option<(DeviceId, DeviceId)>,
         flow: u64,
     ) -> Result<Way, NcclError> {
+        self.go_on()?;
         let leg = Leg {
             from: self.gpus[from as usize],
             to: self.gpus[to as usize],

@@ -115,7 +115,7 @@ impl Communicator<'_> {
             choice,
             costs,
             (lanes.channels, lanes.channels),
-        );
+        )?;
         planned.plan.merged = Arc::new(self.merged(&ways));
         Ok(planned)
     }
@@ -260,8 +260,11 @@ impl Communicator<'_> {
         // the interfaces there.
         type Mate = Option<(DeviceId, DeviceId)>;
         let mut mates: FxHashMap<(u32, u32, usize), Mate> = FxHashMap::default();
+        let laid = self.begins("connections laid", program.connections() as usize);
         (0..program.connections())
             .map(|c| {
+                laid.add(1);
+                self.go_on()?;
                 let ends = program.connection(ConnId(c));
                 let (from, to) = (program.worker(ends.from), program.worker(ends.to));
                 let (a, b) = (from.rank.0, to.rank.0);

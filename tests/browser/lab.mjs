@@ -72,6 +72,15 @@ try {
   assert.equal(await page.locator("#curve .open").count(), 0);
   assert.ok(await page.locator("#curve .dot").count() >= 20);
 
+  // Another job leaves the machine as it is.
+  const machine = await open("machine=superpod-h100&nodes=2&oversubscription=4&size=1MiB");
+  await machine.page.locator("#job").selectOption("all-gather");
+  await settled(machine.page);
+  assert.match(machine.page.url(), /oversubscription=4/);
+  assert.match(await machine.page.locator('.control[data-for="oversubscription"] output').textContent(), /4 : 1/);
+  assert.doesNotMatch(machine.page.url(), /size=/);
+  await machine.page.context().close();
+
   // What is wrong stands at its control.
   await page.locator("#gpus").fill("9");
   const wrong = page.locator('.control[data-for="gpus"] .wrong');

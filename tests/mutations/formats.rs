@@ -332,7 +332,7 @@ fn times(topology: &Topology) -> Verdict {
     let Ok(communicator) = Communicator::new(topology, None, &Env::default(), 0) else {
         return Ok(Fate::Checked);
     };
-    let mut communicator = communicator.within(&budget().memory);
+    let mut communicator = communicator.within(&budget());
     if communicator.ranks() > 64 {
         return Ok(Fate::Checked);
     }
@@ -447,7 +447,7 @@ pub(crate) fn algorithm(text: &str) -> Verdict {
     }
     let env = Env::default();
     let made = Communicator::new(node(), Some(algorithm.ranks()), &env, 0);
-    let mut communicator = made.map_err(told)?.within(&budget().memory);
+    let mut communicator = made.map_err(told)?.within(&budget());
     match communicator.plan_msccl(&algorithm, 1 << 16, None) {
         Ok(planned) => simulated(node(), &planned.plan),
         Err(error) => refused(&error.to_string()),

@@ -55,6 +55,7 @@ fn serve(case: Case, policy: PolicyKind) -> Served {
         )],
     };
     let mut fleet = Fleet::new(FleetPlan {
+        counting: None,
         engines: vec![engine],
         requests,
         more: None,

@@ -47,10 +47,7 @@ impl<'r> Runs<'r> {
             .copied()
             .filter(|&row| !self.known.contains_key(&(*point, row)))
             .collect();
-        let alone = Budget {
-            threads: 1,
-            ..self.budget.clone()
-        };
+        let alone = self.budget.beside_others(1);
         let found = threads::each(
             &missing,
             Some(self.budget.threads),

@@ -4,6 +4,7 @@ use super::{Args, finish};
 use crate::cli::CliError;
 use crate::cli::collective::machine;
 use crate::cli::load::job_of_model;
+use crate::cli::long::Long;
 use crate::cli::terminal::say_wall;
 use fabricsim_experiment::best_of_each::{BestOf, Question, best_of_each, settle};
 use fabricsim_experiment::compare::find_better_choices;
@@ -34,6 +35,7 @@ pub(super) fn run(args: &Args, quiet: bool, model: &str) -> Result<(), CliError>
     let budget = args.budget.budget(false);
     let built = Machines::default();
     let bar = bar(quiet || args.json || args.csv);
+    let long = (!quiet).then(|| Long::beside(&budget, &bar));
     let watch = |at: Progress<'_>| {
         bar.set_message(format!(
             "{} on {} GPUs of {}",
@@ -43,6 +45,7 @@ pub(super) fn run(args: &Args, quiet: bool, model: &str) -> Result<(), CliError>
     };
     let here = Path::new("");
     let found = best_of_each((&scenario, here), question, (&budget, &built), &watch)?;
+    drop(long);
     bar.finish_and_clear();
     let mut runs = Vec::new();
     let mut records = Vec::new();

@@ -140,7 +140,7 @@ fn simulated(args: &Args, quiet: bool, experiment: &ValidExperiment) -> Result<R
         terminal::notes(&experiment.notes());
     }
     let budget = args.budget.budget(args.collective.exact_full);
-    let mut show = Show::new(false, quiet, true);
+    let mut show = Show::new(false, quiet, true, &budget);
     let mut results = run_experiment(experiment, &budget, &args.outputs(), &mut show)?;
     find_better_choices(experiment, &mut results.summary, &budget)?;
     show.finish();

@@ -3,6 +3,7 @@
 use super::slurm::{self, Passed, SlurmArgs};
 use super::{BUILD, say};
 use crate::cli::budget::BudgetArgs;
+use crate::cli::long::Long;
 use crate::cli::what_if::WhatIfArgs;
 use crate::cli::{CliError, output, terminal};
 use clap::{Command, FromArgMatches};
@@ -105,7 +106,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
             args,
             (&sweep, &machines),
             &growing,
-            bar(&info, growing.left().len(), hidden),
+            (bar(&info, growing.left().len(), hidden), quiet),
         )?,
     };
     let begun = growing.info().clone();
@@ -130,10 +131,11 @@ fn run_here(
     args: &Args,
     (sweep, machines): (&Sweep, &Machines),
     growing: &SweepFolder,
-    bar: ProgressBar,
+    (bar, quiet): (ProgressBar, bool),
 ) -> Result<Vec<(Duration, u32)>, CliError> {
     let slowest = Mutex::new(Vec::new());
     let budget = args.budget.budget(false);
+    let long = (!quiet).then(|| Long::beside(&budget, &bar));
     run_points(sweep, &growing.left(), (&budget, machines), &|row, time| {
         growing.add(&row)?;
         let mut slowest = slowest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,6 +143,7 @@ fn run_here(
         bar.inc(1);
         Ok(())
     })?;
+    drop(long);
     bar.finish_and_clear();
     Ok(slowest.into_inner().unwrap_or_else(PoisonError::into_inner))
 }

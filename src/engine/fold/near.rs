@@ -202,7 +202,7 @@ mod tests {
     fn with_scene<T>(plan: &Plan, look: impl FnOnce(&Scene<'_>, &[u64]) -> T) -> T {
         let rate = |_| Bandwidth::from_gb_per_sec(10);
         let resources = Resources::new(&plan.routes, (1, 1), rate);
-        let traces = Traces::new(plan.program.as_ref());
+        let traces = Traces::new(plan.program.as_ref(), None).unwrap();
         let roomy = vec![false; resources.all.len()];
         let scene = Scene::new(plan, &resources, &roomy, &traces);
         let kinds = scene.kinds();

@@ -2,6 +2,7 @@
 //! each connection the steps in which it is used; and who is joined to whom.
 
 use super::refine::{mix, mix_in};
+use fabricsim_budget::Stop;
 use fabricsim_collective::{ConnId, Connection, Program, Step, WorkerId};
 use rustc_hash::FxHashMap;
 
@@ -58,8 +59,9 @@ impl Side {
 }
 
 impl Traces {
-    /// Looks at the steps of each worker, or of one worker of those that are alike.
-    pub(crate) fn new(program: &dyn Program) -> Self {
+    /// Looks at the steps of each worker, or of one worker of those that are alike; `None` if it is told to end
+    /// before it has.
+    pub(crate) fn new(program: &dyn Program, stop: Option<&Stop>) -> Option<Self> {
         let connections = program.connections() as usize;
         let mut traces = Traces {
             worker: Vec::with_capacity(program.workers() as usize),
@@ -77,6 +79,9 @@ impl Traces {
         let mut known: FxHashMap<u64, WorkerId> = FxHashMap::default();
         let copies = program.copies();
         for worker in (0..program.workers() / copies).map(WorkerId) {
+            if stop.is_some_and(Stop::is_now) {
+                return None;
+            }
             let Some(key) = program.alike(worker) else {
                 traces.look(program, worker);
                 continue;
@@ -100,7 +105,7 @@ impl Traces {
             traces.worker.push(traces.worker[first.index()]);
         }
         traces.repeat(copies);
-        traces
+        Some(traces)
     }
 
     /// How a worker's steps look, connections aside.

@@ -144,11 +144,16 @@ impl Rehearsals {
             .iter()
             .filter(|(alike, _)| !self.known.contains_key(alike));
         let work: Vec<(usize, &Plan)> = new.map(|(_, &first)| first).collect();
+        let counting = budget.work.part("communications", work.len() as u64);
         let found = threads::each(
             &work,
             Some(budget.threads),
             || (),
-            |(), &(_, plan)| alone(plan, &rate, budget),
+            |(), &(_, plan)| {
+                let outcome = alone(plan, &rate, budget);
+                counting.add(1);
+                outcome
+            },
         );
         for ((index, _), result) in work.into_iter().zip(found) {
             let exchange = &job.exchanges[index];

@@ -99,7 +99,7 @@ pub fn simulate_folded_with<P: Probe>(
         return simulate_with(plan, rate, options, probe);
     }
     check(plan)?;
-    let (resources, folded) = fold(plan, rate);
+    let (resources, folded) = fold(plan, rate, options.stop)?;
     if let Some(folded) = folded {
         let _held = hold(options.memory, folded.workers(), folded.wires())?;
         let options = Options {
@@ -145,17 +145,22 @@ impl<'p> FoldedPlan<'p> {
 }
 
 /// What transfers share and, if there are any, who is like whom.
-pub(super) fn fold(
-    plan: &Plan,
+///
+/// # Errors
+/// [`SimError::Stopped`] when it is told to end.
+pub(super) fn fold<'p>(
+    plan: &'p Plan,
     rate: impl Fn(LinkId) -> Bandwidth,
-) -> (Resources, Option<FoldedPlan<'_>>) {
-    let traces = || Traces::new(plan.program.as_ref());
+    stop: Option<&Stop>,
+) -> Result<(Resources, Option<FoldedPlan<'p>>), SimError> {
+    let traces = || Traces::new(plan.program.as_ref(), stop);
     let resources = || resources(plan, rate, None);
     let (traces, resources) = if plan.program.connections() >= MANY {
         threads::both(traces, resources)
     } else {
         (traces(), resources())
     };
+    let traces = traces.ok_or(SimError::Stopped)?;
     let has_room = roomy(&resources, wires(plan, |rank| plan.stretch_of(rank)));
     let folded = Folding::new(plan, traces, &resources, has_room).and_then(|mut folding| {
         let (shared, wires) = folding.wires(plan, &resources)?;
@@ -165,7 +170,7 @@ pub(super) fn fold(
             wires,
         })
     });
-    (resources, folded)
+    Ok((resources, folded))
 }
 
 /// What transfers share.

@@ -35,7 +35,7 @@ pub fn watch<P: Probe>(
 ) -> Result<Watched, SimError> {
     check(plan)?;
     let (resources, folded) = match options.disturbances {
-        None => fold(plan, rate),
+        None => fold(plan, rate, options.stop)?,
         disturbances => (resources(plan, rate, disturbances), None),
     };
     if let Some(folded) = folded {

@@ -91,7 +91,7 @@ fn of_ranks<'v>(
     env.register(registered.then_some(Registration::Local));
     let router = Router::new(&valid.topology, valid.seed);
     let made = Communicator::of(&valid.topology, gpus.collect(), &env, router)?;
-    Ok(made.within(&budget.memory.estimating()))
+    Ok(made.within(&budget.estimating()))
 }
 
 impl Costs for Simulated<'_> {

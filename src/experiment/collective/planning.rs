@@ -3,7 +3,7 @@
 use super::valid::ValidCollective;
 use crate::error::ScenarioError;
 use crate::fallback::fallen;
-use fabricsim_budget::Memory;
+use fabricsim_budget::Budget;
 use fabricsim_collective::{Collective, Matrix, MscclAlgorithm};
 use fabricsim_engine::SimError;
 use fabricsim_fault::Faults;
@@ -15,7 +15,7 @@ use fabricsim_topology::{LinkId, Router};
 pub(super) fn ranks_around<'s>(
     spec: &'s ValidCollective,
     faults: &Faults,
-    memory: &Memory,
+    budget: &Budget,
 ) -> Result<Communicator<'s>, ScenarioError> {
     let gone: Vec<LinkId> = faults.gone_links().collect();
     let around = !gone.is_empty();
@@ -33,7 +33,7 @@ pub(super) fn ranks_around<'s>(
         true => ScenarioError::planned_around(&spec.faults, &source),
         false => source.into(),
     })?;
-    Ok(made.within(memory))
+    Ok(made.within(budget))
 }
 
 /// The plan for a size, or `None` if rounding leaves nothing of it.

@@ -5,7 +5,7 @@ use super::timing::{Timed, Timing, disturbed_time_of};
 use super::valid::ValidCollective;
 use crate::error::ScenarioError;
 use crate::prices::{self, fault_costs, joins_switches};
-use fabricsim_budget::Memory;
+use fabricsim_budget::Budget;
 use fabricsim_fault::{Fall, Faults};
 use fabricsim_nccl::{Communicator, Planned};
 use fabricsim_report::cause::{FaultCost, NoCost};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// The runs that faults are priced against.
 pub(super) struct Prices<'s> {
     spec: &'s ValidCollective,
-    memory: &'s Memory,
+    budget: &'s Budget,
     /// NCCL's ranks by what is gone and what falls back, where that is not so with all faults.
     ranks: BTreeMap<Planning, Communicator<'s>>,
 }
@@ -41,10 +41,10 @@ impl prices::Against for Against {
 }
 
 impl<'s> Prices<'s> {
-    pub(super) fn new(spec: &'s ValidCollective, memory: &'s Memory) -> Self {
+    pub(super) fn new(spec: &'s ValidCollective, budget: &'s Budget) -> Self {
         Prices {
             spec,
-            memory,
+            budget,
             ranks: BTreeMap::new(),
         }
     }
@@ -88,7 +88,7 @@ impl<'s> Prices<'s> {
         } else {
             let ranks = match self.ranks.remove(&by) {
                 Some(ranks) => ranks,
-                None => ranks_around(spec, faults, self.memory)?,
+                None => ranks_around(spec, faults, self.budget)?,
             };
             let ranks = self.ranks.entry(by).or_insert(ranks);
             other = communicator_plan(spec, ranks, size)?;

@@ -17,7 +17,7 @@ use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
 use crate::movement::movement_of;
 use crate::uplinks::{is_uplink, uplinks};
-use crate::watch::{Step, Watch};
+use crate::watch::Watch;
 use fabricsim_budget::threads::both;
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_collective::Collective;
@@ -62,10 +62,12 @@ pub(crate) fn run_collective(
     (budget, outputs): (&Budget, &Outputs),
     watch: &mut dyn Watch,
 ) -> Result<CollectiveRun, ScenarioError> {
-    let memory = budget.memory.estimating();
-    let _machine = memory.hold(Purpose::Machine, machine_footprint(&spec.topology))?;
-    let mut communicator = ranks_around(spec, &spec.faults, &memory)?;
-    let mut prices = Prices::new(spec, &memory);
+    let estimating = budget.estimating();
+    let _machine = estimating
+        .memory
+        .hold(Purpose::Machine, machine_footprint(&spec.topology))?;
+    let mut communicator = ranks_around(spec, &spec.faults, &estimating)?;
+    let mut prices = Prices::new(spec, &estimating);
     let variant = described(name, spec, &communicator);
     let mut result = nothing_yet(spec, &communicator);
     let traced = spec.traced.filter(|_| outputs.need_record());
@@ -82,11 +84,12 @@ pub(crate) fn run_collective(
     )?;
     watch.begin(view(summary, &variant, &result))?;
     let cuts = OnceLock::new();
-    let count = spec.sizes.len() + usize::from(traced.is_some());
     let mut latest = Time::ZERO;
     // The plan of the size that is recorded.
     let mut kept = None;
     let (mut without_effect, mut climbs) = (BTreeSet::new(), false);
+    let all = spec.sizes.len() + usize::from(traced.is_some());
+    let counting = budget.work.part("sizes", all as u64);
     for (index, &size) in spec.sizes.iter().enumerate() {
         let planned = match first.take() {
             Some(planned) => planned,
@@ -101,23 +104,9 @@ pub(crate) fn run_collective(
         let row = match &planned {
             None => nothing(),
             Some(planned) => {
-                let mut progress = |begun, steps| {
-                    watch.step(Step {
-                        index,
-                        count,
-                        bytes: size,
-                        begun,
-                        steps,
-                    });
-                };
                 let priced = (&mut prices, size);
-                let (row, end) = timed_row(
-                    spec,
-                    (budget, &communicator, &cuts),
-                    planned,
-                    priced,
-                    &mut progress,
-                )?;
+                let how = (budget, &communicator, &cuts);
+                let (row, end) = timed_row(spec, how, planned, priced)?;
                 latest = latest.max(end);
                 row
             }
@@ -131,6 +120,7 @@ pub(crate) fn run_collective(
         }
         result.rows.push(row.clone());
         watch.row(view(summary, &variant, &result), &row)?;
+        counting.add(1);
     }
     result.falls = Fall::among(&result.rows);
     if spec.msccl.is_none() {
@@ -148,17 +138,8 @@ pub(crate) fn run_collective(
     warnings.extend(outside_range(spec));
     let (mut recorded, mut telemetry) = (None, None);
     if let (Some(index), Some(planned)) = (traced, kept) {
-        let mut progress = |begun, steps| {
-            watch.step(Step {
-                index: count - 1,
-                count,
-                bytes: spec.sizes[index],
-                begun,
-                steps,
-            });
-        };
         let planned = (budget, &planned);
-        let (one, series) = record(spec, (planned, outputs), &mut result, index, &mut progress)?;
+        let (one, series) = record(spec, (planned, outputs), &mut result, index)?;
         (recorded, telemetry) = (Some(one), series);
     }
     let sentence = result.shown_row().and_then(|row| {
@@ -316,7 +297,6 @@ fn timed_row(
     (budget, communicator, cuts): (&Budget, &Communicator<'_>, &OnceLock<Cuts>),
     planned: &Planned,
     (prices, size): (&mut Prices<'_>, u64),
-    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Row, Time), ScenarioError> {
     let topology = &spec.topology;
     let timing = timing_of(spec, budget);
@@ -332,7 +312,15 @@ fn timed_row(
     let cut = || Cuts::of(topology, gpus, spec.env.shm_disable);
     let (bounds, timed) = both(
         || cuts.get_or_init(cut).bounds(operation),
-        || disturbed_time_of(topology, &planned.plan, faults, timing, progress),
+        || {
+            disturbed_time_of(
+                topology,
+                &planned.plan,
+                faults,
+                timing,
+                &mut steps_of(budget),
+            )
+        },
     );
     let timed = timed.map_err(|source| stopped(spec, planned, source))?;
     let wall_ms = began.elapsed().as_secs_f64() * 1e3;
@@ -380,6 +368,15 @@ fn timed_row(
     Ok((row, outcome.end()))
 }
 
+/// Says how far a simulation is.
+fn steps_of(budget: &Budget) -> impl FnMut(u64, u64) {
+    let counting = budget.work.part("steps simulated", 0);
+    move |begun, steps| {
+        counting.count(steps);
+        counting.reach(begun);
+    }
+}
+
 /// How the sizes of a collective are timed.
 pub(super) fn timing_of<'b>(spec: &ValidCollective, budget: &'b Budget) -> Timing<'b> {
     Timing {
@@ -415,16 +412,16 @@ fn record(
     ((budget, planned), outputs): ((&Budget, &Planned), &Outputs),
     result: &mut CollectiveResult,
     index: usize,
-    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Recording, Option<Telemetry>), ScenarioError> {
     let topology = &spec.topology;
     let conditions = Conditions::new(&planned.plan, &spec.faults);
+    let mut steps = steps_of(budget);
     let options = Options {
         operations: 1,
         memory: Some(&budget.memory),
         stop: Some(&budget.stop),
         disturbances: conditions.disturbances(),
-        progress: Some(progress),
+        progress: Some(&mut steps),
         ..Options::default()
     };
     let plan = conditions.plan.as_ref();

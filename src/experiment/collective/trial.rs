@@ -27,7 +27,7 @@ impl<'s> Trial<'s> {
         faults: Faults,
         budget: &'s Budget,
     ) -> Result<Self, ScenarioError> {
-        let communicator = ranks_around(spec, &faults, &budget.memory.estimating())?;
+        let communicator = ranks_around(spec, &faults, &budget.estimating())?;
         Ok(Trial {
             spec,
             faults,

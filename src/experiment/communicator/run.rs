@@ -200,7 +200,7 @@ fn made(valid: &ValidCommunicator, budget: &Budget) -> Result<CommunicatorResult
         let devices = Place::of(topology, &own).devices;
         let router = Router::new(topology, valid.seed);
         let communicator = Communicator::of(topology, own, env, router)?;
-        let mut communicator = communicator.within(&budget.memory.estimating());
+        let mut communicator = communicator.within(&budget.estimating());
         let eager = match env.runtime_connect {
             true => Connections::default(),
             false => rings(&mut communicator)?,

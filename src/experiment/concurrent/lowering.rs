@@ -126,7 +126,7 @@ fn tasks_held(job: &Job, budget: &Budget) -> Result<Held, ScenarioError> {
     let tasks: usize = job.scripts.iter().map(|script| script.tasks.len()).sum();
     let each = footprint.task + job.actors.len() as u64 * footprint.of_actor;
     let bytes = (tasks as u64).saturating_mul(each);
-    Ok(footprint.memory.hold(Purpose::Tasks, bytes)?)
+    Ok(footprint.budget.memory.hold(Purpose::Tasks, bytes)?)
 }
 
 /// Operations that follow each other as in a benchmark's loop: each takes what it adds to those
@@ -178,7 +178,7 @@ fn collective(
     };
     let communicator = Communicator::of(&valid.topology, part.gpus.clone(), env, router);
     let communicator = communicator.map_err(refused)?;
-    let mut communicator = communicator.within(&budget.memory.estimating());
+    let mut communicator = communicator.within(&budget.estimating());
     let ranks = communicator.ranks();
     let mut job = Job {
         streams: vec![StreamRole::Compute, StreamRole::Collective],

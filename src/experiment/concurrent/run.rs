@@ -139,7 +139,12 @@ fn all(
         };
         held.extend(laid.held);
         let mut own = [laid.engines];
-        match by_itself(valid, part, (&laid.job, &laid.rehearsed), &mut own)? {
+        match by_itself(
+            (valid, budget),
+            part,
+            (&laid.job, &laid.rehearsed),
+            &mut own,
+        )? {
             Ok(ended) => alone.push(ended),
             Err(error) => return Ok(Err(failed(&error))),
         }
@@ -155,7 +160,13 @@ fn all(
     let mut ends = Ends::new(&together, &parts, (Some(spans), activity));
     let every: Vec<&ValidPart> = valid.jobs.iter().collect();
     let both = (&together, &rehearsed[..]);
-    let outcome = match run(valid, (&every, &parts), both, &mut engines, &mut ends)? {
+    let outcome = match run(
+        (valid, budget),
+        (&every, &parts),
+        both,
+        &mut engines,
+        &mut ends,
+    )? {
         Ok(outcome) => outcome,
         Err(error) => return Ok(Err(error.to_string())),
     };
@@ -225,7 +236,7 @@ fn joined(all: &[Part], some: &[usize]) -> (Job, Vec<Rehearsed>, Vec<JobPart>) {
 
 /// Runs one of the jobs alone.
 fn by_itself(
-    valid: &ValidConcurrent,
+    (valid, budget): (&ValidConcurrent, &Budget),
     part: &ValidPart,
     (job, own): (&Job, &[Rehearsed]),
     engines: &mut [Option<Engines<'_>>],
@@ -233,7 +244,7 @@ fn by_itself(
     let whole = [JobPart::whole(job)];
     let mut ends = Ends::new(job, &whole, (None, None));
     let one = (&[part][..], &whole[..]);
-    let outcome = run(valid, one, (job, own), engines, &mut ends)?;
+    let outcome = run((valid, budget), one, (job, own), engines, &mut ends)?;
     Ok(outcome.map(|_| ends.ended.pop().unwrap_or_default()))
 }
 
@@ -276,7 +287,7 @@ fn costs<'v>(
             let own: Vec<&ValidPart> = rest.iter().map(|&job| &valid.jobs[job]).collect();
             let its_engines = engines.remove(away);
             let ran = run(
-                valid,
+                (valid, budget),
                 (&own, &parts),
                 (&job, &rehearsed),
                 engines,
@@ -300,7 +311,7 @@ fn costs<'v>(
             let whole = match laid(valid, part, &[], (seed, budget))? {
                 Ok(laid) => {
                     let job = (&laid.job, &laid.rehearsed[..]);
-                    by_itself(valid, part, job, &mut [laid.engines])?
+                    by_itself((valid, budget), part, job, &mut [laid.engines])?
                 }
                 Err(error) => Err(error),
             };
@@ -346,7 +357,7 @@ fn explained(name: &str, (begin, end): (Change, Change), changes: Vec<(String, i
 /// # Errors
 /// What NCCL refuses of an engine's communications; the inner error is one of the jobs.
 fn run(
-    valid: &ValidConcurrent,
+    (valid, budget): (&ValidConcurrent, &Budget),
     (jobs, parts): (&[&ValidPart], &[JobPart]),
     (job, rehearsed): (&Job, &[Rehearsed]),
     engines: &mut [Option<Engines<'_>>],
@@ -362,6 +373,8 @@ fn run(
     let options = JobOptions {
         of_groups: &timeouts,
         apart: valid.isolation.is_some(),
+        stop: Some(&budget.stop),
+        work: Some(&budget.work),
         ..JobOptions::default()
     };
     let rate = |link| valid.topology.rate(link);

@@ -21,11 +21,12 @@ use fabricsim_report::training::MemoryUse;
 use fabricsim_report::{Outputs, Summary};
 use fabricsim_topology::DeviceId;
 use fabricsim_units::{Bytes, Time};
+use fabricsim_workload::model::flops::{ScoreCount, model_flops_per_token};
 use fabricsim_workload::model::presets;
 use fabricsim_workload::training::bound::step_bound;
 use fabricsim_workload::training::host_memory::host_use;
 use fabricsim_workload::training::resolve::{Training, TrainingError};
-use fabricsim_workload::training::spec::{ModelRef, TrainingSpec};
+use fabricsim_workload::training::spec::{ModelRef, Precision, TrainingSpec};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -73,6 +74,8 @@ pub(super) struct Ground {
     folder: PathBuf,
     pub(super) job: TrainingSpec,
     sequence: u64,
+    /// Of the weights alone: attention may see only a part of a sequence.
+    flops_per_token: f64,
     pub(super) site: Site,
     pub(super) space: Space,
     pub(super) oversubscription: Option<f64>,
@@ -133,6 +136,7 @@ impl Ground {
             folder: folder.to_owned(),
             job: job.clone(),
             sequence,
+            flops_per_token: model_flops_per_token(&model, 0, ScoreCount::Causal),
             site,
             space,
             oversubscription,
@@ -147,6 +151,34 @@ impl Ground {
     /// Tokens that every layout trains on in a step.
     pub(super) fn tokens_per_step(&self) -> u64 {
         u64::from(self.job.global_batch) * self.sequence
+    }
+
+    /// A time that no step is below, whatever the layout: all GPUs multiply at their peaks.
+    pub(super) fn least_step(&self) -> Time {
+        let topology = &self.site.topology;
+        let models = self
+            .site
+            .gpus
+            .iter()
+            .filter_map(|&gpu| topology.gpu_model(gpu));
+        let peak: f64 = models
+            .map(|model| {
+                let fp8 = model.fp8_tflops.as_ref().map_or(0.0, |fp8| fp8.value);
+                let peak = match self.job.precision {
+                    Precision::Bf16 => model.bf16_tflops.value,
+                    Precision::Fp8 => fp8.max(model.bf16_tflops.value),
+                };
+                let sustained = model.sustained.as_ref().map_or(1.0, |share| share.value);
+                peak * 1e12 * sustained.max(1.0)
+            })
+            .sum();
+        match peak > 0.0 {
+            true => {
+                let seconds = self.tokens_per_step() as f64 * self.flops_per_token / peak;
+                Time::from_picos((seconds * 1e12) as u64)
+            }
+            false => Time::ZERO,
+        }
     }
 
     /// What is known of it before anything is simulated, and which limits it is above.

@@ -15,6 +15,9 @@ use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+/// So many layouts are looked at before those that do not divide or do not fit are put away.
+const AT_ONCE: u64 = 10_000;
+
 /// Other sizes of buckets are tried with so many of the best, at most.
 const BUCKETED: usize = 10;
 
@@ -58,10 +61,10 @@ impl Ledger {
         };
         let collectives = CollectiveBounds::new(&ground.site);
         let candidates = ledger.candidates(ground, &collectives, budget)?;
-        let each = Budget {
-            threads: 1,
-            ..budget.clone()
-        };
+        let each = budget.beside_others(1);
+        let counting = budget
+            .work
+            .part_at_most("layouts simulated", candidates.len() as u64);
         let at_once = budget.threads.max(1);
         let (mut taken, mut over) = (0, false);
         while !over && taken < candidates.len() {
@@ -85,6 +88,7 @@ impl Ledger {
                 }
                 ledger.add(ground, candidate, result);
                 taken += 1;
+                counting.add(1);
             }
             progress(Progress {
                 machine: &ground.site.topology.name,
@@ -93,6 +97,7 @@ impl Ledger {
                 left: (candidates.len() - taken) as u64,
             });
         }
+        drop(counting);
         let left = (candidates.len() - taken) as u64;
         if left > 0 {
             *ledger.counts.entry(Reason::Bound).or_default() += left;
@@ -190,19 +195,26 @@ impl Ledger {
         collectives: &CollectiveBounds<'_>,
         budget: &Budget,
     ) -> Result<Vec<Candidate>, ScenarioError> {
-        let places: Vec<u64> = (0..ground.space.size()).collect();
-        let looked = threads::each(
-            &places,
-            Some(budget.threads),
-            || (),
-            |(), &place| ground.candidate(place, collectives),
-        );
+        let size = ground.space.size();
+        let counting = budget.work.part("layouts bounded", size);
         let mut candidates = Vec::new();
-        for found in looked {
-            match found? {
-                Err(reason) => *self.counts.entry(reason).or_default() += 1,
-                Ok(candidate) if self.fits(ground, &candidate) => candidates.push(candidate),
-                Ok(_) => {}
+        for from in (0..size).step_by(AT_ONCE as usize) {
+            let places: Vec<u64> = (from..size.min(from + AT_ONCE)).collect();
+            let looked = threads::each(
+                &places,
+                Some(budget.threads),
+                || (),
+                |(), &place| {
+                    counting.add(1);
+                    ground.candidate(place, collectives)
+                },
+            );
+            for found in looked {
+                match found? {
+                    Err(reason) => *self.counts.entry(reason).or_default() += 1,
+                    Ok(candidate) if self.fits(ground, &candidate) => candidates.push(candidate),
+                    Ok(_) => {}
+                }
             }
         }
         candidates.sort_by_key(|candidate| candidate.bound);

@@ -45,15 +45,23 @@ pub fn optimize(
         all: Vec::new(),
         clusters: Vec::new(),
     };
+    let mut places = Vec::new();
     for machine in ask.machines {
         for ratio in ratios(ask.oversubscription) {
-            for size in sizes_of(searched, (machine, ratio), ask, how.1)? {
-                let place = (machine, size, ratio);
-                let ground = Ground::new(searched, place, ask, how.1)?;
-                search.add(ground, ask, how, progress)?;
-            }
+            let sizes = sizes_of(searched, (machine, ratio), ask, how.1)?;
+            places.extend(sizes.into_iter().map(|size| (machine, size, ratio)));
         }
     }
+    let counting = how
+        .0
+        .work
+        .part("numbers of GPUs searched", places.len() as u64);
+    for place in places {
+        let ground = Ground::new(searched, place, ask, how.1)?;
+        search.add(ground, ask, how, progress)?;
+        counting.add(1);
+    }
+    drop(counting);
     search.settled(ask, (origin, folder))
 }
 

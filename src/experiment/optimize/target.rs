@@ -4,6 +4,7 @@
 
 use super::ask::{Ask, Progress, Size};
 use super::ground::{Ground, Searched};
+use super::ledger::Ledger;
 use super::search::{explored, note, optimize, ratios, training_of};
 use crate::error::ScenarioError;
 use crate::read::Scenario;
@@ -37,7 +38,13 @@ pub fn fewest_gpus(
         tokens_per_s,
     };
     for machine in ask.machines {
-        for size in sizes(asked, machine, most, how.1)? {
+        let sizes = sizes(asked, machine, most, how.1)?;
+        let counting = how
+            .0
+            .work
+            .part_at_most("numbers of GPUs searched", sizes.len() as u64);
+        for size in sizes {
+            counting.add(1);
             let Some(met) = asked.tries(&mut all, (machine, size), how, progress)? else {
                 continue;
             };
@@ -122,7 +129,10 @@ impl Asked<'_> {
                 tokens_per_s: None,
                 why: cluster.why,
             };
-            if one.why.is_none() {
+            if one.why.is_none() && ground.least_step() > longest && ground.divides() {
+                one.why = Some(Reason::Bound);
+                note(all, &Ledger::without(&ground, Reason::Bound));
+            } else if one.why.is_none() {
                 let ledger = explored(&mut ground, (self.ask, Some(longest)), how, progress)?;
                 let fastest = ledger.fastest();
                 one.met = fastest.is_some_and(|time| time <= longest);

@@ -31,6 +31,7 @@ use std::rc::Rc;
 /// Engines on the machine, before anything arrives.
 pub(crate) struct LaidServing<'v> {
     valid: &'v ValidServing,
+    budget: &'v Budget,
     /// The GPUs as actors without scripts, and the ways of transfers.
     pub(crate) job: Job,
     actors: FxHashMap<u32, ActorId>,
@@ -83,6 +84,7 @@ impl<'v> LaidServing<'v> {
         let cost = costs((valid, network), (seed, budget), &failure);
         Ok(LaidServing {
             valid,
+            budget,
             job,
             actors,
             handover,
@@ -102,7 +104,11 @@ impl<'v> LaidServing<'v> {
 
     fn fleet_of<'f>(&'f mut self, load: Load<'f>, actors: usize) -> Fleet<'f> {
         let valid = self.valid;
+        // Where requests come without end, who watches says when it is enough.
+        let requests = load.more.is_none().then_some(load.requests.len() as u64);
+        let counting = requests.map(|requests| self.budget.work.part("requests served", requests));
         Fleet::new(FleetPlan {
+            counting,
             engines: engines(valid, &self.actors),
             requests: load.requests,
             more: load.more,
@@ -126,9 +132,9 @@ impl<'v> LaidServing<'v> {
         load: Load<'f>,
         activity: Option<&mut Activity<'_>>,
     ) -> (Served, Result<JobOutcome, JobError>) {
-        let valid = self.valid;
+        let (valid, budget) = (self.valid, self.budget);
         let mut fleet = self.fleet_of(load, job.actors.len());
-        let outcome = run(valid, job, &mut fleet, activity);
+        let outcome = run((valid, budget), job, &mut fleet, activity);
         (fleet.into_served(), outcome)
     }
 
@@ -195,7 +201,7 @@ impl Load<'_> {
 }
 
 fn run(
-    valid: &ValidServing,
+    (valid, budget): (&ValidServing, &Budget),
     job: &Job,
     fleet: &mut Fleet<'_>,
     activity: Option<&mut Activity<'_>>,
@@ -203,7 +209,10 @@ fn run(
     let rate = |link| valid.topology.rate(link);
     let faults: &Faults = &valid.faults;
     let trouble = Trouble::new(faults, job);
-    let options = JobOptions::default();
+    let options = JobOptions {
+        stop: Some(&budget.stop),
+        ..JobOptions::default()
+    };
     let mut unseen = Unseen;
     let mut probe = Both(&mut unseen, activity);
     run_source(job, fleet, &[], rate, &trouble, options, &mut probe)

@@ -30,15 +30,14 @@ pub fn run_points(
 ) -> Result<(), ReportError> {
     let failed: Mutex<Option<ReportError>> = Mutex::new(None);
     let over = || failed.lock().unwrap_or_else(PoisonError::into_inner);
+    let at_once = budget.threads.min(numbers.len()).max(1);
+    let each = budget.beside_others((budget.threads / at_once).max(1));
+    let counting = budget.work.part("points", numbers.len() as u64);
     let tell = |row, time| {
+        counting.add(1);
         if let Err(error) = done(row, time) {
             over().get_or_insert(error);
         }
-    };
-    let at_once = budget.threads.min(numbers.len()).max(1);
-    let each = Budget {
-        threads: (budget.threads / at_once).max(1),
-        ..budget.clone()
     };
     let find = |number: &u32| sweep.points.get(*number as usize);
     let points: Vec<&Point> = numbers.iter().filter_map(find).collect();

@@ -74,6 +74,7 @@ fn run(
     let options = JobOptions {
         timeout: variant.training.spec.timeout,
         stop: Some(&budget.stop),
+        work: Some(&budget.work),
         ..JobOptions::default()
     };
     let job = &lowered.job;

@@ -137,10 +137,14 @@ pub(crate) fn expect_all(
         return Ok(());
     }
     let mut largest: Option<OverBudget> = None;
+    let counting = budget
+        .work
+        .part("variants estimated", experiment.variants.len() as u64);
     for variant in &experiment.variants {
         let ValidJob::Training(job) = &variant.job else {
             continue;
         };
+        counting.add(1);
         let mut numbers = AlikeNumbers::default();
         let how = (experiment.seed, budget);
         let lowered = lowered_under(job, &job.faults, how, &mut numbers);
@@ -227,6 +231,7 @@ fn run_variant(
     let options = JobOptions {
         timeout: variant.training.spec.timeout,
         stop: Some(&budget.stop),
+        work: Some(&budget.work),
         ..JobOptions::default()
     };
     let outcome = run_job(

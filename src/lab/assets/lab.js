@@ -168,6 +168,9 @@
     }
   }
 
+  // Whether a control says what machine it is.
+  const ofMachine = (name) => ["machine", "oversubscription"].includes(name) || name.startsWith("rate.");
+
   // Reads one control into the state.
   function take(input) {
     const percent = Number(input.value) / 100;
@@ -177,10 +180,15 @@
       return set(`rate.${link.name}`, percent === 1 ? "" : `${gbs}GB/s`);
     }
     switch (input.id) {
-      case "job":
-        // Values of the other kind of job mean nothing to it.
-        state = Object.fromEntries(Object.entries(state).filter(([name]) => name === "machine"));
-        return set("job", input.value === DEFAULT.job ? "" : input.value);
+      case "job": {
+        // Values of the other kind of job mean nothing to it; what is different about the machine stays, on the
+        // same one.
+        const before = machineName();
+        state = Object.fromEntries(Object.entries(state).filter(([name]) => ofMachine(name)));
+        set("job", input.value === DEFAULT.job ? "" : input.value);
+        if (machineName() !== before) state = Object.fromEntries(Object.entries(state).filter(([name]) => !ofMachine(name) || name === "machine"));
+        return undefined;
+      }
       case "machine":
         for (const name of Object.keys(state)) {
           if (name.startsWith("rate.") || ["nic", "kill", "oversubscription", "gpus"].includes(name)) delete state[name];
@@ -251,10 +259,7 @@
         tell(event, mine, began, asked);
       }
       if (asking !== own) return;
-      if (curve === mine && !mine.known.has(mine.at) && !document.querySelector(".refused")) {
-        refuse("", "This takes longer than a minute here: a smaller size, fewer nodes or no fault takes less.");
-      }
-      // The server gives up after a minute.
+      // What the server has given up.
       for (const at of mine.points) {
         if (!mine.known.has(at) && !mine.missing.has(at)) mine.missing.set(at, "not computed: it takes too long here");
       }
@@ -307,6 +312,9 @@
         break;
       case "refused":
         refuse(event.control, event.message);
+        break;
+      case "given_up":
+        if (!mine.known.has(mine.at)) refuse("", event.message);
         break;
     }
   }

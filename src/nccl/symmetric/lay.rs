@@ -43,7 +43,7 @@ impl Communicator<'_> {
         let costs = self.symmetric_costs(collective, algorithm, bytes);
         let started = if copies { 0 } else { used as u16 };
         let choice = (algorithm, algorithm.symmetric_protocol());
-        Ok(self.planned(program, &ways, choice, costs, (started, used as u16)))
+        self.planned(program, &ways, choice, costs, (started, used as u16))
     }
 
     /// What each thread block has of the data, or of each rank's block.

@@ -2,6 +2,7 @@ use super::hosts::{Host, Reach};
 use super::rings::search;
 use super::*;
 
+use fabricsim_budget::Budget;
 use fabricsim_collective::{Collective, verify};
 use fabricsim_engine::{Options, simulate};
 use fabricsim_plan::{Cuts, Operation, ProtocolKind};
@@ -54,6 +55,26 @@ fn timed(
     assert!(time >= least, "{name}: {time} beats the bound {least}");
     let rate = Bandwidth::of(Bytes::new(planned.bytes), time).gb_per_sec();
     (planned, time, rate * collective.bus_factor(comm.ranks()))
+}
+
+#[test]
+fn a_plan_that_nobody_waits_for_is_not_made() {
+    let topology = load("dgx-h100", &Overrides { nodes: Some(2) }).unwrap();
+    let budget = Budget::default();
+    let comm = Communicator::new(&topology, None, &Env::default(), 1).unwrap();
+    let mut comm = comm.within(&budget);
+    let all = Algorithm::ALL.map(|algorithm| Forced {
+        algorithm: Some(algorithm),
+        protocol: None,
+    });
+    let plans = |comm: &mut Communicator<'_>| {
+        let made = all.map(|forced| comm.plan(Collective::AllReduce, 1 << 20, forced));
+        let sent = comm.plan(Collective::AllToAll, 1 << 20, Forced::default());
+        made.into_iter().chain([sent]).filter(Result::is_ok).count()
+    };
+    assert!(plans(&mut comm) > 5);
+    budget.stop.now();
+    assert_eq!(plans(&mut comm), 0);
 }
 
 /// A chunk that fills its queue leaves nobody of a ring waiting for the next one for ever.

@@ -8,7 +8,7 @@ mod places;
 mod trees;
 
 use super::classes::{Classes, Kind};
-use fabricsim_budget::{Held, Memory, OverBudget, Purpose};
+use fabricsim_budget::{Budget, Held, OverBudget, Purpose};
 use fabricsim_collective::{Collective, Matrix, MatrixError};
 use fabricsim_nccl::{Communicator, Env, Forced, NcclError, Planned};
 use fabricsim_plan::job::{Exchange, HowMoved, Movement, TwinLinks};
@@ -106,7 +106,7 @@ pub struct Exchanges<'t> {
     nodes: Arc<[NodeId]>,
     twins: FxHashMap<Arc<[NodeId]>, Option<Arc<TwinLinks>>>,
     trees: Trees,
-    memory: Memory,
+    budget: Budget,
     /// What plans take.
     held: Vec<Held>,
 }
@@ -181,7 +181,7 @@ impl<'t> Exchanges<'t> {
             nodes: Arc::from([]),
             twins: FxHashMap::default(),
             trees: Trees::default(),
-            memory: Memory::unlimited(),
+            budget: Budget::default(),
             held: Vec::new(),
         }
     }
@@ -194,10 +194,10 @@ impl<'t> Exchanges<'t> {
         self
     }
 
-    /// What is planned is to fit this memory.
+    /// What is planned is to fit this memory; it ends when it is told to, and says how far it is.
     #[must_use]
-    pub fn within(mut self, memory: &Memory) -> Self {
-        self.memory = memory.clone();
+    pub fn within(mut self, budget: &Budget) -> Self {
+        self.budget = budget.clone();
         self
     }
 
@@ -311,7 +311,7 @@ impl<'t> Exchanges<'t> {
             })?;
             let mut wanted = operations.iter();
             let sums = wanted.any(|o| matches!(o.moves, Moves::Collective(_)));
-            let mut communicator = made.within(&self.memory);
+            let mut communicator = made.within(&self.budget);
             if let Some(why) = self.trees.refusal(kind, group, sums) {
                 communicator = communicator.without_collnet(why);
             }
@@ -321,7 +321,7 @@ impl<'t> Exchanges<'t> {
                     let connections = u64::from(planned.plan.program.connections());
                     let bytes = connections * CONNECTION;
                     self.held
-                        .push(self.memory.hold(Purpose::Connections, bytes)?);
+                        .push(self.budget.memory.hold(Purpose::Connections, bytes)?);
                 }
                 parts.push(planned);
             }

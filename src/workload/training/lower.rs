@@ -12,7 +12,7 @@ use crate::classes::{Classes, Kind};
 use crate::exchanges::{AlikeNumbers, Exchanges, Moves, Operation, representatives};
 use crate::model::ranks::Group as Dim;
 use crate::model::{Coordinates, Dimension, RankMap};
-use fabricsim_budget::{Held, Memory, Purpose};
+use fabricsim_budget::{Budget, Held, Purpose};
 use fabricsim_collective::Collective;
 use fabricsim_nccl::Env;
 use fabricsim_plan::job::{
@@ -26,8 +26,8 @@ use std::collections::BTreeMap;
 /// What writing and running tasks takes of which memory.
 #[derive(Debug, Clone)]
 pub struct TaskFootprint {
-    /// What they have to fit.
-    pub memory: Memory,
+    /// Whose memory they have to fit.
+    pub budget: Budget,
     /// Bytes of a task.
     pub task: u64,
     /// Bytes that each actor takes for each task of its script.
@@ -93,7 +93,7 @@ pub fn lower(
     let gpu = gpu_of(training, topology, gpus)?;
     let costs = StageCosts::new(training, gpu.clone())?;
     let mut exchanges = Exchanges::new(topology, gpus, env, (around.seed, around.dead), numbers)
-        .within(&footprint.memory);
+        .within(&footprint.budget);
     if around.shared {
         exchanges = exchanges.apart();
     }
@@ -326,7 +326,7 @@ impl Writing<'_> {
         job: &mut Job,
         footprint: &TaskFootprint,
     ) -> Result<Written, TrainingError> {
-        let memory = &footprint.memory;
+        let memory = &footprint.budget.memory;
         let mut actors = vec![0u64; duties.first.len()];
         for script in job.actors.iter().filter_map(|actor| actor.script) {
             actors[script as usize] += 1;
@@ -339,11 +339,13 @@ impl Writing<'_> {
         });
         let bytes = parts.fold(0, u64::saturating_add);
         let mut held = vec![memory.hold(Purpose::Tasks, bytes)?];
+        let work = &footprint.budget.work;
+        let counting = work.part("tasks written", expected.iter().sum());
         let mut calls = Calls::new();
         let mut used = Vec::with_capacity(duties.first.len());
         for ((rank, host), expected) in ranks().zip(expected) {
             let (at, load, has) = self.of(rank);
-            let mut writer = Writer::new(&mut calls, has, expected as usize);
+            let mut writer = Writer::new(&mut calls, has, expected as usize).counted(&counting);
             StepWriter::new(self.training, self.costs, &mut writer, at, load, host).steps();
             let (script, calls_of_script) = writer.finish();
             let more = (script.tasks.len() as u64).saturating_sub(expected);

@@ -1,6 +1,7 @@
 //! Tasks of a rank, written in the order in which its process starts them.
 
 use crate::exchanges::{Moves, Operation};
+use fabricsim_budget::Part;
 use fabricsim_plan::job::{
     GroupRole, Kernels, Script, StreamId, StreamRole, Tag, Task, TaskId, TransferRouteId, Work,
 };
@@ -211,6 +212,8 @@ impl Calls {
 pub(super) struct Writer<'c> {
     calls: &'c mut Calls,
     tasks: Vec<Task>,
+    /// Where it is said how many are written.
+    counting: Option<&'c Part>,
     /// What following tasks belong to.
     pub(super) tag: Tag,
     /// Communicators with more than one rank.
@@ -225,10 +228,17 @@ impl<'c> Writer<'c> {
         Writer {
             calls,
             tasks: Vec::with_capacity(tasks),
+            counting: None,
             tag: Tag::default(),
             has,
             used: Vec::new(),
         }
+    }
+
+    /// Says there how many tasks are written.
+    pub(super) fn counted(mut self, counting: &'c Part) -> Self {
+        self.counting = Some(counting);
+        self
     }
 
     pub(super) fn has(&self, slot: Slot) -> bool {
@@ -245,6 +255,9 @@ impl<'c> Writer<'c> {
             if (!same || sync) && !before.contains(&task) {
                 before.push(task);
             }
+        }
+        if let Some(counting) = self.counting {
+            counting.add(1);
         }
         self.tasks.push(Task {
             stream,

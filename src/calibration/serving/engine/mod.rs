@@ -195,16 +195,15 @@ fn simulate(
         places.push(place);
     }
     let machines = Machines::default();
-    let alone = Budget {
-        threads: 1,
-        ..budget.clone()
-    };
+    let alone = budget.beside_others(1);
+    let counting = budget.work.part("runs", distinct.len() as u64);
     let results = threads::each(
         &distinct,
         Some(budget.threads),
         || (),
         |(), spec| {
             let result = served(spec, &machines, &alone);
+            counting.add(1);
             done();
             result
         },

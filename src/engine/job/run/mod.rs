@@ -12,7 +12,7 @@ use super::outline::Outline;
 use super::rehearse::Rehearsed;
 use super::state::{ActorState, GroupState, Kind};
 use super::{Flowing, JobError, JobOutcome, JobProbe, Ledger, Moved, Traffic};
-use fabricsim_budget::Stop;
+use fabricsim_budget::{Part, Stop, Work};
 use fabricsim_plan::job::{
     ActorId, Batch, Ended, GroupId, Job, JobDisturbances, Scripted, StreamId, TaskSource, TimerId,
 };
@@ -37,6 +37,8 @@ pub struct JobOptions<'o> {
     pub apart: bool,
     /// Ends the job before its time.
     pub stop: Option<&'o Stop>,
+    /// Where it is said how many of the scripts' tasks are done.
+    pub work: Option<&'o Work>,
 }
 
 impl JobOptions<'_> {
@@ -101,6 +103,7 @@ struct Run<'j> {
     rehearsed: &'j [Rehearsed],
     disturbances: &'j dyn JobDisturbances,
     options: JobOptions<'j>,
+    counting: Option<Part>,
     outlines: Vec<Outline<'j>>,
     actors: Vec<ActorState>,
     groups: Vec<GroupState>,
@@ -220,6 +223,17 @@ pub fn run_source(
     run.finish()
 }
 
+/// Tasks of all scripts, of all who have them.
+fn tasks(job: &Job) -> u64 {
+    let scripts = job.actors.iter().filter_map(|actor| actor.script);
+    let tasks = |script: u32| {
+        job.scripts
+            .get(script as usize)
+            .map_or(0, |script| script.tasks.len())
+    };
+    scripts.map(|script| tasks(script) as u64).sum()
+}
+
 impl<'j> Run<'j> {
     /// Nothing has begun.
     fn new(
@@ -235,6 +249,9 @@ impl<'j> Run<'j> {
             rehearsed,
             disturbances,
             options,
+            counting: options
+                .work
+                .map(|work| work.part("tasks simulated", tasks(job))),
             outlines: Vec::new(),
             actors: Vec::with_capacity(job.actors.len()),
             groups: vec![GroupState::default(); job.groups.len()],

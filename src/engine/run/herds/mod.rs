@@ -173,7 +173,9 @@ impl<P: Probe> Run<'_, '_, P> {
         for (proxy, actor) in self.machinery.proxies.iter().zip(self.workers..) {
             self.actors[actor as usize].recv = proxy.takes;
         }
-        let traces = Traces::new(even);
+        let Some(traces) = Traces::new(even, self.options.stop) else {
+            return Herding::Vain;
+        };
         let layouts = Layouts::new(self, &of, &halves, (&connections, &traces));
         let count = layouts.all.len();
         let kinds = layouts.all.iter().map(|l| l.kind).max().unwrap_or(0) as usize + 1;

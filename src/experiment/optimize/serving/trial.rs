@@ -46,16 +46,18 @@ impl Search<'_> {
             slo: self.found.slo_share,
             goal,
         };
-        let each = Budget {
-            threads: 1,
-            ..budget.clone()
-        };
+        let each = budget.beside_others(1);
+        let counting = budget.work.part("ways simulated", ways.len() as u64);
         let threads = Some(budget.threads.max(1));
         threads::each(
             ways,
             threads,
             || (),
-            |(), way| trial.of(way, (&each, machines)),
+            |(), way| {
+                let choice = trial.of(way, (&each, machines));
+                counting.add(1);
+                choice
+            },
         )
     }
 

@@ -93,11 +93,19 @@ impl Fleet<'_> {
                 return;
             }
             self.served.records[request as usize].refused = true;
-            self.open -= 1;
+            self.close();
             self.look();
             if matches!(self.arrivals, Arrivals::Open { .. }) {
                 return;
             }
+        }
+    }
+
+    /// One request less is to be served.
+    fn close(&mut self) {
+        self.open -= 1;
+        if let Some(counting) = &self.counting {
+            counting.add(1);
         }
     }
 
@@ -186,7 +194,7 @@ impl Fleet<'_> {
     /// A request has all its tokens.
     pub(super) fn is_done(&mut self, request: u32, now: Time, out: &mut Batch) {
         self.served.records[request as usize].finished = Some(now);
-        self.open -= 1;
+        self.close();
         self.look();
         if matches!(self.arrivals, Arrivals::Closed { .. }) {
             self.next_arrives(now, out);

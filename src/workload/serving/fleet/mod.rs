@@ -21,6 +21,7 @@ use super::policy::PolicyKind;
 use super::record::{Gap, PassRecord, RequestRecord, TierRecord};
 use super::request::Request;
 use super::scheduler::{Pass, Scheduler};
+use fabricsim_budget::Part;
 use fabricsim_plan::job::{ActorId, Batch, Ended, Task, TaskId, TaskSource, TimerId};
 use fabricsim_units::Time;
 use handover::Moving;
@@ -161,6 +162,8 @@ pub struct FleetPlan<'c> {
     pub counted_from: u32,
     /// Whether passes are kept for a timeline.
     pub keeps_passes: bool,
+    /// Where requests that are over are counted.
+    pub counting: Option<Part>,
     /// Actors of the job.
     pub actors: usize,
 }
@@ -241,6 +244,7 @@ pub struct Fleet<'c> {
     cost: &'c mut dyn PassCost,
     counted_from: u32,
     keeps_passes: bool,
+    counting: Option<Part>,
     places: Vec<Place>,
     /// Tasks that were written, by actor.
     written: Vec<u32>,
@@ -291,6 +295,7 @@ impl<'c> Fleet<'c> {
             open: plan.requests.len() as u32,
             requests: plan.requests,
             more: plan.more,
+            counting: plan.counting,
             over: 0,
             parts: 0,
             travelled: 0,
