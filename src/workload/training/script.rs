@@ -208,6 +208,9 @@ impl Calls {
     }
 }
 
+/// So many tasks are counted at once.
+const COUNTED: usize = 1024;
+
 /// A script that is being written.
 pub(super) struct Writer<'c> {
     calls: &'c mut Calls,
@@ -256,8 +259,10 @@ impl<'c> Writer<'c> {
                 before.push(task);
             }
         }
-        if let Some(counting) = self.counting {
-            counting.add(1);
+        if let Some(counting) = self.counting
+            && self.tasks.len().is_multiple_of(COUNTED)
+        {
+            counting.add(COUNTED as u64);
         }
         self.tasks.push(Task {
             stream,

@@ -104,6 +104,8 @@ struct Run<'j> {
     disturbances: &'j dyn JobDisturbances,
     options: JobOptions<'j>,
     counting: Option<Part>,
+    /// Tasks of scripts that are done; told once an instant, for an atomic addition for each costs a tenth.
+    tasks_done: u64,
     outlines: Vec<Outline<'j>>,
     actors: Vec<ActorState>,
     groups: Vec<GroupState>,
@@ -215,6 +217,9 @@ pub fn run_source(
             run.handle(event, probe)?;
         }
         run.instant(source)?;
+        if let Some(counting) = &run.counting {
+            counting.reach(run.tasks_done);
+        }
         for moved in run.shown.iter_mut().flat_map(|shown| shown.drain(..)) {
             probe.moved(moved);
         }
@@ -252,6 +257,7 @@ impl<'j> Run<'j> {
             counting: options
                 .work
                 .map(|work| work.part("tasks simulated", tasks(job))),
+            tasks_done: 0,
             outlines: Vec::new(),
             actors: Vec::with_capacity(job.actors.len()),
             groups: vec![GroupState::default(); job.groups.len()],

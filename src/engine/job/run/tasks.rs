@@ -334,9 +334,7 @@ impl Run<'_> {
     pub(super) fn task_done(&mut self, actor: ActorId, task: TaskId) {
         let state = &mut self.actors[actor.0 as usize];
         state.done += 1;
-        if let Some(counting) = &self.counting {
-            counting.add(1);
-        }
+        self.tasks_done += 1;
         let outline = &self.outlines[state.outline];
         let done = outline.task(task);
         state.look |= 1 << done.stream.0;
