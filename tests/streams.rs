@@ -46,37 +46,59 @@ fn hidden(folder: &Path) -> Vec<String> {
     names.filter(|name| name.starts_with('.')).collect()
 }
 
-#[test]
-fn results_are_written_though_nobody_reads_the_table_on() {
+/// Runs that print a table and write a folder, each onto the stream, and what is left.
+fn with_results(onto: impl Fn() -> Stdio, look: impl Fn(std::process::Child, &Path)) {
     let (folder, path) = scenario();
     let run = folder.path().join("run");
     let collective = folder.path().join("collective");
+    let compared = folder.path().join("compared");
+    let what = ["all-reduce", "-t", "dgx-h100"];
+    let of_two = ["compare", "all-reduce", "-t", "dgx-h100", "-t", "dgx-a100"];
     for (target, args) in [
-        (&run, vec!["run", text(&path), "-o", text(&run)]),
+        (&run, vec!["run", text(&path)]),
         (
             &collective,
-            vec![
-                "collective",
-                "all-reduce",
-                "-t",
-                "dgx-h100",
-                "-s",
-                "1K",
-                "-o",
-                text(&collective),
-            ],
+            [&["collective"], &what[..], &["-s", "1K"]].concat(),
         ),
+        (&compared, [&of_two[..], &["--gpus", "8"]].concat()),
     ] {
-        let mut child = command(&args)
-            .stdout(Stdio::piped())
+        let child = command(&[&args[..], &["-o", text(target)]].concat())
+            .stdout(onto())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        look(child, target);
+    }
+}
+
+#[test]
+fn results_are_written_though_nobody_reads_the_table_on() {
+    with_results(Stdio::piped, |mut child, target| {
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", err(&output));
-        assert!(target.join("summary.json").is_file(), "{args:?}");
-    }
+        assert!(target.join("summary.json").is_file(), "{target:?}");
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn results_are_written_though_the_table_cannot_be() {
+    with_results(
+        || {
+            fs::OpenOptions::new()
+                .write(true)
+                .open("/dev/full")
+                .unwrap()
+                .into()
+        },
+        |child, target| {
+            let output = child.wait_with_output().unwrap();
+            assert_eq!(output.status.code(), Some(3), "{}", err(&output));
+            assert!(err(&output).contains("cannot write to standard output"));
+            assert!(target.join("summary.json").is_file(), "{target:?}");
+        },
+    );
 }
 
 #[cfg(target_os = "linux")]

@@ -12,7 +12,7 @@ use std::io;
 pub(super) struct Show {
     /// Print the table's rows as they come.
     rows: bool,
-    /// The run has more to give than rows: it goes on where nobody reads them any more.
+    /// The run has more to give than rows: it goes on where they cannot be printed.
     written: bool,
     colour: bool,
     /// Of a line, where it is limited.
@@ -22,7 +22,7 @@ pub(super) struct Show {
 
 impl Show {
     /// Prints rows if `rows`, and says how far the work of the budget is unless `quiet`. Of a run whose results
-    /// are `written` to a folder, a pipe that is closed ends the rows only.
+    /// are `written` to a folder, a pipe that is closed or a disk that is full ends the rows only.
     pub(super) fn new(rows: bool, quiet: bool, written: bool, budget: &Budget) -> Self {
         Show {
             rows,
@@ -44,7 +44,8 @@ impl Show {
             None => terminal::print(text),
         };
         match printed {
-            Err(error) if self.written && error.kind() == io::ErrorKind::BrokenPipe => {
+            // What is printed once the folder is written meets the same error, and says it.
+            Err(_) if self.written => {
                 self.rows = false;
                 Ok(())
             }
