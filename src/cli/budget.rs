@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Flags for what a command may use.
 #[derive(Debug, clap::Args)]
 pub(super) struct BudgetArgs {
-    /// Memory, at most; what would take more is refused [default: 70 % of what the machine or its
-    /// container has]
+    /// Memory, at most; what would take more is refused [default: 70 % of what the machine, its
+    /// container or `ulimit -v` has]
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse_flag)]
     memory: Option<Bytes>,
     /// Threads in all [default: as many as there are processors]
@@ -52,8 +52,8 @@ impl BudgetArgs {
     }
 }
 
-/// The smaller of the machine's memory and the limits of this process's control groups, as the
-/// files below `root` say; nothing where none of them does.
+/// The smallest of the machine's memory and the limits of this process and of its control groups, as
+/// the files below `root` say; nothing where none of them does.
 fn available(root: &Path) -> Option<u64> {
     let read = |path: PathBuf| fs::read_to_string(root.join(path)).ok();
     let machine = read("proc/meminfo".into()).and_then(|text| total(&text));
@@ -76,7 +76,15 @@ fn available(root: &Path) -> Option<u64> {
             .collect()
     });
     let limits = limits.filter_map(|path| read(path)?.trim().parse().ok());
-    limits.chain(machine).min()
+    let own = read("proc/self/limits".into()).unwrap_or_default();
+    limits.chain(machine).chain(address_space(&own)).min()
+}
+
+/// The soft limit of address space in Linux's `/proc/self/limits` (`ulimit -v`), if there is one.
+fn address_space(text: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    let soft = lines.find_map(|line| line.strip_prefix("Max address space"))?;
+    soft.split_whitespace().next()?.parse().ok()
 }
 
 /// `MemTotal` of Linux's `/proc/meminfo`.
@@ -117,6 +125,14 @@ mod tests {
         );
         let above = ("sys/fs/cgroup/a/memory.max", "1073741824\n");
         assert_eq!(machine(&[v2, above]), Some(1 << 30));
+        let limits = |soft| {
+            format!(
+                "Max cpu time        unlimited   unlimited   seconds\nMax address space   {soft}   unlimited   bytes\n"
+            )
+        };
+        let space = |soft| machine(&[("proc/self/limits", &limits(soft))]);
+        assert_eq!(space("8192000000"), Some(8_192_000_000));
+        assert_eq!(space("unlimited"), Some(16 << 30));
         let v1 = ("proc/self/cgroup", "5:cpu:/x\n4:memory,hugetlb:/docker/1\n");
         let own = ("sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n");
         assert_eq!(machine(&[v1, own]), Some(2 << 30));

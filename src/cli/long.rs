@@ -168,14 +168,19 @@ impl Announcer {
         // Other parts may follow, of which nothing is known yet.
         let long = elapsed.as_secs_f64() + left > LONG.as_secs_f64() || elapsed >= UNFORESEEN;
         let line = (long || self.said.is_some()).then(|| {
-            let most = if parts[0].at_most { "at most " } else { "" };
+            let part = parts[0];
+            let (far, most) = match part.at_most {
+                true => (
+                    format!("{} of at most {}", part.done, part.of),
+                    " if all of them have to be",
+                ),
+                false => (percent(now), ""),
+            };
+            let (so_far, left) = (period(elapsed.as_secs_f64()), period(left));
+            let memory = taken(memory);
             format!(
-                "{}: {} after {}, {most}about {} more{}",
-                parts[0].what,
-                percent(now),
-                period(elapsed.as_secs_f64()),
-                period(left),
-                taken(memory)
+                "{}: {far} after {so_far}, about {left} more{most}{memory}",
+                part.what
             )
         });
         self.say(elapsed, line)
@@ -275,6 +280,18 @@ mod tests {
                 ),
             ]
         );
+    }
+
+    #[test]
+    fn what_may_end_sooner_says_so() {
+        let at = |done| Far {
+            at_most: true,
+            ..part("layouts simulated", done, 1000)
+        };
+        let lines = said(&[(0, at(0)), (4, at(10))]);
+        let text = lines[1].as_deref().unwrap();
+        let expected = "layouts simulated: 10 of at most 1000 after 4 s, about 7 min more if all of them have to be,";
+        assert!(text.starts_with(expected), "{text}");
     }
 
     #[test]
