@@ -107,7 +107,7 @@ pub enum ReportError {
         what: String,
     },
     /// A folder has points that another build of the program made.
-    #[error("`{}` has points of {old}, and this is {new}, whose results may differ; name another folder, remove this one, or give --accept-program: points of both are kept, and marked", path.display())]
+    #[error("`{}` has points of {old}, not of {new}, whose results may differ; name another folder, remove this one, or give --accept-program: points of both are kept, and marked", path.display())]
     AnotherProgram {
         /// The folder.
         path: PathBuf,

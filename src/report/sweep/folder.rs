@@ -65,10 +65,12 @@ impl SweepFolder {
     ) -> Result<Self, ReportError> {
         fs::create_dir_all(path).map_err(ReportError::io("create", path))?;
         check_contents(path)?;
+        let check = |old| info.check(old, path, expected.accept_program);
+        // What is refused is left as it was, without a lock.
+        info_there(path)?.as_ref().map_or(Ok(()), check)?;
         let lock = lock(path)?;
         let program = info.program.clone();
-        if path.join(INFO).exists() {
-            let old = read_info(path)?;
+        if let Some(old) = info_there(path)? {
             info.check(&old, path, expected.accept_program)?;
             info.program.clone_from(&old.program);
             // Points stay what they are if they are judged or drawn in another way.
@@ -205,6 +207,14 @@ pub fn read_info(path: &Path) -> Result<SweepInfo, ReportError> {
     match info.format {
         FORMAT => Ok(info),
         format => Err(ReportError::Format { path: file, format }),
+    }
+}
+
+/// Which sweep a folder is of, if there is one in it.
+pub(super) fn info_there(path: &Path) -> Result<Option<SweepInfo>, ReportError> {
+    match path.join(INFO).exists() {
+        true => read_info(path).map(Some),
+        false => Ok(None),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Putting shards of one sweep together.
 
 use super::folder::{
-    INFO, JOURNAL, check_contents, lock, missing_points, read_info, read_points, remove, unlock,
-    write_info, write_points,
+    JOURNAL, check_contents, info_there, lock, missing_points, read_info, read_points, remove,
+    unlock, write_info, write_points,
 };
 use super::info::SweepInfo;
 use super::row::PointRow;
@@ -33,14 +33,14 @@ pub fn merge_sweeps(
     let points: Vec<PointRow> = points.into_values().map(|(point, _)| point).collect();
     fs::create_dir_all(target).map_err(ReportError::io("create", target))?;
     check_contents(target)?;
+    let check = || match info_there(target)? {
+        Some(old) => info.check(&SweepInfo { shard: None, ..old }, target, accept_program),
+        None => Ok(()),
+    };
+    // What is refused is left as it was, without a lock.
+    check()?;
     let _lock = lock(target)?;
-    if target.join(INFO).exists() {
-        let old = SweepInfo {
-            shard: None,
-            ..read_info(target)?
-        };
-        info.check(&old, target, accept_program)?;
-    }
+    check()?;
     write_info(target, &info)?;
     write_points(target, &info, &points)?;
     // What an unfinished run of this sweep left there: its points are among these.
