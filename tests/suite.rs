@@ -20,6 +20,7 @@ mod ecmp;
 mod explain;
 mod fidelity;
 mod folding;
+mod golden;
 mod hangs;
 mod host;
 mod import_corpus;

@@ -135,11 +135,10 @@ fn rate(text: &str) -> Result<Rate, String> {
     let expected =
         || "expected tokens/s=2M, tokens/day=1e11, days=30, or of serving load".to_owned();
     let (what, value) = text.split_once('=').ok_or_else(expected)?;
-    let value = many(value).map_err(|_| expected())?;
     match what {
-        "tokens/s" => Ok(Rate::TokensPerSecond(value)),
-        "tokens/day" => Ok(Rate::TokensPerSecond(value / 86_400.0)),
-        "days" => Ok(Rate::Days(value)),
+        "tokens/s" => many(value).map(Rate::TokensPerSecond),
+        "tokens/day" => Ok(Rate::TokensPerSecond(many(value)? / 86_400.0)),
+        "days" => many(value).map(Rate::Days),
         _ => Err(expected()),
     }
 }
@@ -147,10 +146,9 @@ fn rate(text: &str) -> Result<Rate, String> {
 fn limit(text: &str) -> Result<Limit, String> {
     let expected = || "expected usd_per_hour=500 or kw=200".to_owned();
     let (what, value) = text.split_once('=').ok_or_else(expected)?;
-    let value = many(value).map_err(|_| expected())?;
     match what {
-        "usd_per_hour" => Ok(Limit::UsdPerHour(value)),
-        "kw" => Ok(Limit::Kw(value)),
+        "usd_per_hour" => many(value).map(Limit::UsdPerHour),
+        "kw" => many(value).map(Limit::Kw),
         _ => Err(expected()),
     }
 }

@@ -151,7 +151,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether NCCL has a kernel of it for a collective (nccl.md 5.1).
+    /// Whether NCCL has a kernel of it for a collective.
     #[must_use]
     pub fn serves(self, collective: Collective) -> bool {
         if let Some(message) = self.message(1).filter(|_| self != Algorithm::Pat) {

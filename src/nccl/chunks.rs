@@ -296,7 +296,7 @@ impl Sizing<'_> {
         parts.into_iter().filter(|part| !empty(part)).collect()
     }
 
-    /// The size of a full chunk, for `bytes` on so many channels (nccl.md 4.4).
+    /// The size of a full chunk, for `bytes` on so many channels.
     fn chunk(&self, bytes: u64, channels: u64) -> u64 {
         let slot = slot(self.kind, self.env);
         let setup = self.setup;

@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(parts(&inputs, 100), (1, 4096));
     }
 
-    /// calibration-multi-node.md 4: N, channels, NIC in GB/s, version, channels per peer.
+    /// N, channels, NIC in GB/s, version, channels per peer.
     #[test]
     fn network_peers_share_channels() {
         let cases = [

@@ -188,7 +188,7 @@ fn never_late(costs: WorkerCosts) -> WorkerCosts {
 mod tests {
     use super::*;
 
-    /// nccl.md 4.4: ceil(8 f / heads), f = 5 or 6, 4, and 4 or 8 on one host; 6, 7 or 10 on
+    /// ceil(8 f / heads), f = 5 or 6, 4, and 4 or 8 on one host; 6, 7 or 10 on
     /// several.
     #[test]
     fn recommended_channels_are_nccls() {

@@ -122,7 +122,7 @@ fn inset(
     let x = left + (right - left - width) / 2.0;
     inner
         .scene
-        .caption(24.0, top + 22.0, 13.0, Anchor::Start, title);
+        .caption(x, top - 8.0, 13.0, Anchor::Start, title);
     let mut bottom = inner.home(Home::Node(node), x, top);
     if !drawn && !domain.is_empty() {
         bottom = inner.shared(domain, left, right, bottom);

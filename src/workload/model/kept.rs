@@ -109,7 +109,7 @@ impl Keeping<'_> {
 /// How many forward passes through one group of layers a stage keeps at most, over all its groups.
 ///
 /// - GPipe: all micro-batches, of each group.
-/// - One forward, one backward: min(m, p - stage) (formulas.md, section 6).
+/// - One forward, one backward: min(m, p - stage).
 /// - Interleaved: Megatron-LM's warm-up and the one in work, `2 (p - stage - 1) + (v - 1) p + 1`;
 ///   on the first stage that is as much as `1 + (p - 1) / pv` times all layers of the model
 ///   (Korthikanti et al., arXiv 2205.05198, appendix C).

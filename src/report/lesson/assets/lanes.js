@@ -22,7 +22,7 @@ function lanesView(scene, box, settings, whole) {
   lanes.forEach((lane, row) => {
     const y = row * pitch + above;
     shape("rect", { class: "ground", x: left, y, width: right - left, height, rx: 3 }, svg);
-    const name = beside ? { x: left - 8, y: y + height / 2 + 4, "text-anchor": "end" } : { x: left, y: y - 4 };
+    const name = beside ? { x: left - 8, y: y + height / 2 + 4, "text-anchor": "end" } : { x: left + 4, y: y - 4 };
     shape("text", { class: "lane", ...name }, svg).textContent = lane.name;
     for (const [look, begin, lasts, word] of lane.spans) {
       const x = scale(begin), wide = Math.max(0.8, scale(begin + lasts) - x);

@@ -26,12 +26,21 @@ function placeDrawing(drawing, box, busy) {
   const shown = playing.length > 0 ? playing : tiles;
   // All rows between the first and the last that play.
   const margin = 12;
-  const top = Math.min(...shown.map((tile) => tile.box.y)) - 2 * margin;
-  const bottom = Math.max(...shown.map((tile) => tile.box.y + tile.box.height), ...lines.filter((line) => line.busy).map(({ path }) => path.getBBox()).map((b) => b.y + b.height)) + margin;
+  let top = Math.min(...shown.map((tile) => tile.box.y)) - 2 * margin;
+  let bottom = Math.max(...shown.map((tile) => tile.box.y + tile.box.height), ...lines.filter((line) => line.busy).map(({ path }) => path.getBBox()).map((b) => b.y + b.height)) + margin;
   const within = (b) => b.y >= top && b.y + b.height <= bottom;
   const kept = tiles.filter((tile) => within(tile.box));
-  const x1 = Math.min(...kept.map((tile) => tile.box.x)) - margin;
-  const x2 = Math.max(...kept.map((tile) => tile.box.x + tile.box.width)) + margin;
+  let x1 = Math.min(...kept.map((tile) => tile.box.x)) - margin;
+  let x2 = Math.max(...kept.map((tile) => tile.box.x + tile.box.width)) + margin;
+  // Edges of frames that are near belong to the picture.
+  for (const { x, y, width, height } of frames.map((frame) => frame.getBBox())) {
+    if (y + height < top || y > bottom) continue;
+    const near = (edge, bound) => Math.abs(edge - bound) <= 3 * margin;
+    if (near(y, top)) top = Math.min(top, y - 2);
+    if (near(y + height, bottom)) bottom = Math.max(bottom, y + height + 2);
+    if (near(x, x1)) x1 = Math.min(x1, x - 2);
+    if (near(x + width, x2)) x2 = Math.max(x2, x + width + 2);
+  }
   const room = box.clientWidth;
   const tall = Math.min(...kept.filter((tile) => tile.text).map((tile) => tile.box.height), 40);
   const sx = Math.min(room / (x2 - x1), 1.2);

@@ -49,6 +49,8 @@ function stepsView(scene, box, settings) {
     const clear = SQUARE / 2 * px + 1;
     paths.set(`${from}-${to}`, { line, start: towards(a, clear), control, end: towards(b, clear) });
   }
+  // Points of the lines: names lie beside them if they can.
+  const points = [...paths.values()].flatMap((path) => Array.from({ length: 17 }, (_, k) => along(path, k / 16)));
   const moving = shape("g", {}, svg);
   const every = Math.ceil((String(ranks - 1).length * LETTER + 2) / Math.max(6, 2 * scale * Math.min(...places.map((place) => place.size))));
   const nodes = places.map((place) => {
@@ -249,28 +251,39 @@ function stepsView(scene, box, settings) {
     return all;
   }
 
-  /** Names what is on lines, where a name lies on nothing else: in full, else its chunk alone, else not at all. */
+  /** Names what is on lines, where a name lies on nothing else: all in full, or of each its chunk alone where it has a place. */
   function name(named, squares) {
+    const full = settings.numbers ? null : placed(named, squares, false);
+    const labels = full ?? placed(named, squares, true);
+    labels.forEach(({ text, box }, used) => {
+      const label = names[used] ?? (names[used] = shape("text", { "font-size": LETTERS * px, "stroke-width": 3 * px }));
+      label.setAttribute("x", ((box[0] + box[2]) / 2).toFixed(1));
+      label.setAttribute("y", ((box[1] + box[3]) / 2).toFixed(1));
+      if (label.textContent !== text) label.textContent = text;
+    });
+    over.replaceChildren(...names.slice(0, labels.length));
+  }
+
+  /** Where names lie; of names in full `null` if not all of them have a place. */
+  function placed(named, squares, brief) {
     const taken = [...solid, ...squares];
     const free = (box) => box[0] >= 0 && box[1] >= 0 && box[2] <= size[0] && box[3] <= size[1]
       && taken.every((other) => box[0] >= other[2] || box[2] <= other[0] || box[1] >= other[3] || box[3] <= other[1]);
-    let used = 0;
+    const crossed = (box) => points.filter(([x, y]) => box[0] < x && x < box[2] && box[1] < y && y < box[3]).length;
+    const labels = [];
     for (const [path, carried] of named) {
       const whole = settings.numbers ? written(carried.slice(0, 1), true) : words[carried[0]] ?? "";
-      for (const text of settings.numbers ? [whole] : [whole, whole.split(":")[0]]) {
-        const all = candidates(path, (text.length * LETTER + 2) * px);
-        const box = all.find(free);
-        if (box === undefined) continue;
-        taken.push(box);
-        const label = names[used] ?? (names[used] = shape("text", { "font-size": LETTERS * px, "stroke-width": 3 * px }));
-        used += 1;
-        label.setAttribute("x", ((box[0] + box[2]) / 2).toFixed(1));
-        label.setAttribute("y", ((box[1] + box[3]) / 2).toFixed(1));
-        if (label.textContent !== text) label.textContent = text;
-        break;
+      const text = brief && !settings.numbers ? whole.split(":")[0] : whole;
+      const all = candidates(path, (text.length * LETTER + 2) * px).filter(free);
+      if (all.length === 0) {
+        if (!brief) return null;
+        continue;
       }
+      const box = all.reduce((best, other) => crossed(other) < crossed(best) ? other : best);
+      taken.push(box);
+      labels.push({ text, box });
     }
-    over.replaceChildren(...names.slice(0, used));
+    return labels;
   }
 
   function newDot() {
