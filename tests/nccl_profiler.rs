@@ -78,7 +78,7 @@ fn a_collective_between_hosts_has_its_group_its_channels_and_its_proxies() {
         let of = |category: &str| -> Vec<&Event> {
             all.iter().filter(|event| event.0 == category).collect()
         };
-        let (group, operation) = (of("GROUP"), of("COLL"));
+        let (group, operation) = (of("GROUP_API"), of("COLL"));
         assert_eq!((group.len(), operation.len()), (1, 1));
         assert_eq!(operation[0].1, "AllReduce");
         assert_eq!(operation[0].4["Algorithm"], row.algo.to_uppercase());
@@ -104,7 +104,9 @@ fn a_collective_between_hosts_has_its_group_its_channels_and_its_proxies() {
     // What one host sends the other receives.
     let moved = |rank: u32, name: &str| -> u64 {
         let all = events(&folder, rank);
-        let own = all.iter().filter(|e| e.0 == "PROXY" && e.1 == name);
+        let own = all
+            .iter()
+            .filter(|e| e.0 == "PROXY" && e.1 == format!("Progress{name}"));
         own.map(|e| e.4["transSize"].as_u64().unwrap()).sum()
     };
     let both = |ranks: [u32; 2], name| ranks.map(|rank| moved(rank, name)).iter().sum::<u64>();
@@ -121,7 +123,7 @@ fn the_mask_chooses_and_what_there_is_none_of_is_told() {
     assert_eq!(categories(&out), known(&["COLL", "PROXY"]));
     assert_eq!(summary.warnings, Vec::<String>::new());
     let summary = collective(Some(1 + 32 + 128), "all-reduce", &out);
-    assert_eq!(categories(&out), known(&["GROUP"]));
+    assert_eq!(categories(&out), known(&["GROUP_API"]));
     let [warning] = &summary.warnings[..] else {
         panic!("{:?}", summary.warnings);
     };
@@ -155,14 +157,17 @@ fn communications_of_a_step_are_collectives_of_their_communicator() {
     run(None, r#""nodes": 1"#, job, &folder);
     // Ranks that are alike are recorded once.
     let all = events(&folder, 0);
-    let groups = all.iter().filter(|event| event.0 == "GROUP").count();
+    let groups = all.iter().filter(|event| event.0 == "GROUP_API").count();
     let reduced = all.iter().filter(|e| e.0 == "COLL" && e.1 == "AllReduce");
     assert_eq!(groups, all.len() - groups);
     assert!(
         reduced.clone().count() > 1
-            && reduced.clone().all(|e| e.4["Comm"] == "data parallel"
-                && e.4["Rank"] == 0
-                && e.4["Bytes"].as_u64() > Some(0)),
+            && reduced
+                .clone()
+                .all(|e| e.4["CommHash"] == all[1].4["CommHash"]
+                    && e.4["Rank"] == 0
+                    && e.4["Datatype"] == "ncclUint8"
+                    && e.4["Count"].as_u64() > Some(0)),
         "{all:?}"
     );
 }

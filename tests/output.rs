@@ -208,7 +208,7 @@ fn products_and_numbers_beyond_any_use_are_refused_at_once() {
         ),
         ("--top 0", "--top"),
         ("--budget kw=10 --budget kw=20", "--budget kw: given twice"),
-        ("--target tokens/s=1e30", "expected tokens/s=2M"),
+        ("--target tokens/s=1e30", "at most 1e18"),
         ("--oversubscription 1e308", "at most 1000000"),
     ] {
         let words: Vec<&str> = base.split(' ').chain(more.split(' ')).collect();

@@ -1,6 +1,6 @@
-//! What NCCL's example profiler plugin (ext-profiler/example) would have written: a JSON array of trace events a
-//! rank, nested by category. Names of events and of what they carry are from memory of that plugin's
-//! `print_event.cc`.
+//! What NCCL's example profiler plugin (NVIDIA/nccl 2.30.7, `plugins/profiler/example`) would have written: a JSON array
+//! of trace events a rank, nested by category. Categories, names of events and of what they carry are those of the plugin;
+//! its file ends with an empty event and has values without quotes, this one is JSON.
 //!
 //! Of a collective's record: the group, the operation, kernels by channel, and what the network's proxies sent and
 //! received, with each of their steps. Of a job's record, whose communications were simulated before it: groups and
@@ -40,7 +40,7 @@ impl Kind {
 
     const fn category(self) -> &'static str {
         match self {
-            Kind::Group => "GROUP",
+            Kind::Group => "GROUP_API",
             Kind::Collective => "COLL",
             Kind::PointToPoint => "P2P",
             Kind::ProxyOperation => "PROXY",
@@ -51,10 +51,9 @@ impl Kind {
 }
 
 /// Bits of events that no simulation has, and what they are.
-const WITHOUT_EVENTS: [(u32, &str); 6] = [
+const WITHOUT_EVENTS: [(u32, &str); 5] = [
     (1 << 5, "the proxy thread's own states (32)"),
     (1 << 7, "network plugins (128)"),
-    (1 << 8, "calls of groups (256)"),
     (1 << 9, "calls of collectives (512)"),
     (1 << 10, "calls of sends and receives (1024)"),
     (1 << 11, "launches of kernels (2048)"),
@@ -69,7 +68,12 @@ impl EventMask {
     pub const VARIABLE: &'static str = "NCCL_PROFILE_EVENT_MASK";
 
     fn has(self, kind: Kind) -> bool {
-        self.0 & kind as u32 != 0
+        let bits = match kind {
+            // The plugin writes calls of groups; a simulated group is one call.
+            Kind::Group => kind as u32 | 1 << 8,
+            _ => kind as u32,
+        };
+        self.0 & bits != 0
     }
 
     /// Those of the wanted events that no simulation has.
@@ -152,22 +156,44 @@ pub fn write_job(
     Ok(())
 }
 
+/// What a group's call carries; no group is inside another.
+fn group_of(number: u64) -> Vec<(&'static str, Carried)> {
+    vec![
+        ("groupApiId", Carried::Number(number)),
+        ("groupDepth", Carried::Number(1)),
+    ]
+}
+
+/// A communicator's hash (FNV-1a of its name), which tells it from others.
+fn hash(name: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+/// A simulation counts bytes.
+fn count_of(bytes: u64) -> [(&'static str, Carried); 2] {
+    [
+        ("Count", Carried::Number(bytes)),
+        ("Datatype", Carried::Text("ncclUint8".to_owned())),
+    ]
+}
+
 /// A communication of a job: its group, and the operation in that.
 fn of_task(span: &JobSpan, of: &Communication, (number, rank): (u64, u32)) -> Vec<Event> {
     let (from, to) = (span.came, span.end);
     let group = Event {
         kind: Kind::Group,
-        name: "Group",
+        name: "Group API",
         from,
         to,
-        carries: vec![("groupId", Carried::Number(number))],
+        carries: group_of(number),
     };
     let mut carries = vec![
         ("SeqNum", Carried::Number(number)),
-        ("Comm", Carried::Text(of.group.clone())),
+        ("CommHash", Carried::Number(hash(&of.group))),
         ("Rank", Carried::Number(rank.into())),
-        ("Bytes", Carried::Number(span.bytes.get())),
     ];
+    carries.extend(count_of(span.bytes.get()));
     let (kind, name) = match span.message {
         Some(end) if end.sends => (Kind::PointToPoint, "Send"),
         Some(_) => (Kind::PointToPoint, "Recv"),
@@ -264,8 +290,7 @@ fn of_rank(timeline: &Timeline, rank: u32, messages: &Messages<'_>) -> Vec<Event
     let (Some(from), Some(to)) = (from, to) else {
         return Vec::new();
     };
-    let group = vec![("groupId", Carried::Number(0))];
-    let mut events = vec![event(Kind::Group, "Group", (from, to), group)];
+    let mut events = vec![event(Kind::Group, "Group API", (from, to), group_of(0))];
     let peers = messages.by_peer(rank);
     match &timeline.operation {
         Some(of) if kind_of(of.movement) == Kind::PointToPoint => {
@@ -277,7 +302,7 @@ fn of_rank(timeline: &Timeline, rank: u32, messages: &Messages<'_>) -> Vec<Event
                 ("Rank", Carried::Number(rank.into())),
             ];
             carries.extend(choice(of));
-            carries.push(("nMaxChannels", Carried::Number(channels.len() as u64)));
+            carries.push(("nChannels", Carried::Number(channels.len() as u64)));
             let kind = Kind::Collective;
             events.push(event(kind, nccl_name(of.movement), (from, to), carries));
         }
@@ -329,27 +354,22 @@ fn proxy(name: &'static str, (channel, peer): (u16, u32), sent: &[Sent<'_>]) -> 
         return Vec::new();
     };
     let bytes: u64 = steps.iter().map(|span| span.bytes.get()).sum();
+    let largest = steps.iter().map(|span| span.bytes.get()).max().unwrap_or(0);
     let carries = vec![
         ("Channel", Carried::Number(channel.into())),
         ("Peer", Carried::Number(peer.into())),
         ("Steps", Carried::Number(steps.len() as u64)),
+        ("ChunkSize", Carried::Number(largest)),
         ("transSize", Carried::Number(bytes)),
     ];
-    let mut events = vec![event(
-        Kind::ProxyOperation,
-        name,
-        (first.start, last),
-        carries,
-    )];
-    let waits = match name {
-        "Send" => "SendWait",
-        _ => "RecvWait",
+    let (progress, waits) = match name {
+        "Send" => ("ProgressSend", "SendWait"),
+        _ => ("ProgressRecv", "RecvWait"),
     };
+    let during = (first.start, last);
+    let mut events = vec![event(Kind::ProxyOperation, progress, during, carries)];
     events.extend((0..).zip(&steps).map(|(number, span)| {
-        let carries = vec![
-            ("Step", Carried::Number(number)),
-            ("transSize", Carried::Number(span.bytes.get())),
-        ];
+        let carries = vec![("Step", Carried::Number(number))];
         event(Kind::ProxyStep, waits, (span.start, span.end), carries)
     }));
     events
