@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use tempfile::TempDir;
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -151,45 +152,91 @@ fn sweeps() {
     assert!(follow("docs/sweeps.md", folder.path()) > 4);
 }
 
-#[test]
-fn guide() {
-    let page = "docs/guide.md";
+/// A folder with the files that a page of the guide names.
+fn prepared(files: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    let one = |i: usize, j: usize| if i == j { "0" } else { "1" };
-    let row = |i: usize| {
-        format!(
-            "[{}]",
-            (0..8).map(|j| one(i, j)).collect::<Vec<_>>().join(",")
+    let export = |format: &str| {
+        fabricsim(
+            at,
+            &format!("topology export dgx-h100 --nodes 1 --format {format}"),
         )
     };
-    let rows: Vec<String> = (0..8).map(row).collect();
-    fs::write(at.join("m.json"), format!("[{}]", rows.join(","))).unwrap();
-    fs::write(at.join("half.json"), announced(page, "`half.json` is")).unwrap();
-    let first = announced(page, "## A scenario");
+    for &file in files {
+        let text = match file {
+            "m.json" => even_traffic(8),
+            "ring.xml" => RING.to_owned(),
+            "half.json" => announced("docs/guide-training.md", "`half.json` is"),
+            "my-first.json" => announced("docs/guide-training.md", "## A scenario"),
+            "dump.xml" => export("nccl-xml"),
+            "matrix.txt" => export("smi"),
+            "measurements/made-up-h100x8.json" => {
+                let made_up = Path::new(HERE).join("tests/measurements/made-up-all-reduce.json");
+                let table = fs::read_to_string(made_up).unwrap();
+                table.replacen("made-up-all-reduce", "made-up-h100x8", 1)
+            }
+            other => panic!("{other}: how is it made?"),
+        };
+        let path = at.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+/// A matrix of traffic: each rank sends as much to every other one.
+fn even_traffic(ranks: usize) -> String {
+    let one = |i: usize, j: usize| if i == j { "0" } else { "1" };
+    let row = |i: usize| {
+        let row: Vec<&str> = (0..ranks).map(|j| one(i, j)).collect();
+        format!("[{}]", row.join(","))
+    };
+    let rows: Vec<String> = (0..ranks).map(row).collect();
+    format!("[{}]", rows.join(","))
+}
+
+#[test]
+fn guide() {
+    let folder = prepared(&["m.json", "ring.xml"]);
+    assert!(follow("docs/guide.md", folder.path()) > 20);
+}
+
+#[test]
+fn guide_to_machines() {
+    let folder = prepared(&["dump.xml", "matrix.txt", "measurements/made-up-h100x8.json"]);
+    assert!(follow("docs/guide-machines.md", folder.path()) > 8);
+}
+
+#[test]
+fn guide_to_training() {
+    let folder = prepared(&["half.json", "my-first.json"]);
+    let first = fs::read_to_string(folder.path().join("my-first.json")).unwrap();
     assert!(first.contains("my-first"), "{first}");
-    fs::write(at.join("my-first.json"), first).unwrap();
-    fs::write(at.join("ring.xml"), RING).unwrap();
-    let export = "topology export dgx-h100 --nodes 1 --format";
-    fs::write(
-        at.join("dump.xml"),
-        fabricsim(at, &format!("{export} nccl-xml")),
-    )
-    .unwrap();
-    fs::write(
-        at.join("matrix.txt"),
-        fabricsim(at, &format!("{export} smi")),
-    )
-    .unwrap();
+    assert!(follow("docs/guide-training.md", folder.path()) > 10);
+}
+
+#[test]
+fn guide_to_planning() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
     for run in ["before", "after"] {
         fabricsim(at, &format!("run ddp-straggler -o runs/{run} -q"));
     }
-    fs::create_dir(at.join("measurements")).unwrap();
-    let made_up = Path::new(HERE).join("tests/measurements/made-up-all-reduce.json");
-    let table = fs::read_to_string(made_up).unwrap();
-    let table = table.replacen("made-up-all-reduce", "made-up-h100x8", 1);
-    fs::write(at.join("measurements/made-up-h100x8.json"), table).unwrap();
-    assert!(follow(page, at) > 40);
+    assert!(follow("docs/guide-planning.md", at) > 18);
+}
+
+/// A page that is longer than this is read by nobody from its beginning to its end.
+#[test]
+fn pages_of_the_guide_are_short() {
+    for name in [
+        "guide",
+        "guide-machines",
+        "guide-training",
+        "guide-planning",
+    ] {
+        let words = page(&format!("docs/{name}.md")).split(' ').count();
+        assert!(words <= 2000, "docs/{name}.md has {words} words");
+    }
 }
 
 #[test]
@@ -262,13 +309,8 @@ fn page(name: &str) -> String {
 /// Figures in sentences, which no block shows, are those of the commands that they speak of.
 #[test]
 fn figures_in_sentences() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = prepared(&["half.json"]);
     let at = folder.path();
-    fs::write(
-        at.join("half.json"),
-        announced("docs/guide.md", "`half.json` is"),
-    )
-    .unwrap();
     let halved = document(
         at,
         "collective all-reduce -t dgx-h100 -n 4 -b 1M -e 1G -f 1024 --faults half.json --json",
@@ -279,9 +321,9 @@ fn figures_in_sentences() {
     };
     let (large, small) = (slower(1), slower(0));
     let says = format!("an all-reduce of 1 GiB {large:.2} × as long");
-    assert!(page("docs/guide.md").contains(&says), "{says}");
+    assert!(page("docs/guide-training.md").contains(&says), "{says}");
     let says = format!("and one of 1 MiB {small:.2} ×");
-    assert!(page("docs/guide.md").contains(&says), "{says}");
+    assert!(page("docs/guide-training.md").contains(&says), "{says}");
     let beside = document(at, "run serve-beside-training --json -o beside");
     let jobs = &beside["variants"][1]["jobs"];
     let slower = |job: usize| jobs[job]["slowdown"].as_f64().unwrap();

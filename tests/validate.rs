@@ -145,7 +145,7 @@ fn a_log_of_nccl_tests_is_told_from_json() {
         &[
             "nccl-tests.log, line 1",
             "a text log of nccl-tests",
-            "docs/guide.md",
+            "docs/guide-machines.md",
         ],
     );
 }

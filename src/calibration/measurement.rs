@@ -253,7 +253,7 @@ fn no_json(text: &str, origin: &str) -> TopologyError {
             format!("`{}`, which is no JSON", line.trim())
         }
     };
-    let expected = r#"a table as JSON, with the log's columns size and time: {"id": "my-machine", "collective": "all_reduce", "model": {"topology": "dgx-h100", "nodes": 1, "gpus_per_node": 8, "collective": "all-reduce"}, "rows": [{"bytes": 8, "time_us": 12.3}]}; docs/guide.md, "How true it is", says what else it may have"#;
+    let expected = r#"a table as JSON, with the log's columns size and time: {"id": "my-machine", "collective": "all_reduce", "model": {"topology": "dgx-h100", "nodes": 1, "gpus_per_node": 8, "collective": "all-reduce"}, "rows": [{"bytes": 8, "time_us": 12.3}]}; docs/guide-machines.md, "How true it is", says what else it may have"#;
     TopologyError::Text {
         origin: origin.to_owned(),
         line: 1,
@@ -349,7 +349,7 @@ mod tests {
             "x.log, line 1",
             "a text log of nccl-tests",
             "\"time_us\"",
-            "docs/guide.md",
+            "docs/guide-machines.md",
         ] {
             assert!(error.contains(part), "{part}: {error}");
         }
