@@ -1,6 +1,6 @@
-//! What NCCL's example profiler plugin (NVIDIA/nccl 2.30.7, `plugins/profiler/example`) would have written: a JSON array
-//! of trace events a rank, nested by category. Categories, names of events and of what they carry are those of the plugin;
-//! its file ends with an empty event and has values without quotes, this one is JSON.
+//! What NCCL's example profiler plugin (NVIDIA/nccl 2.30.7, `plugins/profiler/example`) would have written: a
+//! JSON array of trace events a rank, nested by category. Categories, names of events and of what they carry are
+//! those of the plugin; its file ends with an empty event and has values without quotes, this one is JSON.
 //!
 //! Of a collective's record: the group, the operation, kernels by channel, and what the network's proxies sent and
 //! received, with each of their steps. Of a job's record, whose communications were simulated before it: groups and

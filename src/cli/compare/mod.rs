@@ -29,11 +29,13 @@ use what::Asked;
 ///
 /// Each WHAT is, in this order: a folder of an earlier run, a collective, a scenario's file, the
 /// name of a shipped scenario. A collective or a scenario runs on every machine of `-t`; a scenario
-/// alone is run with its own variants, several of one variant each are set beside each other. A model, which is read last, is trained
-/// (--global-batch) or served (--rate, --concurrency) on so many --gpus of each machine: the best layout of
-/// each is searched, to serve on the fewest GPUs, and these are compared. The folder of a run with `--outputs telemetry` and a file of
-/// measured series (telemetry.csv, a range query of Prometheus as CSV or JSON; in unverified forms the output of
-/// `dcgmi dmon` or `nvidia-smi`, and what Grafana saves) are set beside each other. Without any WHAT the machines themselves are compared.
+/// alone is run with its own variants, several of one variant each are set beside each other. A
+/// model, which is read last, is trained (--global-batch) or served (--rate, --concurrency) on so
+/// many --gpus of each machine: the best layout of each is searched, to serve on the fewest GPUs,
+/// and these are compared. The folder of a run with `--outputs telemetry` and a file of measured
+/// series (telemetry.csv, a range query of Prometheus as CSV or JSON; in unverified forms the output
+/// of `dcgmi dmon` or `nvidia-smi`, and what Grafana saves) are set beside each other. Without any
+/// WHAT the machines themselves are compared.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Earlier runs, a collective or a scenario
