@@ -340,21 +340,21 @@ fn figures_in_sentences() {
 }
 
 /// An all-reduce of two ranks: each sends all to the other and adds what comes.
-const RING: &str = r#"<algo name="exchange" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="allreduce" inplace="1">
-  <gpu id="0" i_chunks="2" o_chunks="2" s_chunks="0">
-    <tb id="0" send="1" recv="-1" chan="0">
-      <step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" cnt="2" depid="-1" deps="-1" hasdep="1"/>
-    </tb>
-    <tb id="1" send="-1" recv="1" chan="0">
-      <step s="0" type="rrc" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="2" depid="0" deps="0" hasdep="0"/>
-    </tb>
-  </gpu>
-  <gpu id="1" i_chunks="2" o_chunks="2" s_chunks="0">
-    <tb id="0" send="0" recv="-1" chan="0">
-      <step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" cnt="2" depid="-1" deps="-1" hasdep="1"/>
-    </tb>
-    <tb id="1" send="-1" recv="0" chan="0">
-      <step s="0" type="rrc" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="2" depid="0" deps="0" hasdep="0"/>
-    </tb>
-  </gpu>
-</algo>"#;
+const RING: &str = include_str!("cases/digest/ring.xml");
+
+/// `.ci/digest` runs pages with these files beside them.
+#[test]
+fn files_of_the_digest_are_those_that_pages_show() {
+    for (file, page, words) in [
+        ("half.json", "docs/guide-training.md", "`half.json` is"),
+        ("my-first.json", "docs/guide-training.md", "## A scenario"),
+        ("mine.json", "docs/lessons.md", "A lesson is a JSON file."),
+    ] {
+        let path = Path::new(HERE).join("tests/cases/digest").join(file);
+        assert_eq!(
+            fs::read_to_string(path).unwrap(),
+            announced(page, words),
+            "{file}"
+        );
+    }
+}

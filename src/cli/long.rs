@@ -150,12 +150,11 @@ impl Announcer {
             return self.say(elapsed, line);
         };
         let now = share(parts);
-        let (number, since, from) = match self.by {
+        let (_, since, from) = match self.by {
             Some(by) if by.0 == parts[0].number => by,
             _ => *self.by.insert((parts[0].number, elapsed, now)),
         };
         let seen = elapsed.saturating_sub(since);
-        debug_assert_eq!(number, parts[0].number);
         if !due || seen < SEEN {
             return None;
         }
