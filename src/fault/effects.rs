@@ -181,11 +181,16 @@ impl Faults {
     /// so do their places.
     #[must_use]
     pub fn without(&self, fault: usize) -> Self {
+        self.without_those(|item| item == fault)
+    }
+
+    /// The same without those, by their places in the list.
+    fn without_those(&self, off: impl Fn(usize) -> bool) -> Self {
         let mut faults = self.clone();
-        if let Some(item) = faults.items.get_mut(fault) {
-            item.off = true;
+        for (place, item) in faults.items.iter_mut().enumerate() {
+            item.off |= off(place);
         }
-        let kept = |item: u32| item as usize != fault;
+        let kept = |item: u32| !off(item as usize);
         for own in &mut faults.by_rank {
             own.retain(|&item| kept(item));
         }
@@ -220,8 +225,7 @@ impl Faults {
     /// The same without any.
     #[must_use]
     pub fn healthy(&self) -> Self {
-        let all = 0..self.items.len();
-        all.fold(self.clone(), |faults, fault| faults.without(fault))
+        self.without_those(|_| true)
     }
 
     /// Of how many ranks they are told.

@@ -393,6 +393,7 @@ fn run(
     drop(source);
     for (index, of, fleet) in fleets {
         let served = fleet.into_served();
+        served.gaps.refused().map_or(Ok(()), Err)?;
         ends.ended[index].served = Some(medians(of, &served));
     }
     for (_, laid) in engines.iter().flatten() {

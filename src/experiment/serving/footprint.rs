@@ -7,11 +7,8 @@ use fabricsim_workload::serving::spec::LoadSpec;
 
 /// Bytes of a request with what becomes of it, measured on the shipped scenarios as all of these.
 const REQUEST: u64 = 500;
-/// Bytes of a pass that is kept, with the times between tokens that it brings.
-const PASS: u64 = 48;
-/// Requests of a pass, where a load does not say how many there are at once: at a low load it is one, and a million
-/// requests of 35 tokens took 1.2 GB.
-const AT_ONCE: u64 = 2;
+/// Bytes of the times between tokens that a pass brings, mostly of one length, in a list that grows by half.
+const GAP: u64 = 40;
 /// Times as many requests as the first ones, of a load without end: what most runs take.
 const AS_MANY: u64 = 4;
 /// Stays of all requests at once, of a closed loop: what such runs take.
@@ -21,7 +18,8 @@ const BLOCK: u64 = 48;
 /// Bytes of the files of a folder, and of the spans in its timeline.
 const FILES: u64 = 5_000_000;
 
-/// What a job's requests, passes and KV blocks take.
+/// What a job's requests, the times between their tokens and KV blocks take at least: with how many others a request is in
+/// passes is seen as they come, and memory for more is asked for then.
 pub(crate) fn serving_footprint(valid: &ValidServing, recorded: bool) -> Vec<(Purpose, u64)> {
     let engines: u64 = valid
         .pools
@@ -30,7 +28,7 @@ pub(crate) fn serving_footprint(valid: &ValidServing, recorded: bool) -> Vec<(Pu
         .sum();
     let at_once = match &valid.spec.load {
         LoadSpec::Closed(load) => (u64::from(load.concurrency) / engines.max(1)).max(1),
-        _ => AT_ONCE,
+        _ => seats(valid).max(1),
     };
     let tokens: u64 = valid
         .requests
@@ -54,7 +52,7 @@ pub(crate) fn serving_footprint(valid: &ValidServing, recorded: bool) -> Vec<(Pu
         Horizon::Whole | Horizon::Fixed => 1,
     };
     let mut requests =
-        times * valid.requests.len() as u64 * REQUEST + names + times * tokens / at_once * PASS;
+        times * valid.requests.len() as u64 * REQUEST + names + times * tokens / at_once * GAP;
     if valid.spec.engine.prefix_cache {
         let blocks = valid.pools.iter().map(|pool| {
             let parts = pool.engines.len() as u64 * u64::from(pool.parallel.attention_dp);
@@ -64,4 +62,13 @@ pub(crate) fn serving_footprint(valid: &ValidServing, recorded: bool) -> Vec<(Pu
     }
     let files = if recorded { FILES } else { 0 };
     vec![(Purpose::Requests, requests), (Purpose::Record, files)]
+}
+
+/// Requests that an engine has room for in a pass.
+fn seats(valid: &ValidServing) -> u64 {
+    let seats = valid.pools.iter().map(|pool| {
+        let parts = u64::from(pool.parallel.attention_dp);
+        u64::from(pool.limits.max_sequences) * parts
+    });
+    seats.max().unwrap_or(1)
 }

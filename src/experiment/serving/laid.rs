@@ -121,6 +121,7 @@ impl<'v> LaidServing<'v> {
             cost: self.cost.as_dyn(),
             counted_from: load.counted_from,
             keeps_passes: load.keeps_passes,
+            memory: self.budget.memory.clone(),
             actors,
         })
     }
@@ -132,10 +133,14 @@ impl<'v> LaidServing<'v> {
         load: Load<'f>,
         activity: Option<&mut Activity<'_>>,
     ) -> (Served, Result<JobOutcome, JobError>) {
-        let (valid, budget) = (self.valid, self.budget);
+        let (valid, budget, failure) = (self.valid, self.budget, self.failure.clone());
         let mut fleet = self.fleet_of(load, job.actors.len());
         let outcome = run((valid, budget), job, &mut fleet, activity);
-        (fleet.into_served(), outcome)
+        let served = fleet.into_served();
+        if let Some(refused) = served.gaps.refused() {
+            failure.borrow_mut().get_or_insert(refused.into());
+        }
+        (served, outcome)
     }
 
     /// Whether all communications of engines could be simulated.

@@ -14,11 +14,8 @@ use fabricsim_report::serving::{
 };
 use fabricsim_units::{Bytes, Time};
 use fabricsim_workload::serving::fleet::Served;
-use fabricsim_workload::serving::record::{PassRecord, RequestRecord, TierRecord};
+use fabricsim_workload::serving::record::{RequestRecord, TierRecord};
 use fabricsim_workload::serving::spec::{PoolRole, SteadySpec, TierSpec};
-
-/// Samples of what happened over time.
-const SAMPLES: usize = 200;
 
 /// The part of a run that its figures are of.
 fn window(valid: &ValidServing, served: &Served) -> Window {
@@ -336,19 +333,14 @@ fn tier_uses(valid: &ValidServing, served: &Served) -> Vec<TierUse> {
     specs.zip(&served.tiers).map(one).collect()
 }
 
-/// What happened over time, thinned to so many samples.
+/// What happened over time.
 fn series(served: &Served) -> Vec<Sample> {
-    let step = served.passes.len().div_ceil(SAMPLES).max(1);
-    let samples = served.passes.chunks(step).filter_map(|passes| {
-        let first = passes.first()?;
-        let most = |of: fn(&PassRecord) -> u32| passes.iter().map(of).max().unwrap_or(0);
-        Some(Sample {
-            at_s: first.begun.seconds(),
-            running: most(|pass| pass.decodes),
-            waiting: most(|pass| pass.waiting),
-            kv_share: f64::from(most(|pass| u32::from(pass.kv_permille))) / 1e3,
-            ..Sample::default()
-        })
+    let samples = served.passes.samples.iter().map(|most| Sample {
+        at_s: most.begun.seconds(),
+        running: most.decodes,
+        waiting: most.waiting,
+        kv_share: f64::from(most.kv_permille) / 1e3,
+        ..Sample::default()
     });
     let mut samples: Vec<Sample> = samples.collect();
     let records = || served.records.iter();

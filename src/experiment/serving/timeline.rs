@@ -3,11 +3,9 @@
 use super::valid::ValidServing;
 use fabricsim_report::training::{JobSpan, JobTimeline, SpanKind};
 use fabricsim_units::{Bytes, Time};
-use fabricsim_workload::serving::fleet::Served;
+use fabricsim_workload::serving::fleet::{Passes, Served};
 use fabricsim_workload::serving::spec::PoolRole;
 
-/// So many passes are in a timeline at most: the first ones.
-const MAX_PASSES: usize = 3000;
 /// Streams of hand-overs beside that of passes: those that go on at the same time are below each other.
 const MAX_LANES: usize = 8;
 
@@ -28,12 +26,10 @@ pub(super) fn timeline(valid: &ValidServing, served: &Served) -> (JobTimeline, O
             ranks.push((first, gpu, format!("{role} {number}")));
         }
     }
-    let passes = &served.passes[..served.passes.len().min(MAX_PASSES)];
-    let until = match served.passes.get(MAX_PASSES) {
-        Some(next) => next.begun,
-        None => served.end,
-    };
+    let passes = &served.passes;
+    let until = passes.after_first.unwrap_or(served.end);
     let mut spans: Vec<JobSpan> = passes
+        .first
         .iter()
         .map(|pass| {
             let what = match (pass.prompt_tokens, pass.decodes) {
@@ -69,8 +65,9 @@ pub(super) fn timeline(valid: &ValidServing, served: &Served) -> (JobTimeline, O
         end: until,
         ..JobTimeline::default()
     };
-    let is_cut = served.passes.len() > MAX_PASSES;
-    let told = is_cut.then(|| format!("Timelines have the first {MAX_PASSES} passes alone."));
+    let is_cut = passes.after_first.is_some();
+    let first = Passes::FIRST;
+    let told = is_cut.then(|| format!("Timelines have the first {first} passes alone."));
     (timeline, told)
 }
 

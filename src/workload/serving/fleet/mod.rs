@@ -2,26 +2,28 @@
 //! while time passes.
 //!
 //! Requests arrive (`arrivals`), are sent to an engine (`routing`), get back what tiers have of their KV cache
-//! (`tiers`), take part in passes (`passes`); where prompts and generation have engines of their own, KV
-//! caches travel between them (`handover`).
+//! (`tiers`), take part in passes (`passes`), of which a part is kept (`kept`); where prompts and generation
+//! have engines of their own, KV caches travel between them (`handover`).
 
 mod arrivals;
 mod handover;
+mod kept;
 mod passes;
 mod routing;
 mod tiers;
 
 pub use handover::{Handover, HandoverOrder, Leg, LegWork};
+pub use kept::{Gaps, PassSample, Passes};
 pub use routing::Routing;
 pub use tiers::{Level, Reload, TierWrite, Tiers, Way, has_tiers};
 
 use super::load::MadeUp;
 use super::pass_time::{PassCost, PassShape};
 use super::policy::PolicyKind;
-use super::record::{Gap, PassRecord, RequestRecord, TierRecord};
+use super::record::{RequestRecord, TierRecord};
 use super::request::Request;
 use super::scheduler::{Pass, Scheduler};
-use fabricsim_budget::Part;
+use fabricsim_budget::{Memory, Part};
 use fabricsim_plan::job::{ActorId, Batch, Ended, Task, TaskId, TaskSource, TimerId};
 use fabricsim_units::Time;
 use handover::Moving;
@@ -80,16 +82,16 @@ pub struct FrontEnd {
 }
 
 /// What serving came to.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 pub struct Served {
     /// The requests.
     pub requests: Vec<Request>,
     /// Of each request.
     pub records: Vec<RequestRecord>,
     /// Times between tokens, of requests from the first that is counted on.
-    pub gaps: Vec<Gap>,
+    pub gaps: Gaps,
     /// Passes, if they were to be kept.
-    pub passes: Vec<PassRecord>,
+    pub passes: Passes,
     /// How many passes there were.
     pub pass_count: u64,
     /// Time that engines spent in passes, all together.
@@ -162,6 +164,8 @@ pub struct FleetPlan<'c> {
     pub counted_from: u32,
     /// Whether passes are kept for a timeline.
     pub keeps_passes: bool,
+    /// What times between tokens may take; the run ends where they are more.
+    pub memory: Memory,
     /// Where requests that are over are counted.
     pub counting: Option<Part>,
     /// Actors of the job.
@@ -283,8 +287,19 @@ impl<'c> Fleet<'c> {
             engine,
         };
         let served = Served {
+            requests: Vec::new(),
             records: vec![RequestRecord::default(); plan.requests.len()],
-            ..Served::default()
+            gaps: Gaps::new(plan.memory),
+            passes: Passes::default(),
+            pass_count: 0,
+            busy: Time::ZERO,
+            tiers: Vec::new(),
+            reloads: Vec::new(),
+            over: 0,
+            is_overloaded: false,
+            is_stuck: false,
+            peak_kv_permille: 0,
+            end: Time::ZERO,
         };
         let of_prompts = plan.engines.iter().filter(|e| e.role != Role::Decode);
         let read = vec![Time::ZERO; of_prompts.count()];
@@ -427,6 +442,10 @@ impl TaskSource for Fleet<'_> {
     }
 
     fn is_finished(&self) -> bool {
-        self.open == 0 || self.is_enough || self.time_is_up || self.served.is_stuck
+        self.open == 0
+            || self.is_enough
+            || self.time_is_up
+            || self.served.is_stuck
+            || self.served.gaps.refused().is_some()
     }
 }

@@ -183,14 +183,7 @@ impl Fleet<'_> {
                 record.first_token = Some(now);
             } else if request as u32 >= self.counted_from {
                 let time = now.saturating_sub(place.last_token);
-                match self.served.gaps.last_mut() {
-                    Some(last) if (last.at, last.time) == (now, time) => last.count += 1,
-                    _ => self.served.gaps.push(Gap {
-                        at: now,
-                        time,
-                        count: 1,
-                    }),
-                }
+                self.served.gaps.count(now, time);
             }
             place.last_token = now;
         }
