@@ -170,6 +170,10 @@ fn what_cannot_be_is_bad_usage() {
             vec!["all-reduce", "--size", "16777215T"],
             "expected at most 1024TiB",
         ),
+        (
+            vec!["all-to-all", "--ranks", "8", "--size", "8B"],
+            "all-to-all of 8 ranks needs at least 128B",
+        ),
         (vec!["all-reduce", "--rate", "0GB/s"], "--rate 0"),
     ] {
         let assert = explain(&args).assert().code(2);

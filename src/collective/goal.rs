@@ -150,6 +150,25 @@ impl Collective {
         }
     }
 
+    /// The smallest size of which [`Collective::actual_bytes`] leaves something.
+    #[must_use]
+    pub fn least_bytes(self, ranks: u32) -> u64 {
+        match self {
+            Collective::AllGather
+            | Collective::ReduceScatter
+            | Collective::AllToAll
+            | Collective::Gather
+            | Collective::Scatter => 16 * u64::from(ranks),
+            Collective::AllToAllV => 1,
+            Collective::AllReduce
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::SendRecv
+            | Collective::SendRecvPairs
+            | Collective::SendRecvHalves => 4,
+        }
+    }
+
     /// The size that really moves when `bytes` are asked for: nccl-tests rounds the
     /// per-rank count of block collectives down to a multiple of 16 bytes.
     #[must_use]

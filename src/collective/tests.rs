@@ -32,6 +32,17 @@ fn ring(collective: Collective, ranks: u32, channels: u16, bytes: u64, chunk: u6
 }
 
 #[test]
+fn something_is_left_of_the_least_bytes_and_nothing_of_fewer() {
+    for collective in Collective::ALL {
+        for ranks in [2, 3, 8, 72] {
+            let least = collective.least_bytes(ranks);
+            assert_eq!(collective.actual_bytes(least - 1, ranks), 0, "{collective}");
+            assert!(collective.actual_bytes(least, ranks) > 0, "{collective}");
+        }
+    }
+}
+
+#[test]
 fn every_ring_collective_computes_what_it_says() {
     for collective in Collective::KERNELS {
         for ranks in [1, 2, 3, 5, 8, 12, 16, 72] {

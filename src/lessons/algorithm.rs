@@ -74,6 +74,20 @@ pub enum ExplainError {
         /// How much there may be.
         most: Bytes,
     },
+    /// Nothing is left of it once each rank has an equal part.
+    #[error(
+        "--size {bytes}: no byte is left to move; {collective} of {ranks} ranks needs at least {least}"
+    )]
+    NoBytes {
+        /// What was asked for.
+        bytes: Bytes,
+        /// The collective.
+        collective: Collective,
+        /// The ranks.
+        ranks: u32,
+        /// From here on there is something.
+        least: Bytes,
+    },
     /// More than the engine counts.
     #[error("a chunk of {chunk}; expected at most {most}: ask for a smaller --size or --chunk")]
     Large {

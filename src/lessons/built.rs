@@ -98,6 +98,15 @@ pub(super) fn build(
             most: Bytes::new(MOST_BYTES),
         });
     }
+    let least = collective.least_bytes(ranks);
+    if spec.size() < least {
+        return Err(ExplainError::NoBytes {
+            bytes: Bytes::new(spec.size()),
+            collective,
+            ranks,
+            least: Bytes::new(least),
+        });
+    }
     let chunk = chunk(spec, algorithm, nodes, bytes);
     let len = match collective {
         Collective::AllGather | Collective::ReduceScatter | Collective::AllToAll => {
