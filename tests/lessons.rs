@@ -164,7 +164,7 @@ fn a_part_of_a_run_says_that_it_is_one() {
     let lesson = make_lesson(file, &Budget::default()).unwrap();
     for position in &lesson.knob.positions {
         for scene in &position.scenes {
-            assert_eq!(scene.end.micros(), 20e6, "{}", position.label);
+            assert_eq!(scene.end.picos(), 20_000_000_000_000, "{}", position.label);
             assert!(
                 scene.took.starts_with("the first 20 s of "),
                 "{}",
