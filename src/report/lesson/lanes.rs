@@ -75,7 +75,7 @@ impl Shown<'_> {
 
 /// Lanes, and how long what they show takes.
 #[derive(Debug)]
-pub struct Drawn {
+pub struct DrawnLanes {
     /// The picture.
     pub picture: LanesPicture,
     /// How long it is.
@@ -88,7 +88,7 @@ pub struct Drawn {
 ///
 /// # Errors
 /// What is asked for and not there.
-pub fn lanes_picture(timeline: &JobTimeline, wanted: Shown<'_>) -> Result<Drawn, NotShown> {
+pub fn lanes_picture(timeline: &JobTimeline, wanted: Shown<'_>) -> Result<DrawnLanes, NotShown> {
     wanted.check(timeline)?;
     let (from, to) = match wanted.first {
         Some(first) => (Time::ZERO, first.min(timeline.end)),
@@ -135,7 +135,7 @@ pub fn lanes_picture(timeline: &JobTimeline, wanted: Shown<'_>) -> Result<Drawn,
         picture.lanes.push(LaneOf { name, spans });
     }
     let shorter = wanted.first.is_some() && to < timeline.end;
-    Ok(Drawn {
+    Ok(DrawnLanes {
         picture,
         end: to - from,
         part_of: shorter.then_some(timeline.end),
