@@ -157,6 +157,31 @@ fn what_is_no_lesson_is_refused() {
     );
 }
 
+/// A picture of the first part of a run is as long as it is said to be, and says so; what is turned changes the curve.
+#[test]
+fn a_part_of_a_run_says_that_it_is_one() {
+    let file = lessons().find(|file| file.name == "queueing").unwrap();
+    let lesson = make_lesson(file, &Budget::default()).unwrap();
+    for position in &lesson.knob.positions {
+        for scene in &position.scenes {
+            assert_eq!(scene.end.picos(), 20_000_000_000_000, "{}", position.label);
+            assert!(
+                scene.took.starts_with("the first 20 s of "),
+                "{}",
+                scene.took
+            );
+            assert!(scene.about.ends_with(&scene.took), "{}", scene.about);
+        }
+    }
+    let mut own: serde_json::Value = serde_json::from_str(&file.text).unwrap();
+    own["knob"].as_object_mut().unwrap().remove("figure");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("own.json");
+    std::fs::write(&path, own.to_string()).unwrap();
+    let error = refused(path.to_str().unwrap());
+    assert!(error.contains("`knob.figure` has to say"), "{error}");
+}
+
 /// All bucket sizes below each other, at eight moments and moving; at the last one all has come.
 #[test]
 fn slides_of_streams_have_text_for_the_last_row() {

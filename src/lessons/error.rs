@@ -27,6 +27,9 @@ pub enum LessonError {
         "{0} is none of NCCL's algorithms; on a machine expected one that is, or none for NCCL's choice"
     )]
     NotOfNccl(&'static str),
+    /// A picture of a part of the run, and a curve of how long it takes.
+    #[error("`first` shows a part of the run: `knob.figure` has to say what the curve is of")]
+    PartWithoutFigure,
     /// A number that a run does not have; a bug.
     #[error("its runs have no metric `{0}`")]
     Metric(String),

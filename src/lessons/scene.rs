@@ -120,7 +120,8 @@ struct Values<'w, 'p> {
     parts: Vec<Vec<(u32, u32)>>,
     words: Vec<String>,
     identities: Vec<u32>,
-    known: BTreeMap<Vec<(u32, u64)>, u32>,
+    /// By what they are of, and their names: the same sum may be of one chunk or of several.
+    known: BTreeMap<(Vec<(u32, u64)>, String), u32>,
 }
 
 impl<'w, 'p> Values<'w, 'p> {
@@ -136,16 +137,17 @@ impl<'w, 'p> Values<'w, 'p> {
 
     /// The number of a piece's value.
     fn of(&mut self, piece: &Piece) -> u32 {
-        if let Some(&known) = self.known.get(&piece.value) {
+        let word = self.of_words.message(std::slice::from_ref(piece));
+        let key = (piece.value.clone(), word);
+        if let Some(&known) = self.known.get(&key) {
             return known;
         }
         let part = |&(rank, at): &(u32, u64)| (rank, self.of_words.part(Rank(rank), at));
         self.parts.push(piece.value.iter().map(part).collect());
-        self.words
-            .push(self.of_words.message(std::slice::from_ref(piece)));
+        self.words.push(key.1.clone());
         self.identities.push(self.of_words.identity(piece));
         let index = self.parts.len() as u32 - 1;
-        self.known.insert(piece.value.clone(), index);
+        self.known.insert(key, index);
         index
     }
 

@@ -6,7 +6,7 @@ use fabricsim_experiment::{Scenario, Silent, ValidVariant, run, validate};
 use fabricsim_report::lesson::{
     BareDrawing, DrawnLabel, Picture, Scene, Shown, lanes_picture, machine_picture,
 };
-use fabricsim_report::numbers::{micros, size};
+use fabricsim_report::numbers::{micros, micros_mark, size};
 use fabricsim_report::record::Timeline;
 use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Variant};
 use fabricsim_topology::{Topology, draw};
@@ -102,23 +102,34 @@ pub(super) fn simulated(
         return Err(LessonError::NothingRan);
     };
     let record = results.records.first().map(|record| &record.recorded);
-    let (picture, end) = match record {
-        Some(Recording::Collective { timeline, .. }) => of_machine(timeline, valid, drawings),
+    let (picture, end, part_of) = match record {
+        Some(Recording::Collective { timeline, .. }) => {
+            let (picture, end) = of_machine(timeline, valid, drawings);
+            (picture, end, None)
+        }
         Some(Recording::Training(timeline)) => {
-            let (mut picture, took) = lanes_picture(timeline, shown)?;
+            let mut drawn = lanes_picture(timeline, shown)?;
             if matches!(variant.job, JobResult::Serving(_)) {
-                picture.call("forward", "passes with prompts");
-                picture.call("other", "passes that only generate");
+                drawn.picture.call("forward", "passes with prompts");
+                drawn.picture.call("other", "passes that only generate");
             }
-            (Picture::Lanes(picture), took)
+            (Picture::Lanes(drawn.picture), drawn.end, drawn.part_of)
         }
         None => return Err(LessonError::NothingRan),
     };
+    let (about, took) = match part_of {
+        Some(whole) => {
+            let (end, whole) = (micros_mark(end.micros()), micros(whole.micros()));
+            let part = format!("the first {end} of {whole}");
+            (format!("{}, {part}", about(variant)), part)
+        }
+        None => (about(variant), micros(end.micros())),
+    };
     let scene = Scene {
         name: name.to_owned(),
-        about: about(variant),
+        about,
         end,
-        took: micros(end.micros()),
+        took,
         cost: None,
         overlap: None,
         notes: Vec::new(),

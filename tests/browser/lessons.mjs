@@ -20,6 +20,8 @@ const stage = (page) => page.locator("#stage").innerHTML();
 /** Nothing is too small, cut or covered: at the begin, where the whole picture is in full colour, and on the way. */
 async function laidOut(page, path, width) {
   assert.ok(await page.locator(".veil").evaluateAll((all) => all.every((veil) => Number(veil.getAttribute("width")) === 0)), "the first view is veiled");
+  const heads = await page.locator(".memory thead th").allTextContents();
+  assert.ok(heads.every((name) => name.trim()), `${path}, ${width} px wide: a column has no name`);
   for (const moment of [0, 470]) {
     await page.locator("#clock").fill(String(moment));
     assert.deepEqual(await faults(page), [], `${path}, ${width} px wide, at ${moment / 10} % of the time`);
@@ -95,6 +97,8 @@ async function lesson(path) {
   const over = await tooWide(narrow.page);
   assert.ok(over <= 0, `${path} is ${over} px too wide at 390 px`);
   await laidOut(narrow.page, path, 390);
+  const way = await narrow.page.locator("nav.course").first().boundingBox();
+  assert.ok(way.height < 30, `the way through the course is ${way.height} px high at 390 px`);
   assert.deepEqual(narrow.seen.complaints, []);
   await narrow.page.context().close();
 }

@@ -135,10 +135,20 @@ fn played(
         PictureSpec::Streams {
             ranks,
             only,
+            first,
             scenario,
         } => {
-            let streams = only;
-            (scenario, Shown { ranks, streams })
+            let (streams, first) = (only, *first);
+            // A part is as long as it is said to be, whatever is turned.
+            if first.is_some() && spec.knob.figure.is_none() {
+                return Err(LessonError::PartWithoutFigure);
+            }
+            let shown = Shown {
+                ranks,
+                streams,
+                first,
+            };
+            (scenario, shown)
         }
     };
     let scenario = scenario(base, &set)?;

@@ -1,5 +1,6 @@
 //! What a lesson's file says.
 
+use fabricsim_units::Time;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -41,6 +42,9 @@ pub(super) enum PictureSpec {
         /// The streams, by name; all, if there is none.
         #[serde(default)]
         only: Vec<String>,
+        /// So long from the run's begin; a job's last step, if absent. The curve needs a figure of its own then.
+        #[serde(default)]
+        first: Option<Time>,
         /// The scenario.
         scenario: Value,
     },

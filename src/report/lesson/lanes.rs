@@ -19,6 +19,8 @@ pub struct Shown<'a> {
     pub ranks: &'a [u32],
     /// Those of these names; all, if there is none.
     pub streams: &'a [String],
+    /// So long from the begin; the last step, if absent.
+    pub first: Option<Time>,
 }
 
 /// What cannot be shown: a rank that is not recorded, or a stream that no rank has.
@@ -71,16 +73,27 @@ impl Shown<'_> {
     }
 }
 
-/// Streams of the last step, and how long it takes.
+/// Lanes, and how long what they show takes.
+#[derive(Debug)]
+pub struct DrawnLanes {
+    /// The picture.
+    pub picture: LanesPicture,
+    /// How long it is.
+    pub end: Time,
+    /// How long all of it is of which the first part is shown; nothing, if all is shown.
+    pub part_of: Option<Time>,
+}
+
+/// Streams of the last step, or of the first part of a run.
 ///
 /// # Errors
 /// What is asked for and not there.
-pub fn lanes_picture(
-    timeline: &JobTimeline,
-    wanted: Shown<'_>,
-) -> Result<(LanesPicture, Time), NotShown> {
+pub fn lanes_picture(timeline: &JobTimeline, wanted: Shown<'_>) -> Result<DrawnLanes, NotShown> {
     wanted.check(timeline)?;
-    let (from, to) = last_step(timeline);
+    let (from, to) = match wanted.first {
+        Some(first) => (Time::ZERO, first.min(timeline.end)),
+        None => last_step(timeline),
+    };
     let all = lanes(timeline);
     let shown: Vec<_> = all
         .iter()
@@ -121,7 +134,12 @@ pub fn lanes_picture(
         let spans = spans.collect();
         picture.lanes.push(LaneOf { name, spans });
     }
-    Ok((picture, to - from))
+    let shorter = wanted.first.is_some() && to < timeline.end;
+    Ok(DrawnLanes {
+        picture,
+        end: to - from,
+        part_of: shorter.then_some(timeline.end),
+    })
 }
 
 impl LanesPicture {

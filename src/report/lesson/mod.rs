@@ -10,7 +10,7 @@ mod text;
 
 pub use folder::{check_lessons_target, write_lessons, write_slides};
 pub use index::index_page;
-pub use lanes::{NotShown, Shown, lanes_picture};
+pub use lanes::{DrawnLanes, NotShown, Shown, lanes_picture};
 pub use machine::machine_picture;
 pub use page::lesson_page;
 pub use slides::{Slide, slides};

@@ -65,7 +65,10 @@ fn beside(course: &InCourse, section: Option<&str>) -> Markup {
     html! {
         nav.course aria-label="Course" {
             a href="index.html" { "All lessons" }
-            span { @if let Some(section) = section { (section) ", " } "lesson " (course.number) " of " (course.of) }
+            span {
+                span.where { @if let Some(section) = section { (section) ", " } "lesson " }
+                (course.number) " of " (course.of)
+            }
             @if let Some((name, title)) = &course.previous { a rel="prev" href=(format!("{name}.html")) { "← " span.title { (title) } span.brief { "previous" } } }
             @if let Some((name, title)) = &course.next { a rel="next" href=(format!("{name}.html")) { span.title { (title) } span.brief { "next" } " →" } }
         }

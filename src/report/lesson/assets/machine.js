@@ -10,6 +10,29 @@ function busyLines(drawing) {
   return new Set(scenes.flatMap((scene) => scene.lines.filter(([, , uses]) => scene.uses[uses].some((use) => use > 0)).map(([line]) => line)));
 }
 
+/** The number that ends a name. */
+const numberOf = (text) => text.textContent.match(/\d+$/)?.[0] ?? "";
+
+/** Whether a word fits into a box of a drawing that is so much wider on the page. */
+const fitsIn = (word, box, sx) => word.length * NAME_WIDE <= box.width * sx - 2;
+
+/** Rows of a drawing by their height in it: their tiles, and what is written. Where names do not fit, numbers do, and
+ *  the row's kind stands once above it; where numbers do not fit either, they stand below. */
+function rowsOf(tiles, sx) {
+  const rows = new Map();
+  for (const tile of tiles.filter((one) => one.text)) {
+    const known = rows.get(tile.box.y);
+    if (known) known.row.push(tile); else rows.set(tile.box.y, { row: [tile] });
+  }
+  for (const known of rows.values()) {
+    const { row } = known;
+    const narrow = row.some((tile) => !fitsIn(numberOf(tile.text), tile.box, sx));
+    known.written = row.every((tile) => fitsIn(tile.text.textContent, tile.box, sx)) ? "names"
+      : narrow && row.every((tile) => numberOf(tile.text)) ? "below" : "numbers";
+  }
+  return rows;
+}
+
 /** Sets the part of a drawing that plays into `box`: its shapes scaled to the room, its words in letters that can be read. */
 function placeDrawing(drawing, box, busy) {
   const source = drawing.querySelector("svg");
@@ -45,9 +68,15 @@ function placeDrawing(drawing, box, busy) {
   const tall = Math.min(...kept.filter((tile) => tile.text).map((tile) => tile.box.height), 40);
   const sx = Math.min(room / (x2 - x1), 1.2);
   const sy = Math.max(sx, Math.min(1, Math.max(260, window.innerHeight * 0.5) / (bottom - top)), (NAME + 4) / tall);
-  const at = (x, y) => [(x - x1) * sx, (y - top) * sy];
-  const svg = shape("svg", { width: (x2 - x1) * sx, height: (bottom - top) * sy, viewBox: `0 0 ${(x2 - x1) * sx} ${(bottom - top) * sy}`, role: "img", "aria-label": "The machine" });
-  const shapes = shape("g", { transform: `scale(${sx} ${sy}) translate(${-x1} ${-top})` }, svg);
+  const rows = rowsOf(kept, sx);
+  // Room for what stands above the first row and below the last.
+  const [highest, lowest] = [Math.min(...rows.keys()), Math.max(...rows.keys())];
+  const above = rows.size > 0 && rows.get(highest).written !== "names" ? Math.max(0, NAME + 8 - (highest - top) * sy) : 0;
+  const below = rows.size > 0 && rows.get(lowest).written === "below" ? NAME : 0;
+  const [wide, high] = [(x2 - x1) * sx, (bottom - top) * sy + above + below];
+  const at = (x, y) => [(x - x1) * sx, (y - top) * sy + above];
+  const svg = shape("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": "The machine" });
+  const shapes = shape("g", { transform: `translate(0 ${above}) scale(${sx} ${sy}) translate(${-x1} ${-top})` }, svg);
   const words = shape("g", {}, svg);
   for (const frame of frames) shapes.append(frame);
   for (const { path, ends: both, busy: plays } of lines) {
@@ -60,27 +89,25 @@ function placeDrawing(drawing, box, busy) {
   for (const element of shapes.querySelectorAll("rect, path")) element.setAttribute("vector-effect", "non-scaling-stroke");
   const taken = kept.filter((tile) => tile.text).map(({ box: b }) => [...at(b.x, b.y), ...at(b.x + b.width, b.y + b.height)]);
   const put = (text, x, y, anchor, free) => {
-    const wide = text.length * NAME_WIDE;
-    const from = anchor === "middle" ? x - wide / 2 : x;
-    const own = [from, y - NAME * 0.75, from + wide, y + NAME * 0.25];
-    const clear = own[0] >= 0 && own[2] <= (x2 - x1) * sx && own[1] >= 0 && taken.every((b) => own[0] >= b[2] || own[2] <= b[0] || own[1] >= b[3] || own[3] <= b[1]);
+    const length = text.length * NAME_WIDE;
+    const from = anchor === "middle" ? x - length / 2 : x;
+    const own = [from, y - NAME * 0.75, from + length, y + NAME * 0.25];
+    const clear = own[0] >= 0 && own[2] <= wide && own[1] >= 0 && taken.every((b) => own[0] >= b[2] || own[2] <= b[0] || own[1] >= b[3] || own[3] <= b[1]);
     if (free && !clear) return false;
     if (free) taken.push(own);
     shape("text", { x: x.toFixed(1), y: y.toFixed(1), "text-anchor": anchor, "font-size": NAME, class: free ? "free" : "" }, words).textContent = text;
     return true;
   };
-  // In a row where names do not fit, numbers do: its kind is written once, above it.
-  const rows = new Map();
-  for (const tile of kept.filter((one) => one.text)) rows.set(tile.box.y, [...rows.get(tile.box.y) ?? [], tile]);
   const kinds = [];
-  for (const [y, row] of rows) {
-    const fits = (text, b) => text.length * NAME_WIDE <= b.width * sx - 2;
-    const full = row.every((tile) => fits(tile.text.textContent, tile.box));
+  for (const [y, { row, written }] of rows) {
     for (const { box: b, text } of row) {
-      const written = full ? text.textContent : text.textContent.match(/\d+$/)?.[0] ?? "";
-      if (written && fits(written, b)) put(written, at(b.x + b.width / 2, 0)[0], at(0, b.y + b.height / 2)[1] + NAME * 0.36, "middle", false);
+      const word = written === "names" ? text.textContent : numberOf(text);
+      const [x, middle] = at(b.x + b.width / 2, b.y + b.height / 2);
+      if (written === "below") put(word, x, middle + b.height * sy / 2 + NAME, "middle", true);
+      else if (word && fitsIn(word, b, sx)) put(word, x, middle + NAME * 0.36, "middle", false);
     }
-    if (!full) kinds.push([[...new Set(row.map(({ text }) => text.textContent.replace(/ ?\d+$/, "")))].join(", "), Math.min(...row.map((tile) => tile.box.x)), y]);
+    const kind = [...new Set(row.map(({ text }) => text.textContent.replace(/ ?\d+$/, "")))].join(", ");
+    if (written !== "names" && kind) kinds.push([kind, Math.min(...row.map((tile) => tile.box.x)), y]);
   }
   for (const caption of captions) {
     const [x, y] = [Number(caption.getAttribute("x")), Number(caption.getAttribute("y"))];
@@ -90,12 +117,19 @@ function placeDrawing(drawing, box, busy) {
     const anchor = caption.getAttribute("text-anchor");
     if (put(caption.textContent, Math.max(2, place[0]), Math.max(NAME, place[1]), anchor, true)) continue;
     // The name of a row that has no room beside it stands above it.
-    const row = [...rows].find(([begin, row]) => y >= begin - 4 && y <= begin + row[0].box.height + 4);
-    if (anchor === "start" && row && !kinds.some(([, , begin]) => begin === row[0])) kinds.push([caption.textContent, Math.min(...row[1].map((tile) => tile.box.x)), row[0]]);
+    const beside = [...rows].find(([begin, { row }]) => y >= begin - 4 && y <= begin + row[0].box.height + 4);
+    if (anchor !== "start" || !beside || kinds.some(([, , begin]) => begin === beside[0])) continue;
+    kinds.push([caption.textContent, Math.min(...beside[1].row.map((tile) => tile.box.x)), beside[0]]);
   }
   for (const [kind, x, y] of kinds) {
-    const [left, above] = at(x, y);
-    for (let right = left; right < (x2 - x1) * sx; right += 20) if (put(kind, right, above - 5, "start", true)) break;
+    // Above its row, or below it where there is no room.
+    const [left, begin] = at(x, y);
+    const end = at(x, y + rows.get(y).row[0].box.height)[1];
+    const free = (line) => {
+      for (let right = left; right < wide; right += 20) if (put(kind, right, line, "start", true)) return true;
+      return false;
+    };
+    if (!free(begin - 5)) free(end + NAME + 1);
   }
   drawing.replaceChildren(svg);
 }

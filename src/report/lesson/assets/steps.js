@@ -3,22 +3,84 @@
 
 /** Letters of names and the squares of chunks, in pixels of the screen. */
 const LETTERS = 12.5, LETTER = 7.8, SQUARE = 14;
+/** How wide a name is, in pixels of the screen. */
+const nameWide = (() => {
+  const pen = document.createElement("canvas").getContext("2d");
+  return (text) => {
+    pen.font = `600 ${LETTERS}px ${getComputedStyle(document.body).fontFamily}`;
+    return pen.measureText(text).width;
+  };
+})();
+/** How wide a column is whose name stands upright. */
+const UPRIGHT = 14;
+
+/** Whether lines between ranks on a circle cross each other. */
+function crossing(places, wires, size) {
+  const far = places.map((place) => Math.hypot(place.x - size[0] / 2, place.y - size[1] / 2));
+  if (places.some((place) => place.switch) || Math.max(...far) - Math.min(...far) > 1) return false;
+  const inside = (of, [a, b]) => a < of && of < b;
+  const pairs = wires.map(([from, to]) => [Math.min(from, to), Math.max(from, to)]);
+  return pairs.some((one, index) => pairs.slice(index + 1).some((two) => {
+    const apart = two.every((end) => !one.includes(end));
+    return apart && inside(two[0], one) !== inside(two[1], one);
+  }));
+}
+
+/** Whether a rank sends something while it still sends something else; in order of begin. */
+function overlaps(messages) {
+  const until = new Map();
+  return messages.some(([begin, end, from]) => {
+    const busy = begin < (until.get(from) ?? 0);
+    until.set(from, Math.max(end, until.get(from) ?? 0));
+    return busy;
+  });
+}
+
+/** What stands for so many pieces that go out together. */
+const atOnce = (count) => `${count} at once`;
+
+/** One name for a column, or for all from one to another: c4–7. */
+function rangeName(first, last) {
+  if (first === last) return first;
+  const [, kind, number] = last.match(/^(.*?)(\d*)$/);
+  return number && first.replace(/\d+$/, "") === kind ? `${first}–${number}` : `${first}–${last}`;
+}
 
 /** Draws a scene of steps into `box`; what comes back draws it at any time. */
 function stepsView(scene, box, settings) {
   const { size, headings, places, wires, colours, messages, columns, writes, own, promised, values, identities, words, numbers, steps } = scene;
   const ranks = numbers.length;
+  // A column says which chunk it is: c2: 0+1 is written as 0+1.
+  const short = (value) => words[value].replace(/^[cb]\d+(\.\.\d+)?: /, "");
+  const sum = (value) => values[value].reduce((all, [rank, block]) => all + numbers[rank][block], 0);
+  const written = (list, brief) => {
+    const texts = list.slice(0, 3).map((value) => settings.numbers ? String(sum(value)) : brief ? short(value) : words[value]);
+    return texts.join(" ") + (list.length > 3 ? " …" : "");
+  };
   const wide = size[0] > 1.5 * size[1];
   const beside = settings.alone && box.clientWidth > 860 && !wide;
   if (beside) box.classList.add("beside");
   const room = beside ? 430 : box.clientWidth;
   const high = Math.max(260, window.innerHeight * (settings.alone ? 0.5 : 0.4));
+  // Where lines cross, what is sent stands outside, at the rank that sends it, with room for the widest.
+  const outside = ranks <= 16 && crossing(places, wires, size);
+  const more = (carried) => carried.length > 1 ? " …" : "";
+  const whole = (carried) => settings.numbers ? written(carried.slice(0, 1), true) : `${words[carried[0]] ?? ""}${more(carried)}`;
+  const said = outside ? [...new Set(messages.flatMap(([, , , , , , carried]) => whole(carried).split(": ")))] : [];
+  if (outside && overlaps(messages)) said.push(atOnce(10));
+  const flank = Math.min(80, Math.max(24, ...said.map(nameWide)));
+  // Around the circle there is some room already.
+  const around = outside ? Math.min(...places.map((place) => place.y - place.size)) : 0;
+  const [padX, padY] = outside ? [flank + 6, LETTERS + 8] : [0, 0];
   // The picture scales, letters do not: `px` is a pixel in the picture's unit.
-  const scale = Math.min(room / size[0], high / size[1], 1.4);
+  const scale = Math.min((room - 2 * padX) / (size[0] - 2 * around), (high - 2 * padY) / (size[1] - 2 * around), 1.4);
   const px = 1 / scale;
-  const svg = shape("svg", { viewBox: `0 0 ${size[0]} ${size[1]}`, width: size[0] * scale, height: size[1] * scale, class: "ring", role: "img", "aria-label": "Who sends to whom" });
+  const frame = [around - padX * px, around - padY * px, size[0] - around + padX * px, size[1] - around + padY * px];
+  const [wideOf, highOf] = [frame[2] - frame[0], frame[3] - frame[1]];
+  const svg = shape("svg", { viewBox: `${frame[0]} ${frame[1]} ${wideOf} ${highOf}`, width: wideOf * scale, height: highOf * scale, class: "ring", role: "img", "aria-label": "Who sends to whom" });
   const drawing = part("div", "drawing", box);
   drawing.append(svg);
+  if (outside) part("p", "note", drawing, "Beside a rank stands what it sends.");
   for (const [x, text] of headings ?? []) shape("text", { x, y: 10 * px, class: "heading", "font-size": 14 * px }, svg).textContent = text;
 
   /** Half of the box around a place. */
@@ -46,8 +108,8 @@ function stepsView(scene, box, settings) {
     };
     const line = shape("path", { class: "", d: `M${towards(a, 1)}Q${control} ${towards(b, 2)}` }, under);
     // Squares stop before they reach a place.
-    const clear = SQUARE / 2 * px + 1;
-    paths.set(`${from}-${to}`, { line, start: towards(a, clear), control, end: towards(b, clear) });
+    const short = SQUARE / 2 * px + 1;
+    paths.set(`${from}-${to}`, { line, start: towards(a, short), control, end: towards(b, short) });
   }
   // Points of the lines: names lie beside them if they can.
   const points = [...paths.values()].flatMap((path) => Array.from({ length: 17 }, (_, k) => along(path, k / 16)));
@@ -85,22 +147,35 @@ function stepsView(scene, box, settings) {
   const apart = own.in_place ? [] : own.columns;
   const count = columns.length + apart.length;
   const left = beside ? box.clientWidth - 454 : box.clientWidth;
-  // A column says which chunk it is: c2: 0+1 is written as 0+1.
-  const short = (value) => words[value].replace(/^[cb]\d+(\.\.\d+)?: /, "");
   // Up to three values stand in a cell, in brackets if they are only passed on.
-  const longest = (settings.numbers ? 3 : Math.max(...words.map((word, value) => short(value).length)))
-    * Math.min(3, Math.max(1, ...writes.map((write) => write[3].length))) + 2;
+  const longest = (settings.numbers ? 25 : Math.max(...words.map((word, value) => nameWide(short(value)))) * 1.04)
+    * Math.min(3, Math.max(1, ...writes.map((write) => write[3].length))) + 12;
   const PORT = 76, NUMBER = 40;
   const each = (left - NUMBER - 2 * PORT) / count;
-  const compact = longest * 7.4 + 10 > each;
+  const compact = longest + 12 > each;
   const roomy = each >= 21;
   const table = part("table", compact ? `memory compact ${roomy ? "roomy" : ""}` : "memory", tables);
   if (compact) table.style.width = `${Math.min(left, NUMBER + 2 * PORT + count * 36)}px`;
   const head = part("tr", "", part("thead", "", table));
   part("th", "number", head, "rank");
-  const title = (name) => !compact || name.length * 7.8 + 6 <= Math.min(each, 36) ? name : "";
-  apart.forEach((name, k) => part("th", k === 0 ? "own" : "", head, title(name)));
-  columns.forEach((name, k) => part("th", k === 0 ? "first" : "", head, title(name)));
+  const cellWide = Math.min(each, 36);
+  // Names that are too wide for their columns stand upright, where that is too wide too one for several columns.
+  const upright = compact && [...apart, ...columns].some((name) => name.length * 7.8 + 2 > cellWide);
+  const together = upright ? Math.ceil(UPRIGHT / cellWide) : 1;
+  const heads = (names, first) => {
+    for (let k = 0; k < names.length;) {
+      // What is left over belongs to the last.
+      const of = names.length - k < 2 * together ? names.length - k : together;
+      const count = together === 1 ? 1 : of;
+      const cell = part("th", k === 0 ? first : "", head);
+      cell.colSpan = count;
+      if (count > 1) cell.classList.add("several");
+      part("span", upright ? "upright" : "", cell, rangeName(names[k], names[k + count - 1]));
+      k += count;
+    }
+  };
+  heads(apart, "own");
+  heads(columns, "first");
   part("th", "port", head, "sent");
   part("th", "port", head, "received");
   const body = part("tbody", "", table);
@@ -115,11 +190,6 @@ function stepsView(scene, box, settings) {
   }
   const most = Math.max(1, ...portsAt(Infinity).flat());
 
-  const sum = (value) => values[value].reduce((all, [rank, block]) => all + numbers[rank][block], 0);
-  const written = (list, brief) => {
-    const texts = list.slice(0, 3).map((value) => settings.numbers ? String(sum(value)) : brief ? short(value) : words[value]);
-    return texts.join(" ") + (list.length > 3 ? " …" : "");
-  };
   const sums = promised.flat().some((value) => value !== null && values[value].length > 1);
   const most_summed = Math.max(1, ...promised.flat().map((value) => value === null ? 1 : values[value].length));
 
@@ -202,7 +272,8 @@ function stepsView(scene, box, settings) {
       squares.push([at[0] - reach, at[1] - reach, at[0] + reach, at[1] + reach]);
       dot.title.textContent = `${written(carried, false)}, ${bytesText(bytes)}`;
       // Of chunks that follow each other on a line one is named.
-      if (ranks <= 16 && !named.has(path)) named.set(path, carried);
+      if (outside) named.set(from, [...named.get(from) ?? [], carried]);
+      else if (ranks <= 16 && !named.has(path)) named.set(path, carried);
     }
     name(named, squares);
     moving.replaceChildren(...dots.slice(0, used).map((dot) => dot.group));
@@ -253,8 +324,8 @@ function stepsView(scene, box, settings) {
 
   /** Names what is on lines, where a name lies on nothing else: all in full, or of each its chunk alone where it has a place. */
   function name(named, squares) {
-    const full = settings.numbers ? null : placed(named, squares, false);
-    const labels = full ?? placed(named, squares, true);
+    const full = settings.numbers ? null : (outside ? spoken : placed)(named, squares, false);
+    const labels = full ?? (outside ? spoken : placed)(named, squares, true);
     labels.forEach(({ text, box }, used) => {
       const label = names[used] ?? (names[used] = shape("text", { "font-size": LETTERS * px, "stroke-width": 3 * px }));
       label.setAttribute("x", ((box[0] + box[2]) / 2).toFixed(1));
@@ -264,17 +335,44 @@ function stepsView(scene, box, settings) {
     over.replaceChildren(...names.slice(0, labels.length));
   }
 
+  /** Whether a box is inside the picture and lies on none of those that are taken. */
+  const clear = (box, taken) => box[0] >= frame[0] && box[1] >= frame[1] && box[2] <= frame[2] && box[3] <= frame[3]
+    && taken.every((other) => box[0] >= other[2] || box[2] <= other[0] || box[1] >= other[3] || box[3] <= other[1]);
+
+  /** Names outside the ring: beside the ranks that send, in rows; above and below the ring in one. `null` as of `placed`. */
+  function spoken(named, squares, brief) {
+    const taken = [...solid, ...squares];
+    const labels = [];
+    for (const [from, all] of named) {
+      const place = places[from];
+      const [dx, dy] = [place.x - size[0] / 2, place.y - size[1] / 2];
+      const side = Math.abs(dx) > 0.3 * Math.abs(dy);
+      const text = all.length > 1 ? atOnce(all.length) : whole(all[0]);
+      const rows = brief && !settings.numbers ? [text.split(":")[0]] : side ? text.split(": ") : [text];
+      const half = Math.max(...rows.map(nameWide)) / 2 * px;
+      const high = (LETTERS + 2) * px;
+      const x = side ? place.x + Math.sign(dx) * (place.size + 4 * px + half) : place.x;
+      const y = side ? place.y : place.y + Math.sign(dy) * (place.size + 2 * px + high / 2);
+      const boxes = rows.map((row, k) => {
+        const top = y + (k - rows.length / 2) * high;
+        return [x - half, top, x + half, top + high];
+      });
+      if (boxes.every((box) => clear(box, taken))) {
+        taken.push(...boxes);
+        rows.forEach((row, k) => labels.push({ text: row, box: boxes[k] }));
+      } else if (!brief) return null;
+    }
+    return labels;
+  }
+
   /** Where names lie; of names in full `null` if not all of them have a place. */
   function placed(named, squares, brief) {
     const taken = [...solid, ...squares];
-    const free = (box) => box[0] >= 0 && box[1] >= 0 && box[2] <= size[0] && box[3] <= size[1]
-      && taken.every((other) => box[0] >= other[2] || box[2] <= other[0] || box[1] >= other[3] || box[3] <= other[1]);
     const crossed = (box) => points.filter(([x, y]) => box[0] < x && x < box[2] && box[1] < y && y < box[3]).length;
     const labels = [];
     for (const [path, carried] of named) {
-      const whole = settings.numbers ? written(carried.slice(0, 1), true) : words[carried[0]] ?? "";
-      const text = brief && !settings.numbers ? whole.split(":")[0] : whole;
-      const all = candidates(path, (text.length * LETTER + 2) * px).filter(free);
+      const text = brief && !settings.numbers ? whole(carried).split(":")[0] : whole(carried);
+      const all = candidates(path, (nameWide(text) + 2) * px).filter((box) => clear(box, taken));
       if (all.length === 0) {
         if (!brief) return null;
         continue;

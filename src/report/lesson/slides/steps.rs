@@ -327,14 +327,26 @@ fn table(picture: &StepsPicture, layout: &Layout, until: f64) -> Markup {
     }
 }
 
-/// Names of columns and ranks.
+/// Names of columns and ranks. Where a column is too narrow for its name, names stand upright; of columns narrower than
+/// letters are high, some are named.
 pub(super) fn heads(picture: &StepsPicture, layout: &Layout) -> Markup {
     let (width, height) = layout.cell;
+    let names = picture.columns.iter();
+    let upright = names.clone().any(|name| text_width(name, TEXT) > width);
+    let every = if upright {
+        (TEXT / width).ceil().max(1.0) as usize
+    } else {
+        1
+    };
     html! {
-        @for (column, name) in picture.columns.iter().enumerate() {
-            @if text_width(name, TEXT) <= width {
-                @let (x, y) = corner(layout, 0, column);
-                text x=(trimmed(x + width / 2.0, 1)) y=(trimmed(y - 6.0, 1)) font-size=(TEXT) text-anchor="middle" fill=(MUTED) { (name) }
+        @for (column, name) in names.enumerate().step_by(every) {
+            @let (x, y) = corner(layout, 0, column);
+            @let x = x + width / 2.0;
+            @if upright {
+                @let turned = format!("translate({} {}) rotate(-90)", trimmed(x + 5.0, 1), trimmed(y - 6.0, 1));
+                text transform=(turned) font-size=(TEXT) fill=(MUTED) { (name) }
+            } @else {
+                text x=(trimmed(x, 1)) y=(trimmed(y - 6.0, 1)) font-size=(TEXT) text-anchor="middle" fill=(MUTED) { (name) }
             }
         }
         @if height >= TEXT {
