@@ -1,7 +1,7 @@
 //! What variants are compared by, line by line.
 
 use super::serving::Verdict;
-use super::summary::{JobResult, Variant};
+use super::summary::Variant;
 use super::{Change, Known, Part, Waterfall};
 
 /// One thing that is compared.
@@ -77,14 +77,7 @@ pub const EQUAL: f64 = 0.005;
 /// Whether a variant's job came to its end.
 #[must_use]
 pub fn ended(variant: &Variant) -> bool {
-    match &variant.job {
-        JobResult::Collective(result) => !result.rows.is_empty(),
-        JobResult::Training(result) => result.ran().is_some(),
-        JobResult::Concurrent(result) => result.failed.is_none(),
-        JobResult::Serving(result) => result.failed.is_none(),
-        JobResult::Communicator(result) => result.failed.is_none(),
-        JobResult::Calls(result) => result.failed.is_none(),
-    }
+    variant.job.report().ended()
 }
 
 /// Whether a variant ran and fits into its GPUs' memory: what does not can win nothing.

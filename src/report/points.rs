@@ -142,12 +142,6 @@ pub(crate) fn points_of(variant: &Variant) -> Vec<(Option<&str>, Metrics)> {
             });
             rows.map(|metrics| (None, metrics)).collect()
         }
-        JobResult::Training(_)
-        | JobResult::Serving(_)
-        | JobResult::Communicator(_)
-        | JobResult::Calls(_) => {
-            vec![(None, variant.metrics.clone())]
-        }
         JobResult::Concurrent(result) => {
             let jobs = result.jobs.iter().map(|job| {
                 let metrics = Metrics {
@@ -160,6 +154,7 @@ pub(crate) fn points_of(variant: &Variant) -> Vec<(Option<&str>, Metrics)> {
             });
             jobs.collect()
         }
+        _ => vec![(None, variant.metrics.clone())],
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::cause::{Cause, Causes, FaultCost};
 use super::communication::Communication;
+use super::job_report::JobReport;
 use super::numeric::{bytes, gbs, micros};
 use super::published::{Beyond, Fall};
 use fabricsim_units::{Bandwidth, Bytes, Time};
@@ -70,6 +71,24 @@ pub struct BetterChoice {
     pub best_proto: String,
     /// What that takes, microseconds.
     pub best_us: f64,
+}
+
+impl JobReport for CollectiveResult {
+    fn failure(&self) -> Option<&str> {
+        None
+    }
+
+    fn ended(&self) -> bool {
+        !self.rows.is_empty()
+    }
+
+    fn wall_ms(&self) -> f64 {
+        self.rows.iter().map(|row| row.wall_ms).sum()
+    }
+
+    fn forget_wall_time(&mut self) {
+        self.rows.iter_mut().for_each(|row| row.wall_ms = 0.0);
+    }
 }
 
 impl CollectiveResult {

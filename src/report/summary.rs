@@ -7,11 +7,12 @@ use super::calls::CallsResult;
 use super::communicator::CommunicatorResult;
 use super::comparison::Searched;
 use super::concurrent::ConcurrentResult;
+use super::job_report::JobReport;
 use super::metrics::Metrics;
 use super::numeric::first_format;
 use super::record::CollectiveResult;
 use super::serving::ServingResult;
-use super::training::{TrainingOutcome, TrainingResult};
+use super::training::TrainingResult;
 use super::{FORMAT, Waterfall};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -99,16 +100,7 @@ impl Summary {
     pub fn reproducible(&self) -> Summary {
         let mut summary = self.clone();
         for variant in &mut summary.variants {
-            match &mut variant.job {
-                JobResult::Collective(result) => {
-                    result.rows.iter_mut().for_each(|row| row.wall_ms = 0.0);
-                }
-                JobResult::Training(result) => result.forget_wall_time(),
-                JobResult::Concurrent(result) => result.forget_wall_time(),
-                JobResult::Serving(result) => result.forget_wall_time(),
-                JobResult::Communicator(result) => result.forget_wall_time(),
-                JobResult::Calls(result) => result.forget_wall_time(),
-            }
+            variant.job.report_mut().forget_wall_time();
         }
         summary
     }
@@ -116,14 +108,7 @@ impl Summary {
     /// Wall-clock milliseconds of all simulations.
     #[must_use]
     pub fn wall_ms(&self) -> f64 {
-        let of = |variant: &Variant| match &variant.job {
-            JobResult::Collective(result) => result.rows.iter().map(|row| row.wall_ms).sum(),
-            JobResult::Training(result) => result.ran().map_or(0.0, |ran| ran.wall_ms),
-            JobResult::Concurrent(result) => result.wall_ms,
-            JobResult::Serving(result) => result.wall_ms,
-            JobResult::Communicator(result) => result.wall_ms,
-            JobResult::Calls(result) => result.wall_ms,
-        };
+        let of = |variant: &Variant| variant.job.report().wall_ms();
         self.variants.iter().map(of).sum()
     }
 }
@@ -226,20 +211,33 @@ impl JobResult {
         }
     }
 
+    /// What all kinds tell in the same way.
+    pub(crate) fn report(&self) -> &dyn JobReport {
+        match self {
+            JobResult::Collective(result) => &**result,
+            JobResult::Training(result) => &**result,
+            JobResult::Concurrent(result) => &**result,
+            JobResult::Serving(result) => &**result,
+            JobResult::Communicator(result) => &**result,
+            JobResult::Calls(result) => &**result,
+        }
+    }
+
+    fn report_mut(&mut self) -> &mut dyn JobReport {
+        match self {
+            JobResult::Collective(result) => &mut **result,
+            JobResult::Training(result) => &mut **result,
+            JobResult::Concurrent(result) => &mut **result,
+            JobResult::Serving(result) => &mut **result,
+            JobResult::Communicator(result) => &mut **result,
+            JobResult::Calls(result) => &mut **result,
+        }
+    }
+
     /// Why the job did not come to its end, if so.
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
-        match self {
-            JobResult::Collective(_) => None,
-            JobResult::Training(result) => match &result.outcome {
-                TrainingOutcome::Ran(_) => None,
-                TrainingOutcome::Failed(why) => Some(why),
-            },
-            JobResult::Concurrent(result) => result.failed.as_deref(),
-            JobResult::Serving(result) => result.failed.as_deref(),
-            JobResult::Communicator(result) => result.failed.as_deref(),
-            JobResult::Calls(result) => result.failed.as_deref(),
-        }
+        self.report().failure()
     }
 }
 

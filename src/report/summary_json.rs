@@ -1,11 +1,11 @@
 //! `summary.json` and its schema.
 
 use super::ReportError;
+use super::finite::check_finite;
 use super::numeric::FORMAT;
 use super::published::{Beyond, Fall};
-use super::record::{CollectiveResult, Decision, Part, Row, Timeline};
-use super::summary::{CollectiveView, JobResult, Summary};
-use super::training::training_floats;
+use super::record::{Decision, Row, Timeline};
+use super::summary::{CollectiveView, Summary};
 use serde::Serialize;
 use std::path::Path;
 
@@ -14,7 +14,6 @@ use std::path::Path;
 /// # Errors
 /// A number that is not finite.
 pub fn summary_json(summary: &Summary) -> Result<String, ReportError> {
-    check_finite(summary)?;
     pretty(summary)
 }
 
@@ -48,7 +47,6 @@ struct Rows<'a> {
 /// A number that is not finite.
 pub fn rows_json(view: CollectiveView<'_>) -> Result<String, ReportError> {
     let summary = view.summary;
-    check_finite(summary)?;
     let rows: Vec<Row> = view
         .result
         .rows
@@ -79,9 +77,13 @@ fn without_wall_time(mut row: Row) -> Row {
     row
 }
 
-/// The text of a summary's file, whatever kind of run it is of.
-pub(super) fn pretty(summary: &impl Serialize) -> Result<String, ReportError> {
-    let mut text = serde_json::to_string_pretty(summary).map_err(|source| ReportError::Json {
+/// The text of a document, ending in a newline.
+///
+/// # Errors
+/// A number that is not finite.
+pub(super) fn pretty(document: &impl Serialize) -> Result<String, ReportError> {
+    check_finite(document)?;
+    let mut text = serde_json::to_string_pretty(document).map_err(|source| ReportError::Json {
         what: "the summary",
         source,
     })?;
@@ -107,61 +109,7 @@ pub fn summary_schema() -> schemars::Schema {
     schemars::schema_for!(Summary)
 }
 
-/// serde writes numbers that are not finite as `null`, which no reader expects.
-pub(super) fn check_finite(summary: &Summary) -> Result<(), ReportError> {
-    let several = summary.variants.len() > 1;
-    for (index, variant) in summary.variants.iter().enumerate() {
-        let place = match (&variant.job, several) {
-            (JobResult::Collective(_), false) => String::new(),
-            _ => format!("variants[{index}]."),
-        };
-        let mut floats = Vec::new();
-        match &variant.job {
-            JobResult::Collective(result) => collective_floats(result, &mut floats),
-            JobResult::Training(result) => training_floats(result, &mut floats),
-            JobResult::Concurrent(result) => result.floats(&mut floats),
-            JobResult::Serving(result) => result.floats(&mut floats),
-            JobResult::Communicator(result) => result.floats(&mut floats),
-            JobResult::Calls(result) => result.floats(&mut floats),
-        }
-        let numbers = variant.metrics.numbers().into_iter();
-        let numbers = numbers.filter_map(|(name, value)| Some((format!("metrics.{name}"), value?)));
-        floats.extend(numbers);
-        if let Some((name, value)) = floats.into_iter().find(|(_, value)| !value.is_finite()) {
-            let field = format!("{place}{name}");
-            return Err(ReportError::NotFinite { field, value });
-        }
-    }
-    Ok(())
-}
-
-/// All numbers of a collective's results.
-fn collective_floats(result: &CollectiveResult, floats: &mut Vec<(String, f64)>) {
-    for (index, row) in result.rows.iter().enumerate() {
-        let row = row_floats(row).into_iter();
-        floats.extend(row.map(|(name, value)| (format!("rows[{index}].{name}"), value)));
-    }
-    for (index, link) in result.links.iter().enumerate() {
-        floats.push((format!("links[{index}].utilisation"), link.utilisation));
-    }
-    let Some(attribution) = &result.attribution else {
-        return;
-    };
-    let mut parts =
-        |place: &str, parts: &[Part]| {
-            let fractions = parts.iter().map(|part| part.fraction).enumerate();
-            floats.extend(fractions.map(|(index, fraction)| {
-                (format!("attribution.{place}[{index}].fraction"), fraction)
-            }));
-        };
-    parts("total", &attribution.total);
-    parts("critical_path", &attribution.critical_path);
-    for (rank, list) in attribution.ranks.iter().enumerate() {
-        parts(&format!("ranks[{rank}]"), list);
-    }
-}
-
-/// The same for the bytes of a timeline's links.
+/// Refuses bytes of a timeline's links that are not finite.
 pub(super) fn check_finite_timeline(timeline: &Timeline) -> Result<(), ReportError> {
     for series in &timeline.links {
         if let Some((bin, &value)) = series
@@ -175,15 +123,4 @@ pub(super) fn check_finite_timeline(timeline: &Timeline) -> Result<(), ReportErr
         }
     }
     Ok(())
-}
-
-fn row_floats(row: &Row) -> [(&'static str, f64); 6] {
-    [
-        ("time_us", row.time_us),
-        ("algbw_gbs", row.algbw_gbs),
-        ("busbw_gbs", row.busbw_gbs),
-        ("bound_us", row.bound_us),
-        ("bound_plain_us", row.bound_plain_us),
-        ("wall_ms", row.wall_ms),
-    ]
 }

@@ -1,5 +1,6 @@
 //! One engine with given times of passes, beside an independent scheduler and in closed form.
 
+use fabricsim::budget::Memory;
 use fabricsim::engine::job::{JobOptions, Unseen, run_source};
 use fabricsim::plan::job::{Actor, ActorId, Job, StreamRole, Undisturbed};
 use fabricsim::units::{Bandwidth, Time};
@@ -68,6 +69,7 @@ fn serve(case: Case, policy: PolicyKind) -> Served {
         cost: &mut cost,
         counted_from: 0,
         keeps_passes: false,
+        memory: Memory::unlimited(),
         actors: 1,
     });
     let job = Job {

@@ -18,8 +18,8 @@ const BLOCK: u64 = 48;
 /// Bytes of the files of a folder, and of the spans in its timeline.
 const FILES: u64 = 5_000_000;
 
-/// What a job's requests, the times between their tokens and KV blocks take at least: with how many others a request is in
-/// passes is seen as they come, and memory for more is asked for then.
+/// What a job's requests, the times between their tokens and KV blocks take at least: with how many others a request
+/// is in passes is seen as they come, and memory for more is asked for then.
 pub(crate) fn serving_footprint(valid: &ValidServing, recorded: bool) -> Vec<(Purpose, u64)> {
     let engines: u64 = valid
         .pools

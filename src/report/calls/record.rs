@@ -1,5 +1,6 @@
 //! What calls leave behind, as plain values.
 
+use crate::job_report::JobReport;
 use crate::numbers::seconds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -85,31 +86,21 @@ pub struct Said {
     pub says: String,
 }
 
-impl CallsResult {
-    /// Leaves out what differs between two runs.
-    pub(crate) fn forget_wall_time(&mut self) {
+impl JobReport for CallsResult {
+    fn failure(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    fn wall_ms(&self) -> f64 {
+        self.wall_ms
+    }
+
+    fn forget_wall_time(&mut self) {
         self.wall_ms = 0.0;
     }
+}
 
-    /// All its numbers, by their places.
-    pub(crate) fn floats(&self, floats: &mut Vec<(String, f64)>) {
-        let mut add = |name: String, value| floats.push((name, value));
-        add("ended_us".to_owned(), self.ended_us);
-        add("called_us".to_owned(), self.called_us);
-        add("wall_ms".to_owned(), self.wall_ms);
-        for (index, done) in self.done.iter().enumerate() {
-            add(format!("done[{index}].began_us"), done.began_us);
-            add(format!("done[{index}].ended_us"), done.ended_us);
-        }
-        let hang = self.hang.iter();
-        for (index, wait) in hang.clone().flat_map(|hang| &hang.waits).enumerate() {
-            add(format!("hang.waits[{index}].since_us"), wait.since_us);
-        }
-        for (index, said) in hang.flat_map(|hang| &hang.said).enumerate() {
-            add(format!("hang.said[{index}].at_us"), said.at_us);
-        }
-    }
-
+impl CallsResult {
     /// What came of it, in a sentence or two.
     #[must_use]
     pub fn sentence(&self) -> String {

@@ -1,5 +1,6 @@
 //! What making communicators leaves behind, as plain values.
 
+use crate::job_report::JobReport;
 use crate::numbers::{grouped, seconds, size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -97,41 +98,21 @@ pub struct SocketUse {
     pub files_limit: u64,
 }
 
-impl CommunicatorResult {
-    /// Leaves out what differs between two runs.
-    pub(crate) fn forget_wall_time(&mut self) {
+impl JobReport for CommunicatorResult {
+    fn failure(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    fn wall_ms(&self) -> f64 {
+        self.wall_ms
+    }
+
+    fn forget_wall_time(&mut self) {
         self.wall_ms = 0.0;
     }
+}
 
-    /// All its numbers, by their places.
-    pub(crate) fn floats(&self, floats: &mut Vec<(String, f64)>) {
-        let mut add = |name: String, value| floats.push((name, value));
-        add("making_us".to_owned(), self.making_us);
-        add("before_us".to_owned(), self.before_us);
-        add("rebuild_us".to_owned(), self.rebuild_us);
-        add("wall_ms".to_owned(), self.wall_ms);
-        add("first_us".to_owned(), self.first_us.unwrap_or(0.0));
-        for (index, made) in self.communicators.iter().enumerate() {
-            add(format!("communicators[{index}].making_us"), made.making_us);
-            for (part, of) in made.parts.iter().enumerate() {
-                add(
-                    format!("communicators[{index}].parts[{part}].time_us"),
-                    of.time_us,
-                );
-            }
-            if let Some(first) = &made.first {
-                add(
-                    format!("communicators[{index}].first.connecting_us"),
-                    first.connecting_us,
-                );
-                add(
-                    format!("communicators[{index}].first.operation_us"),
-                    first.operation_us,
-                );
-            }
-        }
-    }
-
+impl CommunicatorResult {
     /// What making them takes and what of it most, in a sentence.
     #[must_use]
     pub fn sentence(&self) -> String {

@@ -6,7 +6,7 @@ use crate::numeric::FORMAT;
 use crate::record::{BetterChoice, Row};
 use crate::serving::Verdict;
 use crate::summary::Summary;
-use crate::summary_json::{check_finite, pretty};
+use crate::summary_json::pretty;
 use crate::{ReportError, Waterfall};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -155,6 +155,5 @@ pub fn comparison_json(
     summary: &Summary,
     known_error: Option<KnownError>,
 ) -> Result<String, ReportError> {
-    check_finite(summary)?;
     pretty(&Comparison::of(summary, known_error))
 }

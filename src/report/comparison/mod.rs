@@ -3,6 +3,7 @@
 
 mod cause_bars;
 pub(crate) mod collectives;
+mod job_view;
 mod json;
 mod measures;
 mod one_axis;

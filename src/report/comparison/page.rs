@@ -3,27 +3,23 @@
 
 use super::cause_bars::cause_bars;
 use super::collectives::better_choices;
+use super::job_view::{OnPage, view};
 use super::measures::measures_of;
 use super::one_axis::timelines;
 use super::table::ComparisonTable;
 use super::waterfall_bars::waterfall_bars;
 use crate::ReportError;
-use crate::calls;
 use crate::chart::draw_svg;
-use crate::communicator;
-use crate::concurrent;
-use crate::html::{JOBS_STYLE, SCRIPT, collective_details, drawing, page};
+use crate::finite::check_finite;
+use crate::html::{JOBS_STYLE, SCRIPT, drawing, page};
 use crate::lines::{Whole, order};
 use crate::numbers::seconds;
 use crate::plot;
 use crate::results::Results;
 use crate::serving;
 use crate::summary::{Summary, Variant};
-use crate::summary_json;
 use crate::training::share_bars::{Bar, Colours, bars};
-use crate::training::{
-    self, failures, folded, opened, page_described as described, ran, tiles, unsaid,
-};
+use crate::training::{self, failures, page_described as described, ran, tiles, unsaid};
 use maud::{Markup, PreEscaped, html};
 
 /// The whole page of a training job or of several variants of any job; it needs no other file.
@@ -31,7 +27,7 @@ use maud::{Markup, PreEscaped, html};
 /// # Errors
 /// A number that is not finite, or data that JSON cannot hold.
 pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, ReportError> {
-    summary_json::check_finite(summary)?;
+    check_finite(summary)?;
     let recorded = results.job_timelines();
     let spec = serde_json::to_string_pretty(&summary.spec).map_err(|source| ReportError::Json {
         what: "the spec",
@@ -51,21 +47,15 @@ pub fn variants_page(summary: &Summary, results: &Results) -> Result<String, Rep
         let found = found.or_else(|| recorded.first().filter(|_| !several));
         let timeline = found.map(|(_, timeline)| *timeline);
         let zoomed = best == Some(index) || summary.baseline.as_ref() == Some(&variant.name);
-        details.push(if let Some(result) = variant.job.concurrent() {
-            concurrent::details(result, several.then_some(&*variant.name), timeline)?
-        } else if let Some(result) = variant.job.serving() {
-            serving::details(result, several.then_some(&*variant.name), timeline)?
-        } else if let Some(result) = variant.job.communicator() {
-            communicator::details(result, several.then_some(&*variant.name))
-        } else if let Some(result) = variant.job.calls() {
-            calls::details(result, several.then_some(&*variant.name))
-        } else if variant.job.collective().is_some() {
-            collective_details(results, variant, best == Some(index))?
-        } else if several {
-            folded(variant, timeline, (best == Some(index), zoomed))?
-        } else {
-            opened(variant, timeline)?
-        });
+        let shown = OnPage {
+            results,
+            variant,
+            timeline,
+            several,
+            is_best: best == Some(index),
+            zoomed,
+        };
+        details.push(view(&variant.job).details(shown)?);
     }
     let body = html! {
         style { (PreEscaped(JOBS_STYLE)) }

@@ -1,10 +1,9 @@
 //! What is compared, as one value: the terminal and the page draw it, neither knows more.
 
-use super::collectives;
+use super::job_view::{OneKind, view};
 use crate::bill::dollars;
 use crate::lines::{Better, Line, Table, Whole, ended, falls_short, fits, order, qualifies};
-use crate::summary::{JobResult, Summary, Variant};
-use crate::{Waterfall, calls, communicator, concurrent, serving, training};
+use crate::summary::{Summary, Variant};
 
 /// Variants as columns, what they are compared by as rows.
 pub(super) struct ComparisonTable<'s> {
@@ -69,7 +68,13 @@ impl<'s> ComparisonTable<'s> {
             .map(|index| &summary.variants[index])
             .collect();
         let baseline = summary.baseline.as_deref().unwrap_or_default();
-        let mut lines = lines_of(&variants, &summary.waterfall, baseline);
+        let of = OneKind {
+            variants: &variants,
+            waterfalls: &summary.waterfall,
+            baseline,
+        };
+        let first = variants.first();
+        let mut lines = first.map_or_else(Vec::new, |first| view(&first.job).lines(of));
         searched(&variants, &mut lines);
         let mut above = None;
         let rows = lines.into_iter().map(|line| {
@@ -130,18 +135,6 @@ fn marked(variants: &[&Variant]) -> Option<&'static str> {
             (false, false) => "the best of those compared",
         },
     )
-}
-
-/// The lines that variants of one kind of job are compared by.
-fn lines_of(variants: &[&Variant], waterfalls: &[Waterfall], baseline: &str) -> Vec<Line> {
-    match variants.first().map(|variant| &variant.job) {
-        Some(JobResult::Collective(_)) => collectives::lines(variants, waterfalls, baseline),
-        Some(JobResult::Concurrent(_)) => concurrent::lines(variants),
-        Some(JobResult::Serving(_)) => serving::lines(variants, waterfalls, baseline),
-        Some(JobResult::Communicator(_)) => communicator::lines(variants),
-        Some(JobResult::Calls(_)) => calls::lines(variants),
-        _ => training::lines(variants, waterfalls, baseline),
-    }
 }
 
 /// Adds what the layouts that were searched for are, and what their GPUs cost together.

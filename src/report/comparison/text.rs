@@ -1,13 +1,14 @@
 //! A run's results for a terminal.
 
 use super::collectives;
+use super::job_view::view;
 use super::table::{Cell, ComparisonTable, Row as TableRow};
 use crate::numbers::{micros, size};
 use crate::record::Row;
 use crate::summary::{Summary, Variant};
 use crate::table::{HEADER, STRONG, attribution_table, links_table, table_footer, table_left_out};
 use crate::text_table::{BEST, ERROR, Out, WARNING, cell, left, right, styled};
-use crate::training::{alone, described, effort, ran, unsaid};
+use crate::training::{described, effort, ran, unsaid};
 
 /// Of a comparison: characters of a line, beyond which variants get a table further down, where
 /// nothing says how wide lines are.
@@ -47,7 +48,12 @@ pub fn variants_text(summary: &Summary, width: Option<usize>, colour: bool) -> S
         out.line(&format!("# {}", summary.title), HEADER);
     }
     match summary.variants.as_slice() {
-        [one] => alone(summary, one, &mut out),
+        [one] => {
+            for line in described(one) {
+                out.line(&format!("# {line}"), HEADER);
+            }
+            view(&one.job).text(summary, one, &mut out);
+        }
         _ => compared(summary, width.unwrap_or(MOST_WIDTH), &mut out),
     }
     for warning in &summary.warnings {

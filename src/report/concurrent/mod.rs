@@ -6,4 +6,4 @@ mod text;
 
 pub(crate) use page::details;
 pub use record::{ConcurrentJob, ConcurrentResult, ConcurrentRow, SharedGpus, SharedLink};
-pub(crate) use text::{lines, rows};
+pub(crate) use text::{concurrent_text, lines};

@@ -1,6 +1,7 @@
 //! What jobs that ran at once leave behind, as plain values.
 
 use crate::Waterfall;
+use crate::job_report::JobReport;
 use crate::metrics::{Known, null_or_number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -108,40 +109,21 @@ pub struct SharedLink {
     pub busy_us: f64,
 }
 
-impl ConcurrentResult {
-    /// Leaves out what differs between two runs.
-    pub(crate) fn forget_wall_time(&mut self) {
+impl JobReport for ConcurrentResult {
+    fn failure(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    fn wall_ms(&self) -> f64 {
+        self.wall_ms
+    }
+
+    fn forget_wall_time(&mut self) {
         self.wall_ms = 0.0;
     }
+}
 
-    /// All its numbers, by their places.
-    pub(crate) fn floats(&self, floats: &mut Vec<(String, f64)>) {
-        floats.push(("end_us".to_owned(), self.end_us));
-        floats.push(("wall_ms".to_owned(), self.wall_ms));
-        for (index, job) in self.jobs.iter().enumerate() {
-            let mut add = |name: &str, value| floats.push((format!("jobs[{index}].{name}"), value));
-            add("start_us", job.start_us);
-            add("end_us", job.end_us);
-            add("time_us", job.time_us);
-            add("alone_us", job.alone_us);
-            add("slowdown", job.slowdown);
-            if let Some(whole) = job.whole_us {
-                add("whole_us", whole);
-            }
-            if let Some(kw) = job.kw.flatten() {
-                add("kw", kw);
-            }
-            if let Some(shared) = &job.shared {
-                add("shared.busy_us", shared.busy_us);
-            }
-            for (row, of) in job.rows.iter().enumerate() {
-                add(&format!("rows[{row}].time_us"), of.time_us);
-                add(&format!("rows[{row}].alone_us"), of.alone_us);
-                add(&format!("rows[{row}].slowdown"), of.slowdown);
-            }
-        }
-    }
-
+impl ConcurrentResult {
     /// Of jobs that have a part of the network each: what that costs them, the most first.
     fn with_a_part(&self) -> Option<String> {
         let times = self.jobs.iter().filter_map(|job| {

@@ -1,9 +1,36 @@
 //! Jobs that ran at once, as rows of a table and lines of a comparison.
 
-use super::record::{ConcurrentJob, ConcurrentRow};
+use super::record::{ConcurrentJob, ConcurrentResult, ConcurrentRow};
 use crate::lines::{Better, Line, Table};
 use crate::numbers::{micros, size};
-use crate::summary::{JobResult, Variant};
+use crate::summary::{JobResult, Summary, Variant};
+use crate::table::STRONG;
+use crate::text_table::{Cell, ERROR, Out, cell, left, right};
+
+/// Jobs that ran at once: each beside what it takes by itself.
+pub(crate) fn concurrent_text(summary: &Summary, result: &ConcurrentResult, out: &mut Out) {
+    out.text.push('\n');
+    if !summary.answer.is_empty() {
+        out.line(&summary.answer, STRONG);
+    }
+    if let Some(error) = &result.failed {
+        out.line(&format!("failed: {error}"), ERROR);
+        return;
+    }
+    out.heading("Jobs at once");
+    let (heading, rows) = rows(&result.jobs);
+    let columns: Vec<_> = (0..heading.len())
+        .map(|column| match column {
+            3..=7 => right(heading[column]),
+            _ => left(heading[column]),
+        })
+        .collect();
+    let rows: Vec<Vec<Cell>> = rows
+        .into_iter()
+        .map(|row| row.into_iter().map(cell).collect())
+        .collect();
+    out.table(&columns, &rows);
+}
 
 /// The heading of a table of jobs, and its rows: a line a job, and of several sizes or steps one for
 /// each below it.

@@ -2,6 +2,7 @@
 
 use super::verdict::{TooShort, Verdict};
 use super::window::{Capacity, Saturation, ServingWindow};
+use crate::job_report::JobReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -261,46 +262,17 @@ pub struct Sample {
     pub served_per_s: f64,
 }
 
-impl ServingResult {
-    /// Leaves out what differs between two runs.
-    pub(crate) fn forget_wall_time(&mut self) {
-        self.wall_ms = 0.0;
+impl JobReport for ServingResult {
+    fn failure(&self) -> Option<&str> {
+        self.failed.as_deref()
     }
 
-    /// Its numbers, by their places.
-    pub(crate) fn floats(&self, floats: &mut Vec<(String, f64)>) {
-        let mut add = |name: &str, value: f64| floats.push((name.to_owned(), value));
-        add("duration_s", self.duration_s);
-        for (name, value) in [
-            ("offered_per_s", self.offered_per_s),
-            ("holds_per_s", self.holds_per_s),
-        ] {
-            value.into_iter().for_each(|value| add(name, value));
-        }
-        add("requests_per_s", self.requests_per_s);
-        add("input_tokens_per_s", self.input_tokens_per_s);
-        add("output_tokens_per_s", self.output_tokens_per_s);
-        for (name, of) in [
-            ("ttft_ms", self.ttft_ms),
-            ("tpot_ms", self.tpot_ms),
-            ("itl_ms", self.itl_ms),
-            ("e2e_ms", self.e2e_ms),
-            ("reload_ms", self.reload_ms),
-            (
-                "handover.time_ms",
-                self.handover.as_ref().map(|h| h.time_ms),
-            ),
-        ] {
-            for (part, value) in of.iter().flat_map(Percentiles::named) {
-                add(&format!("{name}.{part}"), value);
-            }
-        }
-        for part in &self.ttft_parts {
-            add(&format!("ttft_parts.{}", part.cause), part.us);
-        }
-        for (name, value) in [("mfu", self.mfu), ("mbu", self.mbu)] {
-            value.into_iter().for_each(|value| add(name, value));
-        }
+    fn wall_ms(&self) -> f64 {
+        self.wall_ms
+    }
+
+    fn forget_wall_time(&mut self) {
+        self.wall_ms = 0.0;
     }
 }
 

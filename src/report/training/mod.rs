@@ -4,7 +4,6 @@
 //! one; each function makes one thing, as text.
 
 mod compare;
-mod floats;
 mod kernels;
 mod kineto;
 mod offload;
@@ -20,7 +19,6 @@ mod zoom;
 
 pub use compare::{as_fast, best, difference, is_equal, is_same_work, ran};
 pub(crate) use compare::{effort, lines, parts, unsaid};
-pub(super) use floats::training_floats;
 pub use kernels::{FlopCount, KernelBound, KernelUse};
 pub use kineto::write_kineto;
 pub use offload::{DataLoaderUse, HostMemory, HostMove, OffloadUse};
@@ -35,7 +33,7 @@ pub use record::{
     MemoryPart, MemoryUse, PrefetchUse, RankUse, RestartUse, Share, ShareKind, StepKind,
     StepResult, StorageLimit, StorageMove, TrainingOutcome, TrainingResult,
 };
-pub(crate) use text::{alone, described};
+pub(crate) use text::{described, training_text};
 pub(crate) use timeline::rank_name;
 pub use timeline::{JobSpan, JobTimeline, MessageEnd, SpanKind};
 pub use timeline_svg::job_timeline_svg;

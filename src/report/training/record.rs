@@ -4,6 +4,7 @@ use super::kernels::{FlopCount, KernelUse};
 use super::{DataLoaderUse, OffloadUse};
 use crate::Part;
 use crate::cause::FaultCost;
+use crate::job_report::JobReport;
 use crate::numbers::size;
 use crate::numeric::{bytes, named_bytes};
 use fabricsim_units::{Bytes, Time};
@@ -72,9 +73,21 @@ impl TrainingResult {
             TrainingOutcome::Failed(_) => None,
         }
     }
+}
 
-    /// Leaves out what differs between two runs.
-    pub(crate) fn forget_wall_time(&mut self) {
+impl JobReport for TrainingResult {
+    fn failure(&self) -> Option<&str> {
+        match &self.outcome {
+            TrainingOutcome::Ran(_) => None,
+            TrainingOutcome::Failed(why) => Some(why),
+        }
+    }
+
+    fn wall_ms(&self) -> f64 {
+        self.ran().map_or(0.0, |ran| ran.wall_ms)
+    }
+
+    fn forget_wall_time(&mut self) {
         if let TrainingOutcome::Ran(result) = &mut self.outcome {
             result.wall_ms = 0.0;
         }

@@ -4,14 +4,10 @@ use super::compare::effort;
 use super::kernels::kernels_text;
 use super::{
     CheckpointUse, CollectiveUse, ComponentLoss, Culprit, Disturbance, GoodputUse, MemoryUse,
-    RestartUse, Share, StepResult, StorageLimit, StorageMove, TrainingOutcome,
+    RestartUse, Share, StepResult, StorageLimit, StorageMove, TrainingOutcome, TrainingResult,
 };
-use crate::calls::calls_text;
-use crate::communicator::communicator_text;
-use crate::concurrent::{ConcurrentResult, rows as concurrent_rows};
 use crate::lines::LEAST_SHARE;
 use crate::numbers::{count, micros, percent, seconds, size, three_digits, three_digits_of_small};
-use crate::serving::serving_text;
 use crate::table::{BAR, HEADER, STRONG, bar};
 use crate::text_table::{Cell, ERROR, Out, WARNING, cell, left, right, styled};
 use crate::{Summary, Variant};
@@ -50,25 +46,12 @@ pub(crate) fn described(variant: &Variant) -> Vec<String> {
 }
 
 /// One job: its speed, where the time went, communications, memory and whom others waited for.
-pub(crate) fn alone(summary: &Summary, variant: &Variant, out: &mut Out) {
-    for line in described(variant) {
-        out.line(&format!("# {line}"), HEADER);
-    }
-    if let Some(result) = variant.job.concurrent() {
-        concurrent(summary, result, out);
-    }
-    if let Some(result) = variant.job.serving() {
-        serving_text(summary, variant, result, out);
-    }
-    if let Some(result) = variant.job.communicator() {
-        communicator_text(summary, result, out);
-    }
-    if let Some(result) = variant.job.calls() {
-        calls_text(summary, result, out);
-    }
-    let Some(training) = variant.job.training() else {
-        return;
-    };
+pub(crate) fn training_text(
+    summary: &Summary,
+    variant: &Variant,
+    training: &TrainingResult,
+    out: &mut Out,
+) {
     match &training.outcome {
         TrainingOutcome::Failed(error) => {
             out.text.push('\n');
@@ -116,31 +99,6 @@ pub(crate) fn alone(summary: &Summary, variant: &Variant, out: &mut Out) {
             }
         }
     }
-}
-
-/// Jobs that ran at once: each beside what it takes by itself.
-fn concurrent(summary: &Summary, result: &ConcurrentResult, out: &mut Out) {
-    out.text.push('\n');
-    if !summary.answer.is_empty() {
-        out.line(&summary.answer, STRONG);
-    }
-    if let Some(error) = &result.failed {
-        out.line(&format!("failed: {error}"), ERROR);
-        return;
-    }
-    out.heading("Jobs at once");
-    let (heading, rows) = concurrent_rows(&result.jobs);
-    let columns: Vec<_> = (0..heading.len())
-        .map(|column| match column {
-            3..=7 => right(heading[column]),
-            _ => left(heading[column]),
-        })
-        .collect();
-    let rows: Vec<Vec<Cell>> = rows
-        .into_iter()
-        .map(|row| row.into_iter().map(cell).collect())
-        .collect();
-    out.table(&columns, &rows);
 }
 
 /// The figures that jobs are compared by.

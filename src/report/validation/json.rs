@@ -1,15 +1,18 @@
 //! `validation.json`.
 
 use super::{BandErrors, ValidatedSet, Validation};
+use crate::finite::check_finite;
 use crate::{FORMAT, ReportError};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// The document of `--json`, ending in a newline; its fields are a contract.
 ///
 /// # Errors
 /// A number that is not finite.
 pub fn validation_json(validation: &Validation) -> Result<String, ReportError> {
-    check_finite(validation)?;
+    let rows = validation.sets.iter().map(|set| (&set.id, &set.rows));
+    check_finite(&rows.collect::<BTreeMap<_, _>>())?;
     let mut summary = Map::new();
     for overall in &validation.overall {
         summary.insert(overall.key.clone(), bands(&overall.bands));
@@ -48,22 +51,4 @@ fn bands(bands: &[BandErrors]) -> Value {
         (band.key.clone(), value)
     });
     Value::Object(each.collect())
-}
-
-/// serde writes numbers that are not finite as `null`, which no reader expects.
-fn check_finite(validation: &Validation) -> Result<(), ReportError> {
-    for set in &validation.sets {
-        for row in &set.rows {
-            let values = [
-                ("measured_us", row.measured_us),
-                ("predicted_us", row.predicted_us),
-                ("baseline_us", row.baseline_us),
-            ];
-            if let Some((name, value)) = values.into_iter().find(|(_, v)| !v.is_finite()) {
-                let field = format!("{name} of {} at {} bytes", set.id, row.bytes);
-                return Err(ReportError::NotFinite { field, value });
-            }
-        }
-    }
-    Ok(())
 }
