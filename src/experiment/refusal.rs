@@ -20,6 +20,15 @@ pub(super) fn refusal(origin: &str, faults: Vec<Fault>) -> ScenarioError {
     .into()
 }
 
+/// Refuses names and titles that are longer than tables and plots can show.
+pub(super) fn check_length(path: &str, text: &str, most: usize, faults: &mut Vec<Fault>) {
+    let length = text.chars().count();
+    if length > most {
+        let expected = format!("at most {most}");
+        faults.push(fault(path, format!("{length} characters"), expected));
+    }
+}
+
 /// One thing that is wrong.
 pub(super) fn fault(path: &str, found: String, expected: impl Into<String>) -> Fault {
     Fault {
@@ -27,5 +36,20 @@ pub(super) fn fault(path: &str, found: String, expected: impl Into<String>) -> F
         found,
         expected: expected.into(),
         nearest: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_refused_by_their_length() {
+        let mut faults = Vec::new();
+        check_length("name", &"ä".repeat(200), 200, &mut faults);
+        assert!(faults.is_empty());
+        check_length("name", &"ä".repeat(201), 200, &mut faults);
+        let told = [&faults[0].path, &faults[0].found, &faults[0].expected];
+        assert_eq!(told, ["name", "201 characters", "at most 200"]);
     }
 }

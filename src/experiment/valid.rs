@@ -6,12 +6,13 @@ use super::communicator::{ValidCommunicator, communicator};
 use super::concurrent::{ValidConcurrent, concurrent};
 use super::error::ScenarioError;
 use super::read::{Scenario, changed};
-use super::refusal::{fault, refusal, refuse};
+use super::refusal::{check_length, fault, refusal, refuse};
 use super::serving::{ValidServing, serving};
 use super::site::{At, Machines};
 use super::spec::{JobSpec, ScenarioSpec};
 use super::tariff::Tariff;
 use super::training::{ValidTraining, training};
+use fabricsim_report::sweep::{MOST_NAME, MOST_TITLE, MOST_VARIANTS};
 use fabricsim_topology::error::nearest;
 use fabricsim_topology::{DeviceId, Fault, Topology};
 use serde_json::Value;
@@ -164,9 +165,6 @@ fn once<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<String> {
     known
 }
 
-/// All variants of a scenario are held at once: each takes some 10 kB before it is run.
-const MAX_VARIANTS: usize = 10_000;
-
 /// Checks a scenario and builds the machines of all variants; relative paths start at `folder`.
 ///
 /// # Errors
@@ -187,10 +185,12 @@ pub fn validate_on(
     let Scenario { spec, json, origin } = scenario;
     let mut faults = Vec::new();
     check_name("name", &spec.name, &mut faults);
-    if spec.variants.len() > MAX_VARIANTS {
+    let given = spec.title.as_deref().unwrap_or_default();
+    check_length("title", given, MOST_TITLE, &mut faults);
+    if spec.variants.len() > MOST_VARIANTS {
         let found = format!("{} variants", spec.variants.len());
         let expected = format!(
-            "at most {MAX_VARIANTS}: points along axes are run by `fabricsim sweep run --over`"
+            "at most {MOST_VARIANTS}: points along axes are run by `fabricsim sweep run --over`"
         );
         return Err(refusal(&origin, vec![fault("variants", found, expected)]));
     }
@@ -348,6 +348,7 @@ fn is_device(name: &str) -> bool {
 
 /// Names become folders, so they hold nothing that a path gives a meaning to.
 fn check_name(path: &str, name: &str, faults: &mut Vec<Fault>) {
+    check_length(path, name, MOST_NAME, faults);
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.starts_with(['.', '-']) || !name.chars().all(plain) {
         faults.push(fault(

@@ -78,6 +78,18 @@ pub enum ReportError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// A folder's file says of its sweep what cannot be.
+    #[error("`{}`, at {place}: found {found}; expected {expected}", path.display())]
+    WrongSweep {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        place: String,
+        /// What is there.
+        found: String,
+        /// What belongs there.
+        expected: String,
+    },
     /// A sweep's folder is of another format.
     #[error("`{}` has format {format}; expected {}: name another folder, or use the program that wrote it", path.display(), crate::FORMAT)]
     Format {
@@ -152,7 +164,7 @@ pub enum ReportError {
         /// The folder that was to be whole.
         path: PathBuf,
         /// How many.
-        count: usize,
+        count: u64,
         /// Which, for people.
         points: String,
     },
@@ -218,6 +230,7 @@ impl ReportError {
             | ReportError::Dangling { .. }
             | ReportError::Unread { .. }
             | ReportError::NoSweep { .. }
+            | ReportError::WrongSweep { .. }
             | ReportError::Format { .. }
             | ReportError::NoPoint { .. }
             | ReportError::WrongPoint { .. }

@@ -43,6 +43,7 @@ pub mod record;
 mod recorded;
 mod results;
 pub mod serving;
+mod strict_json;
 mod summary;
 mod summary_json;
 pub mod sweep;

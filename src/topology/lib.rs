@@ -47,7 +47,8 @@ mod selector;
 pub mod software;
 pub mod spec;
 mod storage;
-mod strict;
+#[cfg(test)]
+mod strict_tests;
 mod template;
 #[cfg(test)]
 mod tests;

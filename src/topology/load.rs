@@ -8,7 +8,7 @@ use super::graph::Topology;
 use super::hardware::Hardware;
 use super::import::{self, ImportOptions};
 use super::spec::TopologySpec;
-use super::strict::Strict;
+use fabricsim_units::Strict;
 use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::{self, Read};

@@ -7,13 +7,18 @@
 //! (K, M, G, T) are powers of 1000, binary ones (Ki, Mi, Gi, Ti) powers of 1024,
 //! `b` is a bit and `B` a byte. The one exception is [`Bytes::parse_flag`], which
 //! reads sizes as nccl-tests does on its command line.
+//!
+//! What reads files of any kind strictly is here, too, for all rooms: [`Strict`] for JSON, [`Quotes`] for
+//! comma-separated values.
 
 mod bandwidth;
 mod bytes;
 mod money;
 mod parse;
 mod power;
+mod quotes;
 mod span;
+mod strict;
 mod time;
 
 pub mod clock;
@@ -24,7 +29,9 @@ pub use bytes::Bytes;
 pub use money::Money;
 pub use parse::UnitError;
 pub use power::Power;
+pub use quotes::{Misquoted, Quotes};
 pub use span::Span;
+pub use strict::Strict;
 pub use time::Time;
 
 /// Implements the conversions that every quantity shares: parsing from a string,

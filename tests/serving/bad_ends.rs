@@ -70,6 +70,13 @@ fn what_cannot_be_is_told_with_its_place() {
             &["load.trace.file", "a file that can be read"],
         ),
         (
+            json!({ "load": { "trace": { "file": "none.csv", "prefix_block_tokens": 0 } } }),
+            &[
+                "load.trace.prefix_block_tokens",
+                "tokens of a block above 0",
+            ],
+        ),
+        (
             json!({ "pools": [{ "parallel": { "ep": 2 } }] }),
             &["2, of a model without experts"],
         ),

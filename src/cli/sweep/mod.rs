@@ -91,7 +91,7 @@ fn say(info: &SweepInfo, points: &[PointRow], folder: &Path) -> Result<(), CliEr
 fn status(folder: &Path, as_json: bool) -> Result<(), CliError> {
     let info = read_info(folder)?;
     let points = slurm::with_tasks(folder, &info, read_points(folder, &info)?)?;
-    let wanted = info.numbers().count();
+    let wanted = info.wanted() as usize;
     if as_json {
         let SweepInfo { name, digest, .. } = &info;
         let document = json!({

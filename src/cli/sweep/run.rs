@@ -287,8 +287,8 @@ fn bar(info: &SweepInfo, left: usize, hidden: bool) -> ProgressBar {
     if hidden || left == 0 {
         return ProgressBar::hidden();
     }
-    let all = info.numbers().count();
-    let bar = ProgressBar::new(all as u64).with_position((all - left) as u64);
+    let all = u64::from(info.wanted());
+    let bar = ProgressBar::new(all).with_position(all.saturating_sub(left as u64));
     let template = "{pos} of {len} points {bar:30} {elapsed}, {eta} left";
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),

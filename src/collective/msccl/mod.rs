@@ -120,6 +120,7 @@ impl MscclAlgorithm {
     /// The first fault, with its line.
     pub fn read(text: &str) -> Result<Self, MscclError> {
         let file = xml::read(text)?;
+        check_parts(&file)?;
         let resolved = memory::resolve(&file)?;
         Ok(MscclAlgorithm {
             name: file.name,
@@ -141,17 +142,6 @@ impl MscclAlgorithm {
             collective: self.collective,
             problem,
         };
-        let ranks = u64::from(self.ranks());
-        let summed = match self.collective {
-            Collective::AllReduce | Collective::ReduceScatter | Collective::Reduce => ranks,
-            _ => 1,
-        };
-        let parts = ranks * u64::from(self.chunks) * summed;
-        if parts > MOST_PARTS {
-            return Err(wrong(format!(
-                "that cannot be proved, for {parts} parts of results are more than {MOST_PARTS}"
-            )));
-        }
         let bytes = u64::from(self.chunks);
         let program = self.program(bytes, bytes)?;
         verify(&program, CREDITS).map_err(|error| {
@@ -188,6 +178,25 @@ impl MscclAlgorithm {
         }
         Ok(MscclProgram::new(self, bytes, chunk))
     }
+}
+
+/// Refuses, before any is followed, results of more parts than can be.
+fn check_parts(file: &xml::File) -> Result<(), MscclError> {
+    let ranks = file.gpus.len() as u64;
+    let summed = match file.collective {
+        Collective::AllReduce | Collective::ReduceScatter | Collective::Reduce => ranks,
+        _ => 1,
+    };
+    let parts = (ranks * u64::from(file.chunks)).saturating_mul(summed);
+    if parts <= MOST_PARTS {
+        return Ok(());
+    }
+    Err(MscclError::Wrong {
+        collective: file.collective,
+        problem: format!(
+            "that cannot be proved, for {parts} parts of results are more than {MOST_PARTS}"
+        ),
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use super::*;
 use crate::{Program, WorkerId, verify};
 use std::fmt::Write;
+use std::time::{Duration, Instant};
 
 /// A step: type, source, target, count, and what it waits for.
 type StepText<'t> = (&'t str, &'t str, &'t str, u32, Option<(u32, u32)>);
@@ -401,4 +402,57 @@ fn data_that_is_not_there_is_named() {
         error,
         "line 5: rank 0 reads chunk 0 of its scratch, which is not written yet; expected data"
     );
+}
+
+/// A file for two ranks, of which the first sends itself nothing and copies so many times.
+fn copies(steps: usize, count: u32, chunks: u32) -> String {
+    let step = |s: usize| {
+        format!(
+            "<step s=\"{s}\" type=\"cpy\" srcbuf=\"i\" srcoff=\"0\" dstbuf=\"o\" dstoff=\"0\" cnt=\"{count}\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>\n"
+        )
+    };
+    let steps: String = (0..steps).map(step).collect();
+    let gpu = |id: u32, steps: &str| {
+        format!(
+            "<gpu id=\"{id}\" i_chunks=\"{chunks}\" o_chunks=\"{chunks}\" s_chunks=\"0\">\n\
+             <tb id=\"0\" send=\"-1\" recv=\"-1\" chan=\"0\">\n{steps}</tb>\n</gpu>\n"
+        )
+    };
+    format!(
+        "<algo name=\"a\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"{chunks}\" ngpus=\"2\" coll=\"alltoall\">\n{}{}</algo>\n",
+        gpu(0, &steps),
+        gpu(1, "")
+    )
+}
+
+#[test]
+fn files_of_many_steps_are_read_in_one_pass() {
+    let began = Instant::now();
+    let text = copies(20_000, 1, 2).replace("s=\"19999\" type=\"cpy\"", "s=\"19999\" type=\"x\"");
+    let error = MscclAlgorithm::read(&text).unwrap_err().to_string();
+    assert!(error.starts_with("line 20003: type=\"x\""), "{error}");
+    assert!(MscclAlgorithm::read(&copies(20_000, 1, 2)).is_ok());
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn more_than_can_be_followed_is_refused_before_it_is() {
+    let began = Instant::now();
+    let error = MscclAlgorithm::read(&copies(20, 1 << 20, 1 << 20)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "line 8: steps up to here that move 5242880 chunks; expected at most 4194304 in all steps"
+    );
+    let chunks = 1 << 20;
+    let gpu = |id: u32| format!("<gpu id=\"{id}\" i_chunks=\"0\" o_chunks=\"0\" s_chunks=\"0\"/>");
+    let gpus: String = (0..64).map(gpu).collect();
+    let text = format!(
+        "<algo nchannels=\"1\" nchunksperloop=\"{chunks}\" ngpus=\"64\" coll=\"alltoall\" inplace=\"1\">{gpus}</algo>"
+    );
+    let error = MscclAlgorithm::read(&text).unwrap_err().to_string();
+    assert!(
+        error.contains("67108864 parts of results are more than"),
+        "{error}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(10));
 }

@@ -146,8 +146,9 @@ const MOST: u32 = 1 << 20;
 
 pub(super) fn read(text: &str) -> Result<File, MscclError> {
     let document = Document::parse(text).map_err(|error| MscclError::Xml(error.to_string()))?;
+    let breaks: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
     let algo = Element {
-        document: &document,
+        breaks: &breaks,
         node: document.root_element(),
     };
     algo.expect("algo")?;
@@ -170,12 +171,16 @@ pub(super) fn read(text: &str) -> Result<File, MscclError> {
         ));
     }
     let mut gpus: BTreeMap<u32, Gpu> = BTreeMap::new();
+    let mut moved = Moved(0);
     for gpu in algo.children("gpu")? {
         let id = gpu.number("id", 0, ranks - 1)?;
         if gpus.contains_key(&id) {
             return Err(gpu.wrong(format!("a second gpu {id}"), "each rank once"));
         }
-        gpus.insert(id, read_gpu(gpu, id, ranks, channels)?);
+        gpus.insert(
+            id,
+            read_gpu(gpu, id, Limits { ranks, channels }, &mut moved)?,
+        );
     }
     if gpus.len() != ranks as usize {
         return Err(algo.wrong(
@@ -198,7 +203,37 @@ pub(super) fn read(text: &str) -> Result<File, MscclError> {
     })
 }
 
-fn read_gpu(gpu: Element<'_, '_>, id: u32, ranks: u32, channels: u32) -> Result<Gpu, MscclError> {
+/// What the file says of all of its ranks.
+#[derive(Clone, Copy)]
+struct Limits {
+    ranks: u32,
+    channels: u32,
+}
+
+/// Chunks that steps have moved so far.
+struct Moved(u64);
+
+impl Moved {
+    /// Each chunk of each step is followed one by one: more would take minutes before anything is said of them.
+    const MOST: u64 = 1 << 22;
+
+    fn add(&mut self, step: Element<'_, '_>, read: &FileStep) -> Result<(), MscclError> {
+        self.0 += u64::from(read.count);
+        if self.0 <= Moved::MOST {
+            return Ok(());
+        }
+        let found = format!("steps up to here that move {} chunks", self.0);
+        Err(step.wrong(found, format!("at most {} in all steps", Moved::MOST)))
+    }
+}
+
+fn read_gpu(
+    gpu: Element<'_, '_>,
+    id: u32,
+    limits: Limits,
+    moved: &mut Moved,
+) -> Result<Gpu, MscclError> {
+    let Limits { ranks, channels } = limits;
     let chunks = [
         gpu.number("i_chunks", 0, MOST)?,
         gpu.number("o_chunks", 0, MOST)?,
@@ -232,6 +267,7 @@ fn read_gpu(gpu: Element<'_, '_>, id: u32, ranks: u32, channels: u32) -> Result<
                 ));
             }
             let read = read_step(step)?;
+            moved.add(step, &read)?;
             for (used, peer, name) in [
                 (read.kind.sends(), send, "send"),
                 (read.kind.receives(), recv, "recv"),
@@ -306,16 +342,18 @@ fn read_step(step: Element<'_, '_>) -> Result<FileStep, MscclError> {
     })
 }
 
-/// An element and its document, which knows lines.
+/// An element, and where the lines of its document end: every step keeps its line, so that none is counted from
+/// the beginning of the text.
 #[derive(Clone, Copy)]
 struct Element<'d, 'i> {
-    document: &'d Document<'i>,
+    breaks: &'d [usize],
     node: Node<'d, 'i>,
 }
 
 impl<'d, 'i> Element<'d, 'i> {
     fn line(&self) -> u32 {
-        self.document.text_pos_at(self.node.range().start).row
+        let start = self.node.range().start;
+        self.breaks.partition_point(|&at| at < start) as u32 + 1
     }
 
     fn wrong(&self, found: impl Into<String>, expected: impl Into<String>) -> MscclError {

@@ -54,7 +54,11 @@ pub(super) fn check(job: &ServingSpec, faults: &mut Vec<Fault>) {
             positive("load.gamma.cv", load.cv, "a coefficient of variation");
         }
         LoadSpec::Trace(load) => {
-            positive("load.trace.speed", load.speed.unwrap_or(1.0), "a factor")
+            positive("load.trace.speed", load.speed.unwrap_or(1.0), "a factor");
+            if let Some(tokens) = load.prefix_block_tokens {
+                let at = "load.trace.prefix_block_tokens";
+                positive(at, f64::from(tokens), "tokens of a block");
+            }
         }
     }
     if let Some(capacity) = &job.capacity {

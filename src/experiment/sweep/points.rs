@@ -6,9 +6,9 @@ use super::values::{number, range};
 use crate::catalogue;
 use crate::error::ScenarioError;
 use crate::read::Scenario;
-use crate::refusal::{fault, refusal, refuse};
+use crate::refusal::{check_length, fault, refusal, refuse};
 use crate::site::Machines;
-use fabricsim_report::sweep::value_text;
+use fabricsim_report::sweep::{MOST_NAME, MOST_TITLE, value_text};
 use fabricsim_topology::Fault;
 use fabricsim_topology::error::nearest;
 use serde_json::{Value, json};
@@ -202,6 +202,9 @@ fn check_parts(spec: &SweepSpec, parts: &[PartSpec], origin: &str) -> Result<(),
     } else if parts.is_empty() {
         faults.push(fault("base", "nothing to vary".into(), "`base` or `parts`"));
     }
+    let title = spec.title.as_deref().unwrap_or_default();
+    check_length("name", &spec.name, MOST_NAME, &mut faults);
+    check_length("title", title, MOST_TITLE, &mut faults);
     let mut names = BTreeSet::new();
     for (index, part) in parts.iter().enumerate() {
         if !names.insert(&part.name) {

@@ -145,13 +145,20 @@ pub(super) fn line<B: DrawingBackend>(
         let size = root.estimate_text_size(text, style).map_err(failed)?;
         Ok(size.0 as i32 <= width)
     };
-    let mut shown = text.to_owned();
-    let mut kept = text.chars().count();
-    while kept > 0 && !fits(&shown)? {
-        kept -= 1;
-        shown = text.chars().take(kept).chain(['…']).collect();
+    if fits(text)? {
+        return root.draw_text(text, style, at).map_err(failed);
     }
-    root.draw_text(&shown, style, at).map_err(failed)
+    let cut = |kept: usize| -> String { text.chars().take(kept).chain(['…']).collect() };
+    // Halved, for a text of many thousand letters is measured as a whole each time.
+    let (mut kept, mut most) = (0, text.chars().count());
+    while kept + 1 < most {
+        let middle = kept.midpoint(most);
+        match fits(&cut(middle))? {
+            true => kept = middle,
+            false => most = middle,
+        }
+    }
+    root.draw_text(&cut(kept), style, at).map_err(failed)
 }
 
 /// Swatches and names in rows from `at`; returns where the rows end. Names stand `drop`
@@ -240,5 +247,21 @@ fn mark<B: DrawingBackend>(
             .into_dyn()
         }
         Mark::Cross => Cross::new(at, 5 * scale, colour.stroke_width(2 * scale as u32)).into_dyn(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_line_of_many_thousand_letters_is_cut_at_once() {
+        let began = Instant::now();
+        let title = "x".repeat(20_000);
+        let text = svg(|root| heading(root, (&title, "below"), 1).map(|_| ())).unwrap();
+        assert!(text.contains("xxx…"), "{text}");
+        assert!(text.len() < 2000 && text.contains("below"), "{text}");
+        assert!(began.elapsed() < Duration::from_secs(10));
     }
 }

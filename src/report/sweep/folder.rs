@@ -7,15 +7,17 @@
 
 use super::info::SweepInfo;
 use super::journal::{self, Journal};
+use super::missing::Missing;
 use super::page::sweep_page;
 use super::plot::{chosen_plot, sweep_plot};
 use super::row::PointRow;
 use super::table::{sweep_csv, sweep_jsonl};
 use crate::file::write_file;
+use crate::strict_json::from_bytes;
 use crate::unfinished::PREFIX;
 use crate::{FORMAT, ReportError};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -129,14 +131,9 @@ impl SweepFolder {
         drop(self.journal);
         let mut all = self.finished;
         let new = journal::read(&journal)?.rows;
-        all.extend(new.into_iter().map(|point| (point.point, point)));
-        let missing: Vec<u32> = self
-            .info
-            .numbers()
-            .filter(|n| !all.contains_key(n))
-            .collect();
-        if !missing.is_empty() {
-            return Err(missing_points(&self.path, &missing));
+        all.extend(new.into_iter().map(|(_, point)| (point.point, point)));
+        if let Some(missing) = Missing::of(&self.info, all.keys().copied()) {
+            return Err(missing_points(&self.path, missing));
         }
         let points: Vec<PointRow> = all.into_values().collect();
         write_points(&self.path, &self.info, &points)?;
@@ -196,16 +193,16 @@ fn write_plot(path: &Path, info: &SweepInfo, points: &[PointRow]) -> Result<(), 
 /// Which sweep a folder is of.
 ///
 /// # Errors
-/// A folder without `sweep.json`, with one that is none, or of another format.
+/// A folder without `sweep.json`, with one that is none, of another format, or says what cannot be.
 pub fn read_info(path: &Path) -> Result<SweepInfo, ReportError> {
     let file = path.join(INFO);
-    let text = fs::read_to_string(&file).map_err(ReportError::io("read", &file))?;
-    let info: SweepInfo = serde_json::from_str(&text).map_err(|source| ReportError::NoSweep {
+    let text = fs::read(&file).map_err(ReportError::io("read", &file))?;
+    let info: SweepInfo = from_bytes(&text).map_err(|source| ReportError::NoSweep {
         path: file.clone(),
         source,
     })?;
     match info.format {
-        FORMAT => Ok(info),
+        FORMAT => info.check_values(&file).map(|()| info),
         format => Err(ReportError::Format { path: file, format }),
     }
 }
@@ -237,14 +234,19 @@ fn rows(
     let journal = journal::read(&path.join(JOURNAL))?;
     let points = journal::read(&path.join(POINTS))?;
     for (name, rows) in [(POINTS, points.rows), (JOURNAL, journal.rows)] {
-        for (index, row) in rows.into_iter().enumerate() {
+        let mut here = BTreeSet::new();
+        for (line, row) in rows {
+            let number = row.point;
             // A process that was killed between its tables and the journal's end leaves a row in both.
-            let again = all.get(&row.point).is_some_and(|known| *known != row);
-            let again = again.then(|| format!("point {} again, with other results", row.point));
-            if let Some(what) = misfit(&row).or(again) {
+            let again = match all.get(&number) {
+                Some(known) if *known != row => Some(", with other results"),
+                _ => (!here.insert(number)).then_some(""),
+            };
+            let again = again.map(|how| format!("point {number} again{how}"));
+            if let Some(what) = misfit(&row).or(row.misfit()).or(again) {
                 return Err(ReportError::WrongPoint {
                     path: path.join(name),
-                    line: index + 1,
+                    line,
                     what,
                 });
             }
@@ -254,33 +256,11 @@ fn rows(
     Ok((all, journal.whole))
 }
 
-pub(super) fn missing_points(path: &Path, missing: &[u32]) -> ReportError {
+pub(super) fn missing_points(path: &Path, missing: Missing) -> ReportError {
     ReportError::MissingPoints {
         path: path.to_owned(),
-        count: missing.len(),
-        points: ranges(missing),
-    }
-}
-
-/// Numbers in order as people write them: `0-3, 7`; of many the first.
-fn ranges(numbers: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for &number in numbers {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => parts.push((number, number)),
-        }
-    }
-    let more = parts.len() > 12;
-    parts.truncate(12);
-    let told = parts.into_iter().map(|(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    });
-    let told = told.collect::<Vec<_>>().join(", ");
-    match more {
-        true => format!("{told} …"),
-        false => told,
+        count: missing.count,
+        points: missing.told,
     }
 }
 
@@ -337,4 +317,138 @@ pub(super) fn remove(file: &Path) -> Result<(), ReportError> {
 /// The folder is whole: its lock goes.
 pub(super) fn unlock(path: &Path) -> Result<(), ReportError> {
     remove(&path.join(LOCK))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep::merge_sweeps;
+    use serde_json::json;
+
+    /// What is said of a folder with such a `sweep.json`.
+    fn told(text: &[u8]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(INFO), text).unwrap();
+        match read_info(folder.path()) {
+            Ok(_) => String::new(),
+            Err(error) => {
+                assert!(error.is_usage(), "{error}");
+                error.to_string()
+            }
+        }
+    }
+
+    fn sample() -> Value {
+        serde_json::to_value(SweepInfo::sample()).unwrap()
+    }
+
+    #[test]
+    fn what_no_sweep_says_of_itself_is_refused_with_its_place() {
+        assert_eq!(told(sample().to_string().as_bytes()), "");
+        let shard = |index: u32, of: u32| json!({"index": index, "of": of});
+        for (place, value, says) in [
+            (
+                "shard",
+                shard(1, 0),
+                "sweep.json`, at shard.of: found 0; expected a number of",
+            ),
+            (
+                "shard",
+                shard(0, 4),
+                "at shard.index: found 0; expected which of the shards, 1 to 4",
+            ),
+            (
+                "shard",
+                shard(5, 4),
+                "at shard.index: found 5; expected which of the shards, 1 to 4",
+            ),
+            (
+                "points",
+                json!(u32::MAX),
+                "at points: found 4294967295; expected at most 3, the product",
+            ),
+            (
+                "name",
+                json!("x".repeat(8000)),
+                "at name: found 8000 characters; expected at most 200",
+            ),
+            (
+                "title",
+                json!("x".repeat(1001)),
+                "at title: found 1001 characters; expected at most 1000",
+            ),
+        ] {
+            let mut info = sample();
+            info[place] = value;
+            let told = told(info.to_string().as_bytes());
+            assert!(told.contains(says), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_text_or_names_a_thing_twice_is_no_sweep() {
+        let text = sample().to_string();
+        let twice = text.replace("\"base\":", "\"base\":{\"name\":\"b\"},\"base\":");
+        let said = told(twice.as_bytes());
+        assert!(said.contains("the name `base` stands twice"), "{said}");
+        let mut bytes = text.replace("\"s\"", "\"?\"").into_bytes();
+        for byte in bytes.iter_mut().filter(|byte| **byte == b'?') {
+            *byte = 0xff;
+        }
+        let said = told(&bytes);
+        assert!(said.contains("is no sweep.json: "), "{said}");
+    }
+
+    /// What is said of points of a folder with such a journal.
+    fn told_of(journal: &str) -> Result<usize, String> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(JOURNAL), journal).unwrap();
+        let info = SweepInfo {
+            points: 3,
+            ..SweepInfo::sample()
+        };
+        let points = read_points(folder.path(), &info);
+        points
+            .map(|points| points.len())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn lines_that_are_wrong_are_counted_with_blank_ones() {
+        let refused =
+            |point: u32| format!("{{\"point\":{point},\"values\":{{}},\"status\":\"refused\"}}\n");
+        let (zero, one) = (refused(0), refused(1));
+        assert_eq!(told_of(&format!("{zero}\n\n{one}")), Ok(2));
+        for (line, says) in [
+            ("{}\n", "line 4: no point of a sweep: missing field"),
+            (zero.as_str(), "line 4: found point 0 again;"),
+            (&refused(9), "line 4: found point 9 of a sweep that has 3"),
+            (
+                &one.replace("refused", "done"),
+                "line 4: found point 1, which is done, without rows",
+            ),
+            (
+                &one.replace("{}", "{\"nodes\":1,\"nodes\":2}"),
+                "line 4: no point of a sweep: the name `nodes` stands twice",
+            ),
+        ] {
+            let said = told_of(&format!("{zero}\n\n{line}")).unwrap_err();
+            assert!(said.contains(says), "{said}");
+        }
+    }
+
+    /// The file says a number of points that no axis of it bounds.
+    #[test]
+    fn billions_of_points_are_missing_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut info = sample();
+        info["spec"] = json!({});
+        info["points"] = json!(u32::MAX);
+        fs::write(folder.path().join(INFO), info.to_string()).unwrap();
+        let target = folder.path().join("merged");
+        let error = merge_sweeps(&[folder.path().to_owned()], &target, false).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("4294967295 points are missing"), "{said}");
+        assert!(said.contains("(0-4294967294)"), "{said}");
+    }
 }

@@ -1,12 +1,18 @@
 //! Which sweep a folder is of, and which build of the program made its points.
 
 use super::plot::PlotSpec;
+use super::product::most_points;
 use super::row::PointRow;
 use crate::ReportError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
+
+/// More characters than the name of a scenario, of a sweep or of a variant has.
+pub const MOST_NAME: usize = 200;
+/// More characters than a title has, which is one line.
+pub const MOST_TITLE: usize = 1000;
 
 /// Which sweep a folder is of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +65,55 @@ impl SweepInfo {
     pub fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
         let mine = |point: &u32| self.shard.is_none_or(|shard| shard.has(*point));
         (0..self.points).filter(mine)
+    }
+
+    /// How many points the folder is to have.
+    #[must_use]
+    pub fn wanted(&self) -> u32 {
+        match self.shard {
+            Some(Shard { index, of }) => (self.points.saturating_sub(index - 1)).div_ceil(of),
+            None => self.points,
+        }
+    }
+
+    /// Refuses what no sweep says of itself; the file is at a path.
+    pub(super) fn check_values(&self, path: &Path) -> Result<(), ReportError> {
+        let wrong = |place: &str, found: String, expected: String| {
+            Err(ReportError::WrongSweep {
+                path: path.to_owned(),
+                place: place.to_owned(),
+                found,
+                expected,
+            })
+        };
+        for (place, text, most) in [
+            ("name", &self.name, MOST_NAME),
+            ("title", &self.title, MOST_TITLE),
+        ] {
+            let length = text.chars().count();
+            if length > most {
+                let found = format!("{length} characters");
+                return wrong(place, found, format!("at most {most}"));
+            }
+        }
+        if let Some(Shard { index, of }) = self.shard {
+            if of == 0 {
+                let expected = "a number of shards, 1 or more".to_owned();
+                return wrong("shard.of", of.to_string(), expected);
+            }
+            if !(1..=of).contains(&index) {
+                let expected = format!("which of the shards, 1 to {of}");
+                return wrong("shard.index", index.to_string(), expected);
+            }
+        }
+        match most_points(&self.spec, &self.axes) {
+            Some(most) if u64::from(self.points) > most => wrong(
+                "points",
+                self.points.to_string(),
+                format!("at most {most}, the product of the axes in `spec`"),
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// The plot that the sweep's file asks for.
@@ -171,5 +226,29 @@ impl SweepInfo {
         }
         (self.shard != old.shard)
             .then(|| format!("it has {}, and this is {}", of(old.shard), of(self.shard)))
+    }
+}
+
+#[cfg(test)]
+impl SweepInfo {
+    /// Of one point.
+    pub(super) fn sample() -> SweepInfo {
+        SweepInfo {
+            format: crate::FORMAT,
+            version: String::new(),
+            program: String::new(),
+            name: "s".to_owned(),
+            title: "s".to_owned(),
+            digest: String::new(),
+            points: 1,
+            axes: vec!["nodes".to_owned()],
+            objective: "time_us".to_owned(),
+            shard: None,
+            spec: serde_json::json!({
+                "name": "s",
+                "base": {"name": "a"},
+                "axes": [{"path": "nodes", "values": [1, 2, 3]}]
+            }),
+        }
     }
 }

@@ -6,6 +6,7 @@
 use super::row::PointRow;
 use super::table::line_of;
 use crate::ReportError;
+use crate::strict_json::from_bytes;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -61,8 +62,8 @@ impl Journal {
 /// What is in a file that may end in a torn line.
 #[derive(Default)]
 pub(super) struct Lines {
-    /// The points, a line each.
-    pub(super) rows: Vec<PointRow>,
+    /// The points, each with the number of its line.
+    pub(super) rows: Vec<(usize, PointRow)>,
     /// How many bytes whole lines are.
     pub(super) whole: u64,
 }
@@ -82,13 +83,14 @@ pub(super) fn read(path: &Path) -> Result<Lines, ReportError> {
     let whole = whole.map_or(0, |at| at + 1);
     let lines = text[..whole].split(|&byte| byte == b'\n');
     let mut rows = Vec::new();
-    for line in lines.filter(|line| !line.is_empty()) {
-        let point = serde_json::from_slice(line).map_err(|source| ReportError::NoPoint {
+    let numbered = lines.enumerate().map(|(index, line)| (index + 1, line));
+    for (line, text) in numbered.filter(|(_, text)| !text.is_empty()) {
+        let point = from_bytes(text).map_err(|source| ReportError::NoPoint {
             path: path.to_owned(),
-            line: rows.len() + 1,
+            line,
             source,
         })?;
-        rows.push(point);
+        rows.push((line, point));
     }
     Ok(Lines {
         rows,

@@ -5,6 +5,7 @@ use super::folder::{
     unlock, write_info, write_points,
 };
 use super::info::SweepInfo;
+use super::missing::Missing;
 use super::row::PointRow;
 use crate::ReportError;
 use std::collections::BTreeMap;
@@ -24,11 +25,10 @@ pub fn merge_sweeps(
 ) -> Result<(SweepInfo, Vec<PointRow>), ReportError> {
     let Parts { info, points } = parts_of(shards, accept_program)?;
     let Some(info) = info else {
-        return Err(missing_points(target, &[]));
+        return Err(missing_points(target, Missing::default()));
     };
-    let missing: Vec<u32> = info.numbers().filter(|n| !points.contains_key(n)).collect();
-    if !missing.is_empty() {
-        return Err(missing_points(target, &missing));
+    if let Some(missing) = Missing::of(&info, points.keys().copied()) {
+        return Err(missing_points(target, missing));
     }
     let points: Vec<PointRow> = points.into_values().map(|(point, _)| point).collect();
     fs::create_dir_all(target).map_err(ReportError::io("create", target))?;

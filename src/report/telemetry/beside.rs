@@ -53,7 +53,7 @@ pub struct MetricRow {
     pub simulated_mean: f64,
     /// The same of the measured series.
     pub measured_mean: f64,
-    /// Simulated by measured; nothing where nothing was measured.
+    /// Simulated by measured; nothing where nothing was measured, or next to nothing.
     pub mean_ratio: Option<f64>,
     /// The largest sample of the mean over GPUs, or ports.
     pub simulated_peak: f64,
@@ -65,6 +65,9 @@ pub struct MetricRow {
 
 /// Nothing is busy below this part of the way from the least to the largest value.
 const BUSY: f64 = 0.05;
+
+/// What is measured to be less than that part of what is simulated is nothing, and has no ratio to it.
+const MOST_RATIO: f64 = 1e9;
 
 /// Metrics that say when a machine is busy, which memory that is taken and links that are there do not.
 fn tells(metric: Metric) -> bool {
@@ -304,7 +307,7 @@ fn row((metric, [simulated, measured]): &(Metric, [Vec<Mean>; 2])) -> MetricRow 
         if time > 0.0 { sum / time } else { 0.0 }
     };
     let peak = |means: &[Mean]| means.iter().map(|mean| mean.value).fold(0.0, f64::max);
-    let ratio = |a: f64, b: f64| (b > 0.0).then(|| a / b);
+    let ratio = |a: f64, b: f64| Some(a / b).filter(|ratio| *ratio <= MOST_RATIO && b > 0.0);
     let means = (mean(simulated), mean(measured));
     let peaks = (peak(simulated), peak(measured));
     MetricRow {
@@ -326,6 +329,14 @@ fn answer(metrics: &[MetricRow]) -> String {
             .filter(|row| row.mean_ratio.is_some_and(|r| r > 0.0))
     };
     let Some(first) = known().next() else {
+        let both = |row: &&MetricRow| row.simulated_mean > 0.0 && row.measured_mean > 0.0;
+        if let Some(row) = metrics.iter().find(both) {
+            return format!(
+                "Next to nothing was measured of {}: the simulated mean, {}, has no ratio to it.",
+                row.metric,
+                short(row.simulated_mean)
+            );
+        }
         return "Nothing that was measured is simulated to be more than none.".to_owned();
     };
     let off = |row: &&MetricRow| row.mean_ratio.unwrap_or(1.0).ln().abs();

@@ -44,29 +44,76 @@ pub fn read<'t>(text: &'t str, origin: &str, root: &str) -> Result<Document<'t>,
     Ok(document)
 }
 
-/// Where tags open more levels than a machine has. Looks at brackets only, so that it cannot
-/// run out of stack; what is no XML is found by the parser.
+/// Where tags open more levels than a machine has. One pass without recursion; it ends where the text is no XML, for
+/// there the parser ends, too.
 fn too_deep(text: &str) -> Option<(usize, usize)> {
     let mut depth = 0usize;
-    let bytes = text.as_bytes();
-    for (at, _) in text.match_indices('<') {
-        match bytes.get(at + 1) {
-            Some(b'/') => depth = depth.saturating_sub(1),
-            Some(b'!' | b'?') => {}
-            _ => {
-                let end = text[at..].find('>').map_or(text.len(), |end| at + end);
-                if bytes.get(end.wrapping_sub(1)) != Some(&b'/') {
-                    depth += 1;
-                }
-            }
+    let mut at = 0;
+    while let Some(before) = text[at..].find('<') {
+        at += before;
+        let (tag, length) = Markup::read(&text[at..])?;
+        match tag {
+            Markup::Opens => depth += 1,
+            Markup::Closes => depth = depth.saturating_sub(1),
+            Markup::Neither => {}
         }
         if depth > MAX_DEPTH {
             let line = text[..at].matches('\n').count() + 1;
             let column = text[..at].chars().rev().take_while(|&c| c != '\n').count() + 1;
             return Some((line, column));
         }
+        at += length;
     }
     None
+}
+
+/// What stands in angle brackets.
+enum Markup {
+    /// The beginning of an element.
+    Opens,
+    /// The end of one.
+    Closes,
+    /// A whole element without contents, a comment, plain text, an instruction.
+    Neither,
+}
+
+impl Markup {
+    /// What a text begins with, and how many bytes it has; nothing of what does not end, and of a document type,
+    /// which is not read.
+    fn read(text: &str) -> Option<(Markup, usize)> {
+        let until =
+            |begin: &str, end: &str| Some(begin.len() + text[begin.len()..].find(end)? + end.len());
+        for (begin, end) in [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")] {
+            if text.starts_with(begin) {
+                return Some((Markup::Neither, until(begin, end)?));
+            }
+        }
+        if text.starts_with("</") {
+            return Some((Markup::Closes, until("</", ">")?));
+        }
+        if text.starts_with("<!") {
+            return None;
+        }
+        let bytes = text.as_bytes();
+        let mut quote = None;
+        for (at, &byte) in bytes.iter().enumerate().skip(1) {
+            match (quote, byte) {
+                (Some(open), _) if open == byte => quote = None,
+                (Some(_), _) => {}
+                (None, b'"' | b'\'') => quote = Some(byte),
+                (None, b'<') => return None,
+                (None, b'>') => {
+                    let tag = match bytes[at - 1] {
+                        b'/' => Markup::Neither,
+                        _ => Markup::Opens,
+                    };
+                    return Some((tag, at + 1));
+                }
+                (None, _) => {}
+            }
+        }
+        None
+    }
 }
 
 /// An element of a file.
@@ -198,4 +245,43 @@ pub fn escaped(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn levels_are_counted_as_the_parser_counts_them() {
+        let nested = |tag: &str, count: usize| format!("<r>{}", tag.repeat(count));
+        for tag in [
+            "<a b=\">\">",
+            "<a b='/'>",
+            "<a b=\"/>\">",
+            "<a><!-- </a> --><![CDATA[</a>]]><? </a> ?>",
+        ] {
+            assert!(too_deep(&nested(tag, MAX_DEPTH - 1)).is_none(), "{tag}");
+            assert!(too_deep(&nested(tag, MAX_DEPTH)).is_some(), "{tag}");
+        }
+        for tag in [
+            "<a b=\">\"/>",
+            "<a></a>",
+            "<!-- <a> -->",
+            "<![CDATA[<a>]]>",
+            "<? <a> ?>",
+        ] {
+            assert!(too_deep(&nested(tag, 1000)).is_none(), "{tag}");
+        }
+        assert_eq!(too_deep(&nested("\n<a>", MAX_DEPTH)), Some((65, 1)));
+    }
+
+    #[test]
+    fn brackets_without_an_end_are_looked_at_once() {
+        let began = Instant::now();
+        for text in ["<a", "<a \"", "<!--", "<![CDATA[", "<?", "</", "<!", "<a/"] {
+            assert!(too_deep(&text.repeat(1_000_000)).is_none(), "{text}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(10));
+    }
 }

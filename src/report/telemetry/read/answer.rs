@@ -2,9 +2,10 @@
 
 use super::range::metric;
 use super::{METRICS, Point, Wrong};
+use crate::strict_json::from_bytes;
 use serde::{Deserialize, Deserializer, de};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What belongs into such a file.
 const EXPECTED: &str = "the answer of api/v1/query_range: {\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\
@@ -75,25 +76,49 @@ fn wrong(error: &serde_json::Error) -> Wrong {
     Wrong::new(error.line() as u64, error.to_string(), EXPECTED)
 }
 
-pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>, Wrong> {
-    let outcome: Outcome = serde_json::from_str(text).map_err(|error| wrong(&error))?;
-    let line = |word: &str| {
-        let place = text.find(word).unwrap_or(0);
-        1 + text[..place].matches('\n').count() as u64
-    };
+/// Words of a text that come one after the other, and their lines: one pass over all of it.
+struct Words<'t> {
+    rest: &'t str,
+    line: u64,
+}
+
+impl<'t> Words<'t> {
+    const fn of(text: &'t str) -> Self {
+        Words {
+            rest: text,
+            line: 1,
+        }
+    }
+
+    /// The line of the next such word. One that is written with escapes is not found: for it and all that follow the
+    /// line of the one before stands.
+    fn line(&mut self, word: &str) -> u64 {
+        let word = format!("\"{word}\"");
+        let found = self.rest.find(&word);
+        let (before, rest) = self.rest.split_at(found.unwrap_or(0));
+        self.line += before.matches('\n').count() as u64;
+        self.rest = found.map_or("", |_| &rest[word.len()..]);
+        self.line
+    }
+}
+
+pub(super) fn points(text: &str, unknown: &mut BTreeSet<String>) -> Result<Vec<Point>, Wrong> {
+    let outcome: Outcome = from_bytes(text.as_bytes()).map_err(|error| wrong(&error))?;
+    let line = |word: &str| Words::of(text).line(word);
     if outcome.status != "success" {
         let why = [outcome.error_type, outcome.error];
         let why: Vec<String> = why.into_iter().flatten().collect();
         let found = format!("the status {}: {}", outcome.status, why.join(": "));
-        return Err(Wrong::new(line("\"status\""), found, EXPECTED));
+        return Err(Wrong::new(line("status"), found, EXPECTED));
     }
     let kind = outcome.data.and_then(|data| data.result_type);
     if let Some(kind) = kind.filter(|kind| kind != "matrix") {
         let found = format!("the result of a query that is no range: {kind}");
-        return Err(Wrong::new(line("\"resultType\""), found, EXPECTED));
+        return Err(Wrong::new(line("resultType"), found, EXPECTED));
     }
-    let answer: Answer = serde_json::from_str(text).map_err(|error| wrong(&error))?;
+    let answer: Answer = from_bytes(text.as_bytes()).map_err(|error| wrong(&error))?;
     let mut points = Vec::new();
+    let mut words = Words::of(text);
     for ranged in answer.data.result {
         let Some(name) = ranged.metric.get("__name__") else {
             let labels: Vec<String> = ranged
@@ -103,9 +128,9 @@ pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>
                 .collect();
             let found = format!("a series without __name__ ({})", labels.join(", "));
             let expected = format!("{METRICS}: functions such as rate() leave the name out");
-            return Err(Wrong::new(line("\"metric\""), found, expected));
+            return Err(Wrong::new(words.line("metric"), found, expected));
         };
-        let line = line(&format!("\"{name}\""));
+        let line = words.line(name);
         let Some(metric) = metric(name, line, unknown)? else {
             continue;
         };

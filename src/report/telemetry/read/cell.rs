@@ -2,9 +2,24 @@
 
 use super::{Field, Metric, Wrong};
 
+/// What nvidia-smi writes in brackets where a GPU does not tell a value.
+const UNTOLD: [&str; 10] = [
+    "[N/A]",
+    "[Not Supported]",
+    "[Not Found]",
+    "[Not Active]",
+    "[Unknown]",
+    "[Unknown Error]",
+    "[Insufficient Permissions]",
+    "[GPU is lost]",
+    "[GPU requires reset]",
+    "[Function Not Found]",
+];
+
 /// What programs write where there is no value: nothing, Prometheus's NaN, dcgmi's and nvidia-smi's words.
 pub(super) fn is_absent(text: &str) -> bool {
-    ["", "NaN", "N/A", "-", "null"].contains(&text) || text.starts_with('[')
+    let is_untold = || UNTOLD.iter().any(|word| text.eq_ignore_ascii_case(word));
+    ["", "NaN", "N/A", "-", "null"].contains(&text) || is_untold()
 }
 
 /// Units of a metric, with what makes a value of each one of the metric's own; the first is that.

@@ -2,8 +2,8 @@
 
 use fabricsim_units::clock::seconds_since_1970;
 
-/// The year 9999.
-const LAST: f64 = 253_402_300_799.0;
+/// The end of the year 9999.
+pub(super) const LAST: f64 = 253_402_300_799.0;
 
 /// Seconds since 1970, of dates with hyphens or, as nvidia-smi writes them, slashes; `None` of what is no time.
 /// Numbers beyond the year 5138 are milliseconds.

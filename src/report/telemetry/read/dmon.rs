@@ -2,7 +2,7 @@
 //! GPU and sample. The interval between samples is not in it, for times that it prints are whole seconds.
 
 use super::{Field, Metric, Point, Wrong, cell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A program that prints such lines.
 pub(super) struct Program {
@@ -63,7 +63,7 @@ struct Header {
 pub(super) fn points(
     (text, each): (&str, f64),
     program: &Program,
-    unknown: &mut Vec<String>,
+    unknown: &mut BTreeSet<String>,
 ) -> Result<Vec<Point>, Wrong> {
     let mut header = Header::default();
     let mut points = Vec::new();

@@ -13,7 +13,8 @@ use super::{Field, PORT_COUNTERS};
 use crate::ReportError;
 use crate::numbers::trimmed;
 use csv::StringRecord;
-use std::collections::BTreeMap;
+use fabricsim_units::Quotes;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// What is compared.
@@ -126,7 +127,7 @@ fn series_of(text: &str, each: f64) -> Result<Series, Wrong> {
     let Some(first) = first else {
         return Err(Wrong::new(1, "nothing", FORMS));
     };
-    let mut unknown: Vec<String> = Vec::new();
+    let mut unknown = BTreeSet::new();
     let (form, points) = if let Some(program) = dmon::Program::of(first) {
         let points = dmon::points((text, each), program, &mut unknown)?;
         (program.form, points)
@@ -146,8 +147,6 @@ fn series_of(text: &str, each: f64) -> Result<Series, Wrong> {
     } else {
         ("Prometheus", range::points(text, &mut unknown)?)
     };
-    unknown.sort();
-    unknown.dedup();
     check(&points)?;
     let metrics = means(points);
     if metrics.is_empty() {
@@ -156,7 +155,7 @@ fn series_of(text: &str, each: f64) -> Result<Series, Wrong> {
     Ok(Series {
         form,
         metrics,
-        unknown,
+        unknown: unknown.into_iter().collect(),
     })
 }
 
@@ -167,7 +166,7 @@ const METRICS: &str = "a field of DCGM such as DCGM_FI_PROF_NVLINK_TX_BYTES, or 
 /// No sample of any metric is larger: counters of 64 bits are not.
 const LARGEST: f64 = 1e20;
 
-/// Values that a metric can have, and the times of each series in order.
+/// Values that a metric can have, at times that there are, and those of each series in order.
 fn check(points: &[Point]) -> Result<(), Wrong> {
     let mut last: BTreeMap<(Metric, &str), f64> = BTreeMap::new();
     for point in points {
@@ -179,6 +178,17 @@ fn check(points: &[Point]) -> Result<(), Wrong> {
                 found,
                 "a value of 0 or more, at most 1e20",
             ));
+        }
+        let since = point.since.unwrap_or(point.at);
+        let is_time = |time: f64| (0.0..=clock::LAST).contains(&time);
+        if !(is_time(point.at) && is_time(since) && since <= point.at) {
+            let found = match point.since {
+                Some(since) => format!("{name} from {since} s to {} s", point.at),
+                None => format!("{name} at {} s", point.at),
+            };
+            let expected =
+                "times of 0 or more, before the year 10000, the first of two before the second";
+            return Err(Wrong::new(point.line, found, expected));
         }
         let before = last.insert((point.metric, &point.entity), point.at);
         let Some(before) = before.filter(|before| *before >= point.at) else {
@@ -267,10 +277,13 @@ fn separated(text: &str) -> (Option<u8>, &str) {
     }
 }
 
-/// The names of a CSV file's columns, and its rows, each of as many cells.
+/// The names of a CSV file's columns, and its rows, each of as many cells, whose quotes are in order.
 fn table(text: &str) -> Result<(StringRecord, impl Iterator<Item = Row>), Wrong> {
     let (by, text) = separated(text);
     let above = u64::from(by.is_some());
+    let mut quotes = Quotes::new(char::from(by.unwrap_or(b',')));
+    let read = quotes.read(text).and_then(|()| quotes.end());
+    read.map_err(|error| Wrong::new(error.line + above, error.found, error.expected))?;
     let mut csv = csv::ReaderBuilder::new()
         .flexible(true)
         .delimiter(by.unwrap_or(b','))

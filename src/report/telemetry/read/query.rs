@@ -46,7 +46,7 @@ struct Sampled {
     values: Vec<(Metric, f64)>,
 }
 
-pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>, Wrong> {
+pub(super) fn points(text: &str, unknown: &mut BTreeSet<String>) -> Result<Vec<Point>, Wrong> {
     let (head, rows) = table(text)?;
     let head: Vec<&str> = head.iter().map(str::trim).collect();
     let time = head.iter().position(|&column| column == "timestamp");
@@ -64,7 +64,9 @@ pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>
         match metric.filter(|metric| columns.iter().all(|(_, known)| known != metric)) {
             Some(metric) => columns.push((index, metric)),
             None if ENTITIES.contains(column) || OTHERS.contains(column) => {}
-            None => unknown.push(property(column).to_owned()),
+            None => {
+                unknown.insert(property(column).to_owned());
+            }
         }
     }
     let mut lines = Vec::new();

@@ -4,6 +4,7 @@
 use super::clock::seconds;
 use super::{METRICS, Metric, Point, Wrong, cell as cells, is_exported, table};
 use csv::StringRecord;
+use std::collections::BTreeSet;
 
 /// Names of the column of times, of names, and of values.
 const TIMES: [&str; 4] = ["time", "timestamp", "ts", "date"];
@@ -11,7 +12,7 @@ const NAMES: [&str; 3] = ["__name__", "metric", "name"];
 /// Grafana numbers its queries: `Value #A`.
 const VALUES: [&str; 3] = ["value", "values", "value #a"];
 
-pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>, Wrong> {
+pub(super) fn points(text: &str, unknown: &mut BTreeSet<String>) -> Result<Vec<Point>, Wrong> {
     let (head, rows) = table(text)?;
     let place = |names: &[&str]| {
         let is = |column: &str| names.iter().any(|name| column.eq_ignore_ascii_case(name));
@@ -78,7 +79,7 @@ pub(super) fn points(text: &str, unknown: &mut Vec<String>) -> Result<Vec<Point>
 fn columns(
     head: &StringRecord,
     time: usize,
-    unknown: &mut Vec<String>,
+    unknown: &mut BTreeSet<String>,
 ) -> Result<Vec<(usize, Metric)>, Wrong> {
     let mut columns = Vec::new();
     for (index, column) in head.iter().enumerate() {
@@ -103,15 +104,13 @@ fn columns(
 pub(super) fn metric(
     name: &str,
     line: u64,
-    unknown: &mut Vec<String>,
+    unknown: &mut BTreeSet<String>,
 ) -> Result<Option<Metric>, Wrong> {
     if let Some(metric) = Metric::named(name) {
         return Ok(Some(metric));
     }
     if is_exported(name) {
-        if !unknown.iter().any(|known| known == name) {
-            unknown.push(name.to_owned());
-        }
+        unknown.insert(name.to_owned());
         return Ok(None);
     }
     Err(Wrong::new(line, format!("the series `{name}`"), METRICS))

@@ -1,5 +1,6 @@
-use super::super::Field;
+use super::super::{Beside, Field};
 use super::{Mean, Metric, answer, clock, series_of};
+use std::time::{Duration, Instant};
 
 fn mean(start: f64, end: f64, value: f64) -> Mean {
     Mean { start, end, value }
@@ -364,6 +365,56 @@ fn what_cannot_be_read_is_said_with_its_line() {
         ),
         ("#Entity SMACT\nID\nNVS 0 1\n", 3, "`NVS 0 1`", "GPU 0"),
         (
+            "time,DCGM_FI_DEV_POWER_USAGE\n1,\"300\n2,400\n",
+            2,
+            "a quote that nothing closes",
+            "behind the cell",
+        ),
+        (
+            "time,DCGM_FI_DEV_POWER_USAGE\n1,2\n2,\"30\"5\n",
+            3,
+            "`5` behind a quoted cell",
+            "is doubled",
+        ),
+        (
+            "sep=;\nTime;DCGM_FI_DEV_GPU_UTIL\n1;\"30\"5\n",
+            3,
+            "`5` behind a quoted cell",
+            "is doubled",
+        ),
+        (
+            "timestamp, power.draw [W]\n2026/01/31 12:00:00.000, [9999 garbage\n",
+            2,
+            "`[9999 garbage` in column power.draw [W]",
+            "a number",
+        ),
+        (
+            "start_us,end_us,Hostname,gpu,device,port,DCGM_FI_DEV_FB_USED\n0,1,n,0,,,3\n9,5,n,0,,,3\n",
+            3,
+            "DCGM_FI_DEV_FB_USED from 0.000009 s to 0.000005 s",
+            "the first of two before the second",
+        ),
+        (
+            "start_us,end_us,Hostname,gpu,device,port,DCGM_FI_DEV_FB_USED\n-1e300,1e300,n,0,,,3\n",
+            2,
+            "DCGM_FI_DEV_FB_USED from -1",
+            "times of 0 or more",
+        ),
+        (
+            "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[{\"metric\":{\"__name__\":\"DCGM_FI_DEV_POWER_USAGE\"},\n\
+             \"values\":[[1e300,\"2\"]]}]}}",
+            1,
+            "DCGM_FI_DEV_POWER_USAGE at 1",
+            "times of 0 or more",
+        ),
+        (
+            "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[{\"metric\":{\"__name__\":\"DCGM_FI_DEV_POWER_USAGE\",\n\
+             \"gpu\":\"0\",\"gpu\":\"1\"},\"values\":[]}]}}",
+            2,
+            "the name `gpu` stands twice",
+            "api/v1/query_range",
+        ),
+        (
             "start_us,end_us,Hostname,gpu,device,port,X\n",
             1,
             "the column X",
@@ -385,4 +436,57 @@ fn what_cannot_be_read_is_said_with_its_line() {
             wrong.expected
         );
     }
+}
+
+#[test]
+fn words_of_nvidia_smi_are_no_values() {
+    for word in [
+        "[N/A]",
+        "[Not Supported]",
+        "[Unknown Error]",
+        "[GPU is lost]",
+    ] {
+        let text = format!(
+            "timestamp, power.draw [W], utilization.gpu [%]\n2026/01/31 12:00:00.000, {word}, 5 %\n"
+        );
+        let series = series_of(&text, 1.0).ok().unwrap();
+        assert_eq!(series.metrics.len(), 1, "{word}");
+    }
+}
+
+/// A line is looked for behind the one of the series before.
+#[test]
+fn answers_of_many_series_are_read_in_one_pass() {
+    let series = |index: usize| {
+        let name = match index {
+            59_999 => "speed".to_owned(),
+            _ => format!("DCGM_FI_DEV_NONE_{index}"),
+        };
+        format!("{{\"metric\":{{\"__name__\":\"{name}\"}},\"values\":[]}}")
+    };
+    let all: Vec<String> = (0..60_000).map(series).collect();
+    let all = all.join(",\n");
+    let text = format!(
+        "{{\"status\":\"success\",\"data\":{{\"resultType\":\"matrix\",\"result\":[\n{all}]}}}}"
+    );
+    let began = Instant::now();
+    let wrong = series_of(&text, 1.0).err().unwrap();
+    assert_eq!((wrong.line, &*wrong.found), (60_001, "the series `speed`"));
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn next_to_nothing_measured_has_no_ratio() {
+    let of = |value: &str| {
+        let text = format!("time,DCGM_FI_DEV_POWER_USAGE\n1,{value}\n2,{value}\n");
+        series_of(&text, 1.0).ok().unwrap()
+    };
+    let beside = Beside::new(("a", &of("300")), ("b", &of("1e-320"))).unwrap();
+    assert_eq!(
+        (beside.metrics[0].mean_ratio, beside.metrics[0].peak_ratio),
+        (None, None)
+    );
+    assert!(beside.answer.contains("has no ratio"), "{}", beside.answer);
+    let beside = Beside::new(("a", &of("300")), ("b", &of("200"))).unwrap();
+    assert_eq!(beside.metrics[0].mean_ratio, Some(1.5));
 }

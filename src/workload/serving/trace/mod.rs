@@ -108,6 +108,7 @@ pub fn read(input: &mut dyn BufRead, spec: &TraceSpec, most: u32) -> Result<Trac
     let mut reader = Reader {
         spec,
         columns,
+        has_failed,
         first: None,
         last: f64::NEG_INFINITY,
         line: rows.line(),
@@ -119,12 +120,10 @@ pub fn read(input: &mut dyn BufRead, spec: &TraceSpec, most: u32) -> Result<Trac
             break;
         };
         reader.line = row.line;
-        let cell = |name: &str| rows.cell(&row, name);
-        if has_failed && is_zero(cell(&reader.columns.output)) {
-            failed += 1;
-            continue;
+        match reader.request(|name| rows.cell(&row, name))? {
+            Some(request) => requests.push(request),
+            None => failed += 1,
         }
-        requests.push(reader.request(cell)?);
     }
     if requests.is_empty() {
         return Err(reader.wrong("no request".into(), "one request in each line"));
@@ -176,18 +175,11 @@ fn columns(spec: &TraceSpec, rows: &Rows<'_>) -> Result<(TraceColumns, bool), Tr
     Ok((columns, has_failed))
 }
 
-/// Whether a number of tokens is 0.
-fn is_zero(value: Option<Value>) -> bool {
-    match value {
-        Some(Value::String(text)) => text.parse() == Ok(0.0),
-        Some(value) => value.as_f64() == Some(0.0),
-        None => false,
-    }
-}
-
 struct Reader<'s> {
     spec: &'s TraceSpec,
     columns: TraceColumns,
+    /// Whether a request without an answer is one that failed.
+    has_failed: bool,
     /// When the first request arrived, in seconds.
     first: Option<f64>,
     last: f64,
@@ -206,16 +198,20 @@ impl Reader<'_> {
         }
     }
 
-    /// The request of a row.
-    fn request(&mut self, cell: impl Fn(&str) -> Option<Value>) -> Result<Request, TraceError> {
+    /// The request of a row; nothing of one that failed, which is read like the others.
+    fn request(
+        &mut self,
+        cell: impl Fn(&str) -> Option<Value>,
+    ) -> Result<Option<Request>, TraceError> {
         let columns = &self.columns;
         let missing = |name: &str| format!("no `{name}`");
         let named = |name: &str| {
             cell(name).ok_or_else(|| self.wrong(missing(name), "a value of that name"))
         };
         let at = self.seconds(&columns.arrival, &named(&columns.arrival)?, columns.unit)?;
-        let input = self.tokens(&columns.input, &named(&columns.input)?)?;
-        let output = self.tokens(&columns.output, &named(&columns.output)?)?;
+        let input = self.tokens(&columns.input, &named(&columns.input)?, 1)?;
+        let least = if self.has_failed { 0 } else { 1 };
+        let output = self.tokens(&columns.output, &named(&columns.output)?, least)?;
         let prefix = match &columns.prefix {
             Some(name) => self.prefix(name, named(name)?, input)?,
             None => None,
@@ -225,6 +221,9 @@ impl Reader<'_> {
             return Err(self.wrong(found, "requests in order of arrival"));
         }
         self.last = at;
+        if output == 0 {
+            return Ok(None);
+        }
         let since = at - *self.first.get_or_insert(at);
         let seconds = since / self.spec.speed.unwrap_or(1.0);
         if seconds >= MAX_SECONDS {
@@ -232,12 +231,12 @@ impl Reader<'_> {
             let expected = format!("at most {MAX_SECONDS:.0} s (213 days)");
             return Err(self.wrong(found, expected));
         }
-        Ok(Request {
+        Ok(Some(Request {
             arrival: Time::from_picos((seconds * 1e12).round() as u64),
             input,
             output,
             prefix,
-        })
+        }))
     }
 
     /// A number of seconds: a number in some unit, or a time of day with its date.
@@ -264,19 +263,19 @@ impl Reader<'_> {
         }
     }
 
-    /// A number of tokens.
-    fn tokens(&self, name: &str, value: &Value) -> Result<u32, TraceError> {
+    /// A number of tokens, not fewer than `least`.
+    fn tokens(&self, name: &str, value: &Value, least: u32) -> Result<u32, TraceError> {
         let number = match value {
             Value::String(text) => text.parse().ok(),
             value => value.as_f64(),
         };
         match number {
-            Some(tokens) if (1.0..=1e8).contains(&tokens) && tokens.fract() == 0.0 => {
+            Some(tokens) if (f64::from(least)..=1e8).contains(&tokens) && tokens.fract() == 0.0 => {
                 Ok(tokens as u32)
             }
             _ => Err(self.wrong(
                 format!("{name} {value}"),
-                "a whole number of tokens, 1 or more",
+                format!("a whole number of tokens, {least} or more"),
             )),
         }
     }
@@ -293,7 +292,11 @@ impl Reader<'_> {
             Value::Null => return Ok(None),
             Value::Array(list) => list.iter().map(Value::as_u64).collect(),
             Value::String(text) => {
-                let parts = text.trim_matches(['[', ']']).split([' ', ';']);
+                // In brackets, or without any; half a pair is no list.
+                let inside = text
+                    .strip_prefix('[')
+                    .and_then(|rest| rest.strip_suffix(']'));
+                let parts = inside.unwrap_or(&text).split([' ', ';']);
                 let parts = parts.filter(|part| !part.is_empty());
                 parts.map(|part| part.parse().ok()).collect()
             }
@@ -372,6 +375,29 @@ mod tests {
         let found = trace(&format!("{names}{rows}")).expect("a trace");
         assert_eq!((found.requests.len(), found.failed), (2, 1));
         assert_eq!(found.requests[1].arrival.seconds(), 113.0);
+        // They are read like the others.
+        for (row, told) in [
+            (
+                "45,ChatGPT,many,0,1087,log",
+                "line 3: found Request tokens \"many\"",
+            ),
+            (
+                "soon,ChatGPT,1087,0,1087,log",
+                "line 3: found Timestamp `soon`",
+            ),
+            (
+                "4,ChatGPT,1087,0,1087,log",
+                "line 3: found a request 1.000 s before",
+            ),
+            (
+                "45,ChatGPT,1087,-0.5,1087,log",
+                "line 3: found Response tokens \"-0.5\"",
+            ),
+        ] {
+            let text = format!("{names}5,ChatGPT,472,18,490,log\n{row}\n");
+            let found = trace(&text).expect_err(row);
+            assert!(found.contains(told), "{found}");
+        }
         let plain = "arrival_s,input_tokens,output_tokens\n1,10,0\n";
         assert!(reads(plain).expect_err("a trace").contains("output_tokens"));
     }
@@ -387,6 +413,23 @@ mod tests {
         assert_eq!(lengths.collect::<Vec<_>>(), [(1000, 50), (900, 40)]);
         let json = "\u{feff}{\"timestamp\": 0, \"input_length\": 100, \"output_length\": 5}\n";
         assert_eq!(reads(json).expect("a trace").len(), 1);
+    }
+
+    #[test]
+    fn names_of_blocks_stand_in_one_pair_of_brackets_or_in_none() {
+        let names = "arrival_s,input_tokens,output_tokens,prefix\n";
+        let reads = |cell: &str| reads(&format!("{names}0,1000,5,{cell}\n"));
+        for cell in ["[1 2]", "1 2", "1;2", "\"[1 2]\""] {
+            assert!(reads(cell).is_ok(), "{cell}");
+        }
+        for cell in ["]]1 2[[", "[[1 2]]", "[1 2", "1 2]", "[1, 2]"] {
+            let cell = format!("\"{cell}\"");
+            let told = reads(&cell).expect_err(&cell);
+            assert!(
+                told.contains("line 2: found prefix that is no list"),
+                "{told}"
+            );
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::TraceError;
 use fabricsim_topology::TopologyError;
 use fabricsim_topology::load::from_json;
+use fabricsim_units::{Misquoted, Quotes};
 use serde_json::{Map, Value};
 use std::io::{BufRead, Read};
 
@@ -221,23 +222,17 @@ impl Text<'_> {
 
     /// Reads on until a quoted cell that has line breaks ends.
     fn whole_row(&mut self, line: u64) -> Result<(), TraceError> {
-        let mut quotes = Quotes::Begin;
+        let mut quotes = Quotes::new(',');
         let mut seen = 0;
+        let misquoted = |error: Misquoted| wrong(line, error.found, error.expected);
         loop {
-            for found in self.row[seen..].chars() {
-                quotes = quotes.then(found).map_err(|found| {
-                    let expected =
-                        "a comma or the end of the line; a quote in a quoted cell is doubled";
-                    wrong(line, format!("`{found}` behind a quoted cell"), expected)
-                })?;
-            }
-            if !matches!(quotes, Quotes::Quoted) {
+            quotes.read(&self.row[seen..]).map_err(misquoted)?;
+            if !quotes.is_open() {
                 return Ok(());
             }
             seen = self.row.len();
             if !self.append()? {
-                let found = "a quote that nothing closes";
-                return Err(wrong(line, found, "`\"` behind the cell"));
+                return quotes.end().map_err(misquoted);
             }
         }
     }
@@ -261,31 +256,5 @@ impl Text<'_> {
         let text = text.map_err(|error| wrong(at, error.to_string(), "text in UTF-8"))?;
         self.row.push_str(&text);
         Ok(true)
-    }
-}
-
-/// Where in a row of comma-separated values one is.
-enum Quotes {
-    /// Where a cell begins.
-    Begin,
-    /// In a cell without quotes.
-    Plain,
-    /// In a quoted one.
-    Quoted,
-    /// Behind a quote that may have ended it.
-    Closed,
-}
-
-impl Quotes {
-    /// Where one is behind a character; the error is one that cannot stand behind a quoted cell.
-    const fn then(self, found: char) -> Result<Self, char> {
-        Ok(match (self, found) {
-            (Quotes::Quoted, '"') => Quotes::Closed,
-            (Quotes::Quoted, _) | (Quotes::Closed | Quotes::Begin, '"') => Quotes::Quoted,
-            (_, ',') => Quotes::Begin,
-            (Quotes::Closed, '\r' | '\n') => Quotes::Closed,
-            (Quotes::Closed, other) => return Err(other),
-            (Quotes::Begin | Quotes::Plain, _) => Quotes::Plain,
-        })
     }
 }
