@@ -308,3 +308,70 @@ impl Experiment {
         run(&self.checked, &self.budget, outputs, watch)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(machine: &str, sizes: &[u64]) -> Measure {
+        let sizes: Vec<Bytes> = sizes.iter().copied().map(Bytes::new).collect();
+        Measure::new(machine, Collective::AllGather, sizes)
+    }
+
+    /// Types say what `summary.json` says.
+    #[test]
+    fn sizes_are_the_rows_of_the_summary() {
+        let asked = Measure {
+            gpus_per_node: Some(4),
+            protocol: Some(ProtocolKind::Ll),
+            ..one("dgx-a100", &[4, 1 << 20])
+        };
+        let measured = measure(&asked).unwrap_or_else(|e| panic!("{e}"));
+        let rows = &measured.summary.only_collective().unwrap().result.rows;
+        assert_eq!(measured.sizes.len(), rows.len());
+        let [nothing, large] = measured.sizes[..] else {
+            panic!("{:?}", measured.sizes);
+        };
+        assert_eq!((nothing.size.get(), nothing.algorithm), (0, None));
+        assert_eq!(large.size.get(), 1 << 20);
+        assert_eq!(large.time.micros(), rows[1].time_us);
+        assert_eq!(large.bound.micros(), rows[1].bound_us);
+        assert!((large.bus_bandwidth.gb_per_sec() - rows[1].busbw_gbs).abs() < 1e-8);
+        assert_eq!(large.bus_bandwidth, large.algorithm_bandwidth.scaled(0.75));
+        assert_eq!(large.protocol, Some(ProtocolKind::Ll));
+        assert_eq!(large.channels, rows[1].channels);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let none = measure(&one("dgx-a100", &[])).unwrap_err().to_string();
+        assert!(none.starts_with("measure"), "{none}");
+        assert!(none.contains("job.collective.sizes"), "{none}");
+        let most = measure(&one("dgx-a100", &[u64::MAX])).unwrap_err();
+        assert!(matches!(most, ScenarioError::Input(_)), "{most}");
+        let mut odd = one("dgx-a100", &[1024]);
+        odd.environment.insert("NCCL_ALGO".into(), "?".into());
+        let odd = measure(&odd).unwrap_err().to_string();
+        assert!(odd.contains("NCCL_ALGO"), "{odd}");
+        let small = Measure {
+            budget: Budget {
+                memory: fabricsim_budget::Memory::of(Bytes::new(1)),
+                ..Budget::default()
+            },
+            ..one("dgx-a100", &[1024])
+        };
+        let small = measure(&small).unwrap_err();
+        assert!(matches!(small, ScenarioError::Memory(_)), "{small}");
+        for text in ["", "{}", "[1]"] {
+            assert!(matches!(
+                Experiment::parse(text),
+                Err(ScenarioError::Input(_))
+            ));
+        }
+        let unknown = Experiment::open("no-such-scenario").unwrap_err();
+        assert!(
+            matches!(unknown, ScenarioError::UnknownName { .. }),
+            "{unknown}"
+        );
+    }
+}

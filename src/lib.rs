@@ -6,8 +6,8 @@
 //! machine), [`nccl`] (how NCCL decides), [`workload`] (what jobs compute and send) and
 //! [`engine`] (time); [`report`] (results for people) knows only units and [`text`] (how what
 //! comes from outside is shown), and [`record`] makes of what the engine tells what a report shows.
-//! [`experiment`] joins them all; [`lessons`], [`calibration`] and [`lab`] (a page to play with) stand beside it, and [`cli`] is the
-//! command.
+//! [`experiment`] joins them all; [`lessons`], [`calibration`] and [`lab`] (a page to play with) stand beside it, and
+//! [`cli`] is the command.
 //!
 //! Begin with [`measure()`], one collective on one machine, and [`Experiment`], a scenario of any job; docs/library.md
 //! and the programs in `examples/` show both. The rooms are what these two are made of.
