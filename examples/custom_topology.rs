@@ -1,4 +1,4 @@
-//! A machine of one's own: four GPUs on two sockets, without NVLink. What does the second link between the
+//! A machine of one's own: four GPUs on two sockets, without NVLink. What do more links between the
 //! sockets bring?
 
 use fabricsim::topology::load;
@@ -10,6 +10,7 @@ fn machine(lanes: u32) -> String {
         r#"{{
   "name": "two-sockets",
   "title": "4 L40S on two sockets",
+  "source": "made up",
   "components": {{
     "server": {{
       "node": true,
