@@ -6,10 +6,34 @@
 //! machine), [`nccl`] (how NCCL decides), [`workload`] (what jobs compute and send) and
 //! [`engine`] (time); [`report`] (results for people) knows only units and [`text`] (how what
 //! comes from outside is shown), and [`record`] makes of what the engine tells what a report shows.
-//! [`experiment`] joins them all; [`lessons`], [`calibration`] and [`lab`] (a page to play with) stand beside it, and [`cli`] is the
-//! command.
+//! [`experiment`] joins them all; [`lessons`], [`calibration`] and [`lab`] (a page to play with) stand beside it, and
+//! [`cli`] is the command.
+//!
+//! Begin with [`measure()`], one collective on one machine, and [`Experiment`], a scenario of any job; docs/library.md
+//! and the programs in `examples/` show both. The rooms are what these two are made of.
+//!
+//! ```
+//! use fabricsim::{Bytes, Collective, Measure, measure};
+//!
+//! # fn main() -> Result<(), fabricsim::ScenarioError> {
+//! let asked = Measure::new("dgx-h100", Collective::AllReduce, [Bytes::from_mib(16)]);
+//! let measured = measure(&asked)?;
+//! println!("{}", measured.sizes[0].time.human());
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod cli;
+mod face;
+
+pub use fabricsim_budget::{Budget, Memory};
+pub use fabricsim_collective::Collective;
+pub use fabricsim_experiment::{ScenarioError, ScenarioSpec, TopologyRef};
+pub use fabricsim_nccl::Algorithm;
+pub use fabricsim_plan::ProtocolKind;
+pub use fabricsim_report::Summary;
+pub use fabricsim_units::{Bandwidth, Bytes, Time};
+pub use face::{Experiment, Measure, MeasuredCollective, MeasuredSize, measure};
 
 pub use fabricsim_budget as budget;
 pub use fabricsim_calibration as calibration;

@@ -25,6 +25,14 @@ fn rooms() -> Vec<PathBuf> {
     rooms
 }
 
+/// The programs that show how the library is used, as text.
+fn examples() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let entries = fs::read_dir(folder).unwrap();
+    let texts = entries.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
+    texts.collect()
+}
+
 #[test]
 fn every_room_is_a_member_with_the_workspace_s_lints() {
     let workspace = include_str!("../Cargo.toml");
@@ -68,10 +76,15 @@ fn no_test_is_left_out() {
     }
 }
 
-/// Documentation has no examples that compile, so that no room is read a second time for them.
+/// Documentation of the rooms has no examples that compile, so that no room is read a second time for them. The face
+/// of the library (`src/lib.rs`, `src/face.rs`) has some, and its crate alone tests them.
 #[test]
 fn no_example_of_documentation_goes_untested() {
+    let rooms = rooms();
     for source in source::all() {
+        if !rooms.iter().any(|room| room.ends_with(source.room())) {
+            continue;
+        }
         let comments = source.text.lines().map(str::trim_start);
         let mut fences =
             comments.filter(|line| line.starts_with("/// ```") || line.starts_with("//! ```"));
@@ -184,8 +197,10 @@ fn what_is_public_is_used() {
     let sources = source::all();
     let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
     let texts = sources.iter().map(|source| &*source.code);
-    let beside = include_str!("../benches/engine.rs");
-    for line in texts.chain([beside]).flat_map(str::lines) {
+    let benches = include_str!("../benches/engine.rs");
+    let examples = examples();
+    let beside = examples.iter().map(String::as_str).chain([benches]);
+    for line in texts.chain(beside).flat_map(str::lines) {
         let start = line.trim_start();
         if start.starts_with("use ") || start.starts_with("pub use ") {
             continue;
@@ -253,6 +268,20 @@ fn lines_are_short() {
         }
     }
     hold("long-lines", "expected at most 120 columns", found);
+}
+
+#[test]
+fn examples_are_short() {
+    let examples = examples();
+    assert!(examples.len() >= 4);
+    for text in examples {
+        let first = text.lines().next().unwrap_or_default();
+        assert!(text.lines().count() <= 60, "{first}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 120),
+            "{first}"
+        );
+    }
 }
 
 #[test]

@@ -5,10 +5,11 @@ use super::progress::Show;
 use super::terminal::say_wall;
 use super::what_if::{WhatIfArgs, with_gpus};
 use super::{CliError, one_of, output, terminal};
+use crate::Experiment;
 use fabricsim_collective::Collective;
 use fabricsim_experiment::{
     CollectiveSpec, EnvValue, FaultSpec, JobSpec, Scenario, ScenarioError, ScenarioSpec, SizesSpec,
-    TopologyRef, run as run_experiment, validate,
+    TopologyRef,
 };
 use fabricsim_nccl::{Algorithm, NcclError, Registration};
 use fabricsim_plan::ProtocolKind;
@@ -156,8 +157,9 @@ const COMMAND_LINE: &str = "command line";
 
 pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let scenario = scenario(args)?;
-    let experiment = validate(scenario, Path::new("")).map_err(|error| in_flags(error, args))?;
-    let budget = args.budget.budget(args.job.exact_full);
+    let mut experiment =
+        Experiment::check(scenario, Path::new("")).map_err(|error| in_flags(error, args))?;
+    experiment.budget = args.budget.budget(args.job.exact_full);
     let outputs = match &args.output {
         Some(target) => {
             check_target(target)?;
@@ -166,13 +168,14 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         // Nothing shows what would be recorded.
         None => Outputs::of([]),
     };
-    let notes = experiment.notes();
+    let notes = experiment.checked.notes();
     if !quiet {
         terminal::notes(&notes);
     }
     let document = args.json || args.csv;
-    let mut show = Show::new(!document && !quiet, quiet, args.output.is_some(), &budget);
-    let mut results = run_experiment(&experiment, &budget, &outputs, &mut show)?;
+    let (rows, budget) = (!document && !quiet, &experiment.budget);
+    let mut show = Show::new(rows, quiet, args.output.is_some(), budget);
+    let mut results = experiment.run_for(&outputs, &mut show)?;
     show.finish();
     if let Some(target) = &args.output {
         write_results(target, &results, &outputs)?;
@@ -252,13 +255,7 @@ fn scenario(args: &Args) -> Result<Scenario, CliError> {
 }
 
 pub(super) fn scenario_of(spec: ScenarioSpec) -> Result<Scenario, CliError> {
-    let json = serde_json::to_value(&spec)
-        .map_err(|error| CliError::Usage(format!("cannot write the scenario as JSON: {error}")))?;
-    Ok(Scenario {
-        spec,
-        json,
-        origin: COMMAND_LINE.into(),
-    })
+    Ok(Scenario::of(spec, COMMAND_LINE)?)
 }
 
 impl CollectiveArgs {
@@ -269,9 +266,6 @@ impl CollectiveArgs {
         sizes: SizesSpec,
     ) -> Result<CollectiveSpec, CliError> {
         Ok(CollectiveSpec {
-            comment: None,
-            name,
-            sizes,
             algorithm: self.algo,
             algorithm_file: self.algo_file.clone(),
             matrix: self.matrix.as_deref().map(matrix).transpose()?,
@@ -280,8 +274,7 @@ impl CollectiveArgs {
             unregistered: self.unregistered.clone(),
             cuda_graph: self.cuda_graph,
             isolated: self.isolated,
-            why: false,
-            trace: None,
+            ..CollectiveSpec::new(name, sizes)
         })
     }
 
@@ -371,11 +364,7 @@ fn read_flag<T: DeserializeOwned>(flag: &str, path: &Path, expected: &str) -> Re
 
 /// A machine by its shipped name or its file.
 pub(super) fn machine(text: &str) -> TopologyRef {
-    if load::is_path(text) {
-        TopologyRef::Path(text.to_owned())
-    } else {
-        TopologyRef::Name(text.to_owned())
-    }
+    TopologyRef::from(text)
 }
 
 /// What is wrong with the scenario, said of the flags and files that it was made from.

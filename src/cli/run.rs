@@ -5,7 +5,8 @@ use super::progress::Show;
 use super::terminal::say_wall;
 use super::what_if::{WhatIfArgs, with_gpus};
 use super::{CliError, one_of, output, terminal};
-use fabricsim_experiment::{catalogue, run as run_experiment, validate};
+use crate::Experiment;
+use fabricsim_experiment::catalogue;
 use fabricsim_report::{
     Output, Outputs, Results, Summary, check_target, ended, summary_json, summary_text,
     write_results,
@@ -69,12 +70,13 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     }
     let (scenario, folder) = catalogue::find(&args.scenario, &overrides)?;
     let scenario = with_gpus(args.what_if.apply(scenario)?, args.gpus, &folder)?;
-    let experiment = validate(scenario, &folder)?;
-    let budget = args.budget.budget(args.exact_full);
+    let mut experiment = Experiment::check(scenario, &folder)?;
+    experiment.budget = args.budget.budget(args.exact_full);
+    let checked = &experiment.checked;
     if !quiet {
-        terminal::notes(&experiment.notes());
+        terminal::notes(&checked.notes());
     }
-    let target = args.output.as_ref().unwrap_or(&experiment.outputs);
+    let target = args.output.as_ref().unwrap_or(&checked.outputs);
     // Nobody wants to hear after an hour that there is no room for the results.
     check_target(target)?;
     let outputs = match args.outputs.as_slice() {
@@ -89,9 +91,9 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let outputs = outputs.sampled(args.sample);
     let tables = !args.json && !quiet;
     // Rows of a collective that is run alone are shown as they come.
-    let live = tables && experiment.only_collective().is_some();
-    let mut show = Show::new(live, quiet, true, &budget);
-    let results = run_experiment(&experiment, &budget, &outputs, &mut show)?;
+    let live = tables && checked.only_collective().is_some();
+    let mut show = Show::new(live, quiet, true, &experiment.budget);
+    let results = experiment.run_for(&outputs, &mut show)?;
     show.finish();
     write_results(target, &results, &outputs)?;
     let Results { summary, .. } = &results;

@@ -9,10 +9,9 @@ use super::run::found;
 use super::terminal::say_wall;
 use super::what_if::WhatIfArgs;
 use super::{CliError, output, terminal};
+use crate::Experiment;
 use fabricsim_experiment::compare::filling;
-use fabricsim_experiment::{
-    Scenario, TopologyRef, changed, machine_of, parse, run as run_experiment, validate,
-};
+use fabricsim_experiment::{Scenario, TopologyRef, changed, machine_of, parse};
 use fabricsim_report::comparison::variants_text;
 use fabricsim_report::{
     Outputs, Results, check_target, page_of, points_csv, summary_json, write_file, write_results,
@@ -78,9 +77,10 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
     let scenario = args.what_if.apply(args.scenario()?)?;
     let machines: Vec<TopologyRef> = args.topology.iter().map(|text| machine(text)).collect();
     let scenario = args.price.apply(scenario, &machines, Path::new(""))?;
-    let experiment = validate(scenario, Path::new(""))?;
+    let mut experiment = Experiment::check(scenario, Path::new(""))?;
+    experiment.budget = args.budget.budget(false);
     if !quiet {
-        terminal::notes(&experiment.notes());
+        terminal::notes(&experiment.checked.notes());
     }
     if let Some(path) = &args.output
         && output::ending(path).is_none()
@@ -91,9 +91,8 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
         Some(_) => Outputs::default(),
         None => Outputs::of([]),
     };
-    let budget = args.budget.budget(false);
-    let mut show = Show::new(false, quiet, true, &budget);
-    let results = run_experiment(&experiment, &budget, &outputs, &mut show)?;
+    let mut show = Show::new(false, quiet, true, &experiment.budget);
+    let results = experiment.run_for(&outputs, &mut show)?;
     show.finish();
     if !quiet {
         say_wall(results.summary.wall_ms());

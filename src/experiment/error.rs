@@ -102,6 +102,14 @@ pub enum ScenarioError {
         /// The closest valid name.
         nearest: Option<String>,
     },
+    /// A scenario that was built as a value cannot be written as JSON.
+    #[error("{origin}: cannot write the scenario as JSON: {source}")]
+    NoJson {
+        /// Where it comes from.
+        origin: String,
+        /// What JSON cannot hold.
+        source: serde_json::Error,
+    },
     /// NCCL could not be set up like this.
     #[error(transparent)]
     Nccl(#[from] NcclError),

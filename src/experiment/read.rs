@@ -21,6 +21,18 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// One that was built as a value; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// [`ScenarioError::NoJson`] of a value that JSON cannot hold.
+    pub fn of(spec: ScenarioSpec, origin: &str) -> Result<Scenario, ScenarioError> {
+        let origin = origin.to_owned();
+        match serde_json::to_value(&spec) {
+            Ok(json) => Ok(Scenario { spec, json, origin }),
+            Err(source) => Err(ScenarioError::NoJson { origin, source }),
+        }
+    }
+
     /// The same with one more value in its place.
     ///
     /// # Errors

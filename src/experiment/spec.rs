@@ -11,6 +11,7 @@ use fabricsim_fault::goodput::LongRunSpec;
 use fabricsim_fault::{FaultSpec, Ranks};
 use fabricsim_nccl::{Algorithm, Binding, Registration};
 use fabricsim_plan::ProtocolKind;
+use fabricsim_topology::load::is_path;
 use fabricsim_topology::{Mtu, TopologySpec};
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use fabricsim_workload::serving::spec::ServingSpec;
@@ -169,6 +170,23 @@ pub enum TopologyRef {
     Inline(Box<TopologySpec>),
 }
 
+impl From<&str> for TopologyRef {
+    /// A path if the text looks like one or is none of the shipped names and there is such a file; else a
+    /// name.
+    fn from(name_or_path: &str) -> Self {
+        match is_path(name_or_path) {
+            true => TopologyRef::Path(name_or_path.to_owned()),
+            false => TopologyRef::Name(name_or_path.to_owned()),
+        }
+    }
+}
+
+impl From<TopologySpec> for TopologyRef {
+    fn from(spec: TopologySpec) -> Self {
+        TopologyRef::Inline(Box::new(spec))
+    }
+}
+
 /// What runs on the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -318,6 +336,28 @@ pub struct CollectiveSpec {
     /// largest if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Bytes>,
+}
+
+impl CollectiveSpec {
+    /// As NCCL does it by itself.
+    #[must_use]
+    pub fn new(name: Collective, sizes: SizesSpec) -> Self {
+        CollectiveSpec {
+            comment: None,
+            name,
+            sizes,
+            algorithm: None,
+            algorithm_file: None,
+            matrix: None,
+            protocol: None,
+            registered: None,
+            unregistered: Vec::new(),
+            cuda_graph: false,
+            isolated: false,
+            why: false,
+            trace: None,
+        }
+    }
 }
 
 fn no_faults(faults: &FaultSpec) -> bool {

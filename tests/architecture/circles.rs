@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Files of a room, by the paths of their modules (`["sweep", "folder"]`).
 struct Room<'s> {
+    /// Whether it is a crate; the command line is a module of one.
+    is_crate: bool,
     files: BTreeMap<Vec<&'s str>, &'s Source>,
 }
 
@@ -14,6 +16,7 @@ pub(super) fn circles(sources: &[Source]) -> Vec<Vec<String>> {
     let rooms = rooms.into_iter().map(|name| {
         let own = sources.iter().filter(|source| source.room() == name);
         Room {
+            is_crate: name != "cli",
             files: own.map(|source| (module(&source.path), source)).collect(),
         }
     });
@@ -82,6 +85,10 @@ impl<'s> Room<'s> {
     fn resolve(&self, own: &[&'s str], path: &[&str], depth: usize) -> Option<Vec<&'s str>> {
         let mut at: Vec<&str> = own.to_vec();
         let mut rest = path;
+        if !self.is_crate && path.starts_with(&["crate"]) {
+            rest = path.strip_prefix(&["crate", "cli"])?;
+            at.clear();
+        }
         match *rest.first()? {
             "crate" => at.clear(),
             "self" => {}
