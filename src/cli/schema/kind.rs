@@ -1,6 +1,6 @@
 //! How a value is written, in words of a reference: `text`, `list of [Time](#time), as "10us"`.
 
-use super::names::Names;
+use super::names::{Names, referred};
 use serde_json::{Map, Value};
 
 /// What stands between forms of which one is chosen.
@@ -34,11 +34,6 @@ pub(super) fn kind(schema: &Value, names: &Names<'_>) -> String {
     words.collect::<Vec<_>>().join(OR)
 }
 
-/// The name of a definition that is referred to.
-pub(super) fn referred(reference: &Value) -> Option<&str> {
-    reference.as_str()?.strip_prefix("#/$defs/")
-}
-
 /// Whether only `null` fits: a field that may be absent has that beside what it is.
 pub(super) fn is_null(schema: &Value) -> bool {
     schema.get("type").and_then(Value::as_str) == Some("null")
@@ -63,6 +58,7 @@ fn of_type(name: &str, object: &Map<String, Value>, names: &Names<'_>) -> String
             Some(inner @ Value::Object(_)) => {
                 format!("object: {} by name", kind(inner, names))
             }
+            Some(Value::Bool(false)) if !object.contains_key("properties") => "`{}`".to_owned(),
             _ => "object".to_owned(),
         },
         other => other.to_owned(),
@@ -70,10 +66,12 @@ fn of_type(name: &str, object: &Map<String, Value>, names: &Names<'_>) -> String
 }
 
 fn integer(object: &Map<String, Value>) -> String {
-    match object.get("minimum").and_then(Value::as_i64) {
-        Some(0) => "whole number".to_owned(),
-        Some(least) => format!("whole number, {least} or more"),
-        None => "integer".to_owned(),
+    let bound = |key: &str| object.get(key).and_then(Value::as_i64);
+    match (bound("minimum"), bound("maximum")) {
+        (Some(0), _) => "whole number".to_owned(),
+        (Some(least), Some(most)) => format!("whole number from {least} to {most}"),
+        (Some(least), None) => format!("whole number, {least} or more"),
+        (None, _) => "integer".to_owned(),
     }
 }
 
@@ -87,8 +85,12 @@ fn array(object: &Map<String, Value>, names: &Names<'_>) -> String {
         (Some(least), Some(most)) if least == most => format!("{least} × "),
         _ => String::new(),
     };
-    match object.get("items") {
-        Some(items) => format!("list of {number}{}", kind(items, names)),
-        None => "list".to_owned(),
+    let Some(items) = object.get("items") else {
+        return "list".to_owned();
+    };
+    let item = kind(items, names);
+    match items.get("type").is_some_and(Value::is_array) {
+        true => format!("list of {number}({item})"),
+        false => format!("list of {number}{item}"),
     }
 }

@@ -41,15 +41,20 @@ pub(super) fn reference(page: &Page<'_>) -> String {
     text
 }
 
+/// How tables are read.
+const READING: &str = "\
+A field is **required**, has the default that is shown, or is optional: its meaning says what its absence means.
+Quantities are text with a unit, such as `\"25MiB\"`, `\"400Gb/s\"`, `\"10us\"`; unknown fields are refused.
+In paths, `0` stands for the number of an entry of a list, counted from 0, and `NAME` for a name of one's own.
+";
+
 fn introduction(page: &Page<'_>) -> String {
     let Page { title, format, .. } = page;
     let mut text = format!(
         "# {title}\n\nAll fields. This page is what `fabricsim schema {format} --markdown` prints; \
-         `fabricsim schema {format}` is the JSON\nSchema for editors.\n\n\
-         A field is **required**, has the default that is shown, or is optional: what its absence means is said there.\n\
-         Quantities are text with a unit, such as `\"25MiB\"`, `\"400Gb/s\"`, `\"10us\"`; unknown fields are refused.\n\
-         In paths, `0` stands for a number of an entry of a list, counted from 0, and `NAME` for a name of one's own.\n"
+         `fabricsim schema {format}` is the JSON\nSchema for editors.\n\n"
     );
+    text.push_str(READING);
     let files: Vec<_> = page.elsewhere.iter().map(|page| page.file).collect();
     if !files.is_empty() {
         let links: Vec<_> = files.iter().map(|f| format!("[{f}]({f})")).collect();
@@ -306,9 +311,13 @@ mod tests {
 
     #[test]
     fn long_defaults_are_cut() {
-        let shares = json!({ "first": "a name of some length", "second": { "third": "another such name" } });
+        let shares =
+            json!({ "first": "a name of some length", "second": { "third": "another such name" } });
         let whole = default(&shares);
-        assert_eq!(whole, "`{\"first\":\"a name of some length\",\"second\":{…}}`");
+        assert_eq!(
+            whole,
+            "`{\"first\":\"a name of some length\",\"second\":{…}}`"
+        );
         let words = vec!["word"; 12].join(" ");
         assert_eq!(default(&json!({ "one": words })), "its fields' defaults");
         assert_eq!(default(&json!({})), "`{}`");

@@ -1,6 +1,5 @@
 //! Where definitions are described, and where in a file their values stand.
 
-use super::kind::referred;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -46,6 +45,11 @@ impl<'s> Names<'s> {
         let page = pages.find(|page| describes(&page.schema, name, own))?;
         Some(page.file)
     }
+}
+
+/// The name of a definition that is referred to.
+pub(super) fn referred(reference: &Value) -> Option<&str> {
+    reference.as_str()?.strip_prefix("#/$defs/")
 }
 
 /// The anchor of a heading, as GitHub makes it.
@@ -158,7 +162,8 @@ mod tests {
     #[test]
     fn what_another_page_says_is_left_to_it() {
         let time = json!({ "pattern": "s", "examples": ["10us"] });
-        let own = json!({ "Time": time, "Tier": { "type": "string" }, "Whole": { "properties": {} } });
+        let own =
+            json!({ "Time": time, "Tier": { "type": "string" }, "Whole": { "properties": {} } });
         let schema = json!({
             "title": "Whole",
             "properties": {},
