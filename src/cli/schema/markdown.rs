@@ -44,8 +44,12 @@ pub(super) fn reference(page: &Page<'_>) -> String {
 /// How tables are read.
 const READING: &str = "\
 A field is **required**, has the default that is shown, or is optional: its meaning says what its absence means.
-Quantities are text with a unit, such as `\"25MiB\"`, `\"400Gb/s\"`, `\"10us\"`; unknown fields are refused.
 In paths, `0` stands for the number of an entry of a list, counted from 0, and `NAME` for a name of one's own.
+";
+
+/// The same of formats that people write.
+const WRITING: &str = "\
+Quantities are text with a unit, such as `\"25MiB\"`, `\"400Gb/s\"`, `\"10us\"`; unknown fields are refused.
 ";
 
 fn introduction(page: &Page<'_>) -> String {
@@ -55,6 +59,11 @@ fn introduction(page: &Page<'_>) -> String {
          `fabricsim schema {format}` is the JSON\nSchema for editors.\n\n"
     );
     text.push_str(READING);
+    let definitions = page.schema["$defs"].as_object();
+    let mut definitions = definitions.into_iter().flatten();
+    if definitions.any(|(_, definition)| definition.get("pattern").is_some()) {
+        text.push_str(WRITING);
+    }
     let files: Vec<_> = page.elsewhere.iter().map(|page| page.file).collect();
     if !files.is_empty() {
         let links: Vec<_> = files.iter().map(|f| format!("[{f}]({f})")).collect();
@@ -318,7 +327,7 @@ mod tests {
             whole,
             "`{\"first\":\"a name of some length\",\"second\":{…}}`"
         );
-        let words = vec!["word"; 12].join(" ");
+        let words = ["word"; 12].join(" ");
         assert_eq!(default(&json!({ "one": words })), "its fields' defaults");
         assert_eq!(default(&json!({})), "`{}`");
     }
