@@ -7,6 +7,7 @@
 
 use assert_cmd::Command;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -337,6 +338,61 @@ fn figures_in_sentences() {
     let behind = &answer[answer.find("dgx-h100: nvls").unwrap() + "dgx-h100: ".len()..];
     let says = &behind[..behind.find(". ").unwrap()];
     assert!(page("docs/sweeps.md").contains(says), "{says}");
+}
+
+/// The places of a page of the reference that links can name: `reference-sweep.md#sweepspec`.
+fn headings(file: &str, page: &str) -> Vec<String> {
+    let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
+    headings
+        .map(|name| format!("{file}#{}", name.to_lowercase()))
+        .collect()
+}
+
+/// The reference is what the program prints. Each field has a meaning, each definition one name and one place, and
+/// links lead to them.
+#[test]
+fn reference() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut pages = Vec::new();
+    for (format, name) in [
+        ("topology", "machine"),
+        ("scenario", "scenario"),
+        ("sweep", "sweep"),
+    ] {
+        let printed = fabricsim(folder.path(), &format!("schema {format} --markdown"));
+        let file = format!("reference-{name}.md");
+        let path = Path::new(HERE).join("docs").join(&file);
+        let same = fs::read_to_string(path).is_ok_and(|page| page == printed);
+        let made = format!("fabricsim schema {format} --markdown > docs/{file}");
+        assert!(same, "docs/{file} is not what is printed: {made}");
+        pages.push((file, printed));
+    }
+    let places = pages.iter().flat_map(|(file, page)| headings(file, page));
+    let places: Vec<String> = places.collect();
+    let names = places.iter().filter_map(|place| place.split('#').nth(1));
+    let names: BTreeSet<&str> = names.collect();
+    let once = names.len() == places.len();
+    assert!(once, "a definition is described twice: {places:?}");
+    // Where two types have one name, the schema numbers the second.
+    for name in &names {
+        let bare = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let numbered = bare != *name && names.contains(bare);
+        assert!(!numbered, "two types are called {bare}");
+    }
+    for (file, page) in &pages {
+        for line in page.lines() {
+            assert!(!line.ends_with(" |  |"), "{file}: no meaning: {line}");
+            for link in line.split("](").skip(1) {
+                let to = link.split(')').next().unwrap();
+                let to = match to.strip_prefix('#') {
+                    Some(anchor) => format!("{file}#{anchor}"),
+                    None => to.to_owned(),
+                };
+                let known = !to.contains('#') || places.contains(&to);
+                assert!(known, "{file}: nothing is at {to}");
+            }
+        }
+    }
 }
 
 /// An all-reduce of two ranks: each sends all to the other and adds what comes.

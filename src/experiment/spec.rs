@@ -41,7 +41,7 @@ pub struct ScenarioSpec {
     pub title: Option<String>,
     /// The machine.
     pub topology: TopologyRef,
-    /// So many nodes in place of what the topology says.
+    /// So many nodes; what the topology says if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
     /// So many GPUs of each node take part; all of them if absent.
@@ -65,7 +65,7 @@ pub struct ScenarioSpec {
     /// what each job costs each other one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
-    /// NCCL's environment variables.
+    /// NCCL's environment variables, by name; those that are absent have NCCL's defaults.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, EnvValue>,
     /// The release of NCCL whose rules are followed, such as `2.27.3`; by default the one that
@@ -82,7 +82,7 @@ pub struct ScenarioSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks_per_process: Option<u32>,
     /// Slow GPUs, jitter, links that are degraded, flap or fail. To a collective each of its operations,
-    /// which follow each other, is a step, a micro-batch and a kernel.
+    /// which follow each other, is a step, a micro-batch and a kernel. None if absent.
     #[serde(default, skip_serializing_if = "no_faults")]
     pub faults: FaultSpec,
     /// A long run with failures and checkpoints around the step, of a job.
@@ -100,7 +100,7 @@ pub struct ScenarioSpec {
     /// included. 1 if absent: the machine alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pue: Option<f64>,
-    /// The scenario is run once for each of these, and the results are compared.
+    /// The scenario is run once for each of these, and the results are compared. Once, as it is, if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<VariantSpec>,
     /// The variant that the others are compared with; the first if absent.
@@ -318,18 +318,18 @@ pub struct CollectiveSpec {
     /// without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registered: Option<Registration>,
-    /// Ranks whose buffers are not registered, unlike the others'.
+    /// Ranks whose buffers are not registered, unlike the others'. None if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unregistered: Vec<u32>,
     /// Operations are nodes of one captured CUDA graph, as nccl-tests' `-G` says: no process starts
-    /// their kernels one by one.
+    /// their kernels one by one. False if absent.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cuda_graph: bool,
     /// Times one cold operation; if false, what nccl-tests times: the increment that one more
     /// operation adds when they are issued back to back.
     #[serde(default)]
     pub isolated: bool,
-    /// Also tells why NCCL chooses what it does.
+    /// Also tells why NCCL chooses what it does. False if absent.
     #[serde(default, skip_serializing_if = "is_false")]
     pub why: bool,
     /// Which of the sizes the timeline, the link use and the attribution are of; the

@@ -38,6 +38,7 @@ impl Amount for f64 {
 /// nothing has a meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(rename = "Distribution_{Q}")]
 pub enum Distribution<Q> {
     /// Always the same.
     Constant {

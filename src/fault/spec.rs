@@ -192,7 +192,7 @@ pub struct SlowGpu {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RepeatSpec {
-    /// From one start to the next; at least 1 us.
+    /// From one start to the next; at least `"1us"`.
     pub period: Time,
     /// How long the fault lasts each time; shorter than `period`.
     pub duration: Time,

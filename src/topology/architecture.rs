@@ -33,7 +33,7 @@ pub struct Architecture {
     /// What one queue pair of an interface reads from the GPU's memory; absent: the whole wire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_pair_rate: Option<Sourced<Bandwidth>>,
-    /// Multicast memory, if the GPUs have it.
+    /// Multicast memory; absent: the GPUs have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvls: Option<NvlsModel>,
     /// NCCL's kernels on symmetric windows; absent: not known.
@@ -214,7 +214,7 @@ pub struct NvlsModel {
     /// wait. As `port_share` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sustained_share: Option<Sourced<f64>>,
-    /// What each doubling of the ranks beyond eight takes away from both, as a part of them.
+    /// What each doubling of the ranks beyond eight takes away from both, as a part of them. Nothing if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crowding: Option<Sourced<f64>>,
 }

@@ -15,8 +15,9 @@ use std::fmt;
 /// A figure and where it comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Sourced_{T}")]
 pub struct Sourced<T> {
-    /// The figure, with its unit.
+    /// The figure; with its unit, where it is text.
     pub value: T,
     /// Data sheet, manual, published constant or measurement.
     pub source: String,
@@ -35,19 +36,20 @@ pub struct Hardware {
     /// Free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// Kinds of link, by name.
+    /// Kinds of link, by name. The shipped ones are known, too.
     #[serde(default)]
     pub links: BTreeMap<String, LinkModel>,
-    /// Generations of GPUs, by name.
+    /// Generations of GPUs, by name. The shipped ones are known, too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub architectures: BTreeMap<String, Architecture>,
     /// What CPUs of a make have in common.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub processors: BTreeMap<CpuVendor, ProcessorModel>,
-    /// Kinds of device, by name.
+    /// Kinds of device, by name. The shipped ones are known, too.
     #[serde(default)]
     pub devices: BTreeMap<String, DeviceModel>,
-    /// What a server's fans and power supplies take, as a part of what all else in it draws.
+    /// What a server's fans and power supplies take, as a part of what all else in it draws: 0.1 is a tenth.
+    /// Nothing if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_overhead: Option<Sourced<f64>>,
 }
@@ -102,7 +104,8 @@ pub struct LinkModel {
     pub comment: Option<String>,
     /// What the link belongs to.
     pub family: LinkFamily,
-    /// Raw rate of one lane (PCIe), one link (NVLink) or one cable, one direction.
+    /// Raw rate of one lane (PCIe), one link (NVLink) or one cable, one direction: `"800Gb/s"` of a cable that
+    /// is sold as 800G.
     pub lane_rate: Sourced<Bandwidth>,
     /// What encoding, headers and flow control leave of it; the usable rate is the product.
     #[serde(default)]
@@ -110,7 +113,7 @@ pub struct LinkModel {
     /// From the first bit in at one end to the first bit out at the other, without
     /// the devices at the ends.
     pub latency: Sourced<Time>,
-    /// Of a network: the cables.
+    /// Of a network: the cables. Absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cable: Option<CableModel>,
 }
@@ -125,7 +128,8 @@ pub struct Keep {
     pub fraction: f64,
     /// Where the fraction comes from.
     pub source: String,
-    /// Whose headers they are, of a network whose frames may have another size (`mtu`).
+    /// Whose headers they are, of a network whose frames may have another size (`mtu`). None if absent:
+    /// the fraction is that of any frame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Headers>,
 }
@@ -226,13 +230,13 @@ pub struct GpuModel {
     /// it for products in 16 bits, up to the peak.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sustained: Option<Sourced<f64>>,
-    /// What it draws.
+    /// What it draws; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerModel>,
-    /// What one costs.
+    /// What one costs; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Sourced<Money>>,
-    /// What an hour of one costs with its share of the machine, as clouds rent it.
+    /// What an hour of one costs with its share of the machine, as clouds rent it. Absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_per_hour: Option<Sourced<Money>>,
     /// How many streaming multiprocessors it has; absent if that is not known.
@@ -245,11 +249,11 @@ pub struct GpuModel {
     /// Whether the driver lets GPUs of this kind reach each other's memory over PCIe.
     #[serde(default = "yes")]
     pub peer_to_peer: bool,
-    /// Whether NICs that can (see [`NicModel::gpu_direct`]) may read and write its memory.
+    /// Whether NICs that can (their own `gpu_direct`) may read and write its memory.
     #[serde(default = "yes")]
     pub gpu_direct: bool,
-    /// The generation of its multiprocessors: the name of an [`Architecture`], which says what
-    /// a collective's thread blocks cost and reach.
+    /// The generation of its multiprocessors: a name among the hardware's architectures, which say what a
+    /// collective's thread blocks cost and reach.
     pub architecture: String,
 }
 
@@ -270,9 +274,9 @@ pub struct SwitchModel {
     pub ports: Sourced<u32>,
     /// Port to port.
     pub latency: Sourced<Time>,
-    /// What a port that has to send on loses when very many others send through it at once, as a
-    /// part of its link's rate: they come at random, too many or too few at a time. Of two
-    /// it loses half of that; see [`SwitchModel::merged`].
+    /// What a port that has to send on loses when very many others send through it at once, as a part of its
+    /// link's rate: they come at random, too many or too few at a time. Of two it loses half of that. Nothing
+    /// if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merging: Option<Sourced<f64>>,
     /// Of an NVSwitch: whether it multicasts and reduces what GPUs store (NVLink SHARP).
@@ -282,10 +286,10 @@ pub struct SwitchModel {
     /// direction; absent if it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduction: Option<Sourced<Bandwidth>>,
-    /// What it draws.
+    /// What it draws; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerModel>,
-    /// What one costs.
+    /// What one costs; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Sourced<Money>>,
 }
@@ -355,15 +359,15 @@ pub struct CpuModel {
     pub cores: Option<Sourced<u32>>,
     /// Memory bandwidth of the socket, shared by reads and writes.
     pub memory_bandwidth: Sourced<Bandwidth>,
-    /// Memory of the socket, as machines with this processor have it.
+    /// Memory of the socket, as machines with this processor have it. Absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Sourced<Bytes>>,
     /// Through the root complex, one way.
     pub latency: Sourced<Time>,
-    /// What it draws.
+    /// What it draws; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerModel>,
-    /// What one costs.
+    /// What one costs; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Sourced<Money>>,
 }
@@ -407,10 +411,10 @@ pub struct PcieSwitchModel {
     pub role: PcieRole,
     /// Port to port.
     pub latency: Sourced<Time>,
-    /// What it draws.
+    /// What it draws; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerModel>,
-    /// What one costs.
+    /// What one costs; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Sourced<Money>>,
 }
@@ -446,20 +450,20 @@ pub struct NicModel {
     pub gpu_direct: bool,
     /// One way through the interface: doorbell, reading the descriptor, first byte on the wire.
     pub latency: Sourced<Time>,
-    /// What a process's proxy thread spends on each message, if that is not what its CPU takes
-    /// over RDMA ([`ProcessorModel::message_overhead`]).
+    /// What a process's proxy thread spends on each message; if absent, what its CPU takes over RDMA
+    /// (`message_overhead` of the make of processors).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_overhead: Option<Sourced<Time>>,
     /// More for messages of up to so many bytes from GPU memory: the processor copies them into
-    /// the descriptor.
+    /// the descriptor. Nothing if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<InlineModel>,
     /// More for messages of more than so many bytes on the wire: both sides agree on them
-    /// before they are sent.
+    /// before they are sent. Nothing if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendezvous: Option<Box<RendezvousModel>>,
     /// What software takes on the receiving side after the last byte has arrived; it keeps what it
-    /// has yet to deliver, so that neither side's buffers are held back.
+    /// has yet to deliver, so that neither side's buffers are held back. Nothing if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Sourced<Time>>,
     /// What its transport's plugin says to NCCL of its latency, by which NCCL chooses algorithms;
@@ -467,13 +471,13 @@ pub struct NicModel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported_latency: Option<Sourced<Time>>,
     /// So many neighbours of a node are one interface to NCCL: the transport splits each message over
-    /// them.
+    /// them. 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rails: Option<Sourced<u32>>,
-    /// What it draws.
+    /// What it draws; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerModel>,
-    /// What one costs.
+    /// What one costs; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Sourced<Money>>,
 }
@@ -486,7 +490,7 @@ pub struct InlineModel {
     pub up_to: Sourced<Bytes>,
     /// What the proxy thread spends on each of them more, if it lies in GPU memory.
     pub time: Sourced<Time>,
-    /// What fetching larger ones from memory takes, before they leave.
+    /// What fetching larger ones from memory takes, before they leave. Nothing if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetch: Option<Sourced<Time>>,
 }
@@ -502,7 +506,7 @@ pub struct RendezvousModel {
     pub above_ll: Option<Sourced<Bytes>>,
     /// What each of them takes more.
     pub time: Sourced<Time>,
-    /// What the thread that drives the interface spends on each of them, at either end.
+    /// What the thread that drives the interface spends on each of them, at either end. Nothing if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Sourced<Time>>,
 }
@@ -524,10 +528,10 @@ pub struct StorageModel {
     pub write_rate: Sourced<Bandwidth>,
     /// From a request to the first byte that is read.
     pub latency: Sourced<Time>,
-    /// What it draws.
+    /// What it draws; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerModel>,
-    /// What one costs.
+    /// What one costs; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Sourced<Money>>,
 }

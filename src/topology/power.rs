@@ -13,7 +13,7 @@ pub struct PowerModel {
     /// Ready for work and without any; of a GPU with a process on it, as between two kernels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<Sourced<Power>>,
-    /// At full load.
+    /// At full load; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<Sourced<Power>>,
 }
@@ -61,10 +61,10 @@ pub struct CableModel {
 pub struct TransceiverModel {
     /// For people.
     pub title: String,
-    /// What it draws.
+    /// What it draws; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerModel>,
-    /// What it costs.
+    /// What it costs; absent: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Sourced<Money>>,
 }

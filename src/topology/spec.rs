@@ -116,7 +116,7 @@ pub struct InstanceSpec {
     pub count: u32,
 }
 
-/// How the two ends of a [`LinkSpec`] pair up.
+/// How the two ends of a link pair up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Match {
@@ -134,9 +134,9 @@ pub struct LinkSpec {
     /// Free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// A selector.
+    /// One end, as a selector: `gpu[*]`, `nic[0-3]`.
     pub from: String,
-    /// A selector.
+    /// The other end, as a selector.
     pub to: String,
     /// A name among the hardware's links.
     pub link: String,
@@ -195,7 +195,7 @@ pub enum FabricShape {
     Explicit(ExplicitFabric),
 }
 
-/// See [`FabricShape::SingleSwitch`].
+/// One switch with as many ports as needed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SingleSwitch {
@@ -204,7 +204,7 @@ pub struct SingleSwitch {
     pub comment: Option<String>,
 }
 
-/// See [`FabricShape::LeafSpine`].
+/// Leaves that take consecutive ports, joined by spines, and by cores where leaves outnumber ports of a spine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LeafSpine {
@@ -229,7 +229,8 @@ pub struct LeafSpine {
     pub core_oversubscription: f64,
 }
 
-/// See [`FabricShape::RailOptimized`] and [`FabricShape::RailOnly`].
+/// Leaves that take one port of each node, alone (`rail_only`) or joined by spines and cores
+/// (`rail_optimized`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RailOptimized {
@@ -258,7 +259,7 @@ fn unity() -> f64 {
     1.0
 }
 
-/// See [`FabricShape::Dragonfly`].
+/// Groups of switches, each joined to all others of its group, with a few cables between any two groups.
 ///
 /// The nodes fill one group after the other. A group consists of blocks of as many switches
 /// as a node has ports: each port of a node is on another switch of its block. A group has all its
@@ -280,7 +281,7 @@ pub struct Dragonfly {
     pub global_cables: u32,
 }
 
-/// See [`FabricShape::Explicit`].
+/// Switches and cables one by one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExplicitFabric {

@@ -98,7 +98,7 @@ pub struct OperationSpec {
     /// The communicator; `world` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
-    /// The rank's buffer is registered (`ncclCommRegister`).
+    /// The rank's buffer is registered (`ncclCommRegister`). False if absent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub registered: bool,
 }

@@ -24,10 +24,12 @@ pub struct CommunicatorSpec {
     /// 128 ranks. Before NCCL 2.23 there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roots: Option<u32>,
-    /// All but the first are split off the first one, which has to be `world` (`ncclCommSplit`).
+    /// All but the first are split off the first one, which has to be `world` (`ncclCommSplit`). False if
+    /// absent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub split: bool,
-    /// They are made at the same time (`ncclGroupStart`, `ncclGroupEnd`), not one after the other.
+    /// They are made at the same time (`ncclGroupStart`, `ncclGroupEnd`), not one after the other. False if
+    /// absent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grouped: bool,
     /// Whether the driver has NCCL's kernels; `warm` if absent.

@@ -31,13 +31,13 @@ pub struct SweepSpec {
     /// Along what it varies; points are crossed in this order, the last axis fastest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<AxisSpec>,
-    /// Axes that go together, value by value, in place of being crossed.
+    /// Axes that go together, value by value, in place of being crossed. None if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zip: Vec<Vec<String>>,
     /// Only points that meet at least one of these; all if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<BTreeMap<String, Condition>>,
-    /// No points that meet any of these.
+    /// No points that meet any of these; none is skipped if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skip: Vec<BTreeMap<String, Condition>>,
     /// Several bases with axes of their own, in place of `base` and `axes`; their points follow
@@ -64,16 +64,16 @@ pub struct PartSpec {
     pub name: String,
     /// What varies.
     pub base: BaseRef,
-    /// As of a whole sweep.
+    /// As `axes` of a whole sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<AxisSpec>,
-    /// As of a whole sweep.
+    /// As `zip` of a whole sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zip: Vec<Vec<String>>,
-    /// As of a whole sweep.
+    /// As `only` of a whole sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<BTreeMap<String, Condition>>,
-    /// As of a whole sweep.
+    /// As `skip` of a whole sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skip: Vec<BTreeMap<String, Condition>>,
 }
@@ -112,13 +112,13 @@ pub struct AxisSpec {
     /// `topology.oversubscription`. Short: `size`, `gpus`, `machine`, `tp` and others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The values, in this order.
+    /// The values of `path`, in this order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<Value>>,
-    /// Values from one to another.
+    /// Values of `path` from one to another, in place of `values`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<RangeSpec>,
-    /// Named what-ifs, in place of `path`.
+    /// Named what-ifs, in place of `path`; none if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<OptionSpec>,
 }
@@ -127,14 +127,14 @@ pub struct AxisSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RangeSpec {
-    /// The first.
+    /// The first: a whole number, or a size such as `"1MiB"`.
     pub from: Value,
-    /// No value is larger than this.
+    /// No value is larger than this, written as `from` is.
     pub to: Value,
     /// Each is so many times the one before; 2 if neither this nor `step` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<u64>,
-    /// Each is so much larger than the one before.
+    /// Each is so much larger than the one before, written as `from` is; in place of `factor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Value>,
 }
@@ -167,10 +167,10 @@ pub enum Condition {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
-    /// At least.
+    /// At least this: a number, or a size such as `"1MiB"`; no bound if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<Value>,
-    /// At most.
+    /// At most this: a number, or a size such as `"1GiB"`; no bound if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<Value>,
 }

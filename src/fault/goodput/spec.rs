@@ -121,7 +121,7 @@ pub struct RestartSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub communicators: Option<Span>,
     /// Making communicators takes what `job.communicator` says of those of the job (`world`, `tp`, `cp`, `pp`, `dp`),
-    /// one kind after the other, in place of what is published.
+    /// one kind after the other, in place of what is published. False if absent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub make_communicators: bool,
     /// Reading the checkpoint; if absent what storage takes, or with a `blocking` or `write` cost as long
@@ -193,7 +193,7 @@ pub struct StorageSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<String>,
     /// Whether training goes on while a checkpoint is written: it stands still for the copy to the hosts'
-    /// memory alone. A checkpoint counts once it is written; the next one waits for that.
+    /// memory alone. A checkpoint counts once it is written; the next one waits for that. False if absent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asynchronous: bool,
     /// Whether drives and interfaces read and write GPU memory themselves (GPUDirect Storage). If false,

@@ -57,7 +57,9 @@ impl JsonSchema for Operations {
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        Vec::<Operation>::json_schema(generator)
+        let mut schema = Vec::<Operation>::json_schema(generator);
+        schema.insert("description".into(), "Parts of a layer.".into());
+        schema
     }
 }
 

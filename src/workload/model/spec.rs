@@ -54,7 +54,7 @@ pub struct ModelSpec {
     /// training takes every layer for one that attends to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sliding: Option<SlidingSpec>,
-    /// A mixture of experts in place of dense MLPs.
+    /// A mixture of experts in place of dense MLPs. Dense ones if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experts: Option<ExpertSpec>,
 }
@@ -63,7 +63,7 @@ pub struct ModelSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SlidingSpec {
-    /// A token of such a layer attends to so many: itself and those before it.
+    /// Tokens that a token of such a layer attends to: itself and those before it.
     pub window: u64,
     /// Every so many layers one attends to all tokens.
     pub full_every: u64,

@@ -29,6 +29,7 @@ impl Finder for Estimate {
     const WORDS: &'static [(&'static str, Self)] = &[("auto", Estimate::Auto)];
     const NAME: &'static str = "Bucketing";
     const ABOUT: &'static str = "So many layers, or as many as an estimate says are fastest.";
+    const FOUND: &'static str = "The fastest by an estimate, of those that fit the GPU's memory.";
 }
 
 /// What a layer takes, in seconds, and what FSDP moves of it.

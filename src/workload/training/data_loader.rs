@@ -30,7 +30,7 @@ pub struct DataLoaderSpec {
     pub workers: u32,
     /// Batches that are read ahead (PyTorch's `prefetch_factor` is of each worker); 0: none.
     pub prefetch: u32,
-    /// What a worker takes to decode a sequence.
+    /// What a worker takes to decode a sequence. Nothing if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decode: Option<Time>,
     /// Storage devices, by their names; if absent all file servers, or all drives if there are none.

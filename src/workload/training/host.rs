@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 /// The process on the host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "TrainingHostSpec")]
 pub struct HostSpec {
     /// Free text.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -24,6 +24,8 @@ pub trait Finder: Copy + PartialEq + 'static {
     const NAME: &'static str;
     /// What it is, for the schema.
     const ABOUT: &'static str;
+    /// What the words mean, for the schema.
+    const FOUND: &'static str;
 }
 
 impl<W> Default for LayerCount<W> {
@@ -100,8 +102,8 @@ impl<W: Finder> JsonSchema for LayerCount<W> {
         json_schema!({
             "description": W::ABOUT,
             "anyOf": [
-                { "type": "integer", "minimum": 0, "maximum": u32::MAX },
-                { "enum": words }
+                { "type": "integer", "minimum": 0, "maximum": u32::MAX, "description": "So many layers." },
+                { "enum": words, "description": W::FOUND }
             ]
         })
     }

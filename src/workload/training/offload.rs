@@ -29,7 +29,7 @@ pub struct OffloadSpec {
     pub parameters: OffloadDevice,
     /// Activations: what layers keep for their backward pass goes to the host's memory and comes back (`none` or
     /// `cpu`; PyTorch's `save_on_cpu`, Megatron-LM's and NeMo's `cpu_offloading_num_layers`). The last layer of a stage
-    /// keeps its own.
+    /// keeps its own. `none` if absent.
     #[serde(skip_serializing_if = "OffloadDevice::is_none")]
     pub activations: OffloadDevice,
     /// Of so many layers of each virtual stage, from its first on; of all but its last if absent.
@@ -45,9 +45,10 @@ pub struct OffloadSpec {
     /// The CPU updates the parameters of each bucket as soon as its gradients are there, beside the backward pass, in
     /// place of waiting for the norm of all gradients (SuperOffload's speculation and validation, arXiv 2509.21271).
     /// What it takes to undo an update, where gradients turn out to be clipped or not finite, is not simulated.
+    /// False if absent.
     #[serde(skip_serializing_if = "is_false")]
     pub speculative_update: bool,
-    /// Whose Adam runs on the CPU.
+    /// Whose Adam runs on the CPU; `deepspeed` if absent.
     #[serde(skip_serializing_if = "CpuAdam::is_default")]
     pub cpu_adam: CpuAdam,
     /// Drives are read and written beside the update (DeepSpeed's `pipeline_read` and `pipeline_write`).

@@ -16,4 +16,5 @@ impl Finder for Room {
     const WORDS: &'static [(&'static str, Self)] = &[("memory", Room::Memory)];
     const NAME: &'static str = "Prefetch";
     const ABOUT: &'static str = "So many layers, or as many as fit the GPU's memory.";
+    const FOUND: &'static str = "As many as fit the GPU's memory.";
 }

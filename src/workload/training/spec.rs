@@ -48,7 +48,8 @@ pub struct TrainingSpec {
     /// What is computed again in the backward pass.
     #[serde(default)]
     pub recompute: Recompute,
-    /// States in the host's memory or on drives (ZeRO-Offload, ZeRO-Infinity, FSDP's CPUOffload).
+    /// States in the host's memory or on drives (ZeRO-Offload, ZeRO-Infinity, FSDP's CPUOffload). All on the
+    /// GPU if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offload: Option<OffloadSpec>,
     /// Batches that come from storage; without, they are there.
@@ -86,7 +87,7 @@ pub struct TrainingSpec {
     /// Steps that are simulated; the last is what is reported.
     #[serde(default = "two")]
     pub steps: u16,
-    /// What starting a kernel takes the process; 0 with CUDA graphs.
+    /// What starting a kernel takes the process; `"0us"` with CUDA graphs.
     #[serde(default = "launch")]
     pub kernel_launch: Time,
     /// The process on the host: where it waits for its GPU, and how kernels are written and started. If
@@ -94,14 +95,14 @@ pub struct TrainingSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSpec>,
     /// The results have a table of the step's kernels with what bounds each, and the utilisation by every
-    /// convention.
+    /// convention. False if absent.
     #[serde(default, skip_serializing_if = "is_false")]
     pub kernel_table: bool,
     /// Communication that costs nothing, to see what it is that costs.
     #[serde(default)]
     pub free_communication: bool,
     /// Ranks that wait longer than that for others end the job with an error that names those
-    /// who are missing.
+    /// who are missing. No limit if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Time>,
 }
@@ -242,18 +243,18 @@ pub struct DdpSpec {
     /// Buckets go out as they fill, beside the rest of the backward pass; if false, after it.
     pub overlap: bool,
     /// Gradients that no loss reaches are found by walking the graph after the forward pass,
-    /// which takes so long.
+    /// which takes so long. Nobody walks it if absent.
     pub find_unused: Option<Time>,
     /// What the communication hook makes of gradients.
     pub compression: Compression,
     /// Who communicates.
     pub backend: Backend,
     /// Replicas exchange nothing in a step, and the mean of their weights every so many steps. It changes
-    /// what is computed.
+    /// what is computed. They exchange gradients in every step if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_sgd: Option<LocalSgdSpec>,
     /// By how many steps the gradients are old that the optimizer takes: 0, or 1, with which their exchange
-    /// goes on beside the next step. It changes what is computed.
+    /// goes on beside the next step. It changes what is computed. 0 if absent.
     #[serde(skip_serializing_if = "is_zero")]
     pub staleness: u8,
 }
@@ -354,7 +355,7 @@ pub struct FsdpSpec {
     /// So many layers' weights are gathered ahead of the layer that is worked on; `memory`: as many as fit.
     pub prefetch: Prefetch,
     /// So many layers are gathered at once, and their gradients summed up at once; `auto`: as many as are
-    /// fastest if kernels and exchanges take what they take alone. `prefetch` counts such buckets.
+    /// fastest if kernels and exchanges take what they take alone. `prefetch` counts such buckets. 1 if absent.
     #[serde(skip_serializing_if = "Bucketing::is_default")]
     pub bucketing: Bucketing,
     /// Weights are dropped after the forward pass and gathered again for the backward pass.

@@ -12,7 +12,7 @@ pub struct PlotSpec {
     pub x: String,
     /// A metric; of a heat map an axis.
     pub y: String,
-    /// An axis whose values are lines.
+    /// An axis whose values are lines. One line if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The metric that colours a heat map.

@@ -31,7 +31,7 @@ pub struct ClosedSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateSpec {
-    /// Requests per second.
+    /// Requests per second, of all engines together.
     pub rate: f64,
 }
 
@@ -141,11 +141,11 @@ pub enum DrawnLength {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LognormalSpec {
-    /// The mean.
+    /// The mean number of tokens.
     pub mean: f64,
     /// Standard deviation over mean.
     pub cv: f64,
-    /// No more than that.
+    /// No more tokens than that; no bound if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<u32>,
 }

@@ -49,7 +49,8 @@ pub struct ServingSpec {
     /// How many requests; if absent, all of a trace, else as many as it takes until figures are known (`window`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
-    /// Tokens of requests; of a trace they are those of its rows, whatever is said here.
+    /// Tokens of requests, which every load but a trace needs; of a trace they are those of its rows, whatever
+    /// is said here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lengths: Option<LengthsSpec>,
     /// The first so many requests are left out, in place of the warm-up that is found.
@@ -61,14 +62,14 @@ pub struct ServingSpec {
     /// Also finds the largest rate that holds, of a load that has a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<CapacitySpec>,
-    /// What a request is to keep for it to count as good.
+    /// What a request is to keep for it to count as good. All count if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<SloSpec>,
     /// How long requests have to be done after the last one has arrived; those that are not count as not
     /// served. 10 minutes if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Time>,
-    /// Speculative decoding.
+    /// Speculative decoding; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speculative: Option<SpeculativeSpec>,
 }
@@ -148,7 +149,7 @@ pub struct EngineSpec {
     /// Whether blocks are kept for prompts that begin alike.
     pub prefix_cache: bool,
     /// Where blocks are kept that the GPUs' memory has no room for; with `prefix_cache`. Of engines that compute
-    /// prompts.
+    /// prompts. Nowhere if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tiers: Option<TiersSpec>,
     /// What a pass takes that has parts of prompts and single tokens.
@@ -158,7 +159,7 @@ pub struct EngineSpec {
     /// What the host takes for a pass, in which the GPU does nothing; the policy's own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_per_pass: Option<Time>,
-    /// The same for each request of a pass.
+    /// The same for each request of a pass; the policy's own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_per_sequence: Option<Time>,
     /// What starting the kernels of a layer takes the host at least, in passes that are no CUDA graph: those with
@@ -231,6 +232,7 @@ pub struct TiersSpec {
 /// A tier of KV cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "KvTierSpec")]
 pub enum TierSpec {
     /// In the memory of the GPUs' hosts: each engine has its own.
     Host(HostTierSpec),
@@ -299,7 +301,7 @@ impl Default for PassTimeSpec {
     }
 }
 
-/// Passes from kernels.
+/// Passes from kernels: `{}`, as nothing more is to be said.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KernelTimeSpec {}
@@ -322,7 +324,7 @@ pub struct PolynomialTimeSpec {
     pub prefill: [f64; 3],
     /// Of the share of the KV cache that is in use.
     pub decode: [f64; 3],
-    /// Single tokens take no less.
+    /// Single tokens take no fewer milliseconds.
     #[serde(default)]
     pub decode_min: f64,
 }
@@ -343,10 +345,10 @@ pub struct PoolSpec {
     /// How each is divided over GPUs.
     #[serde(default)]
     pub parallel: ServingParallelSpec,
-    /// Overrides of `engine` for these: requests that run at once at most.
+    /// In place of the engine's: requests that run at once at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_sequences: Option<u32>,
-    /// Overrides of `engine` for these: tokens of a pass at most.
+    /// In place of the engine's: tokens that one pass computes at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_budget: Option<u32>,
 }
@@ -424,10 +426,10 @@ pub struct HandoverSpec {
     pub order: Option<HandoverOrder>,
     /// Each part of a prompt is sent as soon as it is computed; with `push`.
     pub pipelined: bool,
-    /// What starting one takes the engine.
+    /// What starting one takes the engine; the library's own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setup: Option<Time>,
-    /// What posting a descriptor takes.
+    /// What posting a descriptor takes; the library's own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub posting: Option<Time>,
     /// Until the first byte is there, in place of what the links say.
@@ -472,13 +474,13 @@ impl HandoverLibrary {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SloSpec {
-    /// From its arrival to its first token.
+    /// From its arrival to its first token; no limit if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttft: Option<Time>,
-    /// From token to token, on average of a request.
+    /// From token to token, on average of a request; no limit if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tpot: Option<Time>,
-    /// From its arrival to its last token.
+    /// From its arrival to its last token; no limit if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub e2e: Option<Time>,
 }

@@ -55,7 +55,7 @@ impl Default for CapacitySpec {
     }
 }
 
-/// Nothing more is to be said.
+/// The whole run: `{}`, as nothing more is to be said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WholeSpec {}
