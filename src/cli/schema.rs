@@ -1,5 +1,6 @@
 //! `fabricsim schema`: the formats, for editors and other programs.
 
+use super::examples::{Examples, examples};
 use super::{CliError, terminal};
 use clap::ValueEnum;
 use fabricsim_experiment::scenario_schema;
@@ -7,8 +8,21 @@ use fabricsim_experiment::sweep::sweep_schema;
 use fabricsim_report::summary_schema;
 use fabricsim_topology::schema::topology_schema;
 
+const EXAMPLES: Examples = [
+    (
+        "What may a scenario's file hold?",
+        "fabricsim schema scenario",
+    ),
+    (
+        "What does an editor need to check topology files?",
+        "fabricsim schema topology > topology.schema.json",
+    ),
+    ("What is in summary.json?", "fabricsim schema summary"),
+];
+
 /// Prints the JSON Schema of a file format.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// Which one
     format: Format,
