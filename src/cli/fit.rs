@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: Examples = [
     (
-        "Which values do the tables of this repository give? It takes hours",
+        "Which values do the tables of this repository give? It takes long",
         "fabricsim fit validation/published.json --spec validation/fit.json --values values.json",
     ),
     (
         "How far off is it on machines that were left out?",
-        "fabricsim fit validation --spec validation/fit.json --leave-one-out left-out.json",
+        "fabricsim fit validation/published.json --spec validation/fit.json --leave-one-out out.json",
     ),
     (
         "What does power allow long steps? From published training jobs",

@@ -10,7 +10,10 @@ use std::io;
 use std::path::PathBuf;
 
 const EXAMPLES: Examples = [
-    ("Which pages are there? One a command", "fabricsim man pages"),
+    (
+        "Which pages are there? One a command",
+        "fabricsim man pages",
+    ),
     (
         "How does `MANPATH=$PWD/man man fabricsim-run` find them?",
         "fabricsim man man/man1",
