@@ -113,7 +113,8 @@ fn every_command_ends_its_long_help_with_three_examples_that_parse() {
             let read = Cli::try_parse_from(arguments(&line));
             assert!(read.is_ok(), "{line}: {}", read.err().unwrap());
         }
-        let (mut long, mut short) = (known.described.clone(), known.described);
+        let mut long = known.described.clone().term_width(100);
+        let mut short = known.described;
         let end = long.get_after_long_help().unwrap().to_string();
         let help = long.render_long_help().to_string();
         assert!(help.trim_end().ends_with(&end), "{}:\n{help}", known.words);
@@ -212,7 +213,7 @@ fn every_command_and_the_names_that_it_takes_complete() {
     for (words, name) in [
         ("collective", "all-reduce"),
         ("collective all-reduce -t", "gb200-nvl72"),
-        ("collective all-reduce --algo", "nvlstree"),
+        ("collective all-reduce --algo", "nvls-tree"),
         ("collective all-reduce --proto", "ll128"),
         ("run", "ddp-buckets"),
         ("run ddp-buckets --fallback", "no_peermem"),

@@ -39,6 +39,9 @@ pub(super) struct Args {
 /// The page of the program itself, which is always there.
 const MARK: &str = "fabricsim.1";
 
+/// What stands below a page.
+const SOURCE: &str = concat!("fabricsim ", env!("CARGO_PKG_VERSION"));
+
 /// A folder of pages, as it is known again.
 const KIND: FolderKind<'static> = FolderKind {
     files: &[MARK],
@@ -67,7 +70,7 @@ pub(super) fn run(args: &Args, quiet: bool) -> Result<(), CliError> {
 
 /// Adds the page of a command, with its name, and those of the commands in it.
 fn add_pages(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
-    let man = Man::new(command.clone());
+    let man = Man::new(command.clone()).source(SOURCE);
     pages.push((man.get_filename(), page(command, &man)?));
     let mut inner = command.get_subcommands();
     inner.try_for_each(|command| add_pages(command, pages))
