@@ -22,6 +22,7 @@ mod fidelity;
 mod folding;
 mod golden;
 mod hangs;
+mod help;
 mod host;
 mod import_corpus;
 mod in_binary;

@@ -1,6 +1,7 @@
 //! `fabricsim collective`: what nccl-tests would print on a machine.
 
 use super::budget::BudgetArgs;
+use super::examples::{Examples, examples};
 use super::progress::Show;
 use super::terminal::say_wall;
 use super::what_if::{WhatIfArgs, with_gpus};
@@ -23,6 +24,21 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: Examples = [
+    (
+        "How long does an all-reduce take at each size, and which algorithm does NCCL choose?",
+        "fabricsim collective all-reduce -t dgx-h100",
+    ),
+    (
+        "Why that one, at 64 MiB on two nodes?",
+        "fabricsim collective all-reduce -t dgx-h100 -n 2 -s 64M --why",
+    ),
+    (
+        "What does a dead NIC cost?",
+        "fabricsim collective all-reduce -t dgx-h100 -n 4 -s 64M --kill node1/nic0",
+    ),
+];
+
 /// Times one collective at several sizes, as nccl-tests does.
 ///
 /// Prints nccl-tests' columns, then NCCL's choice of algorithm, protocol and channels, the
@@ -30,6 +46,7 @@ use std::path::{Path, PathBuf};
 /// sums in switches where they can), and what limits each size. NCCL's own choice is the
 /// default; `--algo`, `--proto` and `--env` overrule it.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// Which one
     ///

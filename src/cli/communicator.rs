@@ -3,6 +3,7 @@
 use super::answered::{Wanted, answered};
 use super::budget::BudgetArgs;
 use super::collective::{machine, scenario_of};
+use super::examples::{Examples, examples};
 use super::spelling::find;
 use super::what_if::with_gpus;
 use super::{CliError, one_of, output};
@@ -14,12 +15,28 @@ use fabricsim_units::{Bytes, Time};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: Examples = [
+    (
+        "How long does ncclCommInitRank take on 1,024 GPUs?",
+        "fabricsim communicator -t dgx-h100 -n 128",
+    ),
+    (
+        "And the groups of a job with tensor and pipeline parallelism?",
+        "fabricsim communicator -t dgx-h100 -n 4 --groups world,tp8,pp4,dp",
+    ),
+    (
+        "What does splitting them off the first one save?",
+        "fabricsim communicator -t dgx-h100 -n 4 --groups world,tp8,dp --split",
+    ),
+];
+
 /// Tells what making a job's communicators takes, and their first operations.
 ///
 /// Prints the parts: loading kernels, waiting for the last rank, asking the root, all-gathers round the
 /// ring over TCP, finding out the topology, searching channels, connecting; and what a node needs of
 /// sockets, ports and open files. Ports that run out are an error that names the range that would do.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// A shipped topology (see `topology list`) or a topology file
     #[arg(short, long, value_name = "NAME|FILE")]

@@ -1,6 +1,7 @@
 //! `fabricsim explain`: an algorithm step by step.
 
 use super::budget::BudgetArgs;
+use super::examples::{Examples, examples};
 use super::{CliError, one_of, output, terminal};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use fabricsim_collective::{Collective, MscclAlgorithm};
@@ -18,12 +19,28 @@ use std::sync::Arc;
 /// Ranks that take part, if nothing else is said.
 const RANKS: u32 = 4;
 
+const EXAMPLES: Examples = [
+    (
+        "Who sends what to whom in a ring all-reduce?",
+        "fabricsim explain all-reduce",
+    ),
+    (
+        "How does a tree differ from it, with 8 ranks?",
+        "fabricsim explain all-reduce --algo ring,binary-tree --ranks 8",
+    ),
+    (
+        "How does NCCL do it on a machine? On a page that plays it",
+        "fabricsim explain all-reduce --algo ring,tree,nvls -t dgx-h100 -o steps.html",
+    ),
+];
+
 /// Shows an algorithm step by step: who sends what to whom, and what each rank holds.
 ///
 /// The machine is a simple one: every rank has one port into a crossbar. Below the steps
 /// stand the bytes that ranks send, and the cost: counted, as textbooks have it, and as
 /// simulated, where steps overlap if they can.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// Which collective
     #[arg(value_parser = one_of(&Collective::ALL, Collective::name))]

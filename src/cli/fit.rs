@@ -1,5 +1,6 @@
 //! `fabricsim fit`: the parameters of time, from published measurements.
 
+use super::examples::{Examples, examples};
 use super::{CliError, terminal};
 use fabricsim_budget::Budget;
 use fabricsim_calibration::{
@@ -15,11 +16,27 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: Examples = [
+    (
+        "Which values do the tables of this repository give? It takes long",
+        "fabricsim fit validation/published.json --spec validation/fit.json --values values.json",
+    ),
+    (
+        "How far off is it on machines that were left out?",
+        "fabricsim fit validation/published.json --spec validation/fit.json --leave-one-out out.json",
+    ),
+    (
+        "What does power allow long steps? From published training jobs",
+        "fabricsim fit --steps validation/training.json --values power.json",
+    ),
+];
+
 /// Fits the hardware files' parameters of time to published measurements.
 ///
 /// Prints what was fitted, on what, with the values before and after; writes the values as
 /// `topologies/hardware/fitted.json` has them, and the log. The same files give the same values.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// Measurement files, or folders of them
     #[arg(required_unless_present_any = ["kernels", "serving", "steps"])]

@@ -3,6 +3,7 @@
 use super::answered::{Wanted, answered};
 use super::budget::BudgetArgs;
 use super::collective::machine;
+use super::examples::{Examples, examples};
 use super::{CliError, output, terminal};
 use fabricsim_experiment::{Mistake, machine_of, mistake, mistakes, parse};
 use fabricsim_report::FORMAT;
@@ -10,11 +11,24 @@ use fabricsim_topology::error::nearest;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: Examples = [
+    ("Which mistakes can be looked at?", "fabricsim hang"),
+    (
+        "Who waits for whom if one rank calls in another order?",
+        "fabricsim hang different-order",
+    ),
+    (
+        "Who says so, and when, if the process of a rank dies on two nodes?",
+        "fabricsim hang crashed-rank -n 2",
+    ),
+];
+
 /// Shows what comes of ranks that do not call the same: who waits for whom, and who says so when.
 ///
 /// Without a name, lists the mistakes that are known. Each is a scenario (`--show`) whose `job.calls` says what
 /// ranks call, to be edited and given to `run`. A hang ends with exit code 1.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// Which mistake; `list` or nothing lists them
     #[arg(default_value = "list")]

@@ -1,8 +1,24 @@
 //! `fabricsim lab`: a page to play with, on this computer.
 
 use super::budget::BudgetArgs;
+use super::examples::{Examples, examples};
 use super::{CliError, terminal};
 use fabricsim_lab::serve;
+
+const EXAMPLES: Examples = [
+    (
+        "What follows from a slower link, a slow GPU, another size?",
+        "fabricsim lab",
+    ),
+    (
+        "How is it served where the port is taken? At any that is free",
+        "fabricsim lab --port 0",
+    ),
+    (
+        "How is it kept small? With one thread and little memory",
+        "fabricsim lab --jobs 1 --memory 2G",
+    ),
+];
 
 /// Serves a page to play with, on this computer alone, until Ctrl-C.
 ///
@@ -10,6 +26,7 @@ use fabricsim_lab::serve;
 /// buckets: time, cause, curve, timeline and drawing follow. The page's address holds the state. Two states can be
 /// compared, and any one saved as a scenario for `fabricsim run`.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// The port on 127.0.0.1; where it is taken the next free one; 0 is any
     #[arg(short, long, default_value_t = 7420)]

@@ -1,6 +1,7 @@
 //! `fabricsim lesson`: the course.
 
 use super::budget::BudgetArgs;
+use super::examples::{Examples, examples};
 use super::{CliError, terminal};
 use fabricsim_lessons::course::{LessonFile, lessons, make_lesson};
 use fabricsim_report::lesson::{
@@ -12,12 +13,25 @@ use fabricsim_topology::error::candidates;
 use fabricsim_topology::load::read_text;
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: Examples = [
+    ("Which lessons are there?", "fabricsim lesson"),
+    (
+        "Why has a pipeline to fill and to drain?",
+        "fabricsim lesson gpipe",
+    ),
+    (
+        "What does a ring do, as slides for a lecture?",
+        "fabricsim lesson ring -o ring.html --slides slides",
+    ),
+];
+
 /// Lessons that move: a question, a picture, a knob and a check.
 ///
 /// `lesson list` names them in the order of a lecture, `lesson NAME` writes one as a page that needs no
 /// other file, `lesson all -o DIR` all of them and an index. What they show is simulated when they are
 /// made.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// A lesson's name, `list` or `all`; or the file of a lesson of your own
     #[arg(value_name = "NAME|FILE|list|all", default_value = "list")]

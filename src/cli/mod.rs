@@ -8,6 +8,7 @@ mod communicator;
 mod compare;
 mod completions;
 mod error;
+mod examples;
 mod explain;
 mod fit;
 mod hang;
@@ -15,6 +16,7 @@ mod lab;
 mod lesson;
 mod load;
 mod long;
+mod man;
 mod model;
 mod optimize;
 mod output;
@@ -36,15 +38,32 @@ mod what_if;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 pub use error::CliError;
+use examples::{Examples, examples};
 pub use signals::{exit_on_panic, watch_signals};
 use spelling::{collective_named, one_of};
 use std::process::ExitCode;
 pub use terminal::complain;
 
+const EXAMPLES: Examples = [
+    (
+        "How long does an all-reduce of 1 GiB take inside a DGX H100, and what limits it?",
+        "fabricsim collective all-reduce -t dgx-h100 -s 1G",
+    ),
+    (
+        "How large should the buckets of gradients be?",
+        "fabricsim run ddp-buckets",
+    ),
+    (
+        "Which machines can be asked about?",
+        "fabricsim topology list",
+    ),
+];
+
 /// Simulates the interconnect of AI clusters: what NCCL would do on a machine, how long it
 /// takes, and what limits it.
 #[derive(Debug, Parser)]
 #[command(name = "fabricsim", version, max_term_width = 100)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub struct Cli {
     /// Prints nothing but errors, and the document or rows that `--json` or `--csv` ask for
     #[arg(short, long, global = true)]
@@ -73,6 +92,7 @@ enum Command {
     Fit(fit::Args),
     Schema(schema::Args),
     Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// Does what was asked.
@@ -100,6 +120,7 @@ pub fn execute(cli: Cli) -> Result<(), CliError> {
         Command::Fit(args) => fit::run(&args, quiet),
         Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args, quiet),
     }
 }
 

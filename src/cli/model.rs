@@ -1,5 +1,6 @@
 //! `fabricsim model`: the models that are shipped.
 
+use super::examples::{Examples, examples};
 use super::{CliError, terminal};
 use clap::Subcommand;
 use fabricsim_experiment::ScenarioError;
@@ -9,24 +10,66 @@ use fabricsim_workload::training::resolve::TrainingError;
 use serde::Serialize;
 use std::io;
 
+const EXAMPLES: Examples = [
+    ("Which models are shipped?", "fabricsim model list"),
+    (
+        "What is DeepSeek-V3 made of?",
+        "fabricsim model show deepseek-v3",
+    ),
+    (
+        "How fast is one on a machine?",
+        "fabricsim serve llama3-8b -t dgx-h100 --rate 5 --requests 200",
+    ),
+];
+
 /// Lists and shows the shipped models, which `serve`, `optimize`, `scenario new` and scenarios name.
 ///
 /// Capitals and the marks between words are forgiven in a name: `Llama-3-70B` is `llama3-70b`.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     #[command(subcommand)]
     command: Command,
 }
 
+const LIST: Examples = [
+    ("Which models are shipped?", "fabricsim model list"),
+    (
+        "Which have experts? Those with parameters that are active",
+        "fabricsim model list | grep active",
+    ),
+    (
+        "What is known of each, for a program?",
+        "fabricsim model list --json",
+    ),
+];
+
+const SHOW: Examples = [
+    (
+        "What is Llama 3 70B made of, and where is that published?",
+        "fabricsim model show llama3-70b",
+    ),
+    (
+        "How many experts has DeepSeek-V3?",
+        "fabricsim model show deepseek-v3",
+    ),
+    (
+        "What does a program read of it?",
+        "fabricsim model show gpt3-175b --json",
+    ),
+];
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Lists the shipped models with their parameters
+    #[command(after_long_help = examples(&LIST))]
     List {
         /// Prints one JSON document
         #[arg(long)]
         json: bool,
     },
     /// Shows a model: its other names, its shape and where that is published
+    #[command(after_long_help = examples(&SHOW))]
     Show {
         /// Which one
         name: String,

@@ -2,6 +2,7 @@
 
 use super::budget::BudgetArgs;
 use super::collective::machine;
+use super::examples::{Examples, examples};
 use super::load::{LoadArgs, job_of_model};
 use super::long::Long;
 use super::price::PriceArgs;
@@ -24,6 +25,21 @@ use serde_json::json;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: Examples = [
+    (
+        "Which layout of GPT-2 is fastest on 8 GPUs?",
+        "fabricsim optimize gpt2-124m -t dgx-h100 --gpus 8 --global-batch 64",
+    ),
+    (
+        "On which machine, and on how many of its GPUs?",
+        "fabricsim optimize gpt2-124m -t dgx-h100 -t dgx-a100 --gpus 8,16 --global-batch 64",
+    ),
+    (
+        "What are the five best with these sizes of tensor parallelism?",
+        "fabricsim optimize llama3-8b -t dgx-h100 --gpus 8 --global-batch 64 --over tp=1,2,4 --top 5",
+    ),
+];
+
 /// Searches for the layout of a training job, or the engines of a serving job, that is best on a machine, and says
 /// what was left out.
 ///
@@ -36,6 +52,7 @@ use std::path::{Path, PathBuf};
 /// size of buckets for the fastest alone. Where nothing fits, optimizer states, and then parameters, are tried in
 /// the memory of the hosts. --over tries other values.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// A training scenario, its file or the name of a shipped one; or a model, such as llama3-70b
     #[arg(value_name = "SCENARIO|MODEL")]

@@ -1,6 +1,7 @@
 //! `fabricsim run`: a scenario, and its folder of results.
 
 use super::budget::BudgetArgs;
+use super::examples::{Examples, examples};
 use super::progress::Show;
 use super::terminal::say_wall;
 use super::what_if::{WhatIfArgs, with_gpus};
@@ -14,6 +15,22 @@ use fabricsim_report::{
 use fabricsim_units::Time;
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: Examples = [
+    (
+        "How large should the buckets of gradients be on four DGX-1?",
+        "fabricsim run ddp-buckets",
+    ),
+    (
+        "What does a NIC at a tenth of its rate cost a step, with all outputs in one folder?",
+        "fabricsim run ddp-buckets --nic node1/nic2:0.1 -o slow-nic",
+    ),
+    (
+        "How long is a step of a job of my own?",
+        "fabricsim scenario new training -o mine.json\n\
+         fabricsim run mine.json --kernels",
+    ),
+];
+
 /// Runs a scenario, from a file or a shipped one, and writes its folder of results.
 ///
 /// The folder holds summary.json and report.html, for each variant a timeline.json (for
@@ -21,6 +38,7 @@ use std::path::{Path, PathBuf};
 /// timeline.svg, and of several variants points.csv. It is written whole or not at all; the
 /// results of an earlier run in its place are replaced.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// The scenario's file, or the name of a shipped one (see `scenario list`)
     #[arg(value_name = "FILE|NAME")]

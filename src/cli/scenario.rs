@@ -1,5 +1,6 @@
 //! `fabricsim scenario`: scenarios that are shipped, and new ones.
 
+use super::examples::{Examples, examples};
 use super::{CliError, output, terminal};
 use clap::{Args as Flags, Subcommand};
 use fabricsim_experiment::catalogue::{self, Entry, Machine};
@@ -11,27 +12,102 @@ use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: Examples = [
+    ("Which scenarios are shipped?", "fabricsim scenario list"),
+    (
+        "What does a shipped scenario say?",
+        "fabricsim scenario show ddp-buckets",
+    ),
+    (
+        "How does a job of my own begin?",
+        "fabricsim scenario new training --model llama3-8b -t dgx-h100 -o mine.json",
+    ),
+];
+
 /// Lists, shows and copies the shipped scenarios, and makes new ones.
 #[derive(Debug, Flags)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     #[command(subcommand)]
     command: Command,
 }
 
+const LIST: Examples = [
+    ("Which scenarios are shipped?", "fabricsim scenario list"),
+    (
+        "Which of them serve models?",
+        "fabricsim scenario list | grep serving",
+    ),
+    (
+        "What is known of each, for a program?",
+        "fabricsim scenario list --json",
+    ),
+];
+
+const SHOW: Examples = [
+    (
+        "What does the scenario of gradient buckets say?",
+        "fabricsim scenario show ddp-buckets",
+    ),
+    (
+        "How is a NIC written that goes down again and again?",
+        "fabricsim scenario show nic-flap",
+    ),
+    (
+        "How are two jobs written that share a network?",
+        "fabricsim scenario show two-jobs",
+    ),
+];
+
+const COPY: Examples = [
+    (
+        "What comes out after an edit of the shipped file?",
+        "fabricsim scenario copy ddp-buckets -o mine.json\n\
+         fabricsim run mine.json",
+    ),
+    (
+        "Where does a copy go without -o? To ddp-straggler.json, here",
+        "fabricsim scenario copy ddp-straggler",
+    ),
+    (
+        "How is a folder of scenarios begun?",
+        "fabricsim scenario copy nic-flap -o scenarios",
+    ),
+];
+
+const NEW: Examples = [
+    (
+        "What does a scenario of one collective need?",
+        "fabricsim scenario new collective",
+    ),
+    (
+        "What does a training job on as few nodes as it fits look like?",
+        "fabricsim scenario new training --model llama3-70b -t gb200-nvl72",
+    ),
+    (
+        "How long is a step of it?",
+        "fabricsim scenario new training -o mine.json\n\
+         fabricsim run mine.json",
+    ),
+];
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Lists the shipped scenarios, which `run` takes by their names
+    #[command(after_long_help = examples(&LIST))]
     List {
         /// Prints one JSON document
         #[arg(long)]
         json: bool,
     },
     /// Prints a shipped scenario's file
+    #[command(after_long_help = examples(&SHOW))]
     Show {
         /// Which one
         name: String,
     },
     /// Writes a shipped scenario's file, to be edited
+    #[command(after_long_help = examples(&COPY))]
     Copy {
         /// Which one
         name: String,
@@ -43,20 +119,55 @@ enum Command {
         force: bool,
     },
     /// Makes a short scenario file whose comments say what to edit; it runs as it is
+    #[command(after_long_help = examples(&NEW))]
     New {
         #[command(subcommand)]
         kind: Kind,
     },
 }
 
+const NEW_COLLECTIVE: Examples = [
+    (
+        "What does a scenario of one collective need?",
+        "fabricsim scenario new collective",
+    ),
+    (
+        "How is it written for another machine?",
+        "fabricsim scenario new collective -t gb200-nvl72 -o mine.json",
+    ),
+    (
+        "How long does it take?",
+        "fabricsim scenario new collective -t dgx-a100 -o a100.json\n\
+         fabricsim run a100.json",
+    ),
+];
+
+const NEW_TRAINING: Examples = [
+    (
+        "On how few nodes does Llama 3 70B fit?",
+        "fabricsim scenario new training --model llama3-70b",
+    ),
+    (
+        "And on GB200 NVL72?",
+        "fabricsim scenario new training --model llama3-70b -t gb200-nvl72 -o nvl72.json",
+    ),
+    (
+        "How long is a step of GPT-2?",
+        "fabricsim scenario new training --model gpt2-124m -o gpt2.json\n\
+         fabricsim run gpt2.json",
+    ),
+];
+
 #[derive(Debug, Subcommand)]
 enum Kind {
     /// One collective at several sizes, as nccl-tests runs it
+    #[command(after_long_help = examples(&NEW_COLLECTIVE))]
     Collective {
         #[command(flatten)]
         file: NewFile,
     },
     /// Steps of a training job, on as few nodes as its model fits
+    #[command(after_long_help = examples(&NEW_TRAINING))]
     Training {
         /// The model, a shipped one (`fabricsim model list`)
         #[arg(long, default_value = "llama3-8b", value_parser = model)]

@@ -2,6 +2,7 @@
 
 use super::budget::BudgetArgs;
 use super::collective::machine;
+use super::examples::{Examples, examples};
 use super::load::LoadArgs;
 use super::price::PriceArgs;
 use super::progress::Show;
@@ -20,6 +21,21 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: Examples = [
+    (
+        "How fast are tokens of Llama 3 8B on a DGX H100, 5 requests a second?",
+        "fabricsim serve llama3-8b -t dgx-h100 --rate 5 --requests 200",
+    ),
+    (
+        "Are FP8 weights faster, and on which machine?",
+        "fabricsim serve llama3-8b -t dgx-h100 -t dgx-a100 --weights fp8 --rate 5 --requests 200",
+    ),
+    (
+        "Prompts and generation on engines of their own, or together?",
+        "fabricsim serve llama3-70b -t dgx-h100 --weights fp8 --split none,2:2 --tp 2 --rate 6",
+    ),
+];
+
 /// Serves a model on each machine: first tokens, tokens per second, what limits them.
 ///
 /// Requests come at a rate (a Poisson process) or so many at once. Engines have the scheduler of vLLM, SGLang or
@@ -27,6 +43,7 @@ use std::path::{Path, PathBuf};
 /// generates. Several machines and splits are compared. `--set job.serving.…` changes anything else; a scenario's
 /// file can say more (`fabricsim schema scenario`).
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// The model, a shipped one: `llama3-70b`
     model: String,

@@ -1,6 +1,7 @@
 //! `fabricsim validate`: predictions beside published measurements.
 
 use super::budget::BudgetArgs;
+use super::examples::{Examples, examples};
 use super::long::Long;
 use super::{CliError, claims, output, terminal};
 use fabricsim_calibration::{
@@ -18,6 +19,21 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: Examples = [
+    (
+        "Does a claim of lecture notes agree with what is simulated?",
+        "fabricsim validate --claims --only 1",
+    ),
+    (
+        "Which figures does it compare?",
+        "fabricsim validate --claims --only 1,70 --json",
+    ),
+    (
+        "Which scenarios are behind a claim?",
+        "fabricsim validate --claims --only 24 -o claims",
+    ),
+];
+
 /// Predicts published measurements and says how far off the predictions are.
 ///
 /// Reads measurement files (or folders of them), runs each as its `model` block says, and
@@ -25,6 +41,7 @@ use std::path::{Path, PathBuf};
 /// cost model; then the rows that are furthest off, and what was skipped with the reasons.
 /// Each error is shown as median, 90th percentile, and mean ratio of predicted to measured.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// Measurement files, or folders of them
     #[arg(required_unless_present_any = ["steps", "job_memory", "serving", "claims"])]

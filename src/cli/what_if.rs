@@ -17,45 +17,73 @@ use std::path::Path;
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "What-ifs")]
 pub(super) struct WhatIfArgs {
-    /// GPUs of these ranks compute at a share of their speed: `5:0.8`, `0-3:50%`; may be repeated
+    /// GPUs of ranks compute at a share of their speed: `5:0.8`
+    ///
+    /// Several ranks are `0-3:50%`. May be repeated.
     #[arg(long, value_name = "RANKS:SPEED")]
     slow_gpu: Vec<String>,
-    /// A NIC has a share of its rate, in both directions: `node1/nic2:0.5`; may be repeated
+    /// A NIC has a share of its rate: `node1/nic2:0.5`
+    ///
+    /// In both directions. May be repeated.
     #[arg(long, value_name = "NIC:SHARE")]
     nic: Vec<String>,
-    /// Links have a share of their rate, in both directions: `node0/nic3 <> compute:0.5`; may be
-    /// repeated
+    /// Links have a share of their rate: `node0/nic3 <> compute:0.5`
+    ///
+    /// In both directions. May be repeated.
     #[arg(long, value_name = "LINKS:SHARE")]
     link: Vec<String>,
-    /// Links or a device's links go down again and again: `node1/nic2:200ms/2s@1s` is down for 200 ms
-    /// of every 2 s, from 1 s on [from the start, without `@`]; may be repeated
+    /// Links go down again and again: `node1/nic2:200ms/2s@1s`
+    ///
+    /// These are down for 200 ms of every 2 s, from 1 s on; from the start, without `@`. The name of a
+    /// device is all of its links. May be repeated.
     #[arg(long, value_name = "X:DOWN/PERIOD[@FROM]")]
     flap: Vec<String>,
-    /// A device or a node fails and stays failed: `node1/nic2`, `node3@1s`, `leaf2`, all leaves of a
-    /// rail as `rail2`; at the start, without `@`, NCCL plans without it; may be repeated
+    /// A device or a node fails and stays failed: `node1/nic2@1s`
+    ///
+    /// Also `node3`, `leaf2`, or all leaves of a rail as `rail2`. It fails at the start, without `@`:
+    /// then NCCL plans without it. May be repeated.
     #[arg(long, value_name = "X[@T]")]
     kill: Vec<String>,
     /// Nodes of the machine that the job is given: `0-3,17` [all]
     #[arg(long, value_name = "NODES")]
     nodelist: Option<String>,
-    /// Which rank is where: nodes filled one after the other, a rank on each in turn, or nodes in an
-    /// order that the seed draws [block]
-    #[arg(long, value_name = "HOW", value_parser = one_of(&Distribution::ALL, Distribution::name))]
+    /// Which rank is where: block, cyclic or shuffled [block]
+    ///
+    /// `block` fills nodes one after the other, `cyclic` puts a rank on each in turn, `shuffled` takes
+    /// nodes in an order that the seed draws.
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_parser = one_of(&Distribution::ALL, Distribution::name),
+        hide_possible_values = true
+    )]
     distribution: Option<Distribution>,
-    /// Software takes a slower way without an error: `tcp` (no RDMA), `staged` (no GPUDirect), `gloo`, or
-    /// the reason: `no_rdma_devices`, `version_mismatch`, `no_peermem`, `gloo_backend`; of some nodes'
-    /// interfaces `no_peermem@node1`; may be repeated. `compare` sets each beside the machine without it
+    /// Software takes a slower way: tcp, staged, gloo, or a reason
+    ///
+    /// Without an error: `tcp` (no RDMA), `staged` (no GPUDirect), `gloo`, or the reason:
+    /// `no_rdma_devices`, `version_mismatch`, `no_peermem`, `gloo_backend`. Of some nodes' interfaces
+    /// `no_peermem@node1`. May be repeated. `compare` sets each beside the machine without it.
     #[arg(long, value_name = "WAY[@NODES]")]
     fallback: Vec<String>,
-    /// Where the launcher binds the process of each GPU: `near` it, `far` on another socket, or on
-    /// `one_core`, which its threads share
-    #[arg(long, value_name = "WHERE", value_parser = one_of(&Binding::ALL, Binding::name))]
+    /// Where processes of GPUs are bound: near, far or one_core
+    ///
+    /// The launcher binds the process of each GPU `near` it, `far` on another socket, or on `one_core`,
+    /// which its threads share.
+    #[arg(
+        long,
+        value_name = "WHERE",
+        value_parser = one_of(&Binding::ALL, Binding::name),
+        hide_possible_values = true
+    )]
     binding: Option<Binding>,
-    /// Ports down : up of leaf switches, in every fabric of a shipped machine that has such a ratio
+    /// Ports down : up of leaf switches
+    ///
+    /// In every fabric of a shipped machine that has such a ratio.
     #[arg(long, value_name = "RATIO")]
     oversubscription: Option<f64>,
-    /// Frames of the machine's networks carry so many bytes, such as 1500, 4200 or 9000; 4096 and
-    /// powers of two below it are the MTU of RDMA itself
+    /// Bytes of a frame in the machine's networks, such as 9000
+    ///
+    /// Others are 1500 or 4200; 4096 and powers of two below it are the MTU of RDMA itself.
     #[arg(long, value_name = "BYTES", value_parser = mtu)]
     mtu: Option<Mtu>,
 }

@@ -7,6 +7,7 @@ mod what;
 
 use super::budget::BudgetArgs;
 use super::collective::{CollectiveArgs, machine};
+use super::examples::{Examples, examples};
 use super::load::LoadArgs;
 use super::price::PriceArgs;
 use super::what_if::WhatIfArgs;
@@ -25,6 +26,23 @@ use fabricsim_units::{Bytes, Time};
 use std::path::{Path, PathBuf};
 use what::Asked;
 
+const EXAMPLES: Examples = [
+    (
+        "What do two machines hold and cost, side by side?",
+        "fabricsim compare -t dgx-h100 -t gb200-nvl72",
+    ),
+    (
+        "On which is an all-reduce over 8 GPUs faster?",
+        "fabricsim compare all-reduce -t dgx-h100 -t dgx-a100 --gpus 8 -s 1M -s 64M",
+    ),
+    (
+        "What is different between two runs of my own?",
+        "fabricsim run ddp-straggler -o one -q\n\
+         fabricsim run ddp-straggler --slow-gpu 3:0.5 -o two -q\n\
+         fabricsim compare one two",
+    ),
+];
+
 /// Sets a job on several machines, variants of a scenario, or earlier runs beside each other.
 ///
 /// Each WHAT is, in this order: a folder of an earlier run, a collective, a scenario's file, the
@@ -37,6 +55,7 @@ use what::Asked;
 /// of `dcgmi dmon` or `nvidia-smi`, and what Grafana saves) are set beside each other. Without any
 /// WHAT the machines themselves are compared.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// Earlier runs, a collective or a scenario
     what: Vec<String>,

@@ -4,6 +4,7 @@ mod kind;
 mod markdown;
 mod names;
 
+use super::examples::{Examples, examples};
 use super::{CliError, terminal};
 use clap::ValueEnum;
 use fabricsim_experiment::scenario_schema;
@@ -14,8 +15,21 @@ use markdown::{Page, reference};
 use names::Elsewhere;
 use serde_json::Value;
 
+const EXAMPLES: Examples = [
+    (
+        "What may a scenario's file hold, to read?",
+        "fabricsim schema scenario --markdown",
+    ),
+    (
+        "What does an editor need to check topology files?",
+        "fabricsim schema topology > topology.schema.json",
+    ),
+    ("What is in summary.json?", "fabricsim schema summary"),
+];
+
 /// Prints the JSON Schema of a file format.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// Which one
     format: Format,

@@ -1,5 +1,6 @@
 //! `fabricsim sweep plot`.
 
+use crate::cli::examples::{Examples, examples};
 use crate::cli::{CliError, output, terminal};
 use fabricsim_report::sweep::{
     Plot, PlotSpec, PointRow, SweepInfo, WrongName, axis_values, chosen_plot, read_info,
@@ -9,12 +10,29 @@ use fabricsim_report::write_file;
 use fabricsim_topology::error::nearest;
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: Examples = [
+    (
+        "How does the bandwidth grow with the size, a line for each algorithm?",
+        "fabricsim sweep run allreduce-dgx-h100 --over size=1KiB,64MiB --over algorithm=ring,tree -o sizes\n\
+         fabricsim sweep plot sizes --x size --y busbw_gbs --by algorithm",
+    ),
+    (
+        "Where is time spent? As a heat map",
+        "fabricsim sweep plot sizes --x size --y algorithm --color time_us -o map.png",
+    ),
+    (
+        "And of rings alone?",
+        "fabricsim sweep plot sizes --x size --y time_us --where algorithm=ring -o ring.svg",
+    ),
+];
+
 /// Draws points of a sweep's folder, whether it is finished or not.
 ///
 /// What is not given is that of the sweep's own plot. Lines: `--x` an axis or a metric, `--y` a metric,
 /// `--by` an axis. A heat map: `--x` and `--y` axes, `--color` a metric. Of points that differ in
 /// nothing that is shown the best one is drawn.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// The sweep's folder
     #[arg(value_name = "DIR")]

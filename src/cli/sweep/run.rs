@@ -3,6 +3,7 @@
 use super::slurm::{self, Passed, SlurmArgs};
 use super::{BUILD, say};
 use crate::cli::budget::BudgetArgs;
+use crate::cli::examples::{Examples, examples};
 use crate::cli::long::Long;
 use crate::cli::what_if::WhatIfArgs;
 use crate::cli::{CliError, output, terminal};
@@ -24,12 +25,28 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+const EXAMPLES: Examples = [
+    (
+        "On how many GPUs is which algorithm faster, at which size, on which machine?",
+        "fabricsim sweep run crossover",
+    ),
+    (
+        "Which of two algorithms is faster at two sizes?",
+        "fabricsim sweep run allreduce-dgx-h100 --over size=1KiB,64MiB --over algorithm=ring,tree",
+    ),
+    (
+        "How much do more sequences a step help, by which metric?",
+        "fabricsim sweep run ddp-straggler --over global_batch=128,256 --objective mfu -o batches",
+    ),
+];
+
 /// Runs the points of a sweep, several at a time.
 ///
 /// The folder holds sweep.json (which sweep it is), points.csv and points.jsonl (a row a point). It grows
 /// while points are run: what was stopped goes on where it was with the same command. A point that cannot
 /// be run is a row with its reason.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     /// A sweep's file, the name of a shipped sweep, or the scenario that is to vary: its file or the name
     /// of a shipped one

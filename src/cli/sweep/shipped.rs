@@ -1,5 +1,6 @@
 //! `fabricsim sweep list` and `copy`: the sweeps that the program carries with it.
 
+use crate::cli::examples::{Examples, examples};
 use crate::cli::{CliError, output, terminal};
 use fabricsim_experiment::sweep::{SweepEntry, sweep_entries, sweep_text};
 use fabricsim_report::FORMAT;
@@ -7,8 +8,25 @@ use serde::Serialize;
 use std::io;
 use std::path::PathBuf;
 
+const EXAMPLES: Examples = [
+    (
+        "How is a sweep of my own made of a shipped one?",
+        "fabricsim sweep copy crossover -o mine.json\n\
+         fabricsim sweep run mine.json",
+    ),
+    (
+        "Where does a copy go without -o? To buckets.json, here",
+        "fabricsim sweep copy buckets",
+    ),
+    (
+        "How is a folder of sweeps begun?",
+        "fabricsim sweep copy straggler -o sweeps",
+    ),
+];
+
 /// A shipped sweep, and where its file is to be.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct CopyArgs {
     /// Which one
     name: String,

@@ -1,14 +1,31 @@
 //! What a machine is made of, draws and costs.
 
 use super::{CliError, Machine};
+use crate::cli::examples::{Examples, examples};
 use crate::cli::terminal;
 use clap::Args;
 use fabricsim_experiment::bill::bill;
 use fabricsim_experiment::not_a_pue;
 use fabricsim_report::bill::{bill_json, bill_text};
 
+const EXAMPLES: Examples = [
+    (
+        "What do four DGX H100 cost and draw?",
+        "fabricsim topology cost dgx-h100 -n 4",
+    ),
+    (
+        "And with cooling?",
+        "fabricsim topology cost dgx-h100 -n 4 --pue 1.3",
+    ),
+    (
+        "What is known of each part, for a program?",
+        "fabricsim topology cost gb200-nvl72 --json",
+    ),
+];
+
 /// `topology cost`.
 #[derive(Debug, Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Cost {
     #[command(flatten)]
     machine: Machine,

@@ -1,10 +1,13 @@
 //! `fabricsim topology`: machines to look at.
 
+mod asked;
 mod cost;
 mod paths;
 mod show;
 
+use super::examples::{Examples, examples};
 use super::{CliError, output, terminal};
+use asked::{CHECK, DRAW, EXPORT, IMPORT, LIST, NEW, PATHS, SHOW};
 use clap::{Subcommand, ValueEnum};
 use fabricsim_report::write_file;
 use fabricsim_topology::compact::{Changes, compact};
@@ -14,8 +17,22 @@ use fabricsim_topology::{
 };
 use std::path::{Path, PathBuf};
 
+const EXAMPLES: Examples = [
+    ("Which machines are shipped?", "fabricsim topology list"),
+    (
+        "What is a DGX H100 made of?",
+        "fabricsim topology show dgx-h100",
+    ),
+    (
+        "What does a smaller network look like?",
+        "fabricsim topology new superpod-h100 -n 64 --oversubscription 2 -o mine.json\n\
+         fabricsim topology show mine.json",
+    ),
+];
+
 /// Lists, shows, checks, draws, exports and makes machines.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = examples(&EXAMPLES))]
 pub(super) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -35,8 +52,10 @@ struct Machine {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Lists the shipped topologies
+    #[command(after_long_help = examples(&LIST))]
     List,
     /// Shows what a machine is made of: devices, links and their rates, fabrics
+    #[command(after_long_help = examples(&SHOW))]
     Show(Machine),
     /// Counts a machine's parts, with what they draw and cost
     ///
@@ -45,8 +64,10 @@ enum Command {
     /// it can be put in.
     Cost(cost::Cost),
     /// Checks a topology; exits with 2 if it is not a machine
+    #[command(after_long_help = examples(&CHECK))]
     Check(Machine),
     /// Draws a machine
+    #[command(after_long_help = examples(&DRAW))]
     Draw {
         #[command(flatten)]
         machine: Machine,
@@ -59,6 +80,7 @@ enum Command {
     },
     /// Shows the paths inside a node as `nvidia-smi topo -m` and as NCCL sees them, or the
     /// links between two devices
+    #[command(after_long_help = examples(&PATHS))]
     Paths {
         #[command(flatten)]
         machine: Machine,
@@ -74,6 +96,7 @@ enum Command {
     },
     /// Makes a topology file of NCCL's topology XML (NCCL_TOPO_DUMP_FILE) or of what
     /// `nvidia-smi topo -m` prints
+    #[command(after_long_help = examples(&IMPORT))]
     Import {
         /// The file; its format is found out
         file: PathBuf,
@@ -94,6 +117,7 @@ enum Command {
     ///
     /// Components, instances with their count and fabrics with their shape stay as they are in
     /// the shipped file, so that it can be edited and takes any number of nodes.
+    #[command(after_long_help = examples(&NEW))]
     New {
         /// A shipped topology (see `topology list`)
         name: String,
@@ -114,6 +138,7 @@ enum Command {
         force: bool,
     },
     /// Writes the whole machine, repetitions expanded, in another form
+    #[command(after_long_help = examples(&EXPORT))]
     Export {
         #[command(flatten)]
         machine: Machine,
