@@ -259,7 +259,7 @@ fn numbers_that_are_not_finite_are_refused_with_their_place() {
     result.ranks[1].time[2].share = f64::NAN;
     let error = summary_json(&summary).unwrap_err().to_string();
     assert!(
-        error.contains("variants[1].ranks[1].time[2].share"),
+        error.contains("variants[1].ran.ranks[1].time[2].share"),
         "{error}"
     );
     assert!(page(&summary, &[]).is_err());
