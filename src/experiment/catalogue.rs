@@ -2,11 +2,10 @@
 
 use super::error::ScenarioError;
 use super::read::{Scenario, changed, parse, read};
-use super::spec::{JobSpec, ScenarioSpec, TopologyRef};
+use super::spec::{ScenarioSpec, TopologyRef};
 use fabricsim_topology::error::candidates;
 use fabricsim_topology::load::from_json;
 use fabricsim_workload::model::presets;
-use fabricsim_workload::training::spec::ModelRef;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -179,32 +178,11 @@ fn entry(name: &'static str, text: &str) -> Result<Entry, ScenarioError> {
             machines.push(machine);
         }
     }
-    let (job, collective, model) = match &base.job {
-        JobSpec::Collective(job) => ("collective", Some(job.name.name()), None),
-        JobSpec::Training(job) => {
-            let model = match &job.model {
-                ModelRef::Preset(name) => Some(name.clone()),
-                ModelRef::Shape(_) => None,
-            };
-            ("training", None, model)
-        }
-        JobSpec::Concurrent(_) => ("concurrent", None, None),
-        JobSpec::Communicator(_) => ("communicator", None, None),
-        JobSpec::Calls(_) => ("calls", None, None),
-        JobSpec::Stream(_) => ("stream", None, None),
-        JobSpec::Serving(job) => {
-            let model = match &job.model {
-                ModelRef::Preset(name) => Some(name.clone()),
-                ModelRef::Shape(_) => None,
-            };
-            ("serving", None, model)
-        }
-    };
     Ok(Entry {
         name,
-        job,
-        collective,
-        model,
+        job: base.job.kind(),
+        collective: base.job.collective().map(|job| job.name.name()),
+        model: base.job.model().map(str::to_owned),
         machines,
         variants: base.variants.len(),
         title: base.title.clone().unwrap_or_else(|| name.to_owned()),
@@ -250,7 +228,7 @@ mod tests {
             for spec in with_variants(name, text).unwrap_or_else(|e| panic!("{e}")) {
                 assert_eq!(spec.name, name);
                 assert!(!matches!(spec.topology, TopologyRef::Path(_)), "{name}");
-                if let JobSpec::Collective(job) = &spec.job {
+                if let Some(job) = spec.job.collective() {
                     assert_eq!(job.algorithm_file, None, "{name}");
                 }
                 let files = spec.environment.keys().filter(|key| key.ends_with("_FILE"));

@@ -21,6 +21,7 @@ mod error;
 mod factors;
 mod fallback;
 mod footprint;
+mod job;
 mod movement;
 pub mod optimize;
 mod prices;

@@ -1,14 +1,13 @@
 //! From a checked experiment to its results, whatever the job.
 
-use super::collective::{CollectiveRun, run_collective};
 use super::error::ScenarioError;
-use super::training::{self, Ended};
+use super::job::{Ctx, JobRun};
 use super::valid::{ValidExperiment, ValidJob};
 use super::watch::Watch;
-use super::{calls, collective, communicator, concurrent, factors, serving};
+use super::{calls, collective, communicator, concurrent, factors, serving, training};
 use fabricsim_budget::Budget;
 use fabricsim_report::nccl_profiler::EventMask;
-use fabricsim_report::{JobResult, Output, Outputs, Record, Results, Summary};
+use fabricsim_report::{Output, Outputs, Record, Results, Summary};
 use serde_json::Value;
 
 /// Runs all variants of an experiment and compares them. What is needed for `outputs` is recorded. But
@@ -44,79 +43,27 @@ pub fn run(
     summary.warnings = experiment.warnings();
     let mut records = Vec::new();
     // What training counted, to say why a variant is no faster.
-    let mut ended: Vec<Option<Ended>> = Vec::new();
+    let mut ended = Vec::new();
+    let ctx = Ctx {
+        seed: experiment.seed,
+        budget,
+        outputs,
+    };
     let count = experiment.variants.len();
     let counting = budget.work.part("variants", count as u64);
     for (index, variant) in experiment.variants.iter().enumerate() {
-        let mut series = None;
-        let recorded = match &variant.job {
-            ValidJob::Collective(job) => {
-                let job = (variant.name.as_str(), &**job);
-                let how = (budget, outputs);
-                let CollectiveRun {
-                    variant,
-                    recorded,
-                    telemetry,
-                    warnings,
-                } = run_collective(job, &summary, how, watch)?;
-                summary.variants.push(variant);
-                summary.warn(warnings);
-                ended.push(None);
-                series = telemetry;
-                recorded
-            }
-            ValidJob::Training(job) => {
-                let how = (experiment.seed, budget);
-                let ran = training::run_training((&variant.name, job), how, outputs)?;
-                series = ran.telemetry;
-                summary.variants.push(ran.variant);
-                summary.warn(ran.warnings);
-                ended.push(ran.ended);
-                ran.recorded
-            }
-            ValidJob::Concurrent(jobs) => {
-                let how = (experiment.seed, budget);
-                let ran = concurrent::run_concurrent((&variant.name, jobs), how, outputs)?;
-                series = ran.telemetry;
-                summary.variants.push(ran.variant);
-                summary.warn(ran.warnings);
-                ended.push(None);
-                ran.recorded
-            }
-            ValidJob::Serving(job) => {
-                let how = (experiment.seed, budget);
-                let ran = serving::run_serving((&variant.name, job), how, outputs)?;
-                series = ran.telemetry;
-                summary.variants.push(ran.variant);
-                summary.warn(ran.warnings);
-                ended.push(None);
-                ran.recorded
-            }
-            ValidJob::Calls(job) => {
-                summary.warn(no_series(outputs, "calls"));
-                let ran = calls::run_calls((&variant.name, job), budget)?;
-                summary.variants.push(ran);
-                ended.push(None);
-                None
-            }
-            ValidJob::Communicator(job) => {
-                summary.warn(no_series(outputs, "communicator"));
-                let ran = communicator::run_communicator((&variant.name, job), budget)?;
-                summary.variants.push(ran);
-                ended.push(None);
-                None
-            }
-        };
-        if let Some(ran) = summary.variants.last_mut() {
-            let gpus = variant.gpus();
-            variant.tariff.add_to(ran, (variant.topology(), &gpus));
-            if let (ValidJob::Concurrent(jobs), JobResult::Concurrent(result)) =
-                (&variant.job, &mut ran.job)
-            {
-                let parts = (&*jobs.topology, jobs.jobs.as_slice());
-                variant.tariff.add_to_parts(result, parts);
-            }
-        }
+        let job = variant.job.kind();
+        let JobRun {
+            variant: mut ran,
+            recorded,
+            telemetry: series,
+            warnings,
+            counted,
+        } = job.run(&variant.name, ctx, &summary, watch)?;
+        job.charge(&variant.tariff, &mut ran);
+        summary.variants.push(ran);
+        summary.warn(warnings);
+        ended.push(counted);
         let left_out = series.iter().flat_map(|series| series.left_out.iter());
         summary.warn(
             left_out
@@ -184,17 +131,6 @@ fn profile_warning(asked: Option<EventMask>, outputs: &Outputs, recorded: bool) 
         format!(
             "{variable}={}: a simulation has no events of {without}",
             asked.0
-        )
-    })
-}
-
-/// That a job of this kind has no series, if they are asked for.
-fn no_series(outputs: &Outputs, kind: &str) -> Option<String> {
-    let asked = outputs.has(Output::Telemetry);
-    asked.then(|| {
-        format!(
-            "No telemetry: a job of the kind `{kind}` has no timeline; collective, training, serving and \
-             concurrent jobs have"
         )
     })
 }

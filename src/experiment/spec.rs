@@ -15,7 +15,7 @@ use fabricsim_topology::load::is_path;
 use fabricsim_topology::{Mtu, TopologySpec};
 use fabricsim_units::{Bandwidth, Bytes, Time};
 use fabricsim_workload::serving::spec::ServingSpec;
-use fabricsim_workload::training::spec::TrainingSpec;
+use fabricsim_workload::training::spec::{ModelRef, TrainingSpec};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
@@ -219,6 +219,37 @@ impl JobSpec {
             JobSpec::Communicator(_) => "communicator",
             JobSpec::Calls(_) => "calls",
             JobSpec::Stream(_) => "stream",
+        }
+    }
+
+    /// The number of [`Metrics`](fabricsim_report::Metrics) by which jobs of this kind are judged.
+    pub(crate) const fn objective(&self) -> &'static str {
+        match self {
+            JobSpec::Training(_) => "tokens_per_s_per_gpu",
+            JobSpec::Collective(_) => "busbw_gbs",
+            JobSpec::Serving(_) => "output_tokens_per_s_per_gpu",
+            _ => "time_us",
+        }
+    }
+
+    /// What the model is called, of a job that has one with a name.
+    pub(crate) fn model(&self) -> Option<&str> {
+        let model = match self {
+            JobSpec::Training(job) => &job.model,
+            JobSpec::Serving(job) => &job.model,
+            _ => return None,
+        };
+        match model {
+            ModelRef::Preset(name) => Some(name),
+            ModelRef::Shape(_) => None,
+        }
+    }
+
+    /// The collective, of a job that is one.
+    pub(crate) const fn collective(&self) -> Option<&CollectiveSpec> {
+        match self {
+            JobSpec::Collective(job) => Some(job),
+            _ => None,
         }
     }
 }

@@ -5,6 +5,7 @@ use super::collective::{ValidCollective, collective};
 use super::communicator::{ValidCommunicator, communicator};
 use super::concurrent::{ValidConcurrent, concurrent};
 use super::error::ScenarioError;
+use super::job::JobKind;
 use super::read::{Scenario, changed};
 use super::refusal::{check_length, fault, refusal, refuse};
 use super::serving::{ValidServing, serving};
@@ -16,7 +17,6 @@ use fabricsim_report::sweep::{MOST_NAME, MOST_TITLE, MOST_VARIANTS};
 use fabricsim_topology::error::nearest;
 use fabricsim_topology::{DeviceId, Fault, Topology};
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A checked scenario, with all its variants.
@@ -66,65 +66,44 @@ pub enum ValidJob {
     Calls(Box<ValidCalls>),
 }
 
+impl ValidJob {
+    /// What every kind does alike.
+    pub(crate) fn kind(&self) -> &dyn JobKind {
+        match self {
+            ValidJob::Collective(job) => &**job,
+            ValidJob::Training(job) => &**job,
+            ValidJob::Concurrent(job) => &**job,
+            ValidJob::Serving(job) => &**job,
+            ValidJob::Communicator(job) => &**job,
+            ValidJob::Calls(job) => &**job,
+        }
+    }
+}
+
 impl ValidVariant {
     /// The machine.
     #[must_use]
     pub fn topology(&self) -> &Topology {
-        match &self.job {
-            ValidJob::Collective(job) => &job.topology,
-            ValidJob::Training(job) => &job.topology,
-            ValidJob::Concurrent(jobs) => &jobs.topology,
-            ValidJob::Serving(job) => &job.topology,
-            ValidJob::Communicator(job) => &job.topology,
-            ValidJob::Calls(job) => &job.topology,
-        }
+        self.job.kind().topology()
     }
 
     /// The GPUs that take part, each once.
     #[must_use]
     pub fn gpus(&self) -> Vec<DeviceId> {
-        match &self.job {
-            ValidJob::Collective(job) => job.gpus.clone(),
-            ValidJob::Training(job) => job.gpus.clone(),
-            ValidJob::Concurrent(jobs) => {
-                let gpus = jobs.jobs.iter().flat_map(|job| job.gpus.iter().copied());
-                gpus.collect::<BTreeSet<_>>().into_iter().collect()
-            }
-            ValidJob::Serving(job) => {
-                let engines = job.pools.iter().flat_map(|pool| &pool.engines);
-                let ranks = engines.flatten();
-                ranks.map(|&rank| job.gpus[rank as usize]).collect()
-            }
-            ValidJob::Communicator(job) => job.gpus.clone(),
-            ValidJob::Calls(job) => job.gpus.clone(),
-        }
+        self.job.kind().gpus()
     }
 
     /// Of a machine from a file of another program: what was assumed, left out or read otherwise
     /// than it looks.
     #[must_use]
     pub fn notes(&self) -> &[String] {
-        match &self.job {
-            ValidJob::Collective(job) => &job.notes,
-            ValidJob::Training(job) => &job.notes,
-            ValidJob::Concurrent(job) => &job.notes,
-            ValidJob::Serving(job) => &job.notes,
-            ValidJob::Communicator(job) => &job.notes,
-            ValidJob::Calls(job) => &job.notes,
-        }
+        self.job.kind().notes()
     }
 
     /// These, what is odd about the machine, and about NCCL's variables.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
-        match &self.job {
-            ValidJob::Collective(job) => &job.warnings,
-            ValidJob::Training(job) => &job.warnings,
-            ValidJob::Concurrent(job) => &job.warnings,
-            ValidJob::Serving(job) => &job.warnings,
-            ValidJob::Communicator(job) => &job.warnings,
-            ValidJob::Calls(job) => &job.warnings,
-        }
+        self.job.kind().warnings()
     }
 }
 

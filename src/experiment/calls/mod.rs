@@ -13,7 +13,7 @@ mod valid;
 mod waits;
 
 pub use mistakes::{Mistake, mistake, mistakes};
-pub(crate) use run::{compare, run_calls};
+pub(crate) use run::compare;
 pub use spec::{
     CallSpec, CallsSpec, MessageSpec, MonitoredSpec, OperationSpec, RankCallsSpec, RegisterSpec,
     StreamsSpec,

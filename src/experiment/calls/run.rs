@@ -9,49 +9,72 @@ use crate::allocation::nodes_of;
 use crate::by_time::{answer_each, fastest};
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
-use fabricsim_budget::{Budget, Purpose};
+use crate::job::{Ctx, JobKind, JobRun, no_series};
+use fabricsim_budget::Purpose;
 use fabricsim_report::calls::{CallsResult, DoneCall, Hang, WaitRow};
 use fabricsim_report::{JobResult, Metrics, Summary, Variant};
+use fabricsim_topology::{DeviceId, Topology};
 use std::time::Instant;
 
 /// Operations that are listed.
 const MAX_DONE: usize = 1000;
 
-/// Goes through the calls of all ranks.
-///
-/// # Errors
-/// What NCCL refuses, a simulation that stalls, more than the memory of the budget holds. A hang is a result, not an error.
-pub(crate) fn run_calls(
-    (name, valid): (&str, &ValidCalls),
-    budget: &Budget,
-) -> Result<Variant, ScenarioError> {
-    let began = Instant::now();
-    let machine = machine_footprint(&valid.topology);
-    let _machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
-    let ways = Ways {
-        members: &valid.members,
-        names: &valid.names,
-        side_by_side: valid.side_by_side,
-        timeout: valid.timeout,
-    };
-    let met = meet(ways, &valid.calls, &mut Simulated::new(valid, budget))?;
-    let mut result = outcome(valid, ways, met);
-    result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
-    Ok(Variant {
-        name: name.to_owned(),
-        topology: valid.topology.name.clone(),
-        topology_title: valid.topology.title.clone(),
-        nodes: nodes_of(&valid.topology, valid.gpus.iter().copied()),
-        gpus: valid.gpus.len() as u32,
-        differs: Vec::new(),
-        no_effect: None,
-        search: None,
-        metrics: Metrics {
-            time_us: result.failed.is_none().then_some(result.ended_us),
-            ..Metrics::default()
-        },
-        job: JobResult::Calls(Box::new(result)),
-    })
+impl JobKind for ValidCalls {
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    fn gpus(&self) -> Vec<DeviceId> {
+        self.gpus.clone()
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn run(
+        &self,
+        name: &str,
+        ctx: Ctx<'_>,
+        _: &Summary,
+        _: &mut dyn crate::watch::Watch,
+    ) -> Result<JobRun, ScenarioError> {
+        let budget = ctx.budget;
+        let valid = self;
+        let began = Instant::now();
+        let machine = machine_footprint(&valid.topology);
+        let _machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
+        let ways = Ways {
+            members: &valid.members,
+            names: &valid.names,
+            side_by_side: valid.side_by_side,
+            timeout: valid.timeout,
+        };
+        let met = meet(ways, &valid.calls, &mut Simulated::new(valid, budget))?;
+        let mut result = outcome(valid, ways, met);
+        result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
+        let mut ran = JobRun::of(Variant {
+            name: name.to_owned(),
+            topology: valid.topology.name.clone(),
+            topology_title: valid.topology.title.clone(),
+            nodes: nodes_of(&valid.topology, valid.gpus.iter().copied()),
+            gpus: valid.gpus.len() as u32,
+            differs: Vec::new(),
+            no_effect: None,
+            search: None,
+            metrics: Metrics {
+                time_us: result.failed.is_none().then_some(result.ended_us),
+                ..Metrics::default()
+            },
+            job: JobResult::Calls(Box::new(result)),
+        });
+        ran.warnings.extend(no_series(ctx.outputs, "calls"));
+        Ok(ran)
+    }
 }
 
 /// Fills in what a summary says of calls.

@@ -21,6 +21,5 @@ pub(crate) use answer::{answer, compare};
 pub use choices::find_better_choices;
 pub(crate) use disturb::Conditions;
 pub(crate) use planning::{What, plan_of};
-pub(crate) use run::{CollectiveRun, run_collective};
 pub use valid::ValidCollective;
 pub(crate) use valid::{check_matrix, check_memory, collective, msccl, sizes};

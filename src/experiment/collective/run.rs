@@ -15,6 +15,7 @@ use super::timing::{Timed, Timing, disturbed_time_of};
 use super::valid::ValidCollective;
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
+use crate::job::{Ctx, JobKind, JobRun};
 use crate::movement::movement_of;
 use crate::uplinks::{is_uplink, uplinks};
 use crate::watch::Watch;
@@ -22,6 +23,7 @@ use fabricsim_budget::threads::both;
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_collective::Collective;
 use fabricsim_engine::{Options, Outcome};
+use fabricsim_fault::Faults;
 use fabricsim_nccl::{Algorithm, Communicator, Planned, Registration};
 use fabricsim_plan::{Cuts, Operation, Plan};
 use fabricsim_record::telemetry::Wanted;
@@ -32,140 +34,160 @@ use fabricsim_report::published::Fall;
 use fabricsim_report::record::{CollectiveResult, Part, PartKind, Row};
 use fabricsim_report::telemetry::Telemetry;
 use fabricsim_report::{
-    CollectiveView, JobResult, Metrics, Output, Outputs, Recording, Summary, Variant,
+    CollectiveView, JobResult, Metrics, Output, Outputs, Recording, Summary, Uplinks, Variant,
 };
-use fabricsim_topology::{DeviceId, DeviceKind, LinkFamily, LinkId, draw, processes};
+use fabricsim_topology::{DeviceId, DeviceKind, LinkFamily, LinkId, Topology, draw, processes};
 use fabricsim_units::{Bytes, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// What came of a collective.
-pub(crate) struct CollectiveRun {
-    pub(crate) variant: Variant,
-    /// What happened when, of the size that was recorded.
-    pub(crate) recorded: Option<Recording>,
-    /// What monitoring would have shown of that size, if it was asked for.
-    pub(crate) telemetry: Option<Telemetry>,
-    /// What turned out to be odd while it ran.
-    pub(crate) warnings: Vec<String>,
+impl JobKind for ValidCollective {
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    fn gpus(&self) -> Vec<DeviceId> {
+        self.gpus.clone()
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn run(
+        &self,
+        name: &str,
+        ctx: Ctx<'_>,
+        summary: &Summary,
+        watch: &mut dyn Watch,
+    ) -> Result<JobRun, ScenarioError> {
+        let (spec, budget, outputs) = (self, ctx.budget, ctx.outputs);
+        let estimating = budget.estimating();
+        let _machine = estimating
+            .memory
+            .hold(Purpose::Machine, machine_footprint(&spec.topology))?;
+        let mut communicator = ranks_around(spec, &spec.faults, &estimating)?;
+        let mut prices = Prices::new(spec, &estimating);
+        let variant = described(name, spec, &communicator);
+        let mut result = nothing_yet(spec, &communicator);
+        let traced = spec.traced.filter(|_| outputs.need_record());
+        // What NCCL refuses it refuses for all sizes; to be known before anything is shown.
+        let mut first = match spec.sizes.first() {
+            Some(&size) => Some(communicator_plan(spec, &mut communicator, size)?),
+            None => None,
+        };
+        expect(
+            (spec, traced.is_some()),
+            budget,
+            &mut communicator,
+            first.as_ref(),
+        )?;
+        watch.begin(view(summary, &variant, &result))?;
+        let cuts = OnceLock::new();
+        let mut latest = Time::ZERO;
+        // The plan of the size that is recorded.
+        let mut kept = None;
+        let (mut without_effect, mut climbs) = (BTreeSet::new(), false);
+        let all = spec.sizes.len() + usize::from(traced.is_some());
+        let counting = budget.work.part("sizes", all as u64);
+        for (index, &size) in spec.sizes.iter().enumerate() {
+            let planned = match first.take() {
+                Some(planned) => planned,
+                None => communicator_plan(spec, &mut communicator, size)?,
+            };
+            let algorithm = planned.as_ref().map(|planned| planned.algorithm);
+            without_effect.extend(algorithm.and_then(|a| spec.env.without_effect(a)));
+            climbs |= planned
+                .as_ref()
+                .is_some_and(|planned| climbs_in(&spec.topology, planned));
+            let row = match &planned {
+                None => nothing(),
+                Some(planned) => {
+                    let priced = (&mut prices, size);
+                    let how = (budget, &communicator, &cuts);
+                    let (row, end) = timed_row(spec, how, planned, priced)?;
+                    latest = latest.max(end);
+                    row
+                }
+            };
+            if spec.why {
+                let bytes = spec.collective.actual_bytes(size, communicator.ranks());
+                result.decisions.push(decision(spec, &communicator, bytes));
+            }
+            if traced == Some(index) {
+                kept = planned;
+            }
+            result.rows.push(row.clone());
+            watch.row(view(summary, &variant, &result), &row)?;
+            counting.add(1);
+        }
+        result.falls = Fall::among(&result.rows);
+        if spec.msccl.is_none() {
+            result.beyond_tables = coverage::beyond(&result, coverage::crossing(&communicator));
+        }
+        let mut warnings = too_late(&spec.faults, latest);
+        warnings.extend(without_effect.iter().map(ToString::to_string));
+        warnings.extend(windows_unused(spec, &communicator, &result));
+        warnings.extend(outside_range(spec));
+        let (mut recorded, mut telemetry) = (None, None);
+        if let (Some(index), Some(planned)) = (traced, kept) {
+            let planned = (budget, &planned);
+            let (one, series) = record(spec, (planned, outputs), &mut result, index)?;
+            (recorded, telemetry) = (Some(one), series);
+        }
+        let uplinks = uplinks(&spec.topology, climbs);
+        result.bottleneck = bottleneck(&result, uplinks);
+        Ok(JobRun {
+            variant: Variant {
+                metrics: Metrics {
+                    uplinks,
+                    ..Metrics::of_collective(&result)
+                },
+                job: JobResult::Collective(Box::new(result)),
+                ..variant
+            },
+            recorded,
+            telemetry,
+            warnings,
+            counted: None,
+        })
+    }
 }
 
-/// Runs a collective at all its sizes. `summary` is that of the whole run, as far as it is known.
-///
-/// # Errors
-/// What NCCL refuses, a simulation that stalls, more than the memory of the budget holds, or what
-/// `watch` gives.
-pub(crate) fn run_collective(
-    (name, spec): (&str, &ValidCollective),
-    summary: &Summary,
-    (budget, outputs): (&Budget, &Outputs),
-    watch: &mut dyn Watch,
-) -> Result<CollectiveRun, ScenarioError> {
-    let estimating = budget.estimating();
-    let _machine = estimating
-        .memory
-        .hold(Purpose::Machine, machine_footprint(&spec.topology))?;
-    let mut communicator = ranks_around(spec, &spec.faults, &estimating)?;
-    let mut prices = Prices::new(spec, &estimating);
-    let variant = described(name, spec, &communicator);
-    let mut result = nothing_yet(spec, &communicator);
-    let traced = spec.traced.filter(|_| outputs.need_record());
-    // What NCCL refuses it refuses for all sizes; to be known before anything is shown.
-    let mut first = match spec.sizes.first() {
-        Some(&size) => Some(communicator_plan(spec, &mut communicator, size)?),
-        None => None,
-    };
-    expect(
-        (spec, traced.is_some()),
-        budget,
-        &mut communicator,
-        first.as_ref(),
-    )?;
-    watch.begin(view(summary, &variant, &result))?;
-    let cuts = OnceLock::new();
-    let mut latest = Time::ZERO;
-    // The plan of the size that is recorded.
-    let mut kept = None;
-    let (mut without_effect, mut climbs) = (BTreeSet::new(), false);
-    let all = spec.sizes.len() + usize::from(traced.is_some());
-    let counting = budget.work.part("sizes", all as u64);
-    for (index, &size) in spec.sizes.iter().enumerate() {
-        let planned = match first.take() {
-            Some(planned) => planned,
-            None => communicator_plan(spec, &mut communicator, size)?,
-        };
-        let algorithm = planned.as_ref().map(|planned| planned.algorithm);
-        without_effect.extend(algorithm.and_then(|a| spec.env.without_effect(a)));
-        climbs |= planned.as_ref().is_some_and(|planned| {
-            let mut hops = planned.plan.routes.iter().flat_map(|route| route.hops);
-            hops.any(|hop| is_uplink(&spec.topology, hop.link))
-        });
-        let row = match &planned {
-            None => nothing(),
-            Some(planned) => {
-                let priced = (&mut prices, size);
-                let how = (budget, &communicator, &cuts);
-                let (row, end) = timed_row(spec, how, planned, priced)?;
-                latest = latest.max(end);
-                row
-            }
-        };
-        if spec.why {
-            let bytes = spec.collective.actual_bytes(size, communicator.ranks());
-            result.decisions.push(decision(spec, &communicator, bytes));
-        }
-        if traced == Some(index) {
-            kept = planned;
-        }
-        result.rows.push(row.clone());
-        watch.row(view(summary, &variant, &result), &row)?;
-        counting.add(1);
-    }
-    result.falls = Fall::among(&result.rows);
-    if spec.msccl.is_none() {
-        result.beyond_tables = coverage::beyond(&result, coverage::crossing(&communicator));
-    }
-    let late = spec.faults.not_before(latest).map(|fault| {
+/// Whether a plan sends over links between switches.
+fn climbs_in(topology: &Topology, planned: &Planned) -> bool {
+    let mut hops = planned.plan.routes.iter().flat_map(|route| route.hops);
+    hops.any(|hop| is_uplink(topology, hop.link))
+}
+
+/// That faults begin only when all is over.
+fn too_late(faults: &Faults, latest: Time) -> Vec<String> {
+    let late = faults.not_before(latest).map(|fault| {
         format!(
             "{fault}: not before all is over, after {}; times count from the start of each size",
             latest.human()
         )
     });
-    let mut warnings: Vec<String> = late.collect();
-    warnings.extend(without_effect.iter().map(ToString::to_string));
-    warnings.extend(windows_unused(spec, &communicator, &result));
-    warnings.extend(outside_range(spec));
-    let (mut recorded, mut telemetry) = (None, None);
-    if let (Some(index), Some(planned)) = (traced, kept) {
-        let planned = (budget, &planned);
-        let (one, series) = record(spec, (planned, outputs), &mut result, index)?;
-        (recorded, telemetry) = (Some(one), series);
-    }
+    late.collect()
+}
+
+/// What limits it, and that it leaves links between switches idle, in a sentence each.
+fn bottleneck(result: &CollectiveResult, uplinks: Option<Uplinks>) -> String {
     let sentence = result.shown_row().and_then(|row| {
         let causes = row.causes.as_ref()?;
         Some(cause::sentence(row.bytes, causes, &row.fault_costs))
     });
-    let uplinks = uplinks(&spec.topology, climbs);
     let idle = uplinks.and_then(|uplinks| uplinks.sentence());
-    result.bottleneck = sentence
+    sentence
         .into_iter()
         .chain(idle)
         .collect::<Vec<_>>()
-        .join(" ");
-    Ok(CollectiveRun {
-        variant: Variant {
-            metrics: Metrics {
-                uplinks,
-                ..Metrics::of_collective(&result)
-            },
-            job: JobResult::Collective(Box::new(result)),
-            ..variant
-        },
-        recorded,
-        telemetry,
-        warnings,
-    })
+        .join(" ")
 }
 
 /// Why no kernel on symmetric windows was taken at any size, if that was asked for.

@@ -5,13 +5,15 @@
 //! `topologies/software/bootstrap.json`.
 
 mod groups;
+mod job;
 mod life;
 mod need;
 mod run;
 mod spec;
 mod valid;
 
-pub(crate) use run::{compare, making_time, run_communicator};
+pub(crate) use job::compare;
+pub(crate) use run::making_time;
 pub use spec::{CommunicatorSpec, FirstSpec, Modules, StoreSpec};
 pub use valid::ValidCommunicator;
 pub(crate) use valid::communicator;

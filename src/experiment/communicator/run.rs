@@ -5,76 +5,19 @@ use super::life::{Acquaintance, Making};
 use super::need::{Ends, lacking, sockets};
 use super::spec::{CommunicatorSpec, FirstSpec, Modules, StoreSpec};
 use super::valid::ValidCommunicator;
-use crate::allocation::nodes_of;
-use crate::by_time::{answer_each, fastest};
 use crate::collective::alone;
 use crate::error::ScenarioError;
-use crate::footprint::machine_footprint;
-use fabricsim_budget::{Budget, Purpose};
+use fabricsim_budget::Budget;
 use fabricsim_collective::Collective;
 use fabricsim_nccl::{Communicator, Connections, Env, Forced, Planned, Traffic};
 use fabricsim_report::communicator::{
     CommunicatorResult, FirstOperation, LifePart, MadeCommunicator,
 };
-use fabricsim_report::{JobResult, Metrics, Summary, Variant};
 use fabricsim_topology::bootstrap::{BootstrapModel, bootstrap};
 use fabricsim_topology::software::sockets as socket_model;
 use fabricsim_topology::{DeviceId, DeviceKind, NodeId, Router, Topology};
 use fabricsim_units::Time;
 use std::collections::BTreeMap;
-use std::time::Instant;
-
-/// Makes communicators and does their first operations.
-///
-/// # Errors
-/// What NCCL refuses, a simulation that stalls, more than the memory of the budget holds. Ports that run out are a
-/// result, not an error.
-pub(crate) fn run_communicator(
-    (name, valid): (&str, &ValidCommunicator),
-    budget: &Budget,
-) -> Result<Variant, ScenarioError> {
-    let began = Instant::now();
-    let memory = budget.memory.estimating();
-    let _machine = memory.hold(Purpose::Machine, machine_footprint(&valid.topology))?;
-    let mut result = made(valid, budget)?;
-    result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
-    let made_in = result.failed.is_none().then_some(result.making_us);
-    Ok(Variant {
-        name: name.to_owned(),
-        topology: valid.topology.name.clone(),
-        topology_title: valid.topology.title.clone(),
-        nodes: nodes_of(&valid.topology, valid.gpus.iter().copied()),
-        gpus: valid.gpus.len() as u32,
-        differs: Vec::new(),
-        no_effect: None,
-        search: None,
-        metrics: Metrics {
-            time_us: made_in,
-            cause: result.failed.is_none().then(|| longest(&result)).flatten(),
-            ..Metrics::default()
-        },
-        job: JobResult::Communicator(Box::new(result)),
-    })
-}
-
-/// Fills in what a summary says of communicators.
-pub(crate) fn compare(summary: &mut Summary) {
-    answer_each(summary, |job| {
-        let result = job.communicator()?;
-        result.failed.is_none().then(|| result.sentence())
-    });
-    fastest(summary);
-}
-
-/// The part that all communicators together spend longest in.
-fn longest(result: &CommunicatorResult) -> Option<String> {
-    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
-    for part in result.communicators.iter().flat_map(|made| &made.parts) {
-        *sums.entry(&part.part).or_default() += part.time_us;
-    }
-    let most = sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(most.0.to_owned())
-}
 
 /// What making the communicators of these names takes in all, where nothing is connected before the first operations.
 ///
@@ -176,7 +119,10 @@ fn roots(spec: &CommunicatorSpec, env: &Env, ranks: u64, model: &BootstrapModel)
 }
 
 /// All communicators, one kind after the other.
-fn made(valid: &ValidCommunicator, budget: &Budget) -> Result<CommunicatorResult, ScenarioError> {
+pub(super) fn made(
+    valid: &ValidCommunicator,
+    budget: &Budget,
+) -> Result<CommunicatorResult, ScenarioError> {
     let ValidCommunicator {
         topology,
         spec,

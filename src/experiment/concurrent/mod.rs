@@ -10,7 +10,7 @@ mod series;
 mod stream;
 mod valid;
 
-pub(crate) use run::{compare, run_concurrent};
+pub(crate) use run::compare;
 pub use valid::ValidConcurrent;
 pub(crate) use valid::ValidPart;
 pub(crate) use valid::concurrent;

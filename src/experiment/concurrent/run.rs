@@ -8,7 +8,9 @@ use super::valid::{PartWork, ValidConcurrent, ValidPart};
 use crate::allocation::nodes_of;
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
+use crate::job::{Ctx, JobKind, JobRun};
 use crate::serving::{ValidServing, medians};
+use crate::tariff::Tariff;
 use crate::training::{Spans, Trouble};
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_engine::job::{
@@ -23,76 +25,97 @@ use fabricsim_report::{
     Change, JobResult, Metrics, Output, Outputs, Part as Cause, Recording, Summary, Variant,
     Waterfall,
 };
+use fabricsim_topology::{DeviceId, Topology};
 use fabricsim_units::Time;
 use fabricsim_workload::serving::fleet::Fleet;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// What came of jobs at once.
-pub(crate) struct ConcurrentRun {
-    pub(crate) variant: Variant,
-    /// What happened when, if all came to their end.
-    pub(crate) recorded: Option<Recording>,
-    /// What monitoring would have shown, if that was asked for.
-    pub(crate) telemetry: Option<Telemetry>,
-    /// What is not as the scenario may lead to expect.
-    pub(crate) warnings: Vec<String>,
-}
+impl JobKind for ValidConcurrent {
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
 
-/// Runs jobs at once, and each by itself on the same GPUs.
-///
-/// # Errors
-/// What NCCL refuses, more than the memory of the budget holds. A job that hangs is a result, not an
-/// error.
-pub(crate) fn run_concurrent(
-    (name, valid): (&str, &ValidConcurrent),
-    (seed, budget): (u64, &Budget),
-    outputs: &Outputs,
-) -> Result<ConcurrentRun, ScenarioError> {
-    let began = Instant::now();
-    let machine = machine_footprint(&valid.topology);
-    let _machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
-    let (mut result, events, timeline, telemetry) = match all(valid, (seed, budget), outputs)? {
-        Ok(ran) => (ran.result, ran.events, Some(ran.timeline), ran.telemetry),
-        Err(failed) => {
-            let failed = ConcurrentResult {
-                failed: Some(failed),
-                ..ConcurrentResult::default()
-            };
-            (failed, 0, None, None)
+    fn gpus(&self) -> Vec<DeviceId> {
+        let gpus = self.jobs.iter().flat_map(|job| job.gpus.iter().copied());
+        gpus.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn run(
+        &self,
+        name: &str,
+        ctx: Ctx<'_>,
+        _: &Summary,
+        _: &mut dyn crate::watch::Watch,
+    ) -> Result<JobRun, ScenarioError> {
+        let Ctx {
+            seed,
+            budget,
+            outputs,
+        } = ctx;
+        let valid = self;
+        let began = Instant::now();
+        let machine = machine_footprint(&valid.topology);
+        let _machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
+        let (mut result, events, timeline, telemetry) = match all(valid, (seed, budget), outputs)? {
+            Ok(ran) => (ran.result, ran.events, Some(ran.timeline), ran.telemetry),
+            Err(failed) => {
+                let failed = ConcurrentResult {
+                    failed: Some(failed),
+                    ..ConcurrentResult::default()
+                };
+                (failed, 0, None, None)
+            }
+        };
+        result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
+        let gpus = valid.jobs.iter().flat_map(|job| &job.gpus);
+        let nodes = nodes_of(&valid.topology, gpus.copied());
+        let ranks: BTreeSet<u32> = valid
+            .jobs
+            .iter()
+            .flat_map(|job| &job.ranks)
+            .copied()
+            .collect();
+        let (fits, warnings) = memories(valid, &result)?;
+        let variant = Variant {
+            name: name.to_owned(),
+            topology: valid.topology.name.clone(),
+            topology_title: valid.topology.title.clone(),
+            nodes,
+            gpus: ranks.len() as u32,
+            differs: Vec::new(),
+            no_effect: None,
+            search: None,
+            metrics: Metrics {
+                fits,
+                ..Metrics::of_concurrent(&result, events)
+            },
+            job: JobResult::Concurrent(Box::new(result)),
+        };
+        Ok(JobRun {
+            variant,
+            recorded: timeline.map(Recording::Training),
+            telemetry,
+            warnings,
+            counted: None,
+        })
+    }
+
+    /// And of each of its jobs.
+    fn charge(&self, tariff: &Tariff, ran: &mut Variant) {
+        tariff.add_to(ran, (&self.topology, &self.gpus()));
+        if let JobResult::Concurrent(result) = &mut ran.job {
+            tariff.add_to_parts(result, (&self.topology, &self.jobs));
         }
-    };
-    result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
-    let gpus = valid.jobs.iter().flat_map(|job| &job.gpus);
-    let nodes = nodes_of(&valid.topology, gpus.copied());
-    let ranks: BTreeSet<u32> = valid
-        .jobs
-        .iter()
-        .flat_map(|job| &job.ranks)
-        .copied()
-        .collect();
-    let (fits, warnings) = memories(valid, &result)?;
-    let variant = Variant {
-        name: name.to_owned(),
-        topology: valid.topology.name.clone(),
-        topology_title: valid.topology.title.clone(),
-        nodes,
-        gpus: ranks.len() as u32,
-        differs: Vec::new(),
-        no_effect: None,
-        search: None,
-        metrics: Metrics {
-            fits,
-            ..Metrics::of_concurrent(&result, events)
-        },
-        job: JobResult::Concurrent(Box::new(result)),
-    };
-    Ok(ConcurrentRun {
-        variant,
-        recorded: timeline.map(Recording::Training),
-        telemetry,
-        warnings,
-    })
+    }
 }
 
 /// Fills in what a summary says of jobs at once: who suffers most, variant by variant.

@@ -29,6 +29,5 @@ pub(crate) use footprint::serving_footprint;
 pub(crate) use handover::over;
 pub(crate) use horizon::amount;
 pub(crate) use laid::LaidServing;
-pub(crate) use run::run_serving;
 pub(crate) use times::{Medians, medians};
 pub(crate) use valid::{serving, serving_on};

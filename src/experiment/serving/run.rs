@@ -12,106 +12,122 @@ use super::valid::ValidServing;
 use crate::allocation::nodes_of;
 use crate::error::ScenarioError;
 use crate::footprint::machine_footprint;
+use crate::job::{Ctx, JobKind, JobRun};
 use fabricsim_budget::{Budget, Purpose};
 use fabricsim_engine::job::{JobError, JobOutcome};
 use fabricsim_record::telemetry::{Activity, Wanted};
 use fabricsim_report::serving::{ServingResult, Verdict};
 use fabricsim_report::telemetry::Telemetry;
-use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Variant};
+use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Summary, Variant};
+use fabricsim_topology::{DeviceId, Topology};
 use fabricsim_workload::serving::fleet::Watch;
 use fabricsim_workload::serving::load::MadeUp;
 use fabricsim_workload::serving::spec::PoolRole;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// What came of serving.
-pub(crate) struct ServingRun {
-    pub(crate) variant: Variant,
-    /// What happened when, if that was asked for.
-    pub(crate) recorded: Option<Recording>,
-    /// What monitoring would have shown, if that was asked for.
-    pub(crate) telemetry: Option<Telemetry>,
-    /// What is not as the scenario may lead to expect.
-    pub(crate) warnings: Vec<String>,
-}
+impl JobKind for ValidServing {
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
 
-/// Serves all requests; of a job that does not come to its end the result says why.
-///
-/// # Errors
-/// What NCCL refuses, GPUs that no links join, more than the memory of the budget holds.
-pub(crate) fn run_serving(
-    (name, valid): (&str, &ValidServing),
-    (seed, budget): (u64, &Budget),
-    outputs: &Outputs,
-) -> Result<ServingRun, ScenarioError> {
-    let keeps_passes = outputs.need_record();
-    let began = Instant::now();
-    let machine = machine_footprint(&valid.topology);
-    let _machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
-    budget
-        .memory
-        .expect_all(&serving_footprint(valid, keeps_passes))?;
-    let (mut recorded, mut warnings) = (None, Vec::new());
-    let (mut telemetry, mut events) = (None, 0);
-    let most = most(valid, (seed, budget))?;
-    let found = match (valid.spec.capacity, most) {
-        (Some(asked), Some(most)) => capacity((valid, most), asked, |tried| {
-            let ran = served(tried, (seed, budget), &Outputs::of([]), Some(most))?;
-            Ok(ran.ok().map(|((result, _), ..)| result))
-        })?,
-        _ => None,
-    };
-    let is_at = valid.spec.capacity.is_some_and(|asked| asked.serve);
-    let moved = found.as_ref().filter(|_| is_at);
-    let moved = moved.map(|found| at_rate(valid, found.requests_per_s));
-    let valid = moved.as_ref().unwrap_or(valid);
-    let mut result = match most.and_then(|most| hopeless(valid, most)) {
-        Some(hopeless) => hopeless,
-        None => match served(valid, (seed, budget), outputs, most)? {
-            Ok(((result, count), ran, series)) => {
-                telemetry = series;
-                if keeps_passes {
-                    let (timeline, left_out) = timeline(valid, &ran.served);
-                    recorded = Some(Recording::Training(timeline));
-                    warnings.extend(left_out);
+    fn gpus(&self) -> Vec<DeviceId> {
+        let engines = self.pools.iter().flat_map(|pool| &pool.engines);
+        let ranks = engines.flatten();
+        ranks.map(|&rank| self.gpus[rank as usize]).collect()
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn run(
+        &self,
+        name: &str,
+        ctx: Ctx<'_>,
+        _: &Summary,
+        _: &mut dyn crate::watch::Watch,
+    ) -> Result<JobRun, ScenarioError> {
+        let Ctx {
+            seed,
+            budget,
+            outputs,
+        } = ctx;
+        let valid = self;
+        let keeps_passes = outputs.need_record();
+        let began = Instant::now();
+        let machine = machine_footprint(&valid.topology);
+        let _machine = budget.memory.estimating().hold(Purpose::Machine, machine)?;
+        budget
+            .memory
+            .expect_all(&serving_footprint(valid, keeps_passes))?;
+        let (mut recorded, mut warnings) = (None, Vec::new());
+        let (mut telemetry, mut events) = (None, 0);
+        let most = most(valid, (seed, budget))?;
+        let found = match (valid.spec.capacity, most) {
+            (Some(asked), Some(most)) => capacity((valid, most), asked, |tried| {
+                let ran = served(tried, (seed, budget), &Outputs::of([]), Some(most))?;
+                Ok(ran.ok().map(|((result, _), ..)| result))
+            })?,
+            _ => None,
+        };
+        let is_at = valid.spec.capacity.is_some_and(|asked| asked.serve);
+        let moved = found.as_ref().filter(|_| is_at);
+        let moved = moved.map(|found| at_rate(valid, found.requests_per_s));
+        let valid = moved.as_ref().unwrap_or(valid);
+        let mut result = match most.and_then(|most| hopeless(valid, most)) {
+            Some(hopeless) => hopeless,
+            None => match served(valid, (seed, budget), outputs, most)? {
+                Ok(((result, count), ran, series)) => {
+                    telemetry = series;
+                    if keeps_passes {
+                        let (timeline, left_out) = timeline(valid, &ran.served);
+                        recorded = Some(Recording::Training(timeline));
+                        warnings.extend(left_out);
+                    }
+                    events = count;
+                    result
                 }
-                events = count;
-                result
-            }
-            Err(error) => ServingResult {
-                failed: Some(error.to_string()),
-                ..ServingResult::default()
+                Err(error) => ServingResult {
+                    failed: Some(error.to_string()),
+                    ..ServingResult::default()
+                },
             },
-        },
-    };
-    result.capacity = found;
-    result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
-    let ranks = valid
-        .pools
-        .iter()
-        .flat_map(|pool| pool.engines.iter().flatten());
-    let ranks: BTreeSet<u32> = ranks.copied().collect();
-    let used = ranks.iter().map(|&rank| valid.gpus[rank as usize]);
-    let nodes = nodes_of(&valid.topology, used);
-    let gpus = ranks.len() as u32;
-    let variant = Variant {
-        name: name.to_owned(),
-        topology: valid.topology.name.clone(),
-        topology_title: valid.topology.title.clone(),
-        nodes,
-        gpus,
-        differs: Vec::new(),
-        no_effect: None,
-        search: None,
-        metrics: Metrics::of_serving(&result, gpus, events),
-        job: JobResult::Serving(Box::new(result)),
-    };
-    Ok(ServingRun {
-        variant,
-        recorded,
-        telemetry,
-        warnings,
-    })
+        };
+        result.capacity = found;
+        result.wall_ms = began.elapsed().as_secs_f64() * 1e3;
+        let ranks = valid
+            .pools
+            .iter()
+            .flat_map(|pool| pool.engines.iter().flatten());
+        let ranks: BTreeSet<u32> = ranks.copied().collect();
+        let used = ranks.iter().map(|&rank| valid.gpus[rank as usize]);
+        let nodes = nodes_of(&valid.topology, used);
+        let gpus = ranks.len() as u32;
+        let variant = Variant {
+            name: name.to_owned(),
+            topology: valid.topology.name.clone(),
+            topology_title: valid.topology.title.clone(),
+            nodes,
+            gpus,
+            differs: Vec::new(),
+            no_effect: None,
+            search: None,
+            metrics: Metrics::of_serving(&result, gpus, events),
+            job: JobResult::Serving(Box::new(result)),
+        };
+        Ok(JobRun {
+            variant,
+            recorded,
+            telemetry,
+            warnings,
+            counted: None,
+        })
+    }
 }
 
 /// What engines do at most, of a load that has a rate or of requests of which there are only so many.

@@ -4,7 +4,7 @@ use super::points::{Point, Sweep};
 use crate::error::ScenarioError;
 use crate::read::Scenario;
 use crate::site::Machines;
-use crate::spec::{JobSpec, TopologyRef};
+use crate::spec::TopologyRef;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::path::Path;
@@ -53,15 +53,8 @@ fn files_of(scenario: &Scenario, folder: &Path) -> String {
         TopologyRef::Path(path) => Some(path),
         TopologyRef::Name(_) | TopologyRef::Inline(_) => None,
     };
-    let algorithm = match &scenario.spec.job {
-        JobSpec::Collective(job) => job.algorithm_file.as_ref(),
-        JobSpec::Training(_)
-        | JobSpec::Concurrent(_)
-        | JobSpec::Serving(_)
-        | JobSpec::Communicator(_)
-        | JobSpec::Calls(_)
-        | JobSpec::Stream(_) => None,
-    };
+    let collective = scenario.spec.job.collective();
+    let algorithm = collective.and_then(|job| job.algorithm_file.as_ref());
     let variables = scenario.spec.environment.values();
     let files = variables
         .map(|value| &value.0)

@@ -4,7 +4,6 @@ use super::points::Sweep;
 use crate::error::ScenarioError;
 use crate::refusal::{fault, refusal};
 use crate::site::Machines;
-use crate::spec::JobSpec;
 use fabricsim_report::sweep::{Shard, SweepInfo};
 use fabricsim_report::{FORMAT, Metrics};
 use fabricsim_topology::Fault;
@@ -68,17 +67,6 @@ impl Sweep {
     fn natural_objective(&self, machines: &Machines) -> &'static str {
         let first = self.points.first();
         let first = first.and_then(|point| self.scenario(point, machines).ok());
-        match first.map(|scenario| scenario.spec.job) {
-            Some(JobSpec::Training(_)) => "tokens_per_s_per_gpu",
-            Some(JobSpec::Collective(_)) => "busbw_gbs",
-            Some(JobSpec::Serving(_)) => "output_tokens_per_s_per_gpu",
-            Some(
-                JobSpec::Concurrent(_)
-                | JobSpec::Communicator(_)
-                | JobSpec::Calls(_)
-                | JobSpec::Stream(_),
-            )
-            | None => "time_us",
-        }
+        first.map_or("time_us", |scenario| scenario.spec.job.objective())
     }
 }

@@ -11,7 +11,7 @@ use std::hash::{Hash, Hasher};
 
 /// What was counted in the run of a variant.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Counted {
+pub(crate) struct Counted {
     /// Equal for jobs whose ranks do the same, with messages of the same size and kind.
     tasks: u64,
     /// The machine's links.

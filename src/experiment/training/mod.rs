@@ -21,8 +21,9 @@ mod valid;
 
 pub(crate) use bucketing::choose_gathers;
 pub(crate) use disturb::Trouble;
+pub(crate) use effect::Counted;
 pub use memory::memory;
-pub(crate) use run::{Ended, answer_of, compare, expect_all, run_training};
+pub(crate) use run::{answer_of, compare, expect_all};
 pub(crate) use spans::Spans;
 pub use valid::ValidTraining;
 pub(crate) use valid::{resolved, training};

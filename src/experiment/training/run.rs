@@ -13,6 +13,7 @@ use super::valid::ValidTraining;
 use crate::ScenarioError;
 use crate::allocation::nodes_of;
 use crate::factors::one_at_a_time;
+use crate::job::{Ctx, JobKind, JobRun};
 use crate::uplinks::uplinks as uplinks_of;
 use crate::valid::{ValidExperiment, ValidJob};
 use fabricsim_budget::{Budget, OverBudget};
@@ -26,64 +27,72 @@ use fabricsim_report::training::{
     is_equal, ran,
 };
 use fabricsim_report::{JobResult, Metrics, Output, Outputs, Recording, Summary, Variant};
+use fabricsim_topology::{DeviceId, Topology};
 use fabricsim_units::Time;
 use fabricsim_workload::exchanges::AlikeNumbers;
 use fabricsim_workload::model::parameters;
 use fabricsim_workload::training::resolve::Training;
 use std::time::Instant;
 
-/// What came of a training job.
-pub(crate) struct TrainingRun {
-    pub(crate) variant: Variant,
-    /// What happened when, if it ran and is recorded.
-    pub(crate) recorded: Option<Recording>,
-    /// What monitoring would have shown, if that was asked for.
-    pub(crate) telemetry: Option<Telemetry>,
-    pub(crate) ended: Option<Ended>,
-    pub(crate) warnings: Vec<String>,
-}
+impl JobKind for ValidTraining {
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
 
-/// What was counted of a job that ended.
-pub(crate) struct Ended(Counted);
+    fn gpus(&self) -> Vec<DeviceId> {
+        self.gpus.clone()
+    }
 
-/// Runs a training job, and prices its faults. Its last step is written down if `outputs` need it.
-///
-/// # Errors
-/// What NCCL refuses, more than the memory of the budget holds. A job that hangs is a result, not
-/// an error.
-pub(crate) fn run_training(
-    (name, job): (&str, &ValidTraining),
-    (seed, budget): (u64, &Budget),
-    outputs: &Outputs,
-) -> Result<TrainingRun, ScenarioError> {
-    let mut shared = Shared::default();
-    let run = run_variant((job, outputs), (seed, budget), &mut shared)?;
-    let fault_prices = match &run.outcome {
-        TrainingOutcome::Ran(ran) => {
-            let seconds: f64 = ran.steps_s.iter().sum();
-            let time = Time::from_picos((seconds * 1e12).round() as u64);
-            prices(job, time, (seed, budget), &mut shared)?
-        }
-        TrainingOutcome::Failed(_) => None,
-    };
-    let uplinks = run.counted.as_ref();
-    let uplinks = uplinks.and_then(|counted| uplinks_of(&job.topology, counted.climbs()));
-    let mut variant = described((name, job), fault_prices, run.outcome);
-    variant.metrics.uplinks = uplinks;
-    Ok(TrainingRun {
-        variant,
-        recorded: run.timeline.map(Recording::Training),
-        telemetry: run.telemetry,
-        ended: run.counted.map(Ended),
-        warnings: run.warnings,
-    })
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn run(
+        &self,
+        name: &str,
+        ctx: Ctx<'_>,
+        _: &Summary,
+        _: &mut dyn crate::watch::Watch,
+    ) -> Result<JobRun, ScenarioError> {
+        let Ctx {
+            seed,
+            budget,
+            outputs,
+        } = ctx;
+        let job = self;
+        let mut shared = Shared::default();
+        let run = run_variant((job, outputs), (seed, budget), &mut shared)?;
+        let fault_prices = match &run.outcome {
+            TrainingOutcome::Ran(ran) => {
+                let seconds: f64 = ran.steps_s.iter().sum();
+                let time = Time::from_picos((seconds * 1e12).round() as u64);
+                prices(job, time, (seed, budget), &mut shared)?
+            }
+            TrainingOutcome::Failed(_) => None,
+        };
+        let uplinks = run.counted.as_ref();
+        let uplinks = uplinks.and_then(|counted| uplinks_of(&job.topology, counted.climbs()));
+        let mut variant = described((name, job), fault_prices, run.outcome);
+        variant.metrics.uplinks = uplinks;
+        Ok(JobRun {
+            variant,
+            recorded: run.timeline.map(Recording::Training),
+            telemetry: run.telemetry,
+            counted: run.counted,
+            warnings: run.warnings,
+        })
+    }
 }
 
 /// Fills in what a summary says of its training jobs together: best, differences, the answer.
 pub(crate) fn compare(
     experiment: &ValidExperiment,
     summary: &mut Summary,
-    ended: &[Option<Ended>],
+    ended: &[Option<Counted>],
 ) {
     let baseline = experiment.baseline;
     let variants = &mut summary.variants;
@@ -160,11 +169,11 @@ pub(crate) fn expect_all(
 }
 
 /// Says of variants that take as long as the baseline why.
-fn explain_equal(baseline: usize, variants: &mut [Variant], ended: &[Option<Ended>]) {
+fn explain_equal(baseline: usize, variants: &mut [Variant], ended: &[Option<Counted>]) {
     let base = variants[baseline].clone();
     for (index, variant) in variants.iter_mut().enumerate() {
         if index != baseline
-            && let (Some(Ended(from)), Some(Ended(to))) = (&ended[baseline], &ended[index])
+            && let (Some(from), Some(to)) = (&ended[baseline], &ended[index])
             && !variant.differs.is_empty()
             && is_equal(&base, variant)
         {
